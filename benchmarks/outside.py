@@ -8,17 +8,30 @@ The instances are read where they lie (the folder that `KEYSHIFT_TEST_DATA` name
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import json
+import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import networkx as nx
 import numpy as np
+import scipy.sparse as sp
 from page import Page, run
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.spatial import Delaunay
 
 import keyshift as ks
+from keyshift.models import Budget
 from keyshift.models.families.real import DATA
+from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.local_search import Annealing
+from keyshift.solvers.collocation.multilevel import Multilevel, MultilevelSettings
 from keyshift.solvers.splitting.makespan import longest_first, lower_bound, multifit
 
 SIZES = [(10, 5), *((n, m) for n in (50, 100, 500, 1000) for m in (5, 10, 25))]
@@ -84,5 +97,176 @@ def makespan(page: Page) -> None:
     )
 
 
+def of_pairs(vertices: int, first: np.ndarray, second: np.ndarray) -> sp.csr_array:
+    """A graph by its edges, each once."""
+    ends = (np.minimum(first, second), np.maximum(first, second))
+    matrix = sp.csr_array(sp.triu(sp.coo_array((np.ones(first.size), ends), shape=(vertices, vertices)), 1))
+    matrix.data[:] = 1.0
+    return matrix
+
+
+def triangulated(points: np.ndarray) -> sp.csr_array:
+    """The Delaunay triangulation of points, in the plane or in space."""
+    corners = Delaunay(points).simplices
+    pairs = np.concatenate([corners[:, [a, b]] for a in range(corners.shape[1]) for b in range(a)])
+    return of_pairs(len(points), *pairs.T)
+
+
+def roads(vertices: int, rng: np.random.Generator) -> sp.csr_array:
+    """A spanning tree of points in the plane, and one in eight of the short edges between neighbours."""
+    points = rng.random((vertices, 2))
+    near = triangulated(points).tocoo()
+    length = np.hypot(*(points[near.row] - points[near.col]).T)
+    tree = minimum_spanning_tree(sp.csr_array((length, (near.row, near.col)), shape=near.shape)).tocoo()
+    more = (rng.random(length.size) < 0.12) & (length < 2 / math.sqrt(vertices))
+    return of_pairs(vertices, np.r_[tree.row, near.row[more]], np.r_[tree.col, near.col[more]])
+
+
+def upper(graph: nx.Graph) -> sp.csr_array:
+    """A graph of networkx."""
+    return of_pairs(graph.number_of_nodes(), *np.array(nx.convert_node_labels_to_integers(graph).edges).T)
+
+
+def graphs() -> Iterator[tuple[str, sp.csr_array]]:
+    """Ten graphs of 2,500 to 75,000 vertices: of finite elements, grids, power laws, bands, and likenesses of roads."""
+    rng = np.random.default_rng(36)
+    drawn = rng.random((4_800, 2))
+    yield "grid, 50 x 50", upper(nx.grid_2d_graph(50, 50))
+    yield "graded triangles, 4,800", triangulated(np.c_[drawn[:, 0] ** 3, drawn[:, 1] * (0.2 + drawn[:, 0])])
+    yield "power law, 5,000", upper(nx.barabasi_albert_graph(5_000, 3, seed=36))
+    at = rng.integers(0, 8_000, 60_000)
+    yield "band, 8,000", of_pairs(8_000, at, np.minimum(7_999, at + rng.integers(1, 60, at.size)))
+    yield "tetrahedra, 10,000", triangulated(rng.random((10_000, 3)))
+    yield "cube, 25 x 25 x 25", upper(nx.grid_graph((25, 25, 25)))
+    yield "triangles, 20,000", triangulated(rng.random((20_000, 2)))
+    yield "geometric, 30,000", upper(nx.random_geometric_graph(30_000, 0.0102, seed=36))
+    yield "triangles, 60,000", triangulated(rng.random((60_000, 2)))
+    yield "roads, 75,000", roads(75_000, rng)
+
+
+def bisected(graph: sp.csr_array, blocks: int, share: float) -> ks.CollocatedAllocation:
+    """A graph as collocation, the heavy side alone limited, as KaHIP and Mt-KaHyPar have it."""
+    p = graph.shape[0]
+    w = ks.Workload(load=np.ones(p), state=np.ones(p), current=np.arange(p) % blocks, nodes=blocks, traffic=graph)
+    most = math.floor((1 + share) * math.ceil(p / blocks))
+    return ks.CollocatedAllocation(w, max_load_distance=None, resource_capacity={"load": [most] * blocks})
+
+
+def by_kahip(graph: sp.csr_array, blocks: int, share: float, seed: int) -> np.ndarray:
+    import kahip
+
+    both = (graph + graph.T).tocsr()
+    lists = ([1] * both.shape[0], both.indptr.tolist(), both.data.astype(int).tolist(), both.indices.tolist())
+    return np.array(kahip.kaffpa(*lists, blocks, share, True, seed, kahip.STRONG)[1])
+
+
+def by_mtkahypar(graph: sp.csr_array, blocks: int, share: float, seed: int) -> np.ndarray:
+    import mtkahypar
+
+    machine, edges = mtkahypar.initialize(1, False), graph.tocoo()
+    mtkahypar.set_seed(seed)
+    context = machine.context_from_preset(mtkahypar.PresetType.QUALITY)
+    context.set_partitioning_parameters(blocks, share, mtkahypar.Objective.CUT)
+    context.logging = False
+    made = machine.create_graph(
+        context, graph.shape[0], edges.nnz, list(zip(edges.row.tolist(), edges.col.tolist(), strict=True))
+    )
+    return np.array(made.partition(context).get_partition())
+
+
+PEERS: dict[str, Callable[..., np.ndarray]] = {"kahip": by_kahip, "mtkahypar": by_mtkahypar}
+
+
+def cut(
+    peer: Callable[..., np.ndarray],
+    problem: ks.CollocatedAllocation,
+    graph: sp.csr_array,
+    blocks: int,
+    share: float,
+    seed: int,
+) -> float:
+    report = problem.check(peer(graph, blocks, share, seed))
+    return report.objective if report.feasible else math.inf
+
+
+def again_and_again(work: Callable[[int], float], seconds: float) -> float:
+    """The best of as many runs, each with a seed of its own, as begin within so many processor seconds; one at least."""
+    began, best, seed = time.process_time(), math.inf, 0
+    while seed == 0 or time.process_time() - began < seconds:
+        best, seed = min(best, work(seed)), seed + 1
+    return best
+
+
+def partitions(page: Page) -> None:
+    """Graph partitioning
+
+    A graph's vertices as key groups of load 1, its edges as pairs of traffic 1: as few edges as may be are to run between
+    nodes, and no node may hold more than 3 or 5 % above the average - ``max_load_distance=None, resource_capacity={"load":
+    most}``, for the peers bound the heavy side alone; of two nodes that is ``max_load_distance``. `solve` has an effort of
+    five;    KaHIP, strong, and Mt-KaHyPar, quality, each on one thread, begin again with another seed as long as the processor time
+    that `solve` took is not over. *above* is what `solve` lies above the better one, in percent.
+    """
+    here = {name: run for name, run in PEERS.items() if importlib.util.find_spec(name)}
+    rows = []
+    for name, graph in graphs():
+        for blocks in (2, 16) if page.quick else (2, 4, 8, 16):
+            for share in (0.03,) if page.quick else (0.03, 0.05):
+                problem = bisected(graph, blocks, share)
+                began = time.process_time()
+                found = ks.solve(problem, effort=5.0, seed=1)
+                seconds = time.process_time() - began
+
+                given = (problem, graph, blocks, share)
+                cuts = {who: again_and_again(partial(cut, peer, *given), seconds) for who, peer in here.items()}
+                above = 100 * (found.objective / min(cuts.values()) - 1) if cuts else math.nan
+                row = {"graph": name, "nodes": blocks, "%": round(100 * share), "keyshift": found.objective, **cuts}
+                rows.append({**row, "above": round(above, 2), "seconds": round(seconds, 1)})
+                print(*rows[-1].values(), flush=True)
+    frame = page.table(rows, "partitions")
+    page.say(
+        f"{(frame['above'] <= 1).sum()} of {len(frame)} within 1 % of the better peer, {(frame['above'] < 0).sum()} below it, "
+        f"mean {frame['above'].mean():.2f} %, worst {frame['above'].max():.2f} %."
+    )
+
+
+def searched(
+    problem: ks.CollocatedAllocation, data: Arrays, seconds: float = 10.0, peer: Any = None, **changed: Any
+) -> float:
+    """The cut that the multilevel search finds in so many processor seconds."""
+    search, began = Multilevel(problem, data, 1), time.process_time()
+    search.settings = replace(MultilevelSettings(), **changed)
+    if peer:
+        search.ask(peer, 1)
+    while time.process_time() - began < seconds:
+        search.go_on(Budget(), 1)
+    return math.inf if search.best is None else problem.objective(search.best)
+
+
+def starts(page: Page) -> None:
+    """What each start gives
+
+    Pairs cut between 16 nodes at 3 % after ten processor seconds, by parts of the search alone: *annealing*, as it was before;
+    *METIS*, of the baseline COLA; a single *cycle* of the multilevel search, in its own seconds; cycles *again*, the best of
+    them; without *flows*; *combined*, as `solve` has it; and begun from a peer.
+    """
+    rows = []
+    for name, graph in [*graphs()][1 : 3 if page.quick else 7]:
+        problem = bisected(graph, 16, 0.03)
+        data = arrays_of(problem)
+        annealing = Annealing(problem, None, 1, data)
+        spent = time.process_time()
+        while time.process_time() - spent < 10.0:
+            annealing.go_on(Budget(), 500_000, again=True)
+        row = {"graph": name, "annealing": math.inf if annealing.best is None else problem.objective(annealing.best)}
+        row["METIS"] = ks.solve(problem, "cola").objective or math.inf
+        row |= {"cycle": searched(problem, data, 0.001), "again": searched(problem, data, population=10**6)}
+        row |= {"no flows": searched(problem, data, reach=0.0), "combined": searched(problem, data)}
+        here = [peer for peer in PEERS if importlib.util.find_spec(peer)]
+        row |= {f"from {peer}": searched(problem, data, peer=peer) for peer in here}
+        rows.append(row)
+        print(*row.values(), flush=True)
+    page.table(rows, "starts")
+
+
 if __name__ == "__main__":
-    run("outside", "Benchmarks that others wrote", __doc__, [makespan])
+    run("outside", "Benchmarks that others wrote", __doc__, [makespan, partitions, starts])

@@ -1,8 +1,8 @@
-"""The figure of the page "The papers, figure by figure": three differences that a parameter missing in print explains.
+"""The figure of the benchmarks' front page: three differences that a parameter missing in print explains.
 
     python benchmarks/papers.py [--quick] --out DIR
 
-Drawn from the tables of mclb.py, key_splitting.py and mixed_routing.py in DIR, or in docs/benchmarks/0.2.0 where DIR has none.
+Drawn from the tables of mclb.py, key_splitting.py and mixed_routing.py in DIR, or in benchmarks/results/0.2.0 where DIR has none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 from page import Page, run
 
-KEPT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "0.2.0"
+KEPT = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "0.2.0"
 CHOICES, ADJUSTMENTS = [2, 4, 9, 20, 40], [4**i for i in range(6)]
 
 

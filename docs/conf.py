@@ -24,22 +24,29 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "book",
     "citations",
     "execution",
     "drawings",
     "gallery",
     "guard",
+    "live",
+    "kit_pages",
     "measured",
+    "moved",
     "notebooks",
     "offline",
-    "slides",
 ]
-exclude_patterns = ["_build", "_ext", "**.ipynb_checkpoints"]
+# Beside the site: tables that scripts write and pages include, how the code is built, and what a test reads.
+exclude_patterns = ["_build", "_ext", "kit", "**.ipynb_checkpoints", "benchmarks/releases.md", "benchmarks/ablation.md"]
+exclude_patterns += ["design.md", "engines/refusals.md"]
 html_theme = "furo"
 html_title = "keyshift"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["site.css"]
 html_show_sphinx = False
+html_math_renderer = "mathjax"  # with another one registered, Sphinx takes that
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_prompt_text = "$ "
 pygments_style = "default"
@@ -77,7 +84,7 @@ nb_execution_show_tb = True
 nb_merge_streams = True
 nb_output_stderr = "remove"  # what Java and progress bars say there is nobody's lesson
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist", "attrs_inline"]
-myst_heading_anchors = 3
+myst_heading_anchors = 4
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -30,7 +30,7 @@ function inspect() {
   const name = (e) => `${e.tagName.toLowerCase()}${e.className?.split ? "." + e.className.split(" ").join(".") : ""} "${(e.textContent ?? "").trim().slice(0, 50)}"`;
   for (const image of document.images) if (visible(image) && image.naturalWidth === 0) found.push(`missing picture ${image.src}`);
   for (const error of document.querySelectorAll("mjx-merror, [data-mjx-error]")) found.push(`formula in error: ${error.textContent}`);
-  for (const math of document.querySelectorAll(".math")) if (!math.querySelector("mjx-container")) found.push(`formula not set: ${name(math)}`);
+  for (const math of document.querySelectorAll(".math")) if (!math.querySelector("mjx-container, math")) found.push(`formula not set: ${name(math)}`);
   if (document.documentElement.scrollWidth > innerWidth + 1) {
     found.push(`the page is ${document.documentElement.scrollWidth} px wide`);
     for (const e of document.querySelectorAll(".content *")) if (visible(e) && e.getBoundingClientRect().right > innerWidth + 1 && !e.closest("pre, .table-wrapper, .math, .output")) { found.push(`sticks out: ${name(e)}`); break; }
@@ -60,7 +60,8 @@ function inspect() {
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 let bad = 0, count = 0;
-const files = pagesIn(path.resolve(site)).filter((f) => f.includes(only)).sort();
+const leadsOn = (file) => fs.readFileSync(file, "utf8").includes('http-equiv="refresh"');  // where a page used to be
+const files = pagesIn(path.resolve(site)).filter((f) => f.includes(only) && !leadsOn(f)).sort();
 for (const width of WIDTHS)
   for (const colorScheme of SCHEMES) {
     const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, offline: true });

@@ -97,7 +97,7 @@ def redis_cluster() -> Iterator[None]:
 
 def measured(file: str, rename: dict[str, str] | None = None) -> str:
     """What a benchmark on a real engine predicted and measured, as its table."""
-    frame = pd.read_csv(Path(__file__).parent / "benchmarks" / file)
+    frame = pd.read_csv(Path(__file__).parents[1] / "benchmarks" / "results" / file)
     if rename is not None:
         frame = frame[list(rename)].rename(columns=rename)
         frame["difference"] = frame["measured"] - frame["predicted"]
@@ -121,12 +121,18 @@ def flink_measured() -> str:
     return measured("0.2.0/flink-rescale.csv", names)
 
 
-def methods() -> str:
-    """Every problem with its methods, from the catalogue."""
+def methods(problem: str) -> str:
+    """A problem's methods, from the catalogue."""
     from keyshift.catalogue import FORMULATIONS
     from keyshift.commands.methods import as_markdown
 
-    return as_markdown(FORMULATIONS.values()).rstrip("\n")
+    return as_markdown(FORMULATIONS[problem]).rstrip("\n")
+
+
+def written_in(page: Path) -> None:
+    """The file that a page shows as JSON, if it shows one, under the name `w.json`."""
+    for text in re.findall(r"^```json\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        Path("w.json").write_text(text)
 
 
 def options() -> str:

@@ -2,8 +2,8 @@
 
 ``python docs/transcripts.py --write`` (``make transcripts``) runs every block of ``console`` of the pages below, page by
 page in a folder of its own, and puts what comes out under each line. Without ``--write`` it only says which pages no
-longer hold. Seconds are not compared, nor how wide they make a table. What stands between ``<!-- generated: NAME -->``
-and ``<!-- end -->`` is written by a function of that name.
+longer hold. Seconds are not compared, nor how wide they make a table. What stands between ``<!-- generated: NAME WORDS -->``
+and ``<!-- end -->`` is written by a function of that name, given the words.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import transcript_folders as folders
@@ -25,11 +26,11 @@ import transcript_folders as folders
 DOCS = Path(__file__).parent
 PAGES: dict[str, Callable[[], contextlib.AbstractContextManager[object] | None]] = {
     "shell.md": lambda: None,
-    "methods.md": lambda: None,
     "log-to-plan.md": folders.clicks,
     "engines/kafka.md": folders.cluster,
     "engines/redis.md": folders.redis_cluster,
     "engines/flink.md": lambda: None,
+    **{f"problems/{page.name}": partial(folders.written_in, page) for page in sorted((DOCS / "problems").glob("*.md"))},
 }
 """The pages, and what lies in the folder - or runs beside it - before the first line of each."""
 WITH_SPARK = ("log-to-plan.md",)
@@ -37,7 +38,7 @@ WITH_REDIS = ("engines/redis.md",)
 BLOCK = re.compile(
     r"^(?P<fence>`{3,})(?P<kind>console|python transcript)\n(?P<text>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL
 )
-GENERATED = re.compile(r"^<!-- generated: (\w+) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
+GENERATED = re.compile(r"^<!-- generated: (\w+)( [\w -]+)? -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
 COLUMNS = "100"
 
 
@@ -108,7 +109,12 @@ def rerun(page: str) -> str:
             return found[0]
 
         text = BLOCK.sub(again, text)
-    return GENERATED.sub(lambda f: f"<!-- generated: {f[1]} -->\n{getattr(folders, f[1])()}\n<!-- end -->", text)
+    return GENERATED.sub(
+        lambda f: (
+            f"<!-- generated: {f[1]}{f[2] or ''} -->\n{getattr(folders, f[1])(*(f[2] or '').split())}\n<!-- end -->"
+        ),
+        text,
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -67,6 +67,7 @@ with lazily() as _LAZY:
     from keyshift.replays.planner import Planner
     from keyshift.replays.results import Replay
     from keyshift.replays.scaling import NodeCounts, Planned, Scaling, TargetUtilisation
+    from keyshift.report.exploring import explore
     from keyshift.solving import check, solve, warm_up
     from keyshift.studies.drawing import families, family
     from keyshift.studies.study import Study, StudyProgress, study
@@ -125,6 +126,7 @@ __all__ = [
     "compare",
     "compare_measured",
     "explain",
+    "explore",
     "families",
     "family",
     "methods",

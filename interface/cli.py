@@ -9,7 +9,8 @@ try:
     import atexit
     import contextlib
     import gc
-    import importlib
+    import importlib.machinery
+    import importlib.util
     import inspect
     import logging
     import threading
@@ -100,6 +101,9 @@ COMMANDS = MappingProxyType(
             "solve",
             "Trace the front of a problem's objective against a second one, with a bound at every point.",
             "problem",
+        ),
+        "explore": Command(
+            "solve", "Trace the front and write it as one page to play with, which needs no server.", "problem"
         ),
         "study": Command("study", _STUDY, "rest"),
         "replay": Command("replay", _REPLAY, "problem"),
@@ -302,8 +306,20 @@ def _was_interrupted(error: BaseException | None) -> bool:
     return error is not None
 
 
+class LateFortran(importlib.machinery.PathFinder):
+    """Has NumPy's reader of Fortran loaded when somebody uses it: SciPy names all of NumPy, which took a tenth of a call."""
+
+    @classmethod
+    def find_spec(cls, fullname: str, path: Any = None, target: Any = None) -> Any:
+        spec = super().find_spec(fullname, path, target) if fullname == "numpy.f2py" else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+        return spec
+
+
 def script() -> None:
     """Entry point of the `keyshift` command."""
+    sys.meta_path.insert(0, LateFortran)
     gc.set_threshold(100_000, 20, 20)  # loading makes objects and no garbage: looking for it took a sixth of a call
     for number in range(3):  # a stream that is closed would be the next file that anything opens
         try:

@@ -14,7 +14,7 @@ from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import COMPARED, GAP, Progress
 from keyshift.models.figures import figure, percent
 from keyshift.models.guards import real, whole
-from keyshift.solving import answered, interruptible, make_ready
+from keyshift.solving import answered, interruptible, make_ready, own_effort
 from keyshift.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ def compare(
     gap: float = GAP,
     seed: int = 0,
     watch: Callable[[Progress], None] | None = None,
+    effort: float | None = None,
     **options: Any,
 ) -> Comparison:
     """Run methods on one problem, side by side.
@@ -148,12 +149,14 @@ def compare(
     methods : sequence of str, optional
         None takes every method that applies.
     time_limit : float or None, default 10.0
-        Seconds for each method; None is for ever.
+        Seconds for each method; None: no limit.
     gap : float, default 1e-4
         As in `solve`.
     seed : int, default 0
     watch : callable, optional
         Called with a `Progress` while a method runs.
+    effort : float, optional
+        As in `solve`: limits the work of each method, in place of `time_limit`.
     **options
         Passed to every method that has an option of that name.
 
@@ -173,7 +176,7 @@ def compare(
         if not any(name in method.option_names for method in chosen):
             raise InputError(f"none of the methods {', '.join(m.name for m in chosen)} has an option {name!r}")
     limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
-    seed = whole("seed", seed, optional=False)
+    seed, work = whole("seed", seed, optional=False), real("effort", effort)
     own = [m.checked({k: v for k, v in options.items() if k in m.option_names}) for m in chosen]
     solutions: list[Solution] = []
     for method, settings in zip(chosen, own, strict=True):
@@ -183,7 +186,8 @@ def compare(
             if not solutions:
                 raise
             break
-        budget = Budget(limit, watch, share, problem.scale)
+        settings, most = own_effort(method, settings, work)
+        budget = Budget(limit, watch, share, problem.scale, most)
         with interruptible(budget.interrupt):
             solutions.append(answered(problem, method, budget, seed, None, settings))
         if budget.interrupted:

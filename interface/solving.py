@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,13 +24,6 @@ from keyshift.models.lazily import load
 from keyshift.models.priorities import Prioritised
 from keyshift.models.tuning import Settings, in_force
 
-STARTS_SHARE, STARTS_SECONDS = 0.25, 2.0
-"""The share of the time, and the seconds, that all starts may take together; each that is tried in need may take the share."""
-RIVALS_SHARE, RIVALS_SECONDS = 0.1, 1.0
-"""The share of the time, and the seconds at most, kept for rivals of an answer that is not proven."""
-EACH_SHARE = 0.01
-"""The share of the time that each start and each rival has at least, however long that is: no default is beaten by what one of
-these finds in so little of it."""
 _LOG = logging.getLogger("keyshift")
 _STOPS: list[Callable[[], None]] = []
 """Ctrl-C calls these: one for each `interruptible` block that runs, the outermost first."""
@@ -44,6 +37,32 @@ LIMITS = "limits that conflict"
 """Its value where the arithmetic of the limits alone shows that nothing is feasible."""
 
 
+@dataclass(frozen=True)
+class StartSettings(Settings):
+    """How long starts and rivals may take.
+
+    Attributes
+    ----------
+    share : float
+        The share of the time that all starts may take together; each that is tried in need may take it.
+    seconds : float
+        The seconds that they may take.
+    rivals_share : float
+        The share of the time kept for rivals of an answer that is not proven.
+    rivals_seconds : float
+        The seconds kept for them at most.
+    each : float
+        The share of the time that each start and each rival has at least, however long that is: no default is beaten by
+        what one of these finds in so little of it.
+    """
+
+    share: float = 0.25
+    seconds: float = 2.0
+    rivals_share: float = 0.1
+    rivals_seconds: float = 1.0
+    each: float = 0.01
+
+
 def solve(
     problem: Problem,
     method: str | None = None,
@@ -54,6 +73,7 @@ def solve(
     start: Any = None,
     watch: Callable[[Progress], None] | None = None,
     settings: Sequence[Settings] = (),
+    effort: float | None = None,
     **options: Any,
 ) -> Solution:
     """Answer a problem.
@@ -65,7 +85,7 @@ def solve(
     method : str, optional
         One of ``methods(problem)``; None takes the best exact one.
     time_limit : float or None, default 60.0
-        Seconds; None is for ever. At the limit, or at Ctrl-C, the best assignment so far comes back with its bound.
+        Seconds; None: no limit. At the limit, or at Ctrl-C, the best assignment so far comes back with its bound.
     gap : float, default 1e-4
         From two seconds on the run ends as soon as the objective is within ``gap * problem.scale`` of the bound; 0 goes on
         to the proof. The solution's `termination` says which it was: "optimal", "gap" or "time_limit".
@@ -77,6 +97,10 @@ def solve(
         Called with a `Progress` while the method runs.
     settings : sequence of Settings, optional
         Tuning numbers of searches and bounds, where they are to be others than the defaults.
+    effort : float, optional
+        A limit that counts work instead of seconds, in units of about a second of one core, and takes the place of
+        `time_limit`: a run that it ends gives the same answer again, on any machine and beside any other work. A method with
+        an option of this name takes it as that.
     **options
         The method's own options.
 
@@ -91,14 +115,21 @@ def solve(
         For an unknown method or option, a bad limit, an infeasible start.
     """
     chosen = find_method(problem, method)
+    options, effort = own_effort(chosen, options, effort)
     options = chosen.checked(options)
     limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
     seed = whole("seed", seed, most=MOST_SEED, optional=False)
     known = read_start(problem, start)
     make_ready(problem, chosen, known)
-    budget = Budget(limit, watch, share, problem.scale)
+    budget = Budget(limit, watch, share, problem.scale, real("effort", effort))
     with interruptible(budget.interrupt), in_force(settings):
         return answered(problem, chosen, budget, seed, known, options)
+
+
+def own_effort(method: Method, options: dict[str, Any], effort: float | None) -> tuple[dict[str, Any], float | None]:
+    """Options, and the limit on effort: a method that has an option of that name counts in units of its own."""
+    own = effort is not None and "effort" in method.option_names
+    return ({**options, "effort": effort}, None) if own else (options, effort)
 
 
 def answered(
@@ -111,7 +142,7 @@ def answered(
         answer = Answer(None, termination="infeasible", message="; ".join(conflicts[:3]))
     else:
         answer = _run(problem, method, budget, seed, start, options)
-    solution = Solution.of(problem, method.name, answer, budget.elapsed)
+    solution = Solution.of(problem, method.name, answer, budget.seconds)
     if solution.bound or solution.status == "infeasible":
         solution.details["proof"] = LIMITS if conflicts else WORD
     solution = _with_why(solution, method, budget)
@@ -223,12 +254,12 @@ def _own(
 
 def _kept_for(rivals: tuple[str, ...], seconds: float) -> float:
     """Of so many seconds, those that rivals have together."""
-    return min(RIVALS_SHARE * seconds, _enough(rivals, seconds, RIVALS_SECONDS))
+    return min(StartSettings.now().rivals_share * seconds, _enough(rivals, seconds, StartSettings.now().rivals_seconds))
 
 
 def _enough(names: tuple[str, ...], seconds: float, most: float) -> float:
     """Seconds for all of these: what they may take, or more where a limit is so long that it is less than their share."""
-    return max(most, len(names) * EACH_SHARE * seconds) if math.isfinite(seconds) else most
+    return max(most, len(names) * StartSettings.now().each * seconds) if math.isfinite(seconds) else most
 
 
 def _with_rivals(problem: Problem, method: Method, answer: Answer, budget: Budget, part: Budget, seed: int) -> Answer:
@@ -237,7 +268,7 @@ def _with_rivals(problem: Problem, method: Method, answer: Answer, budget: Budge
         answer.termination = budget.ended("time_limit")  # its share of the time was used up
     found = None if answer.assignment is None else _better(problem, None, answer.assignment)
     # A method that comes back late leaves them their share all the same.
-    left = Budget(0.0 if budget.interrupted else _kept_for(method.rivals, budget.time_limit))
+    left = budget.anew(0.0 if budget.interrupted else _kept_for(method.rivals, budget.time_limit))
     best = _tried(problem, method.rivals, left, seed, found)
     if best is not found and best is not None:
         answer.assignment = best[1]
@@ -250,11 +281,11 @@ def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np
     best: tuple[float, np.ndarray] | None = None
     if asked.starts and workload is not None:
         best = _better(problem, None, workload.current)
-    most = _enough(asked.warm_start, budget.remaining, STARTS_SECONDS)
-    best = _tried(problem, asked.warm_start, budget.part(STARTS_SHARE, most), seed, best)
+    most = _enough(asked.warm_start, budget.remaining, StartSettings.now().seconds)
+    best = _tried(problem, asked.warm_start, budget.part(StartSettings.now().share, most), seed, best)
     for name in asked.rescue:
         if best is None:
-            best = _tried(problem, (name,), budget.part(STARTS_SHARE), seed, None)
+            best = _tried(problem, (name,), budget.part(StartSettings.now().share), seed, None)
     return None if best is None else best[1]
 
 

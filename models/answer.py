@@ -81,6 +81,10 @@ PATIENCE = 2.0
 """Seconds before which no run ends by its gap: what is proven in so little time is proven."""
 
 
+LOOK, STEP = 2e-4, 1e-7
+"""Units of effort, each about a second of one core, that a look at the budget counts, and a step that a search takes."""
+
+
 class LimitReached(Exception):  # noqa: N818 - no error: a limit is not a failure
     """Raised by `Budget.tick` to leave a loop that writes a model down."""
 
@@ -91,6 +95,9 @@ class Budget:
     A method asks `expired` in its loops and then returns the best answer it has; a limit is not a failure. What it
     tells `report` decides about the gap: both figures are those of the problem it was given.
     The clock stands still while kernels are compiled or loaded.
+
+    By `effort` it counts work and not seconds, so that what is done within it is the same on any machine: every look at it
+    counts, every step that a search tells it of (`spend`), and what solvers say they did.
 
     Parameters
     ----------
@@ -103,6 +110,8 @@ class Budget:
         counts after `PATIENCE` seconds only.
     scale : float, default 1.0
         The problem's.
+    effort : float, optional
+        Units of work, in place of `time_limit`, which then is this.
     """
 
     def __init__(
@@ -111,23 +120,46 @@ class Budget:
         watch: Callable[[Progress], None] | None = None,
         gap: float = 0.0,
         scale: float = 1.0,
+        effort: float | None = None,
     ) -> None:
         self._began = time.monotonic() - COMPILING.seconds
-        self.time_limit = math.inf if time_limit is None else float(time_limit)
+        self.counts_work, self._spent = effort is not None, 0.0
+        most = time_limit if effort is None else effort
+        self.time_limit = math.inf if most is None else float(most)
         self.gap, self.scale = gap, scale
         self.interrupted = False
         self.progress = Progress()
         self._watch = watch
 
     @property
-    def elapsed(self) -> float:
-        """Seconds since the start, less what compiling took."""
+    def seconds(self) -> float:
+        """Seconds since the start, less what compiling took, whatever is counted."""
         return time.monotonic() - COMPILING.seconds - self._began
 
     @property
+    def elapsed(self) -> float:
+        """Of the limit: `seconds`, or the effort that was spent."""
+        return self._spent if self.counts_work else self.seconds
+
+    def spend(self, steps: float) -> None:
+        """Count work: steps of a search, each some ten operations."""
+        self._spent += STEP * steps
+
+    @property
     def remaining(self) -> float:
-        """Seconds left, never negative; infinite without a limit, 0 where the gap is closed."""
+        """Seconds left, or effort, never negative; infinite without a limit, 0 where the gap is closed. A look that counts."""
+        self._spent += LOOK
         return 0.0 if self.interrupted or self.closed else max(0.0, self.time_limit - self.elapsed)
+
+    @property
+    def clock(self) -> float:
+        """Seconds that are left to what has a clock of its own: infinite where work is counted."""
+        return math.inf if self.counts_work else self.remaining
+
+    @property
+    def late(self) -> bool:
+        """Whether who waits for a run in another thread should end it; no look, since how often he asks is chance."""
+        return self.interrupted or (not self.counts_work and self.expired)
 
     @property
     def expired(self) -> bool:
@@ -173,6 +205,10 @@ class Budget:
         """Ask the running method to stop (Ctrl-C does)."""
         self.interrupted = True
 
+    def anew(self, most: float) -> Budget:
+        """A budget by itself, of so many seconds, or of so much effort where this one counts that."""
+        return Budget(effort=most) if self.counts_work else Budget(most)
+
     def part(self, share: float, most: float = math.inf, scale: float | None = None) -> Budget:
         """A budget of a share of the time left, `most` seconds at most, which an interruption of this one also ends.
 
@@ -205,17 +241,28 @@ class _Part(Budget):
         super().__init__(
             None if math.isinf(limit) else limit, whole._watch, 0.0 if scale == 0 else whole.gap, scale or 1.0
         )
-        self._same = scale is None
+        self.counts_work, self._same = whole.counts_work, scale is None
         if self._same:
             self.progress = whole.progress
+
+    @property
+    def seconds(self) -> float:
+        return self._whole.seconds - (0.0 if self.counts_work else self._since)
 
     @property
     def elapsed(self) -> float:
         return self._whole.elapsed - self._since
 
+    def spend(self, steps: float) -> None:
+        self._whole.spend(steps)
+
     @property
     def remaining(self) -> float:
         return 0.0 if self._whole.interrupted else min(super().remaining, self._whole.remaining)
+
+    @property
+    def late(self) -> bool:
+        return self._whole.interrupted or super().late
 
     @property
     def closed(self) -> bool:

@@ -10,7 +10,7 @@ class InputError(KeyshiftError, ValueError):
 
 
 class ChangedWorkloadError(InputError):
-    """A plan was held against another workload than it was made for; `changes` has a sentence for each difference."""
+    """A plan was compared with another workload than it was made for; `changes` has a sentence for each difference."""
 
     def __init__(self, sentence: str, changes: tuple[str, ...] = ()) -> None:
         super().__init__(sentence)

@@ -151,6 +151,7 @@ class Problem(ABC):
     `rescue`, `fallback`   what a replay does where there is no answer
     `chooses_nodes`        whether answers say how many nodes there are; `in_steps`: whether they are more than one assignment
     `by_table`             whether answers are exceptions to a hash, for a routing table
+    `played`               what a page needs to value an assignment that somebody makes by hand
     =====================  =============================================================================================
 
     A problem of more measures has more questions: see `keyshift.models.priorities.Prioritised`.
@@ -328,6 +329,12 @@ class Problem(ABC):
             home=workload.home,
         )
         return replace(self, workload=here)  # type: ignore[type-var]
+
+    def played(self) -> dict[str, Any] | str:
+        """The constants from which a page values an assignment as `check` does; else a sentence on what is shown instead."""
+        return (
+            "Nothing is moved by hand here: the page shows the loads, the moves and the figures of each answer instead."
+        )
 
     # Certificates ----------------------------------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ def within(budget: Budget, make: Callable[[], Made], variables: float = math.inf
     worker.start()
     while worker.is_alive():
         worker.join(POLL_SECONDS)
-        if worker.is_alive() and budget.expired:
+        if worker.is_alive() and budget.late:
             _stop(worker)
             return None
     if failures:

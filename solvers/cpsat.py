@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from ortools.sat.python import cp_model
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached, Termination
+from keyshift.models.answer import LOOK, STEP, LimitReached, Termination
 from keyshift.models.errors import InputError
 from keyshift.models.workload import IntArray
 from keyshift.solvers.threads import until_limit
@@ -165,20 +165,24 @@ def minimise(
     # on about 2 % of small random allocations with three nodes, never without (tests/solvers/test_allocation_exact.py).
     solver.parameters.presolve_inclusion_work_limit = 0
     solver.parameters.catch_sigint_signal = False  # the budget hears Ctrl-C
-    solver.parameters.max_time_in_seconds = min(max(budget.remaining, 0.0), 1e9)
+    solver.parameters.max_time_in_seconds = min(max(budget.clock, 0.0), 1e9)
     for name, value in parameters.items():
         setattr(solver.parameters, name, value)
+    if budget.counts_work:
+        most = min(solver.parameters.max_deterministic_time, budget.remaining)
+        solver.parameters.max_deterministic_time = max(most, LOOK)
     callback = _Reporter(report)
     try:
         status = int(
             until_limit(
-                budget if budget.remaining > 0 else Budget(0.1), solver.solve, model, callback,
+                budget if budget.remaining > 0 else budget.anew(0.1), solver.solve, model, callback,
                 stop=solver.stop_search, grace=GRACE_SECONDS,
             )
         )  # fmt: skip
     except LimitReached:
         known = whole_bound(callback.proven, _size(model))
         return CpSatResult(_Left(callback), callback.found is not None, budget.why, known)
+    budget.spend(solver.response_proto.deterministic_time / STEP)
     if status == int(cp_model.MODEL_INVALID):
         raise InputError(f"CP-SAT refuses the model, whose numbers must fit 64 bits: {model.validate().strip()[:200]}")
     found = status in (int(cp_model.OPTIMAL), int(cp_model.FEASIBLE))

@@ -288,7 +288,7 @@ class Highs:
             "mip_abs_gap": 0.0,
             "mip_feasibility_tolerance": FEASIBILITY,
             "primal_feasibility_tolerance": FEASIBILITY,
-            "time_limit": min(budget.remaining, 1e9),
+            "time_limit": min(budget.clock, 1e9),
             **options,
         }
         for option, value in settings.items():

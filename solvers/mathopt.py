@@ -10,12 +10,14 @@ import numpy as np
 from ortools.math_opt.python import mathopt
 
 from keyshift.models import Budget
-from keyshift.models.answer import Termination
+from keyshift.models.answer import STEP, Termination
 from keyshift.models.errors import InputError
 from keyshift.solvers.checked import POLL_SECONDS
 
 GRACE_SECONDS = 0.4
 """A solver looks at its limits in its search; where it does not within this, it is left behind."""
+NODES_PER_EFFORT = 200
+"""Nodes of SCIP's tree in a unit of effort."""
 SOLVERS = {
     "scip": mathopt.SolverType.GSCIP,
     "cp-sat": mathopt.SolverType.CP_SAT,
@@ -64,7 +66,7 @@ def run(
     over: float | None = None
     while worker.is_alive():
         worker.join(POLL_SECONDS)
-        if budget.expired:
+        if budget.late:
             over = time.monotonic() if over is None else over
             if worker.is_alive() and time.monotonic() - over > GRACE_SECONDS:
                 return None
@@ -73,14 +75,17 @@ def run(
         raise InputError(f"{solver} does not take this model, or fails on it: {said}")
     if failures:
         raise failures[0]
+    budget.spend(results[0].solve_stats.node_count / (NODES_PER_EFFORT * STEP))
     if results[0].termination.limit == mathopt.Limit.INTERRUPTED:
         budget.interrupt()
     return results[0]
 
 
 def _parameters(solver: str, budget: Budget, seed: int, threads: int) -> mathopt.SolveParameters:
-    limit = None if budget.remaining == np.inf else datetime.timedelta(seconds=budget.remaining)
+    limit = None if budget.clock == np.inf else datetime.timedelta(seconds=budget.clock)
     parameters = mathopt.SolveParameters(time_limit=limit)
+    if budget.counts_work and solver == "scip":
+        parameters.node_limit = max(1, int(NODES_PER_EFFORT * min(budget.remaining, 1e6)))
     if solver != "pdlp":  # which draws nothing, and refuses a seed
         parameters.random_seed = int(seed) % 2**31
     if solver != "glop":

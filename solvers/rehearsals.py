@@ -90,11 +90,8 @@ def collocation(method: Method) -> None:
     traffic = np.where(rng.random((12, 12)) < 0.4, rng.integers(0, 9, (12, 12)), 0)
     current = np.arange(12) % 3
     w = Workload(load=rng.integers(5, 20, 12), state=np.ones(12), current=current, nodes=3, traffic=traffic)
-    costs = (0.0, 0.01)
-    rehearse(
-        method,
-        [CollocatedAllocation(w, max_load_distance=40.0, max_migrations=6, serialisation=cost) for cost in costs],
-    )
+    given: tuple[dict[str, Any], ...] = ({"max_migrations": 6}, {"max_migrations": 6, "serialisation": 0.01}, {})
+    rehearse(method, [CollocatedAllocation(w, max_load_distance=40.0, **one) for one in given])
 
 
 def collocation_balanced(method: Method) -> None:

@@ -80,7 +80,8 @@ def until_limit(
     grace : float
         Seconds after the budget's end until the thread is left behind. It ends by itself, some time.
     steps : float
-        About how many steps of compiled code the run takes: a short one needs no thread.
+        About how many steps of compiled code the run takes: a short one needs no thread. Where work is counted they count,
+        and a run of too many is not begun.
 
     Raises
     ------
@@ -88,6 +89,9 @@ def until_limit(
         If it was left behind, or the budget had ended before.
     """
     budget.tick()
+    if budget.counts_work and math.isfinite(steps):
+        budget.spend(steps / 10)  # simple ones
+        budget.tick()
     if steps < SHORT:
         return function(*arguments)
     done: list[Result] = []
@@ -104,7 +108,7 @@ def until_limit(
     over: float | None = None
     while worker.is_alive():
         worker.join(POLL_SECONDS)
-        if budget.expired and worker.is_alive():
+        if budget.late and worker.is_alive():
             over = time.monotonic() if over is None else over
             if stop is not None:
                 stop()

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from typing import Any
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.files.reading import shown
 from keyshift.models.files.yaml_text import read_yaml
 from keyshift.spark_stats.expressions import check_text
 
@@ -62,8 +61,9 @@ class Operator:
     log: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise InputError(f"operator name {self.name!r}: give a text that is not empty")
+        for what, text in (("name", self.name), ("log", self.log if self.log is not None else "log")):
+            if not isinstance(text, str) or not text.strip():
+                raise InputError(f"operator {what} {shown(text)}: give a text that is not empty")
         for part in EXPRESSIONS:
             value = getattr(self, part)
             if isinstance(value, int | float) and not isinstance(value, bool):
@@ -173,7 +173,8 @@ class Topology:
     @classmethod
     def from_dict(cls, description: Mapping[str, Any], *, trust: bool = False) -> Topology:
         """Make a topology from ``{"operators": [{...}], "edges": [[from, to], ...]}``; `trust` as for the class."""
-        return cls(**described(description), trust=trust)
+        parts = described(description)
+        return cls(parts.get("operators", ()), parts.get("edges", ()), trust)
 
     @classmethod
     def from_yaml(cls, path: str | Path, *, trust: bool = False) -> Topology:
@@ -200,8 +201,6 @@ class Topology:
             keys: [sessions]                  # as `keyshift stats --keys sessions`
             transitions: 0.8                  # as `keyshift stats --transitions 0.8`
         """
-        from keyshift.models.files.yaml_text import read_yaml
-
         return cls.from_dict(read_yaml(path), trust=trust)
 
     def to_dict(self) -> dict[str, Any]:
@@ -217,7 +216,7 @@ def _operator(description: Any) -> Operator:
     if isinstance(description, Operator):
         return description
     if not isinstance(description, Mapping):
-        raise InputError(f"operator {description!r} must be an Operator or a mapping of its fields")
+        raise InputError(f"operator {shown(description)} must be a mapping of its fields")
     names = [f.name for f in fields(Operator)]
     for given in description:
         if given not in names:
@@ -232,10 +231,10 @@ def _operator(description: Any) -> Operator:
 
 def _edge(description: Any) -> tuple[str, str]:
     if isinstance(description, str) or not isinstance(description, Iterable):
-        raise InputError(f"edge {description!r} must be a pair of operator names")
+        raise InputError(f"edge {shown(description)} must be a pair of operator names")
     pair = tuple(description)
     if len(pair) != 2:
-        raise InputError(f"edge {description!r} must be a pair of operator names")
+        raise InputError(f"edge {shown(description)} must be a pair of operator names")
     return str(pair[0]), str(pair[1])
 
 
@@ -245,107 +244,37 @@ def _refuse_duplicate(what: str, values: Sequence[Any]) -> None:
             raise InputError(f"{what} {value!r} is given twice")
 
 
-# Topologies in files: the schema of the description.
-#
-# `keyshift.spark_stats.topology` imports this module when a file or a dictionary is read, so that pydantic loads then
-# only.
-
-
-def _as_text(value: Any) -> Any:
-    """``cost: 2`` in YAML means the literal 2."""
-    return repr(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-def _as_list(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-Name = Annotated[str, Field(min_length=1, max_length=1000)]
-Expression = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
-
-
-class OperatorDescription(BaseModel):
-    """One operator; the fields are those of `keyshift.spark_stats.Operator`."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    name: Name
-    key: Expression
-    filter: Expression | None = None
-    cost: Expression = "1"
-    state: Expression = "1"
-    windows: Annotated[int, Field(ge=1, le=10**9)] = 1
-    bytes: Expression | None = None
-    log: Name | None = None
-
-
-class TopologyDescription(BaseModel):
-    """A topology; the fields are those of `keyshift.spark_stats.Topology`, less `trust`, which no file can set.
-
-    `keys` and `transitions` are options of `keyshift stats` that may stand in the file.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    operators: list[OperatorDescription]
-    edges: list[Annotated[list[Name], BeforeValidator(_as_list), Field(min_length=2, max_length=2)]] = []
-    keys: list[Name] = []
-    transitions: Annotated[float, Field(gt=0, le=1)] | None = None
+PARTS = ("operators", "edges", "keys", "transitions")
+"""What a topology's file may hold; the last two are options of `keyshift stats`."""
 
 
 def described(description: Any) -> dict[str, Any]:
-    """Check a description; returns the operators and edges that `Topology` takes.
+    """The parts of a description that are there.
 
     Raises
     ------
     InputError
-        With the operator, the field and what is wrong with it.
+        With the part and what is wrong with it. What lies within operators and edges, `Topology` itself checks.
     """
-    if not isinstance(description, dict):
+    if not isinstance(description, Mapping):
         raise InputError(f"a topology is a mapping with operators and edges, not a {type(description).__name__}")
-    present = {name: value for name, value in description.items() if value is not None}
-    try:
-        checked = TopologyDescription.model_validate({"operators": [], **present})
-    except ValidationError as error:
-        raise InputError(_sentence(error, description)) from None
-    return checked.model_dump(exclude={"keys", "transitions"})
+    for name in description:
+        if name not in PARTS:
+            raise InputError(f"a topology has operators and edges, not {name!r}")
+    parts = {name: value for name, value in description.items() if value is not None}
+    for name in PARTS[:3]:
+        if not isinstance(parts.get(name, []), list | tuple):
+            raise InputError(f"{name} must be a list")
+    for place, name in enumerate(parts.get("keys", [])):
+        if not isinstance(name, str):
+            raise InputError(f"keys[{place}] = {shown(name)} must be the name of an operator")
+    share = parts.get("transitions", 1.0)
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise InputError(f"transitions = {shown(share)} must be a target utilisation, above 0 and at most 1")
+    return parts
 
 
 def wanted(path: Path) -> tuple[list[str], float | None]:
     """Further requests of a topology's file to `keyshift stats`: operators whose keys are written, and node counts."""
-    description = read_yaml(path)
-    described(description)
-    return description.get("keys") or [], description.get("transitions")
-
-
-def _sentence(error: ValidationError, description: Any) -> str:
-    """The first thing that is wrong, in words."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    at, kind, value = first["loc"], first["type"], first.get("input")
-    if len(at) == 1 or at[0] != "operators":
-        if kind == "extra_forbidden":
-            return f"a topology has operators and edges, not {at[0]!r}"
-        if at[0] == "transitions":
-            return f"transitions = {_shown(value)} must be a target utilisation, above 0 and at most 1"
-        if at[0] == "keys" and len(at) > 1:
-            return f"keys[{at[1]}] = {_shown(value)} must be the name of an operator"
-        if len(at) == 1:
-            return f"{at[0]} must be a list"
-        edge = description["edges"][at[1]] if isinstance(at[1], int) else value
-        return f"edge {_shown(edge)} must be a pair of operator names"
-    number = at[1]
-    operator = description["operators"][number]
-    if not isinstance(operator, dict):
-        return f"operator {_shown(operator)} must be a mapping of its fields"
-    what = f"operator {operator.get('name', number)!r}"
-    field = str(at[2]) if len(at) > 2 else ""
-    if kind == "extra_forbidden":
-        return f"{what} has no field {field!r}; there are {', '.join(OperatorDescription.model_fields)}"
-    if kind == "missing":
-        return f"{what} has no {field}"
-    return f"{what}: {field} = {_shown(value)}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else text[:97] + "..."
+    parts = described(read_yaml(path))
+    return parts.get("keys", []), parts.get("transitions")

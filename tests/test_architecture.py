@@ -264,3 +264,16 @@ def test_every_subpackage_is_installed():
         if init.parent != ROOT / "interface"
     }
     assert listed == found
+
+
+def test_a_call_on_the_shell_loads_no_reader_of_fortran_before_it_is_used():
+    lines = """
+import sys
+from keyshift.cli import LateFortran
+sys.meta_path.insert(0, LateFortran)
+import numpy, scipy.sparse
+assert "numpy.f2py.crackfortran" not in sys.modules
+assert numpy.f2py.get_include()
+assert "numpy.f2py.crackfortran" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", lines], check=True)

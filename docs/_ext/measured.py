@@ -16,7 +16,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
-FOLDER = "benchmarks"
+FOLDER = "../benchmarks/results"
 WAYS = ("mean", "min", "max", "sum", "last")
 
 

@@ -28,7 +28,7 @@ def notebook_name(docname: str) -> str:
 
 def plain_markdown(text: str) -> str:
     """Markdown that any notebook program shows: directives become quotes, roles their text, pages their notebooks."""
-    text = re.sub(r"^(:{3,}|`{3,})\{(?:figure|image)\}[^\n]*\n(?:.*\n)*?\1\s*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^(:{3,}|`{3,})\{(?:figure|image|live)\}[^\n]*\n(?:.*\n)*?\1\s*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"^:{3,}\{(\w+)\}[ ]*(.*)$", lambda m: f"**{m[2] or m[1].capitalize()}**", text, flags=re.MULTILINE)
     text = re.sub(r"^:{3,}\s*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\{[a-z:]+\}`([^`<]*?)\s*(?:<[^`>]*>)?`", r"\1", text)
@@ -62,7 +62,7 @@ def to_notebook(source: str) -> nbformat.NotebookNode:
 
 def offer(app: Sphinx, docname: str, content: list[str]) -> None:
     """Put the link below the title of a page that runs code, and remember its source."""
-    if not IS_NOTEBOOK.match(content[0]) or app.builder.format != "html":
+    if not IS_NOTEBOOK.match(content[0]) or app.builder.name != "html":
         return
     folder = Path(app.outdir) / FOLDER
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from keyshift.heuristics.allocation.flux import Migrations
@@ -9,6 +11,20 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
+from keyshift.models.tuning import Settings
+
+
+@dataclass(frozen=True)
+class DrainSettings(Settings):
+    """The tuning number of draining first.
+
+    Attributes
+    ----------
+    seconds : float
+        Balancing ends after this many seconds when the caller sets no limit.
+    """
+
+    seconds: float = 10.0
 
 
 def drain_first(
@@ -74,10 +90,6 @@ def _balanced(problem: KeyGroupAllocation, state: Migrations, budget: Budget, se
         max_migrations=None if moves is None else moves - state.moves,
         max_migration_cost=None if cost is None else max(0.0, cost - state.cost),
     )
-    limited = budget if np.isfinite(budget.remaining) else budget.part(1.0, SECONDS)
+    limited = budget if np.isfinite(budget.remaining) else budget.part(1.0, DrainSettings.now().seconds)
     found = solve_milp(rest, budget=limited, seed=seed).assignment
     return state.assignment if found is None else found
-
-
-SECONDS = 10.0
-"""Balancing ends after this many seconds when the caller sets no limit."""

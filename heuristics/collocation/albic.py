@@ -15,10 +15,21 @@ from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.collocation.step_four import StepFour
 from keyshift.models.ranges import NonNegative, Positive, Whole
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 
-GOOD_ENOUGH = 1e-3
-"""Load distance, as a share of the mean node load, at which balancing stops."""
+
+@dataclass(frozen=True)
+class AlbicSettings(Settings):
+    """The tuning number of ALBIC.
+
+    Attributes
+    ----------
+    good_enough : float
+        Load distance, as a share of the mean node load, at which balancing stops.
+    """
+
+    good_enough: float = 1e-3
 
 
 def albic(
@@ -177,7 +188,7 @@ def plan_under(
     if made is None:
         return None  # meeting the demand alone breaks a migration limit
     program, unit = made
-    chosen = allocate(program, budget, seed, rounds, GOOD_ENOUGH * program.scale)
+    chosen = allocate(program, budget, seed, rounds, AlbicSettings.now().good_enough * program.scale)
     return None if chosen is None else chosen[unit]
 
 

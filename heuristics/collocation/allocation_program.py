@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from keyshift.heuristics.allocation.flux import flux
 from keyshift.models import Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.compiling import off_clock
+from keyshift.models.tuning import Settings
 
-SMALL_EFFORT = 0.5
-"""The deterministic seconds that CP-SAT gets on a small instance."""
+
+@dataclass(frozen=True)
+class ProgramSettings(Settings):
+    """The tuning number of the program that balances for collocation.
+
+    Attributes
+    ----------
+    small_effort : float
+        The deterministic seconds that CP-SAT gets on a small instance.
+    """
+
+    small_effort: float = 0.5
 
 
 def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int, enough: float) -> np.ndarray | None:
@@ -49,7 +62,8 @@ def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray
         from keyshift.solvers import cpsat
 
     statement = AllocationCpSat(problem)
-    outcome = cpsat.minimise(statement.model, budget, seed=seed, max_deterministic_time=SMALL_EFFORT)
+    effort = ProgramSettings.now().small_effort
+    outcome = cpsat.minimise(statement.model, budget, seed=seed, max_deterministic_time=effort)
     return statement.assignment(outcome.solver.value) if outcome.found else None
 
 

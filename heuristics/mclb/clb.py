@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -10,11 +11,23 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.ranges import Finite, NonNegative
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Labels = Literal["matched", "printed"]
-QUICK = 2_000
-"""Up to this many key groups it is tried as a start of others."""
+
+
+@dataclass(frozen=True)
+class CLBSettings(Settings):
+    """The tuning number of CLB as a start of others.
+
+    Attributes
+    ----------
+    quick : int
+        Up to this many key groups it is tried.
+    """
+
+    quick: int = 2_000
 
 
 def clb(
@@ -106,7 +119,7 @@ def clb_moment(
 
 def is_quick(problem: MCLB) -> bool:
     """Whether a matrix of all pairs takes neither much time nor much memory."""
-    return bool(problem.workload.key_groups <= QUICK)
+    return bool(problem.workload.key_groups <= CLBSettings.now().quick)
 
 
 def _answer(core: Core, weight: FloatArray, above: BoolArray | None, labels: Labels, budget: Budget) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,24 @@ from keyshift.models.ranges import Count, Finite
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.routing.hlhe import discretised
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray
 
-GROW_AFTER = 8
-"""Trials of Mixed after which n at least doubles, so that their number is logarithmic in the table's size."""
 
-AIMS = 5
-"""Plans made on discretised records at most, each aiming lower than the last."""
+@dataclass(frozen=True)
+class MixedSettings(Settings):
+    """Tuning numbers of Mixed.
+
+    Attributes
+    ----------
+    grow_after : int
+        Trials of Mixed after which n at least doubles, so that their number is logarithmic in the table's size.
+    aims : int
+        Plans made on discretised records at most, each aiming lower than the last.
+    """
+
+    grow_after: int = 8
+    aims: int = 5
 
 
 def llfd_plan(problem: MixedRouting, *, everything: bool = False, keys: CompactKeys | None = None) -> RoutingPlan:
@@ -60,7 +72,7 @@ def mixed_plan(
     No guarantee; O(p log p) once and O(p + |C| n) a trial, with O(log N_A) trials.
 
     Departures from the print: n = size - A_max is an amount still missing, not a total, and need not end the loop:
-    here n grows by it, and after `GROW_AFTER` trials at least doubles. When all N_A entries are back and the table
+    here n grows by it, and after `MixedSettings.grow_after` trials at least doubles. When all N_A entries are back and the table
     still does not fit, MinTable's plan is taken if its table is smaller.
     """
     planner = RoutingPlanner(problem, "gamma", beta, keys, spare)
@@ -71,7 +83,7 @@ def mixed_plan(
         excess = plan.table_size - problem.table_limit
         if excess <= 0 or n >= planner.table_size or (budget is not None and budget.expired):
             break
-        n = min(planner.table_size, n + (max(excess, n) if trials >= GROW_AFTER else excess))
+        n = min(planner.table_size, n + (max(excess, n) if trials >= MixedSettings.now().grow_after else excess))
     if excess > 0:
         last = min_table_plan(problem, keys=keys, spare=spare)
         trials += 1
@@ -122,7 +134,7 @@ def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., Routing
     """RoutingPlan on discretised records, and aim lower where the true loads turn out above a limit.
 
     A record's keys differ a little, so that a node planned to its limit may end above it. Then the plan is made anew,
-    that much below the limit, at most `AIMS` times in all. What still misses says so, as every plan does.
+    that much below the limit, at most `MixedSettings.aims` times in all. What still misses says so, as every plan does.
 
     Parameters
     ----------
@@ -134,7 +146,7 @@ def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., Routing
     keys = discretised(problem.workload, degree)
     spare = np.zeros(problem.workload.nodes)
     best: RoutingPlan | None = None
-    for _ in range(AIMS):
+    for _ in range(MixedSettings.now().aims):
         plan = make(problem, keys=keys, spare=spare, **options)
         over = np.where(problem.workload.kept, plan.loads - problem.upper, 0.0)
         held = bool(over.max() <= problem.slack)

@@ -40,7 +40,7 @@ FORMULATION = Formulation(
         Method(
             "milp", "exact", "[Madsen2016], sec. 4.3.1; keyshift's search and bounds, then CP-SAT and HiGHS",
             solve_milp, "the optimum, proven; at a limit the best found and a bound", rules=True,
-            warm_up=allocation, warm_start=("flux", "potc", "drain-first"), lesson="lessons/proving-it",
+            warm_up=allocation, warm_start=("flux", "potc", "drain-first"), lesson="lessons/proving-by-branching",
             later=by_search_and_solvers,
         ),
         Method(
@@ -63,7 +63,7 @@ FORMULATION = Formulation(
         ),
         Method(
             "prices", "relaxation", "keyshift: counts of moves, and column generation over their prices", price_bound,
-            "a lower bound, rarely far off", rules=True, warm_up=allocation_bound, lesson="lessons/proving-it",
+            "a lower bound, rarely far off", rules=True, warm_up=allocation_bound, lesson="lessons/proving-by-prices",
         ),
         Method("flux", "heuristic", "[Shah2003], as [Madsen2016] describes it", flux, "none", rules=True),
         Method("potc", "heuristic", "[Azar1999], within the limits", potc, "none", rules=True),

@@ -56,11 +56,11 @@ FORMULATION = Formulation(
         Method("lp", "relaxation", "the same, without integrality; HiGHS", lp_bound, "a lower bound", rules=True),
         Method(
             "lagrange", "relaxation", "keyshift: Lagrangian relaxation, dynamic programs over trees of pairs",
-            lagrangian_bound, "a lower bound", warm_up=collocation,
+            lagrangian_bound, "a lower bound", rules=True, warm_up=collocation,
         ),
         Method(
             "cut", "relaxation", "minimum cuts and eigenvalues, [Donath1973]", cut_bound, "a lower bound",
-            warm_up=collocation,
+            rules=True, warm_up=collocation,
         ),
         Method(
             "local-search", "heuristic", "keyshift: joins, moves, swaps and returns, annealed", local_search, "none",

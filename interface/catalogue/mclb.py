@@ -12,8 +12,7 @@ with lazily():
     from keyshift.models.mclb.mathopt_model import MCLBMathOpt
     from keyshift.models.mclb.pyomo_model import MCLBPyomo
     from keyshift.solvers.mclb.bounds import combinatorial_bound
-    from keyshift.solvers.mclb.branch_and_bound import branch_and_bound
-    from keyshift.solvers.mclb.front import front
+    from keyshift.solvers.mclb.branch_and_bound import branch_and_bound, tree_of_a_point
     from keyshift.solvers.mclb.local_search import local_search
     from keyshift.solvers.mclb.qp import qp_bound
     from keyshift.solvers.mclb.sdp import sdp_bound
@@ -24,14 +23,11 @@ FORMULATION = Formulation(
     name="mclb",
     summary="Balance over many windows within a budget of state to move.",
     code=MCLB,
-    lesson="lessons/mclb-slip",
+    lesson="lessons/two-objectives",
     trades=(
         Trade(
-            name="state-moved",
-            metric="state_moved",
-            limit="max_state_moved",
-            label="state moved",
-            code=front,
+            name="state-moved", metric="state_moved", limit="max_state_moved", label="state moved",
+            options=tree_of_a_point, apart=True,
         ),
     ),
     statements=(
@@ -50,12 +46,12 @@ FORMULATION = Formulation(
     methods=(
         Method(
             "branch-and-bound", "exact", "[Guo2018], sec. 2; keyshift's branch and bound", branch_and_bound,
-            "the optimum, proven; at a limit the best found and a bound", warm_up=mclb,
+            "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=mclb,
             warm_start=("elb", "clb", "clb-moment"), rivals=("local-search",),
         ),
         Method(
             "scip", "exact", "[Guo2018], sec. 2; SCIP on the quadratic MathOpt statement", solve_scip,
-            "the optimum, proven; at a limit the best found and a bound", limits="dozens of key groups",
+            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="dozens of key groups",
             warm_start=("local-search",),
         ),
         Method(
@@ -65,22 +61,22 @@ FORMULATION = Formulation(
         ),
         Method(
             "milp", "exact", "[Guo2018], sec. 2; HiGHS, tangents in place of squares, [Duran1986]", solve_tangents,
-            "the optimum, proven; at a limit the best found and a bound", limits="dozens of key groups",
+            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="dozens of key groups",
             warm_start=("local-search",),
         ),
         Method(
             "sdp", "relaxation", "[Frieze1997], made safe, with anchors for the budget", sdp_bound, "a lower bound",
-            warm_up=mclb, lesson="lessons/two-objectives",
+            rules=True, warm_up=mclb, lesson="lessons/two-objectives",
         ),
         Method(
             "combinatorial", "relaxation", "keyshift: window by window, what the largest key groups force",
-            combinatorial_bound, "a lower bound",
+            combinatorial_bound, "a lower bound", rules=True,
         ),
         Method(
-            "local-search", "heuristic", "keyshift: moves and swaps, annealed", local_search, "none",
+            "local-search", "heuristic", "keyshift: moves and swaps, annealed", local_search, "none", rules=True,
             warm_up=mclb_search,
         ),
-        Method("qp", "relaxation", "shares in place of whole key groups, [Frank1956]", qp_bound, "a lower bound"),
+        Method("qp", "relaxation", "shares in place of whole key groups, [Frank1956]", qp_bound, "a lower bound", rules=True),
         Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb, "none", rules=True),
         Method("clb", "heuristic", "[Guo2018], Algorithm 2, covariance as printed", clb, "none", useful=is_quick),
         Method(

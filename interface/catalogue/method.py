@@ -260,9 +260,14 @@ class Trade(NamesCode):
         times the mean.
     least : int, optional
         Where every setting of the parameter is tried, from this one up, since it bounds no metric by itself.
-    code : str
-        ``"module:function"`` that traces the front, where a problem has an algorithm of its own.
+    options : str, optional
+        ``"module:function"`` from the problem to options that its method takes at every point.
+    apart : bool
+        Whether points are solved apart from each other, several at a time where asked, and those that are proven looked at
+        again: as good an answer with less of the second objective.
     """
+
+    CODE = ("options",)
 
     name: str
     metric: str
@@ -271,7 +276,8 @@ class Trade(NamesCode):
     whole: bool = False
     offset: float = 0.0
     least: int | None = None
-    code: Any = ""
+    options: Any = None
+    apart: bool = False
 
 
 # The catalogue's entry of a declarative statement ----------------------------------------------------------------------

@@ -16,7 +16,7 @@ FORMULATION = Formulation(
     name="movement-within-limits",
     summary="Least movement that brings every node's load within limits.",
     code=MovementWithinLimits,
-    lesson="lessons/mclb-slip",
+    lesson="lessons/two-objectives",
     statements=(
         Statement(
             "pyomo", "pyomo", MovementPyomo, "x[k,n]: key group k runs on node n; z[n]: the node is in use.",
@@ -44,7 +44,7 @@ FORMULATION = Formulation(
         ),
         Method(
             "local-search", "heuristic", "keyshift: moves, swaps and returns, annealed", local_search, "none",
-            warm_up=rehearsal,
+            rules=True, warm_up=rehearsal,
         ),
         Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb_within_limits, "none", rules=True),
     ),

@@ -12,6 +12,7 @@ with lazily():
     from keyshift.solvers.rehearsals import routing as rehearsal
     from keyshift.solvers.routing.pooled import pooled_bound
     from keyshift.solvers.routing.statement import fewest_entries, lp_bound, solve_cpsat, solve_milp
+    from keyshift.solvers.routing.within_rows import local_search
     from keyshift.solvers.stages.exact import by_cpsat, by_search_and_solvers
 
 FORMULATION = Formulation(
@@ -37,7 +38,7 @@ FORMULATION = Formulation(
     methods=(
         Method(
             "milp", "exact", "[Fang2016], problem (3); prices decide most keys, HiGHS the rest", solve_milp,
-            "the optimum, proven; at a limit the best found and a bound", warm_up=rehearsal,
+            "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=rehearsal,
             warm_start=("mixed", "min-mig", "min-table"), rivals=("llfd", "mixed-bf", "readj"),
             later=by_search_and_solvers,
         ),
@@ -48,11 +49,15 @@ FORMULATION = Formulation(
         ),
         Method(
             "lp", "relaxation", "[Fang2016], problem (3) without integrality, by its Lagrangian dual", lp_bound,
-            "a lower bound", warm_up=rehearsal,
+            "a lower bound", rules=True, warm_up=rehearsal,
         ),
         Method(
             "lp-pooled", "relaxation", "[Fang2016], problem (3) without integrality, stated with a pool; HiGHS",
-            pooled_bound, "a lower bound", warm_up=rehearsal,
+            pooled_bound, "a lower bound", rules=True, warm_up=rehearsal,
+        ),
+        Method(
+            "local-search", "heuristic", "keyshift: single keys, swaps and exchanges, annealed", local_search, "none",
+            rules=True,
         ),
         Method("llfd", "heuristic", "[Fang2016], Algorithm 1", llfd, "none", warm_up=rehearsal),
         Method("min-table", "heuristic", "[Fang2016], Algorithm 2", min_table, "none", warm_up=rehearsal),

@@ -47,11 +47,14 @@ def _for_ever(seconds: float | None) -> float | None:
 
 TimeOption = Annotated[
     float | None,
-    typer.Option("--time-limit", "-t", callback=_for_ever, help="Seconds for each method; inf is for ever."),
+    typer.Option("--time-limit", "-t", callback=_for_ever, help="Seconds for each method; inf: no limit."),
 ]
 TogetherOption = Annotated[
     float | None,
-    typer.Option("--time-limit", "-t", callback=_for_ever, help="Seconds, for everything together; inf is for ever."),
+    typer.Option("--time-limit", "-t", callback=_for_ever, help="Seconds, for everything together; inf: no limit."),
+]
+EffortOption = Annotated[
+    float | None, typer.Option(min=0.0, help="Limits work, not seconds: repeats itself anywhere; about a second each.")
 ]
 GapOption = Annotated[
     float, typer.Option(min=0.0, help="Enough: objective less bound, as a share of the problem's scale; 0: a proof.")

@@ -17,6 +17,7 @@ from keyshift.models.answer import Progress
 from keyshift.models.families.real import FIRST_DAY, flights
 from keyshift.models.files.workload import write_workload
 from keyshift.models.files.writing import write_text
+from keyshift.report.exploring import explore
 
 
 def demo(
@@ -35,8 +36,8 @@ def demo(
     console.print(comparison.to_table(console.width))
     console.print(closing_sentence(comparison))
     console.print(
-        f"Written to {out}/: comparison.csv, comparison.txt, comparison.png, plan.json, plan.csv, plan.html, "
-        "statistics/, workload/, flights.parquet, topology.yaml",
+        f"Written to {out}/: comparison.csv, comparison.txt, comparison.png, plan.json, plan.csv, plan.html, statistics/, "
+        f"workload/, flights.parquet, topology.yaml; and {out}/explore.html: open it in a browser and play with it",
         markup=False,
     )
 
@@ -88,7 +89,7 @@ def run_demo(
     out : Path
         Made if missing. Gets the log, ``flights.parquet``, with its ``topology.yaml``; ``statistics/``, ``workload/``,
         ``comparison.csv``, ``.txt`` and ``.png``; and of the best answer ``plan.json``, ``plan.csv`` (the moves with
-        their times) and ``plan.html``.
+        their times) and ``plan.html``; and ``explore.html``, the page of the front.
     time_limit : float, optional
         Seconds for each method.
     seed : int, default 0
@@ -115,6 +116,9 @@ def run_demo(
     write_text(out / "comparison.txt", f"{comparison}\n{sentence}\n")
     comparison.plot(out / "comparison.png")
     _write_plan(comparison, out, seed)
+    if comparison.best is not None:
+        title, page = "New York's flights: what a budget buys", out / "explore.html"
+        explore(problem, path=page, bandwidth=BANDWIDTH, time_limit=time_limit, seed=seed, title=title, watch=watch)
     return comparison
 
 

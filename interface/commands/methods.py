@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,20 +66,15 @@ def place(code: str) -> str:
     return f"{folder}{inside.replace('.', '/')}.py: {attribute}"
 
 
-def as_markdown(formulations: Iterable[Formulation]) -> str:
-    """One heading and one table for each problem."""
-    lines = []
-    for formulation in formulations:
-        lines += [f"## {formulation.name}", "", formulation.summary, ""]
-        lines += [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
-        lines += [_table_row(as_row(formulation, method)) for method in formulation.methods]
-        lines.append("")
-    return "\n".join(lines)
+def as_markdown(formulation: Formulation) -> str:
+    """A table of a problem's methods, for a page in a folder beside the lessons."""
+    rows = [_table_row(as_row(formulation, method)) for method in formulation.methods]
+    return "\n".join([f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}", *rows])
 
 
 def _table_row(row: dict[str, Any]) -> str:
     options = ", ".join(f"`{name}`" for name in row["options"]) or "-"
-    lesson = f"[{row['lesson'].rpartition('/')[2]}]({row['lesson']}.md)"
+    lesson = f"[{row['lesson'].rpartition('/')[2]}](../{row['lesson']}.md)"
     cells = [f"`{row['method']}`", row["kind"], row["guarantee"], row["limits"] or "-"]
     cells += [options, row["source"], f"`{row['code']}`", lesson]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -22,7 +22,9 @@ def plan(
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
-    solution: Annotated[Path | None, typer.Option(help="Carry out this saved solution, instead of solving.")] = None,
+    solution: Annotated[
+        Path | None, typer.Option(help="Carry out this saved solution or assignment, instead of solving.")
+    ] = None,
     bandwidth: common.BandwidthOption = None,
     parallel: common.ParallelOption = 1,
     phase_moves: common.PhaseOption = 100,
@@ -78,8 +80,14 @@ def plan(
 
 
 def _saved(posed: Problem, path: Path) -> Solution:
+    from keyshift.commands.solve import read_assignment
+    from keyshift.models.files.reading import read_json
     from keyshift.models.files.solution import read_solution
+    from keyshift.plans.targets import given
 
+    content = read_json(path)
+    if isinstance(content, list) or (isinstance(content, dict) and "format" not in content):
+        return given(posed, read_assignment(path))
     found = read_solution(path)
     if found.assignment is not None and (broken := posed.check(found.assignment).violations):
         raise InputError(f"{path}: the assignment breaks a rule here: {broken[0]}")
@@ -212,7 +220,7 @@ def _node(value: object) -> str:
     return "stays" if value is None or value != value else figure(value) if isinstance(value, float) else str(value)
 
 
-# keyshift remedies: which limit must give, and by how much -------------------------------------------------------------
+# keyshift remedies: which limit to relax, and by how much -------------------------------------------------------------
 
 
 def remedies(
@@ -242,7 +250,7 @@ def remedies(
         raise typer.Exit(0 if not found or any(r.value is not None for r in found) else 1)
     console = common.console()
     if not found:
-        console.print("nothing has to give: the problem has an answer as it is")
+        console.print("no limit has to be relaxed: the problem has an answer as it is")
         raise typer.Exit(0)
     for conflict in posed.conflicts()[:3]:
         console.print(f"- {conflict}")

@@ -24,6 +24,7 @@ def solve(
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
+    effort: common.EffortOption = None,
     settings: common.SettingOption = None,
     repair: common.RepairOption = False,
     every: common.AllOption = False,
@@ -42,7 +43,7 @@ def solve(
     if repair and chosen:
         raise InputError("--set: with --repair a method takes no options")
     with common.progress(f"{posed.name}: {method or 'solving'}") as watch:
-        solution = showing.answered(posed, method, repair, time_limit, gap, seed, watch=watch, **chosen)
+        solution = showing.answered(posed, method, repair, time_limit, gap, seed, watch=watch, effort=effort, **chosen)
     made = showing.as_plan(solution) if out or report else None
     if made is None and (out or report) and solution.assignment is not None:
         raise InputError(f"--{'out' if out else 'report'}: {posed.name} moves no key groups, there is no plan to write")
@@ -72,6 +73,7 @@ def compare(
     time_limit: common.TimeOption = COMPARED,
     gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
+    effort: common.EffortOption = None,
     plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
     wide: Annotated[bool, typer.Option("--wide", help="All columns, whatever the terminal's width.")] = False,
     as_json: common.JsonOption = False,
@@ -83,7 +85,7 @@ def compare(
     target = None if plot is None else figure_path(plot)  # before the work, not after it
     posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: comparing") as watch:
-        comparison = run(posed, method, time_limit, gap=gap, seed=seed, watch=watch)
+        comparison = run(posed, method, time_limit, gap=gap, seed=seed, watch=watch, effort=effort)
     if target is not None:
         comparison.plot(target)
     if as_json:
@@ -143,6 +145,60 @@ def pareto(
     raise typer.Exit(0 if len(front) else 1)
 
 
+# keyshift explore: the same front as a page that one can play with ------------------------------------------------------
+
+
+def explore(
+    context: typer.Context,
+    path: common.PathArgument,
+    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
+    against: Annotated[str | None, typer.Option(help="The second objective, such as migrations or table-size.")] = None,
+    budgets: Annotated[int | None, typer.Option(help="Points of the front, 2 to 30; 12 by default.")] = None,
+    bandwidth: common.BandwidthOption = None,
+    parallel: common.ParallelOption = 1,
+    time_limit: common.TogetherOption = TIME_LIMIT,
+    gap: common.GapOption = GAP,
+    seed: common.SeedOption = 0,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A .json file to write finished points to and resume from.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="The page's heading.")] = "",
+    out: Annotated[Path, typer.Option(help="The page, an .html file.")] = Path("explore.html"),
+    as_json: common.JsonOption = False,
+) -> None:
+    """Trace the front and write it as one page to play with: a slider, key groups moved by hand, answers side by side.
+
+    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
+    """
+    from keyshift.report.exploring import explore as run
+
+    posed = common.read_problem(path, problem, context.args, last)
+    with common.progress(f"{posed.name}: tracing the front") as watch:
+        points = run(
+            posed,
+            path=out,
+            budgets=budgets,
+            against=against,
+            bandwidth=bandwidth,
+            parallel=parallel,
+            time_limit=time_limit,
+            gap=gap,
+            seed=seed,
+            checkpoint=checkpoint,
+            title=title,
+            watch=watch,
+        )
+    if as_json:
+        common.print_json([common.as_record(s) for s in points])
+        return
+    proven = sum(s.status == "optimal" for s in points)
+    answers = "one answer" if len(points) == 1 else f"{len(points)} answers"
+    common.console().print(
+        f"{out}: {answers}, {proven} proven, {out.stat().st_size / 1e6:.2g} MB; open it in a browser"
+    )
+
+
 # keyshift check: is this assignment allowed, and what is it worth? -----------------------------------------------------
 
 
@@ -158,7 +214,7 @@ def check(
 ) -> None:
     """Check an assignment without any solver. Exit code 0: feasible; 1: not."""
     posed = common.read_problem(path, problem, context.args, last)
-    report = posed.check(_read(assignment))
+    report = posed.check(read_assignment(assignment))
     if as_json:
         common.print_json(
             {
@@ -180,7 +236,8 @@ def check(
     raise typer.Exit(0 if report.feasible else 1)
 
 
-def _read(path: Path) -> Any:
+def read_assignment(path: Path) -> Any:
+    """The assignment in a file: a list of nodes, what `solve --json` printed, or what the page of `explore` saved."""
     from keyshift.models.files.reading import read_json, shown
 
     content = read_json(path)

@@ -31,6 +31,7 @@ def study(
     seeds: Annotated[int, typer.Option(help="Runs of every method, with seeds 0, 1, ...")] = 1,
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
+    effort: common.EffortOption = None,
     out: Annotated[Path | None, typer.Option(help="A folder for the results; a killed study goes on there.")] = None,
     workers: Annotated[int, typer.Option(help="Processes of this machine.")] = 1,
     spark: Annotated[str | None, typer.Option(help="Run on this Spark master instead, such as local[4].")] = None,
@@ -64,7 +65,7 @@ def study(
 
         done = run(
             instances, method or None, range(seeds), time_limit, out, workers, session, gap=gap, memory=memory,
-            best_known=best, watch=tell,
+            best_known=best, watch=tell, effort=effort,
         )  # fmt: skip
     if wrong := done.contradictions():
         said = "; ".join(wrong[:3])

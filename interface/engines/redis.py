@@ -106,7 +106,7 @@ def connected(url: str) -> Shards:
                 continue
             if {"fail", "fail?"} & set(flags):
                 if node["slots"]:
-                    raise InputError(f"{name} is down, and has slots: mend the cluster first")
+                    raise InputError(f"{name} is down, and has slots: repair the cluster first")
                 continue
             host, _, port = name.rpartition(":")
             reached = client(host or given.hostname, int(port))
@@ -179,7 +179,7 @@ def read_workload(
         refuse_unfinished(cluster)
         leaving = [cluster.one(name).name for name in draining]
         if (cluster.owner < 0).any():
-            raise InputError(f"slot {int(np.argmin(cluster.owner))} has no master: mend the cluster first")
+            raise InputError(f"slot {int(np.argmin(cluster.owner))} has no master: repair the cluster first")
         keys, state, busy = np.zeros(SLOTS), np.zeros(SLOTS), np.zeros(SLOTS)
         told = True
         for one in cluster.masters.values():

@@ -141,7 +141,7 @@ def _by_table(
     kind = df.schema[key].dataType
     text = not isinstance(kind, T.IntegralType)
     if labels is None and text:
-        raise InputError(f"column {key!r} holds {kind.simpleString()}, and a table knows positions: give labels")
+        raise InputError(f"column {key!r} holds {kind.simpleString()}, but a table has positions only: give labels")
     wrong = next((name for name in named if isinstance(name, str) != text), None)
     if wrong is not None:
         raise InputError(f"the table's key {wrong!r} does not fit column {key!r} of type {kind.simpleString()}")

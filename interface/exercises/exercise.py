@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from numbers import Real
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -160,7 +160,7 @@ def plain(returned: Any) -> Any:
 
 
 def _number(x: Any) -> bool:
-    return isinstance(x, Real) and not isinstance(x, bool) and bool(x < 1e300) and bool(x > -1e300)
+    return isinstance(x, int | float | Fraction) and not isinstance(x, bool) and -1e300 < x < 1e300
 
 
 def _numbers(x: Any) -> bool:
@@ -185,8 +185,8 @@ def _kind(returned: Any) -> str:
     """What somebody returned who returned no answer."""
     if returned is None:
         return "nothing at all"
-    if isinstance(returned, Real) and not isinstance(returned, bool):
-        return "a number" if _number(returned) else "no finite number"
+    if isinstance(returned, float) and not _number(returned):
+        return "no finite number"
     return f"of type {type(returned).__name__}"
 
 

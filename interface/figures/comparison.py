@@ -75,13 +75,18 @@ def comparison_figure(
 
 
 def _draw_loads(axes: Axes, workload: Workload, assignment: np.ndarray, method: str) -> None:
-    before = metrics.last_node_loads(workload, workload.current) / workload.capacity
-    after = metrics.last_node_loads(workload, assignment) / workload.capacity
+    after = metrics.last_node_loads(workload, assignment)
+    new = len(after) - workload.nodes  # nodes that come with the answer
+    capacity = np.append(workload.capacity, np.ones(new))
+    after, before = (
+        after / capacity,
+        np.append(metrics.last_node_loads(workload, workload.current), np.zeros(new)) / capacity,
+    )
     order = np.argsort(-before, kind="stable")
-    rank = np.arange(workload.nodes)
+    rank = np.arange(len(after))
     axes.bar(rank, before[order], color=BEFORE, label="before")
     axes.plot(rank, after[order], "o", color=AFTER, label=f"after ({method})")
-    mean = metrics.mean_load(workload)
+    mean = float(after.mean()) if new else metrics.mean_load(workload)
     axes.axhline(mean, color=MEAN, linewidth=1, linestyle="--", label="mean")
     low, high = min(before.min(), after.min()), max(before.max(), after.max())
     if low > 0.5 * high:  # a close-up shows what a full axis would hide; the label says so
@@ -90,7 +95,7 @@ def _draw_loads(axes: Axes, workload: Workload, assignment: np.ndarray, method: 
     else:
         axes.set_ylabel("load of the last window")
     axes.set_xlabel("node, most loaded first")
-    axes.set_xticks(rank if workload.nodes <= 20 else rank[:: workload.nodes // 20 + 1])
+    axes.set_xticks(rank if len(rank) <= 20 else rank[:: len(rank) // 20 + 1])
     axes.set_xticklabels([str(i) for i in order[axes.get_xticks().astype(int)]], fontsize=8)
     axes.set_title("Load of every node")
     axes.legend()

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from keyshift.catalogue.method import Trade
+from keyshift.fronts.tracing import TracedPoint
 from keyshift.models import Answer, InputError, Problem
 from keyshift.models.files.problem import problem_fingerprint
 from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, naming
@@ -73,10 +74,8 @@ def _renamed(part: Any) -> Any:
 class FrontCheckpoint:
     """The finished points in a file. They are checked anew when read; only their bounds are taken on trust."""
 
-    def __init__(
-        self, problem: Problem, trade: Trade, file: Path | None, points: int | None, seed: int, kind: type
-    ) -> None:
-        self.problem, self.trade, self.file, self.kind = problem, trade, file, kind
+    def __init__(self, problem: Problem, trade: Trade, file: Path | None, points: int | None, seed: int) -> None:
+        self.problem, self.trade, self.file = problem, trade, file
         self.about = {
             # Of MCLB the workload and the limit are all there is: files of earlier versions stay valid.
             "workload": fingerprint(problem.workload) if problem.name == "mclb" else problem_fingerprint(problem),  # type: ignore[attr-defined]
@@ -85,7 +84,7 @@ class FrontCheckpoint:
             "points": points,
             "seed": seed,
         }
-        self.points: list[Any] = []
+        self.points: list[TracedPoint] = []
         self.one_at_a_time = threading.Lock()
 
     @contextmanager
@@ -113,7 +112,7 @@ class FrontCheckpoint:
                 raise InputError(f"{file} holds a front with another {name}")
         return content.points
 
-    def _read(self, record: PointPart) -> Any:
+    def _read(self, record: PointPart) -> TracedPoint:
         posed = dataclasses.replace(self.problem, **{self.trade.limit: record.limit})  # type: ignore[type-var]
         with naming(str(self.file)):
             report = posed.check(record.assignment)
@@ -122,13 +121,13 @@ class FrontCheckpoint:
         if record.bound is not None and not record.bound <= report.objective + posed.tolerance:
             raise InputError(f"{self.file} holds a bound of {record.bound:g} for a point worth {report.objective:g}")
         answer = Answer(posed.canonical(record.assignment), record.bound, record.termination)  # type: ignore[arg-type]
-        return self.kind(posed, answer, record.seconds)
+        return TracedPoint(posed, answer, record.seconds)
 
     def _limit(self, problem: Problem) -> Limit:
         value = getattr(problem, self.trade.limit)
         return str(value) if isinstance(value, Fraction) else value
 
-    def keep(self, point: Any) -> None:
+    def keep(self, point: TracedPoint) -> None:
         """Take note of a finished point, and write all of them down."""
         with self.one_at_a_time:
             self.points = [*self.points, point]

@@ -14,13 +14,12 @@ import numpy as np
 from keyshift.catalogue import FORMULATIONS, find_method, formulation_of
 from keyshift.catalogue.method import Trade
 from keyshift.fronts.checkpoint import FrontCheckpoint
-from keyshift.fronts.tracing import TracedPoint, Tracer, as_solution, find_trade
+from keyshift.fronts.tracing import Tracer, as_solution, find_trade
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import problem_fingerprint
 from keyshift.models.guards import real, whole
-from keyshift.models.lazily import load
 from keyshift.solving import MOST_SEED, interruptible, make_ready
 from keyshift.terminal import Terminal
 
@@ -250,7 +249,7 @@ def pareto(
         `CollocatedAllocation`: "migrations"; `MixedRouting`: "table-size" or "theta"; `IntervalMigration`: "tau";
         `KeySplitting`: "counters", one point for each number of choices.
     time_limit : float or None, default 60.0
-        Seconds for the whole front; None is for ever. What was not finished carries the bound it has.
+        Seconds for the whole front; None: no limit. What was not finished carries the bound it has.
     gap : float, default 1e-4
         For each point, as in `solve`.
     seed : int, default 0
@@ -285,20 +284,13 @@ def pareto(
     seed = whole("seed", seed, most=MOST_SEED, optional=False)
     limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
     known = [problem.canonical(s.assignment if isinstance(s, Solution) else s) for s in starts]
-    kind = load(f"{trade.code.partition(':')[0]}:FrontPoint") if trade.code else TracedPoint
-    memory = FrontCheckpoint(problem, trade, None if checkpoint is None else Path(checkpoint), points, seed, kind)
+    memory = FrontCheckpoint(problem, trade, None if checkpoint is None else Path(checkpoint), points, seed)
     with memory.open():
-        for method in formulation_of(problem).methods if trade.code else [find_method(problem, None)]:
-            make_ready(problem, method, None)
+        make_ready(problem, find_method(problem, None), None)
         budget = Budget(limit, watch, share)
         with interruptible(budget.interrupt):
-            if trade.code:
-                made = load(trade.code)(
-                    problem, points=points, budget=budget, seed=seed, workers=workers, known=known,
-                    done=memory.points, keep=memory.keep,
-                )  # fmt: skip
-            else:
-                made = Tracer(problem, trade, budget, seed, memory.keep, memory.points).run(points, known)
+            tracer = Tracer(problem, trade, budget, seed, memory.keep, memory.points, known, workers)
+            made = tracer.run(points)
     return Front(problem, tuple(as_solution(point) for point in made), trade)
 
 

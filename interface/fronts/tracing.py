@@ -6,7 +6,10 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,16 +17,33 @@ import numpy as np
 from keyshift.catalogue import find_method
 from keyshift.catalogue.method import Trade
 from keyshift.models import Answer, Budget, InputError, Problem
+from keyshift.models.lazily import load
 from keyshift.models.solution import Solution
+from keyshift.models.tuning import Settings
 from keyshift.solving import answered
 
-BELOW = 1e-6
-"""A limit that is not a whole number is lowered by this share, which is more than the check's slack: that rules out the
-point before it."""
-SHARE = 0.25
-"""A point takes this share of the time left where the number of points is not known."""
-MOST_WHOLE = 100_000
-"""A whole front has at most this many points."""
+
+@dataclass(frozen=True)
+class FrontSettings(Settings):
+    """Tuning numbers of fronts.
+
+    Attributes
+    ----------
+    below : float
+        A limit that is not a whole number is lowered by this share, which is more than the check's slack: that rules out the
+        point before it.
+    share : float
+        A point takes this share of the time left where the number of points is not known.
+    most_whole : int
+        A whole front has at most this many points.
+    clearly : float
+        Answers that exceed a limit by this share of the widest point's value need no check.
+    """
+
+    below: float = 1e-6
+    share: float = 0.25
+    most_whole: int = 100_000
+    clearly: float = 1e-3
 
 
 @dataclass(frozen=True)
@@ -33,6 +53,17 @@ class TracedPoint:
     problem: Problem
     answer: Answer
     seconds: float
+
+    @property
+    def assignment(self) -> np.ndarray:
+        """The answer's assignment, which every point has."""
+        assert self.answer.assignment is not None
+        return self.answer.assignment
+
+    @cached_property
+    def objective(self) -> float:
+        """The problem's own objective."""
+        return self.problem.objective(self.assignment)
 
 
 class Tracer:
@@ -50,51 +81,93 @@ class Tracer:
         Told of every finished point.
     done : sequence of TracedPoint
         Points of an earlier run, by their limits.
+    known : sequence of ndarray
+        Assignments that no point need be worse than; what each of them has of the second objective is a limit too.
+    workers : int
+        Points solved at a time, in threads, where the trade's are solved apart.
     """
 
     def __init__(
         self, problem: Problem, trade: Trade, budget: Budget, seed: int, keep: Callable[[Any], None],
-        done: Sequence[TracedPoint] = (),
+        done: Sequence[TracedPoint] = (), known: Sequence[np.ndarray] = (), workers: int = 1,
     ) -> None:  # fmt: skip
         self.problem, self.trade, self.budget, self.seed, self.keep = problem, trade, budget, seed, keep
-        self.method = find_method(problem, None)
-        self.known = {getattr(point.problem, trade.limit): point for point in done}
+        self.method, self.settings = find_method(problem, None), FrontSettings.now()
+        self.options = load(trade.options)(problem) if trade.options else {}
+        self.done = {getattr(point.problem, trade.limit): point for point in done}
+        self.known = [assignment for assignment in known if problem.check(assignment).feasible]
+        self.workers, self.every = workers if trade.apart else 1, False
 
-    def run(self, points: int | None, known: Sequence[np.ndarray]) -> list[TracedPoint]:
+    def run(self, points: int | None) -> list[TracedPoint]:
         """The points of the front, none dominated, by the rising second objective."""
+        self.every = points is None
         if self.trade.least is not None:
-            return undominated(self._every_setting(points), self.trade)
-        top = self._at(getattr(self.problem, self.trade.limit), None, 1.0 if points is None else 1 / points)
+            return self._undominated(self._every_setting(points))
+        top = self._at(getattr(self.problem, self.trade.limit), None, 1 / points if points else self.settings.share)
         if top is None:
             return []
-        if points is None:
-            return undominated([top, *self._downwards(top)], self.trade)
-        found = [top]
-        for place, limit in enumerate(self._grid(top, points, known)):
-            if (made := self._at(limit, found[-1], 1 / (points - place))) is not None:
-                found.append(made)
-        return undominated(found, self.trade)
+        found = self._downwards(top) if points is None else self._within(self._grid(top, points), points)
+        return self._undominated(self._shared([top, *found]))
+
+    def _second(self, assignment: np.ndarray) -> float:
+        return float(self.problem.metrics(assignment)[self.trade.metric])
+
+    def _limit(self, point: TracedPoint) -> float:
+        limit = getattr(point.problem, self.trade.limit)
+        return math.inf if limit is None else float(limit)
 
     def _downwards(self, top: TracedPoint) -> Iterator[TracedPoint]:
         """Every point below one, each limit just below what the point before has."""
         last: TracedPoint | None = top
-        for _ in range(MOST_WHOLE):
-            value = second(last, self.trade)  # type: ignore[arg-type]
-            below = value - 1 if self.trade.whole else value * (1 - BELOW) - self.trade.offset
+        for _ in range(self.settings.most_whole):
+            assert last is not None
+            value = self._second(last.assignment)
+            below = self._below(value)
             if self.budget.expired or below < 0 or (value == 0 and not self.trade.whole):
                 return
-            last = self._at(int(below) if self.trade.whole else below, None, SHARE)
-            if last is None or second(last, self.trade) >= value:
+            last = self._at(below, None, self.settings.share)
+            if last is None or self._second(last.assignment) >= value:
                 return
             yield last
 
-    def _grid(self, top: TracedPoint, points: int, known: Sequence[np.ndarray]) -> list[float]:
+    def _below(self, value: float) -> float:
+        """The limit that rules out a value of the second objective, and little else."""
+        return int(value) - 1 if self.trade.whole else value * (1 - self.settings.below) - self.trade.offset
+
+    def _grid(self, top: TracedPoint, points: int) -> list[float]:
         """Limits from the least to just below the top one, evenly spaced, and those that known answers keep."""
-        most = max(0.0, second(top, self.trade) - self.trade.offset)  # without load, the largest is below the mean
-        limits = {0.0, *np.linspace(0, most, points)[:-1].tolist()}
-        given = [self.problem.metrics(a)[self.trade.metric] - self.trade.offset for a in known]
-        limits |= {value for value in given if 0 <= value < most}
+        most = max(0.0, self._second(top.assignment) - self.trade.offset)  # without load, the largest is below the mean
+        least = min(self._forced(), most)
+        given = [self._second(a) - self.trade.offset for a in self.known]
+        limits = {least, *np.linspace(least, most, points)[:-1].tolist(), *(v for v in given if least <= v < most)}
         return sorted({math.floor(v + 1e-9) if self.trade.whole else v for v in limits})
+
+    def _forced(self) -> float:
+        """The second objective that draining nodes ask for whatever else is done, where it counts what moves."""
+        w = getattr(self.problem, "workload", None)
+        if w is None or self.trade.metric not in ("state_moved", "migrations"):
+            return 0.0
+        leaving = w.draining[w.current]
+        return float(w.state[leaving].sum() if self.trade.metric == "state_moved" else leaving.sum())
+
+    def _within(self, limits: list[float], points: int) -> list[TracedPoint]:
+        """The points at some limits, each within its share of the time; at the end of the time only the first of them."""
+        waves = math.ceil(len(limits) / self.workers)
+        last: list[TracedPoint] = []
+
+        def solved(place: int) -> TracedPoint | None:
+            if place and self.budget.expired:  # even what finds nothing new takes its time, thousands of times
+                return None
+            start = last[-1] if last and not self.trade.apart else None
+            made = self._at(limits[place], start, 1 / (waves - place // self.workers))
+            last.extend([] if made is None else [made])
+            return made
+
+        if self.workers == 1:
+            return [point for point in map(solved, range(len(limits))) if point is not None]
+        with ThreadPoolExecutor(self.workers) as pool:
+            waiting = [pool.submit(copy_context().run, solved, place) for place in range(len(limits))]
+            return [point for one in waiting if (point := one.result()) is not None]
 
     def _every_setting(self, points: int | None) -> list[TracedPoint]:
         """A point for each setting of a parameter that bounds no metric by itself."""
@@ -108,43 +181,71 @@ class Tracer:
         """The point at one limit; None where nothing keeps it, or nothing was found in time."""
         posed = dataclasses.replace(self.problem, **{self.trade.limit: limit})  # type: ignore[type-var]
         limit = getattr(posed, self.trade.limit)
-        if limit in self.known:
-            return self.known[limit]
-        began = time.perf_counter()
-        first = None if start is None else start.answer.assignment
-        if first is not None and not posed.check(first).feasible:
-            first = None
-        part = self.budget.part(share, scale=posed.scale)
-        solution = answered(posed, self.method, part, self.seed, first, {})
-        if solution.assignment is None:
+        if limit in self.done:
+            return self.done[limit]
+        began, part = time.perf_counter(), self.budget.part(share, scale=posed.scale)
+        answer = self._answer(posed, start, part)
+        if answer.assignment is None:
             return None
-        answer = Answer(solution.assignment, solution.bound, solution.termination)
+        if not self.every and self.trade.apart:
+            answer = self._for_less(posed, answer, part)
         point = TracedPoint(posed, answer, time.perf_counter() - began)
         if not self.budget.expired:
             self.keep(point)
         return point
 
+    def _for_less(self, posed: Problem, answer: Answer, budget: Budget) -> Answer:
+        """As good an answer with less of the second objective, while answers are proven: then it lies on the front."""
+        while answer.termination == "optimal" and not budget.expired:
+            assert answer.assignment is not None
+            less = self._below(value := self._second(answer.assignment))
+            if value == 0 or less < self._forced():
+                break
+            tighter = dataclasses.replace(posed, **{self.trade.limit: less})  # type: ignore[type-var]
+            found = self._answer(tighter, None, budget.part(1.0, scale=posed.scale)).assignment
+            if found is None or posed.objective(found) > posed.objective(answer.assignment) + posed.tolerance:
+                break
+            answer = dataclasses.replace(answer, assignment=found)
+        return answer
 
-def second(point: TracedPoint, trade: Trade) -> float:
-    """The second objective of a point."""
-    assert point.answer.assignment is not None
-    return float(point.problem.metrics(point.answer.assignment)[trade.metric])
+    def _answer(self, posed: Problem, start: TracedPoint | None, part: Budget) -> Answer:
+        """The method's answer at one limit, from the best of what is known to keep it."""
+        known = [*self.known, *([] if start is None else [start.assignment])]
+        first = min((a for a in known if posed.check(a).feasible), key=posed.objective, default=None)
+        solution = answered(posed, self.method, part, self.seed, first, self.options)
+        return Answer(solution.assignment, solution.bound, solution.termination)
 
+    def _shared(self, points: Sequence[TracedPoint]) -> list[TracedPoint]:
+        """Let every point use what the others found: answers that keep a smaller limit, bounds for larger ones.
 
-def undominated(points: Sequence[TracedPoint], trade: Trade) -> list[TracedPoint]:
-    """Points that no other beats or equals in both objectives, by the rising second one."""
-    values = []
-    for place, point in enumerate(points):
-        assert point.answer.assignment is not None
-        values.append((second(point, trade), point.problem.objective(point.answer.assignment), place))
-    front: list[TracedPoint] = []
-    least = math.inf
-    for _, objective, place in sorted(values):
-        point = points[place]
-        if objective < least - point.problem.tolerance_of(objective) or not front:
-            front.append(point)
-            least = objective
-    return front
+        What keeps a smaller limit keeps a larger one; a value that no answer within a larger limit goes below is not reached
+        within a smaller one either.
+        """
+        by_limit = sorted(points, key=self._limit, reverse=True)
+        held = [*self.known, *(point.assignment for point in points)]
+        worth = sorted((self.problem.objective(a), self._second(a), place) for place, a in enumerate(held))
+        margin = self.settings.clearly * max(moved for _, moved, _ in worth)
+        highest, made = -math.inf, []
+        for point in by_limit:
+            highest = max(highest, -math.inf if point.answer.bound is None else point.answer.bound)
+            most = self._limit(point) + self.trade.offset + margin
+            within = (held[place] for _, second, place in worth if second <= most)
+            best = next((a for a in within if not point.problem.violations(a)), point.assignment)
+            if point.problem.objective(best) >= point.objective - point.problem.tolerance:
+                best = point.assignment
+            bound = highest if math.isfinite(highest) else None
+            answer = dataclasses.replace(point.answer, assignment=best, bound=bound)
+            made.append(TracedPoint(point.problem, answer, point.seconds))
+        return made
+
+    def _undominated(self, points: Sequence[TracedPoint]) -> list[TracedPoint]:
+        """Points that no other beats or equals in both objectives, by the rising second one."""
+        ranked = sorted(points, key=lambda p: (self._second(p.assignment), p.objective, -(p.answer.bound or 0.0)))
+        front: list[TracedPoint] = []
+        for point in ranked:
+            if not front or point.objective < front[-1].objective - point.problem.tolerance_of(point.objective):
+                front.append(point)
+        return front
 
 
 def find_trade(trades: Sequence[Trade], name: str | None, problem: str) -> Trade:

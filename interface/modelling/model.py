@@ -120,7 +120,7 @@ class Model(ABC):
         Raises
         ------
         InputError
-            For CP-SAT, which knows whole numbers only.
+            For CP-SAT, which has whole numbers only.
         """
         made = copy.copy(self)
         made.native = self._relaxed()
@@ -195,13 +195,13 @@ class Model(ABC):
                 answer = self._answer(run, standing, budget)
         name = f"model:{self.kind}/{run.solver}" + (" relaxed" if self.relaxed else "")
         try:
-            return Solution.of(self.problem, name, answer, budget.elapsed)
+            return Solution.of(self.problem, name, answer, budget.seconds)
         except BoundError:
             if run.safe:
                 raise
             answer.bound = None
             answer.details["bound_from"] = f"{run.solver}'s word, which its own answer disproves: dropped"
-            return Solution.of(self.problem, name, answer, budget.elapsed)
+            return Solution.of(self.problem, name, answer, budget.seconds)
 
     def as_stated(self) -> bool:
         """Whether the model still is what the problem states: its numbers are those of one built afresh."""

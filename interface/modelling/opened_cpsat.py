@@ -34,7 +34,7 @@ class OpenedCpSat(Model):
         self.statement.set_start(assignment)
 
     def _relaxed(self) -> Any:
-        raise InputError("CP-SAT knows whole numbers only: the linear relaxation is there for 'pyomo'")
+        raise InputError("CP-SAT has whole numbers only: the linear relaxation is available for 'pyomo'")
 
     def _write(self, path: Path) -> None:
         def fill(scratch: Path) -> None:
@@ -75,7 +75,7 @@ class OpenedCpSat(Model):
             return self._taken
         solver = self._last if values is None else values
         if solver is None:
-            raise InputError("nobody has solved this model yet: give the CpSolver that did")
+            raise InputError("this model has not been solved yet: give the CpSolver that did")
         return np.asarray(self.statement.assignment(solver.value))
 
     def names(self) -> list[str]:

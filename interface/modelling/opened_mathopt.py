@@ -136,7 +136,7 @@ class OpenedMathOpt(running.LinearModel):
             values = values.variable_values()
         known = self._values if values is None else values
         if known is None:
-            raise InputError("nobody has solved this model yet: give the SolveResult")
+            raise InputError("this model has not been solved yet: give the SolveResult")
         return np.asarray(self.statement.assignment(known))
 
 

@@ -152,7 +152,7 @@ def explain(
     method : str, optional
         How to answer; None takes the best exact method.
     time_limit : float, optional
-        Seconds, shared by everything that is solved; None is for ever.
+        Seconds, shared by everything that is solved; None: no limit.
     gap : float, default 1e-4
         As in `solve`.
     seed : int, default 0

@@ -19,6 +19,7 @@ from keyshift.models.plans.ruled_way import RuledWay
 from keyshift.models.plans.transfers import TransferScheduling, durations
 from keyshift.models.plans.way import Phase, Way, gains
 from keyshift.models.rules.ruled import Ruled
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.targets import Target, read_target, thin
 from keyshift.solvers.plans.fast import Schedule, fast_schedule
@@ -26,8 +27,18 @@ from keyshift.solvers.plans.ruled import Phases, ruled_phases
 from keyshift.solvers.plans.steps import Order, cut, order_of, overload_of
 from keyshift.solving import interruptible
 
-EXACT_UP_TO = 30
-"""The exact model is asked for phases of at most this many moves."""
+
+@dataclass(frozen=True)
+class PlanSettings(Settings):
+    """The tuning number of plans.
+
+    Attributes
+    ----------
+    exact_up_to : int
+        The exact model is asked for phases of at most this many moves.
+    """
+
+    exact_up_to: int = 30
 
 
 def plan(
@@ -231,7 +242,7 @@ def _schedule(
         part = raised.part(chosen, held)
         one_by_one = np.arange(chosen.size) if part.limited else None
         schedule = fast_schedule(part, budget, seed, one_by_one)
-        if not schedule.optimal and chosen.size <= EXACT_UP_TO and not budget.expired:
+        if not schedule.optimal and chosen.size <= PlanSettings.now().exact_up_to and not budget.expired:
             from keyshift.solvers.plans.exact import exact_schedule
 
             schedule = exact_schedule(part, schedule, budget, seed)

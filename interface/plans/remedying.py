@@ -1,4 +1,4 @@
-"""remedies: which limit must give, and by how much, for a problem to have an answer, or a good enough one."""
+"""remedies: which limit to relax, and by how much, for a problem to have an answer, or a good enough one."""
 
 from __future__ import annotations
 
@@ -13,18 +13,33 @@ from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.figures import figure
 from keyshift.models.guards import real, whole
 from keyshift.models.problem import Limit, Number
+from keyshift.models.tuning import Settings
 from keyshift.solving import interruptible, solve
 
-FINE = 1e-6
-"""A least value is exact when a value smaller by this share is proven to be too small."""
-LEAST_SECONDS = 0.5
-"""An attempt gets this many seconds even when the budget is spent: an answer without limits takes only moments."""
-MOST_TRIES = 60
-"""This many values of one limit are tried at most."""
 COUNTED = ("nodes", "nodes_after", "workers")
 """Limits whose values are tried one after the other: more of them need not help."""
-MOST_NODES = 20
-"""Nodes added at most when the fewest are looked for."""
+
+
+@dataclass(frozen=True)
+class RemedySettings(Settings):
+    """Tuning numbers of remedies.
+
+    Attributes
+    ----------
+    fine : float
+        A least value is exact when a value smaller by this share is proven to be too small.
+    least_seconds : float
+        An attempt gets this many seconds even when the budget is spent: an answer without limits takes only moments.
+    most_tries : int
+        This many values of one limit are tried at most.
+    most_nodes : int
+        Nodes added at most when the fewest are looked for.
+    """
+
+    fine: float = 1e-6
+    least_seconds: float = 0.5
+    most_tries: int = 60
+    most_nodes: int = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +122,7 @@ def remedies(
     -------
     list of Remedy
         One for each limit that is set, each number of a rule, each rule as a whole, and one for the number of nodes; empty when
-        nothing has to give.
+        no limit has to be relaxed.
 
     Notes
     -----
@@ -146,7 +161,7 @@ class RemedySearch:
             return "no", None
         if budget.why == "interrupted":
             return "unknown", None
-        remaining = max(budget.remaining, LEAST_SECONDS)
+        remaining = max(budget.remaining, RemedySettings.now().least_seconds)
         solution = solve(problem, self.method, time_limit=None if np.isinf(remaining) else remaining, seed=self.seed)
         if solution.status == "infeasible":
             return "no", None
@@ -205,8 +220,8 @@ class RemedySearch:
         if verdict != "yes" or best is None:
             return Remedy(limit.name, float(limit.value), None, None, verdict == "no")
         loose: Number = sign * self._needs(limit, best, limit.ends)
-        for attempt in range(MOST_TRIES):
-            fine = 1 if limit.whole else FINE * max(abs(float(loose)), abs(float(tight)), 1e-12)
+        for attempt in range(RemedySettings.now().most_tries):
+            fine = 1 if limit.whole else RemedySettings.now().fine * max(abs(float(loose)), abs(float(tight)), 1e-12)
             if loose - tight <= fine * (1 + 1e-9) and known:
                 break
             middle = _between(tight, loose, fine, limit.whole, attempt)
@@ -217,7 +232,7 @@ class RemedySearch:
                 tight, known = middle, True
             else:
                 break
-        fine = 1 if limit.whole else FINE * max(abs(float(loose)), abs(float(tight)), 1e-12)
+        fine = 1 if limit.whole else RemedySettings.now().fine * max(abs(float(loose)), abs(float(tight)), 1e-12)
         proven = known and loose - tight <= fine * (1 + 1e-6)
         return Remedy(
             limit.name, float(limit.value), float(sign * loose), float(sign * tight) if known else None, proven, best
@@ -234,7 +249,7 @@ class RemedySearch:
     def _count_up(self, limit: Limit, budget: Budget) -> Remedy:
         """Fewest nodes: one after the other, since with more of them the mean, and so other limits, move."""
         now, proven = int(limit.value), True
-        for number in range(now + 1, now + MOST_NODES + 1):
+        for number in range(now + 1, now + RemedySettings.now().most_nodes + 1):
             try:
                 verdict, solution = self.attempt(limit.at(number), budget.part(0.5))
             except InputError:
@@ -244,7 +259,7 @@ class RemedySearch:
             proven = proven and verdict == "no"
             if budget.expired:
                 return Remedy(limit.name, now, None, number if proven else None, False)
-        return Remedy(limit.name, now, None, now + MOST_NODES if proven else None, False)
+        return Remedy(limit.name, now, None, now + RemedySettings.now().most_nodes if proven else None, False)
 
 
 def _between(tight: Number, loose: Number, fine: Number, only_whole: bool, attempt: int) -> Number:
@@ -259,4 +274,4 @@ def _between(tight: Number, loose: Number, fine: Number, only_whole: bool, attem
 
 
 def _seconds(budget: Budget, share: float) -> float | None:
-    return None if np.isinf(budget.remaining) else max(LEAST_SECONDS, budget.remaining * share)
+    return None if np.isinf(budget.remaining) else max(RemedySettings.now().least_seconds, budget.remaining * share)

@@ -49,7 +49,7 @@ def _ticks(most: float, count: int = 5) -> list[float]:
 
 def key(*entries: tuple[str, str]) -> str:
     """The legend of colours."""
-    return "".join(f'<i class="key" style="background:var(--{colour})"></i>{text(name)}' for colour, name in entries)
+    return "".join(f'<i class="key {colour}"></i>{text(name)}' for colour, name in entries)
 
 
 def load_bars(nodes: Sequence[dict[str, Any]], mean: float, limits: Sequence[float | None] | None) -> str:
@@ -247,13 +247,18 @@ def profile_curves(curves: Mapping[str, Steps], axis: str, least: float, logarit
             f'<path d="M{x(least):.1f} {y(0):.1f}{"".join(path)}" fill="none" stroke-width="2" {_stroke(number)}>'
             f"<title>{text(said)}</title></path>"
         )
+        parts += [
+            f'<circle cx="{x(factor):.1f}" cy="{y(share):.1f}" r="5" fill="transparent">'
+            f"<title>{text(method)}: {shown(100 * share)} % within {shown(factor)}</title></circle>"
+            for factor, share in steps[:200]
+        ]
     parts.append(_label(WIDTH / 2, height - 4, axis, "middle", "soft"))
     return _svg(height, parts, f"performance profile over {axis}") + legend(list(curves))
 
 
-def gap_dots(gaps: Mapping[str, Sequence[float]]) -> str:
-    """A line of dots for each method, a dot for each solve, on a scale of square roots: small gaps stay apart."""
-    most = max([gap for values in gaps.values() for gap in values], default=0.0) or 1e-6
+def gap_dots(gaps: Mapping[str, Mapping[str, float]]) -> str:
+    """A line of dots for each method, a dot for each instance, on a scale of square roots: small gaps stay apart."""
+    most = max([gap for values in gaps.values() for gap in values.values()], default=0.0) or 1e-6
     row, left = 24.0, max(130.0, 14 + LETTER * max(map(len, gaps), default=0))
     bottom = TOP + row * len(gaps)
 
@@ -275,12 +280,16 @@ def gap_dots(gaps: Mapping[str, Sequence[float]]) -> str:
     for number, (method, values) in enumerate(gaps.items()):
         y = TOP + row * number + row / 2
         parts.append(_label(left - 10, y + 4, method))
+        near: dict[float, list[str]] = {}
+        for instance, gap in values.items():
+            near.setdefault(float(f"{gap:.3g}"), []).append(instance)
         parts += [
-            f'<circle cx="{x(gap):.1f}" cy="{y:.1f}" r="4" fill="{COLOURS[0]}" fill-opacity="0.35"/>'
-            for gap in sorted({float(f"{gap:.3g}") for gap in values})
+            f'<circle cx="{x(gap):.1f}" cy="{y:.1f}" r="4" fill="{COLOURS[0]}" fill-opacity="0.35">'
+            f"<title>{text(method)}: {shown(100 * gap)} % on {text(named[0])}{_more(len(named) - 1)}</title></circle>"
+            for gap, named in sorted(near.items())
         ]
         if values:
-            middle = statistics.median(values)
+            middle = statistics.median(values.values())
             parts.append(
                 f'<line x1="{x(middle):.1f}" x2="{x(middle):.1f}" y1="{y - 9:.1f}" y2="{y + 9:.1f}" '
                 f'stroke="{COLOURS[1]}" stroke-width="3"><title>median {shown(100 * middle)} %</title></line>'
@@ -288,10 +297,14 @@ def gap_dots(gaps: Mapping[str, Sequence[float]]) -> str:
     return _svg(bottom + 26, parts, "gaps to the best bound")
 
 
+def _more(count: int) -> str:
+    return f" and {count} more" if count else ""
+
+
 def legend(names: Sequence[str]) -> str:
     """The legend: the line of each method."""
     entries = "".join(
-        f'<span style="white-space:nowrap;margin-right:1rem"><svg viewBox="0 0 28 10" style="display:inline;width:28px">'
+        f'<span class="entry"><svg viewBox="0 0 28 10">'
         f'<line x1="0" x2="28" y1="5" y2="5" stroke-width="3" {_stroke(number)}/></svg> {text(name)}</span>'
         for number, name in enumerate(names)
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,39 +15,8 @@ from keyshift.models.figures import figure
 from keyshift.models.files.writing import write_text
 from keyshift.terminal import visible
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2330; --soft: #5b6675; --line: #d5dae1; --page: #ffffff; --card: #f6f7f9;
-  --before: #9aa3af; --after: #0072b2; --peak: #d55e00; --mean: #1c2330; --send: #0072b2; --take: #009e73;
-  --shade: #eceff3; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e7eaf0; --soft: #9aa6b6; --line: #38414e; --page: #14181f;
-  --card: #1c222b; --before: #6f7a89; --after: #56b4e9; --peak: #e69f00; --mean: #e7eaf0; --send: #56b4e9;
-  --take: #2fc79a; --shade: #222a35; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 76rem; padding: 1.2rem; background: var(--page); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 0 0 .6rem; }
-p { margin: .3rem 0 .8rem; } .soft { color: var(--soft); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .7rem; margin: 1rem 0; padding: 0; }
-.tile { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .8rem; }
-.tile b { display: block; font-size: 1.15rem; overflow-wrap: anywhere; }
-.tile > span { color: var(--soft); font-size: .85rem; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 32rem), 1fr)); gap: 1rem; }
-section { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1rem; min-width: 0; }
-section.wide { grid-column: 1 / -1; }
-.scroll { overflow-x: auto; } .tall { max-height: 32rem; overflow-y: auto; }
-svg { display: block; width: 100%; max-width: 54rem; height: auto; }
-svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
-svg text.soft { fill: var(--soft); }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th { position: sticky; top: 0; background: var(--card); color: var(--soft); font-weight: 600; }
-th:first-child, td:first-child { text-align: left; }
-td.words, th.words { text-align: left; white-space: normal; }
-.key { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem; margin: 0 .3rem 0 .8rem;
-  vertical-align: -.1rem; }
-@media (max-width: 600px) { svg text { font-size: 21px; } section { padding: .7rem; } body { padding: .7rem; } }
-ul { margin: .2rem 0; padding-left: 1.2rem; }
-"""
+SCRIPTS = Path(__file__).parent
+"""The pages' style and their JavaScript, as they stand: a page carries what it needs of them inside itself."""
 
 
 def shown(value: Any) -> str:
@@ -105,8 +77,17 @@ def section(title: str, content: str, note: str = "", wide: bool = False) -> str
     return f"<section{' class=wide' if wide else ''}><h2>{text(title)}</h2>{said}{content}</section>"
 
 
-def write_page(path: str | Path, title: str, head: str, sections: Iterable[str], data: Data) -> None:
-    """Write a page, whole or not at all.
+def script(*names: str) -> str:
+    """Modules as one script that needs no other file: what they import of each other is in it, the first one first."""
+    code = "".join((SCRIPTS / f"{name}.mjs").read_text(encoding="utf-8") for name in names)
+    code = re.sub(r"(?m)^import .*\n|^export (?=const|function|class)", "", code)
+    return f'(() => {{\n"use strict";\n{code}}})();'
+
+
+def write_page(
+    path: str | Path, title: str, head: str, sections: Iterable[str], data: Data, scripts: Sequence[str] = ("tables",)
+) -> None:
+    """Write a page, whole or not at all: it runs the scripts it carries, no other, and asks no network for anything.
 
     Raises
     ------
@@ -114,14 +95,24 @@ def write_page(path: str | Path, title: str, head: str, sections: Iterable[str],
         If the file cannot be written there.
     """
     # A closing tag inside a text would end the block of data early: < is written as JSON allows.
-    carried = json.dumps(data.content, allow_nan=False).replace("<", "\\u003c")
+    carried = json.dumps(data.content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    style, code = (SCRIPTS / "page.css").read_text(encoding="utf-8"), script(*scripts)
+    policy = (
+        f"default-src 'none'; script-src {_digest(code)}; style-src {_digest(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{text(title)}</title><style>{STYLE}</style>"
+        f"<title>{text(title)}</title><style>{style}</style>"
         # An empty icon: without one a browser asks the server for it.
         '<link rel="icon" href="data:,"></head>'
-        f'<body><h1>{text(title)}</h1>{head}<div class="cards">{"".join(sections)}</div>'
-        f'<script type="application/json" id="data">{carried}</script></body></html>\n'
+        f'<body><h1>{text(title)}</h1>{head}<div class="cards" id="cards">{"".join(sections)}</div>'
+        f'<script type="application/json" id="data">{carried}</script><script>{code}</script></body></html>\n'
     )
     write_text(path, page)
+
+
+def _digest(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

@@ -61,7 +61,7 @@ _GAPS = (
 )
 _TIME = "Share of the instances on which a method reaches the best objective found within so many times the fastest's seconds."
 _GAP = "Share of the instances on which a method's gap to the best bound is at most so much."
-_DOTS = "A dot for each solve, on a scale of square roots; the bar is the median."
+_DOTS = "A dot for each instance, the widest gap of its seeds, on a scale of square roots; the bar is the median."
 _NAMES = "ks.family(name) draws such an instance again: the name says the family, its parameters and, after the slash, the seed."
 _WORST = (
     ("instance", "instance"),
@@ -130,7 +130,10 @@ def _profile(steps: pd.DataFrame, problem: str, frame: pd.DataFrame, over: str) 
 
 def _dots(frame: pd.DataFrame, problem: str) -> str:
     own = frame[frame["problem"] == problem]
-    found = {str(m): part["gap"].dropna().tolist() for m, part in own.groupby("method", sort=False)}
+    found = {
+        str(m): {str(name): float(g) for name, g in part.dropna(subset="gap").groupby("instance")["gap"].max().items()}
+        for m, part in own.groupby("method", sort=False)
+    }
     gaps = {method: values for method, values in found.items() if values}
     return gap_dots(gaps) if gaps else f"<p>{text('No method has both an answer and a bound beside it.')}</p>"
 

@@ -173,6 +173,7 @@ def study(
     best_known: str | Path | None = None,
     watch: Callable[[StudyProgress], None] | None = None,
     family: str | Mapping[str, str] | None = None,
+    effort: float | None = None,
     **options: Any,
 ) -> Study:
     """Run methods on many instances.
@@ -187,7 +188,7 @@ def study(
     seeds : sequence of int, default (0,)
         Every method runs once with each.
     time_limit : float or None, default 60.0
-        Seconds for each solve; None is for ever.
+        Seconds for each solve; None: no limit.
     out : path, optional
         A folder with one file a result. A study that was killed goes on there where it stopped.
     workers : int, default 1
@@ -207,6 +208,8 @@ def study(
     family : str, or mapping of str to str, optional
         The group of all instances, or of each by its name. None: the family that it was drawn from, else what stands before
         the "/" of its name, else its problem.
+    effort : float, optional
+        As in `solve`: limits work instead of seconds, so that rows are the same with any number of workers.
     **options
         Passed to every method that has an option of that name.
 
@@ -220,7 +223,12 @@ def study(
         Before anything is run: for unknown methods and options, bad limits, two instances of one name, a folder that
         holds another study.
     """
-    guard = Guard(real("time_limit", time_limit), real("patience", patience, optional=False), real("memory", memory))
+    effort = real("effort", effort)
+    guard = Guard(
+        real("time_limit", time_limit if effort is None else None),
+        real("patience", patience, optional=False),
+        real("memory", memory),
+    )
     share = real("gap", gap, optional=False)
     chosen = _Methods(methods, options)
     numbers = [whole("seeds", seed, optional=False) for seed in seeds]
@@ -231,9 +239,10 @@ def study(
         "memory": guard.memory,
         "options": {k: repr(v) for k, v in options.items()},
         **({"gap": share} if share else {}),
+        **({} if effort is None else {"effort": effort}),
     }
     results = ResultFolder(None if out is None else Path(out), asked)
-    drawn = _Tasks(instances, chosen, numbers, guard.time_limit, share, results, family)
+    drawn = _Tasks(instances, chosen, numbers, guard.time_limit, share, effort, results, family)
     began = time.perf_counter()
     with results.locked(), ExitStack() as stack:
         if spark is None:
@@ -294,7 +303,7 @@ class _Tasks:
 
     def __init__(
         self, instances: Instances, methods: _Methods, seeds: list[int], limit: float | None, gap: float,
-        results: ResultFolder, groups: str | Mapping[str, str] | None = None,
+        effort: float | None, results: ResultFolder, groups: str | Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         if isinstance(instances, str):
             instances = family(instances)
@@ -302,6 +311,7 @@ class _Tasks:
         self._pairs = iter(instances.items() if isinstance(instances, Mapping) else instances)
         self._to_come = operator.length_hint(instances, -1)
         self.methods, self.seeds, self.limit, self.gap, self.results = methods, seeds, limit, gap, results
+        self.effort = effort
         self.keys: list[str] = []
         self.instances, self.solves, self.taken = 0, 0, 0
 
@@ -343,6 +353,7 @@ class _Tasks:
                         self.gap,
                         options,
                         registered(problem.name, method),
+                        self.effort,
                     )
                     self.keys.append(task.key)
                     if self.results.has(task.key):
@@ -366,6 +377,7 @@ class StudyFile(FileModel):
     memory: Finite | None
     options: dict[str, str]
     gap: Finite = 0.0
+    effort: Finite | None = None
 
 
 class ResultFile(FileModel):

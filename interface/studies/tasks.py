@@ -45,6 +45,8 @@ class SolveTask:
     time_limit : float or None
         Seconds.
     gap : float
+    effort : float or None
+        In place of `time_limit`.
     options : mapping
         The method's own.
     own : Method, optional
@@ -61,12 +63,14 @@ class SolveTask:
     gap: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
     own: Method | None = None
+    effort: float | None = None
 
     @property
     def key(self) -> str:
         """The name of the result's file: the same task has the same name on any machine."""
         said = [self.instance, self.fingerprint, self.method, self.seed, self.time_limit, encode(dict(self.options))]
         said += [self.gap] if self.gap else []
+        said += [] if self.effort is None else [f"effort {self.effort:g}"]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
 
     def make_ready(self) -> None:
@@ -81,7 +85,7 @@ class SolveTask:
             self._entry()
             solution = solve(
                 self.problem, self.method, time_limit=self.time_limit, gap=self.gap, seed=self.seed,
-                **dict(self.options),
+                effort=self.effort, **dict(self.options),
             )  # fmt: skip
         except MemoryError:
             return self.failed("memory", "it asked for more memory than it was given", time.perf_counter() - begun)

@@ -106,6 +106,15 @@ class Limits(Ruled, OverWindows):
         """Use of a limited resource by each key group, shape (p,)."""
         return self.workload.last_load if resource == "load" else self.workload.resources[resource]
 
+    def played_limits(self) -> dict[str, Any]:
+        """(2), (6) and (7) as constants for a page."""
+        rooms = (self.resource_capacity or {}).items()
+        return {
+            "migration_cost": self.migration_cost, "max_migrations": self.max_migrations,
+            "max_migration_cost": self.max_migration_cost, "into_draining": self.into_draining,
+            "rooms": [{"name": name, "use": self.usage(name), "most": np.asarray(most)} for name, most in rooms],
+        }  # fmt: skip
+
     def _broken_migration_limits(self, assignment: np.ndarray) -> list[Violation]:  # (2)
         broken = []
         count = metrics.migrations(self.workload, assignment)

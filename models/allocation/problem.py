@@ -34,24 +34,24 @@ class KeyGroupAllocation(Limits):
     r"""Move key groups so that the most deviating node deviates least, within a migration limit.
 
     Sets and data: key groups k, nodes i, of which A are kept and B drain; load :math:`y_k` (last window), state
-    :math:`s_k`, capacity :math:`c_i` (1 when nodes are equal), :math:`q_{ik} = 1` iff k runs on i now, migration
+    :math:`s_k`, capacity :math:`c_i` (1 when nodes are equal), :math:`q_{ki} = 1` iff k runs on i now, migration
     cost :math:`mc_k = \alpha s_k`, and :math:`mean = \sum_k y_k / \sum_{i \in A} c_i`.
 
-    Variables: :math:`x_{ik} \in \{0, 1\}`, whether k runs on i; the load distance :math:`d \ge 0`; and
+    Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i; the load distance :math:`d \ge 0`; and
     :math:`d_u, d_l \ge 0`, by which the upper and the lower side stay below d.
 
     .. math::
 
         \text{lex min } \; d, \;\; (d - d_u) + (d - d_l) \quad \text{subject to}
 
-        (1) \quad & \sum_i x_{ik} = 1 && \text{for every } k \\
-        (2) \quad & \sum_{i,k} (1 - q_{ik})\, x_{ik}\, mc_k \le maxMigrCost && \text{and/or} \;
-                    \sum_{i,k} (1 - q_{ik})\, x_{ik} \le maxMigrations \\
-        (3) \quad & \tfrac{1}{c_i} \sum_k x_{ik} y_k \le mean + (d - d_u) && \text{for every } i \in A \cup B \\
-        (4) \quad & \tfrac{1}{c_i} \sum_k x_{ik} y_k \ge mean - (d - d_l) && \text{for every } i \in A \\
+        (1) \quad & \sum_i x_{ki} = 1 && \text{for every } k \\
+        (2) \quad & \sum_{k,i} (1 - q_{ki})\, x_{ki}\, mc_k \le maxMigrCost && \text{and/or} \;
+                    \sum_{k,i} (1 - q_{ki})\, x_{ki} \le maxMigrations \\
+        (3) \quad & \tfrac{1}{c_i} \sum_k x_{ki} y_k \le mean + (d - d_u) && \text{for every } i \in A \cup B \\
+        (4) \quad & \tfrac{1}{c_i} \sum_k x_{ki} y_k \ge mean - (d - d_l) && \text{for every } i \in A \\
         (5) \quad & mean - d \ge 0 && \text{only with } distance\_floor \\
-        (6) \quad & x_{bk} \le q_{bk} && \text{for } b \in B, \text{unless } into\_draining \\
-        (7) \quad & \sum_k x_{ik} r_{k} \le R_{i} && \text{for every node and resource}
+        (6) \quad & x_{kb} \le q_{kb} && \text{for } b \in B, \text{unless } into\_draining \\
+        (7) \quad & \sum_k x_{ki} r_{k} \le R_{i} && \text{for every node and resource}
 
     With windows or scenarios s, each has loads :math:`y_{ks}`, a mean of its own, and (3), (4) and (5) with a
     distance :math:`d_s` of its own; the objective is
@@ -84,7 +84,7 @@ class KeyGroupAllocation(Limits):
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "migrations", "state_moved".
-        First of all "broken_rules": rules that are broken today are mended as far as the limits allow, and get no worse.
+        First of all "broken_rules": rules that are broken today are repaired as far as the limits allow, and get no worse.
         By default the load distance alone. Over k > 1 windows there are no "deviation_sum" and "draining_load".
     windows : int, default 1
         Plan for the last so many windows at once. (7) is about the last one.
@@ -310,6 +310,15 @@ class KeyGroupAllocation(Limits):
             self.workload.last_load, self.open_pairs, most, self.mean_load, rooms=rooms,
             cost=self.migration_cost, cost_limit=self.max_migration_cost,
         )  # fmt: skip
+
+    def played(self) -> dict[str, Any]:
+        it = self.planned
+        return {
+            **self.played_limits(), "kind": self.name, "objective": self.stages[0], "over": it.over, "share": it.share,
+            "most": it.most, "means": self.means, "distance_floor": self.distance_floor,
+            "draining_load": bool(self.workload.draining.any() or "draining_load" in self.stages),
+            "windows": [{"load": row} for row in it.load], "mean": metrics.mean_load(self.workload),
+        }  # fmt: skip
 
     @property
     def limits(self) -> list[Limit]:

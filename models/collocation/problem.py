@@ -63,31 +63,32 @@ class CollocatedAllocation(Ruled, OverWindows):
     :math:`e = \{k, l\}` send each other, either way; ser and des, the load of one remote tuple at its two ends;
     :math:`Y_k = y_k + ser \sum_l t_{kl} + des \sum_l t_{lk}`, the load of k were all its traffic remote.
 
-    Variables: :math:`x_{ik} \in \{0, 1\}`, whether k runs on i; :math:`z_{ie} \in [0, 1]`, whether both key groups of
-    e do; and, for short,
+    Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i; :math:`z_{ei} \in [0, 1]`, whether both key groups of
+    e do; :math:`Z \in [0, 1]`, the share of the traffic T whose two ends share a node. For short,
 
     .. math::
 
-        load_i = \sum_k Y_k x_{ik} - (ser + des) \sum_e t_e z_{ie}, \quad
+        load_i = \sum_k Y_k x_{ki} - (ser + des) \sum_e t_e z_{ei}, \quad
         total = \sum_i load_i, \quad mean = \frac{total}{\sum_{i \in A} c_i}
 
     .. math::
 
-        \min \; \sum_e t_e \bigl(1 - \sum_i z_{ie}\bigr) \;\text{ or }\; total \quad \text{subject to}
+        \min \; \sum_e t_e \bigl(1 - \sum_i z_{ei}\bigr) \;\text{ or }\; total \quad \text{subject to}
 
         (1), (2), (6), (7) \quad & \text{of key-group allocation} \\
         (8)  \quad & load_i / c_i \le mean + D                 && \text{for every } i \in A \cup B \\
         (9)  \quad & load_i / c_i \ge mean - D                 && \text{for every } i \in A \\
-        (10) \quad & z_{ie} \le x_{ik}, \; z_{ie} \le x_{il}   && \text{for every } i \text{ and } e = \{k, l\} \\
-        (11) \quad & z_{ie} \ge x_{ik} + x_{il} - 1            && \text{where } ser + des > 0
+        (10) \quad & z_{ei} \le x_{ki}, \; z_{ei} \le x_{li}   && \text{for every } i \text{ and } e = \{k, l\} \\
+        (11) \quad & z_{ei} \ge x_{ki} + x_{li} - 1            && \text{for every } i \text{ and } e = \{k, l\} \\
+        (16) \quad & T Z = \sum_e t_e \sum_i z_{ei}
 
-    D is `max_load_distance` percent of the mean. (11) is needed only where z weighs on loads: elsewhere the
-    objective pushes z up by itself.
+    D is `max_load_distance` percent of the mean. Solvers need (11) only where z weighs on loads, ser + des > 0:
+    elsewhere the objective pushes z up by itself.
 
     Over windows or scenarios s each has loads :math:`y_{ks}`, a mean of its own, and rows (8) and (9) of its own; and
-    traffic :math:`t_{es}` of its own, where the workload has it, with one :math:`z_{ie}` for all. With
+    traffic :math:`t_{es}` of its own, where the workload has it, with one :math:`z_{ei}` for all. With
 
-    .. math:: (14) \quad v_s = \sum_e t_{es} \bigl(1 - \sum_i z_{ie}\bigr) \;\text{ or }\; total_s
+    .. math:: (14) \quad v_s = \sum_e t_{es} \bigl(1 - \sum_i z_{ei}\bigr) \;\text{ or }\; total_s
 
     it minimises, in the terms of `keyshift.models.windows`, the mean, the worst, or the mean of the worst share 1 - level:
 
@@ -107,7 +108,8 @@ class CollocatedAllocation(Ruled, OverWindows):
         p key groups on n nodes, with `traffic`. The last window of `load` is the processing load; where
         serialisation and deserialisation are 0 it may as well be the measured load.
     max_load_distance : float or None, default 10
-        The most that a node may deviate from the mean node load; None is no limit.
+        The most that a node may deviate from the mean node load, either way; None is no limit. Graph partitioners bound
+        the heavy side alone: that is None, and ``resource_capacity={"load": most}``.
     max_migrations, max_migration_cost, alpha, into_draining, resource_capacity
         As in `KeyGroupAllocation`.
     minimise : {"remote_traffic", "total_load"}, default "remote_traffic"
@@ -144,7 +146,7 @@ class CollocatedAllocation(Ruled, OverWindows):
     Notes
     -----
     Source: [Madsen2016], section 4.3.2, which declines this model as quadratic; the products
-    :math:`x_{ik} x_{il}` are linearised in (10) and (11). Size: n (p + pairs) variables. When the current nodes
+    :math:`x_{ki} x_{li}` are linearised in (10) and (11). Size: n (p + pairs) variables. When the current nodes
     break (8) or (9) and no assignment within the migration limits mends it, the problem is infeasible; the paper's
     way out, to restore the balance first, is `KeyGroupAllocation`, and `replay` takes it.
     """
@@ -409,6 +411,18 @@ class CollocatedAllocation(Ruled, OverWindows):
         return self.allocation.searched()._replace(
             load=self.remote_loads, mean=None, pairs=pairs, per_tuple=self.load_model.per_tuple, bands=bands
         )
+
+    def played(self) -> dict[str, Any]:
+        typical, it, model, own = self.typical(), self.planned, self.load_model, self.planned_traffic
+        return {
+            **self.allocation.played_limits(), "kind": self.name, "objective": self.stages[0], "over": it.over,
+            "share": it.share, "most": it.most, "serialisation": model.serialisation,
+            "deserialisation": model.deserialisation, "max_load_distance": self.max_load_distance,
+            "distance_unit": self.distance_unit, "kept_capacity": self.kept_capacity, "typical": typical.last_load,
+            "traffic": [*own, typical.traffic],
+            "windows": [{"load": load, "traffic": at if own else 0} for at, load in enumerate(it.load)],
+            "mean": metrics.mean_load(self.workload),
+        }  # fmt: skip
 
     @property
     def limits(self) -> list[Limit]:

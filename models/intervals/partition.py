@@ -31,6 +31,12 @@ class InIntervals(MovesState):
     workload: Workload
     tau: float | Fraction
 
+    def played(self) -> str:
+        return (
+            "Nodes hold intervals of consecutive key groups, so none is moved by itself here: the page shows the loads, the "
+            "moves and the figures of each answer instead."
+        )
+
     @property
     @abstractmethod
     def certain_counts(self) -> Iterable[int]:

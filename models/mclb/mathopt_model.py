@@ -9,6 +9,7 @@ from ortools.math_opt.python import mathopt
 
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.mclb.pyomo_model import in_order
+from keyshift.models.rules.rows import linear_rows
 from keyshift.models.tuning import SCIP_DOUBT
 from keyshift.models.workload import IntArray
 
@@ -29,7 +30,6 @@ class MCLBMathOpt:
     """
 
     def __init__(self, problem: MCLB, strengthened: bool = True) -> None:
-        problem.refuse_rules("MathOpt's statement")
         self.problem, self.core, self.strengthened = problem, problem.core, strengthened
         self.unit = float(np.sqrt(problem.scale * self.core.nodes))
         self.load = self.core.load / self.unit
@@ -39,6 +39,7 @@ class MCLBMathOpt:
         self.one_node_each()
         self.deviations()
         self.state_budget()
+        self.rules()
         if strengthened:
             self.first_come_first_node()
         self.model.minimize(mathopt.fast_sum(d * d for d in self.d.values()))
@@ -84,11 +85,23 @@ class MCLBMathOpt:
             moved = mathopt.fast_sum(float(shares[k]) * (1 - self.x[k, int(core.current[k])]) for k in costly)
             self.model.add_linear_constraint(moved <= 1.0, name="budget")
 
+    def rules(self) -> None:
+        """The rules: (1) to (4) of `keyshift.models.rules.lowered`, by the workload's numbers of the nodes."""
+        names = self.core.names.tolist()
+        x = {(k, names[i]): x for (k, i), x in self.x.items()}
+        for number, (name, row) in enumerate(linear_rows(self.problem.lowered, x, max(names) + 1, mathopt.fast_sum)):
+            self.model.add_linear_constraint(row, name=f"{name}[r{number}]")
+
     def forbid(self, assignment: IntArray) -> bool:
         """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""
-        cover = self.core.cover(self.core.lower(assignment))
-        if cover is None:
+        at = self.core.lower(assignment)
+        cover = self.core.cover(at)
+        if cover is None and not self.problem.violations(assignment):
             return False
+        if cover is None:  # a rule, by its rounding
+            same = mathopt.fast_sum(self.x[k, i] for k, i in enumerate(at.tolist()))
+            self.model.add_linear_constraint(same <= at.size - 1.0)
+            return True
         stay = mathopt.fast_sum(self.x[int(k), int(self.core.current[k])] for k in cover)
         self.model.add_linear_constraint(stay >= 1.0)
         return True

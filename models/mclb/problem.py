@@ -31,7 +31,8 @@ class MCLB(Ruled):
     :math:`y_{tk}`, state :math:`s_k`, current node :math:`q_k`, and
     :math:`mean_t = \tfrac{1}{|A|} \sum_k y_{tk}`.
 
-    Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i, and the loads :math:`L_{ti}`.
+    Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i; the loads :math:`L_{ti} \ge 0` (in models, less
+    the mean).
 
     .. math::
 
@@ -42,10 +43,12 @@ class MCLB(Ruled):
         (3) \quad & \sum_k s_k (1 - x_{k q_k}) \le max\_state\_moved    && \text{unless None} \\
         (4) \quad & x_{ki} = 0                                          && \text{for } i \in B \\
         (5) \quad & x_{k i} \le \sum_{l < k} x_{l j}                    && \text{for interchangeable } i,
-                    \text{ j the one before}
+                    \text{ j the one before} \\
+        (6) \quad & x_{k q_k} = 1                                       && \text{for every } k \text{ of } s_k > max\_state\_moved
 
-    (5) only breaks symmetry. Nodes are interchangeable when no state lies on them or when there is no budget:
-    then labels carry no cost. With a budget the nodes that hold state are all different, and (5) leaves them alone.
+    (6) follows from (3), and helps solvers. (5) only breaks symmetry. Nodes are interchangeable when no state lies on
+    them or when there is no budget: then labels carry no cost. With a budget the nodes that hold state are all
+    different, and (5) leaves them alone.
 
     With :math:`C = Y^T Y` and :math:`Z_{kl} = 1` iff k and l share a node, :math:`h = \tfrac{1}{n} \langle C, Z - J/n
     \rangle`: maximum n-cut, NP-hard already for one window.
@@ -166,6 +169,14 @@ class MCLB(Ruled):
             return found
         return [f"emptying the draining nodes moves {forced:g} of state, the limit is {self.max_state_moved:g}", *found]
 
+    def played(self) -> dict[str, Any]:
+        w = self.workload
+        return {
+            "kind": self.name, "objective": "imbalance", "max_state_moved": self.max_state_moved,
+            "total_state": float(w.state.sum()), "kept_means": w.load.sum(axis=1) / w.kept.sum(),
+            "windows": [{"load": row} for row in w.load], "mean": metrics.mean_load(w),
+        }  # fmt: skip
+
     @property
     def limits(self) -> list[Limit]:
         w, most = self.workload, self.max_state_moved
@@ -261,6 +272,11 @@ class Core:
         holds = np.zeros(self.nodes, dtype=bool)
         holds[self.current[(self.state > 0) & (self.current >= 0)]] = True
         return ~holds
+
+    @cached_property
+    def stake(self) -> FloatArray:
+        """The state that each key group moves on each node, shape (n, p)."""
+        return np.where(np.arange(self.nodes)[:, None] != self.current, self.state, 0.0)
 
     def moved(self, assignment: IntArray) -> float:
         """State that an assignment to 0..n-1 moves beyond what is forced."""

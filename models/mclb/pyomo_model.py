@@ -104,9 +104,13 @@ class MCLBPyomo:
 
     def forbid(self, assignment: IntArray) -> bool:
         """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""
-        cover = self.core.cover(self.core.lower(assignment))
-        if cover is None:
+        at = self.core.lower(assignment)
+        cover = self.core.cover(at)
+        if cover is None and not self.problem.violations(assignment):
             return False
+        if cover is None:  # a rule, by its rounding
+            self.model.covers.add(pyo.quicksum(self.model.x[k, i] for k, i in enumerate(at.tolist())) <= at.size - 1)
+            return True
         stay = [self.model.x[int(k), int(self.core.current[k])] for k in cover]
         self.model.covers.add(pyo.quicksum(stay) >= 1)
         return True

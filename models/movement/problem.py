@@ -40,6 +40,7 @@ class MovementWithinLimits(Ruled, MovesState):
         (2) \quad & v z_i \le \sum_k y_{tk} x_{ki} \le u z_i        && \text{for every } i, t \\
         (3) \quad & \sum_i z_i = \pi \\
         (4) \quad & x_{ki} \le z_i                                  && \text{for every } k, i \\
+        (6) \quad & \sum_k x_{ki} \ge z_i                           && \text{for every } i, \text{ where } v > 0 \\
         (5) \quad & z_i = 0                                         && \text{for a draining } i
 
     `objective` is the state moved, in units of `state`.
@@ -116,6 +117,12 @@ class MovementWithinLimits(Ruled, MovesState):
     def load(self) -> FloatArray:
         """The windows that count, shape (windows, p)."""
         return self.workload.load if self.windows == "all" else self.workload.load[-1:]
+
+    def played(self) -> str:
+        return (
+            "How many nodes there are is part of the answer, so key groups are not moved by hand here: the page shows the "
+            "loads, the moves and the figures of each answer instead."
+        )
 
     def node_loads(self, assignment: IntArray) -> FloatArray:
         """Load of every node in the windows that count, shape (windows, node_limit)."""

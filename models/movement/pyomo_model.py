@@ -81,7 +81,7 @@ class MovementPyomo:
         self.model.count = pyo.Constraint(expr=sum(self.model.z.values()) == self.problem.nodes_after)
 
     def only_in_use(self) -> None:
-        """(4) A node that is not in use runs nothing; where v is above 0, one that is runs something."""
+        """(4) A node that is not in use runs nothing; (6) where v is above 0, one that is runs something."""
         m, x, z = self.model, self.model.x, self.model.z
         m.in_use = pyo.Constraint(self.key_groups, self.nodes, rule=lambda m, k, i: x[k, i] <= z[i])
         if self.problem.lower > 0:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -298,6 +298,18 @@ class MixedRouting(Ruled, OverWindows):
         allowed = np.broadcast_to(w.kept, (w.key_groups, w.nodes))
         allowed = allowed if self.lowered.closed is None else allowed & ~self.lowered.closed
         return Searched(w.last_load, allowed, {"table_size": self.table_limit}, metrics.mean_load(w), bands=bands)
+
+    def played(self) -> dict[str, Any]:
+        return {
+            "kind": self.name, "objective": self.stages[0], "sides": self.sides, "theta_max": self.theta_max,
+            "max_table_size": self.max_table_size, "unit": self.unit("state_moved"),
+            "mean": metrics.mean_load(self.workload),
+            "windows": [
+                {"load": w.workload.last_load, "mean": metrics.mean_load(w.workload), "fair": w._fair,
+                 "upper": w.upper, "lower": w.lower, "slack": w.slack}
+                for w in self.by_window
+            ],
+        }  # fmt: skip
 
     @property
     def limits(self) -> list[Limit]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -42,9 +42,8 @@ class Forms(Rule):
 class MergedItems:
     """Key groups that move as one are one item; any other is an item by itself.
 
-    The item of merged key groups is where most of them are now. Those that are `apart` have to come there in any case; to
-    leave is charged as if all others moved, which may be too much where it goes to one of theirs: whatever a search makes of the
-    items keeps the rules, but it may miss some assignments that do.
+    The item of merged key groups is where most of them are now. Those that are `apart` have to come there, and are paid for
+    beforehand; to leave is charged as if all others moved, less what they weigh that are where it goes.
 
     Attributes
     ----------
@@ -80,10 +79,6 @@ class MergedItems:
         p = self.label.size
         return sp.csr_array((np.ones(p), (np.arange(p), self.label)), shape=(p, self.current.size))
 
-    def charged(self, values: FloatArray) -> tuple[FloatArray, float]:
-        """Of something that moving costs: what leaving costs each item, and what coming together costs in all."""
-        return np.where(self.apart, 0.0, values) @ self.sums, float(values[self.apart].sum())
-
     def contracted(self, assignment: IntArray) -> IntArray:
         """The items' nodes: where most of their key groups are."""
         nodes = np.zeros(self.current.size, dtype=np.int64)
@@ -96,10 +91,10 @@ class MergedItems:
         """The key groups' nodes."""
         return nodes[self.label]
 
-    def forms(self, allowed: BoolArray, max_migrations: int | None) -> Lowered:
+    def forms(self, allowed: BoolArray, limits: Sequence[tuple[FloatArray, float]] = ()) -> Lowered:
         """The other forms, by items, which run where all of theirs may, as `allowed` says, shape (p, n).
 
-        How many key groups move is a budget now: they are no longer one for each that does.
+        `limits` are more budgets: what moving each key group weighs, and the most that all may.
         """
         low = self.lowered
         may = np.ones((self.current.size, allowed.shape[1]), dtype=bool)
@@ -112,14 +107,26 @@ class MergedItems:
         for budget in low.budgets:
             values = np.zeros(self.label.size)
             values[budget.key_groups] = budget.weights
-            weights, spent = self.charged(values)
-            items = np.flatnonzero(weights)
-            budgets.append(MoveBudget(items, weights[items], budget.into, budget.most - spent))
-        if max_migrations is not None:
-            weights, spent = self.charged(np.ones(self.label.size))
-            everywhere = np.ones(allowed.shape[1], dtype=bool)
-            budgets.append(MoveBudget(np.arange(weights.size), weights, everywhere, max_migrations - spent))
+            budgets.append(self.budget(values, budget.into, budget.most))
+        everywhere = np.ones(allowed.shape[1], dtype=bool)
+        budgets += [self.budget(values, everywhere, most) for values, most in limits]
         return Lowered(self.current, (), ~may, tuple(rooms), tuple(budgets))
+
+    def budget(self, values: FloatArray, into: BoolArray, most: float) -> MoveBudget:
+        """A budget of moves, by items: what leaving weighs, and what it weighs less where some of theirs are."""
+        total, apart = values @ self.sums, np.unique(self.label[self.apart & (values > 0)])
+        items, less, spent = np.flatnonzero(total), None, 0.0
+        if apart.size:
+            there = np.zeros((self.current.size, into.size))
+            np.add.at(there, (self.label, self.lowered.current), values)
+            weighs = np.where(into, total[apart, None] - there[apart], 0.0)  # at each node, in all
+            paid = weighs[np.arange(apart.size), self.current[apart]]
+            spent, total[apart] = float(paid.sum()), total[apart] - paid
+            saved = np.where(into, total[apart, None], 0.0) - (weighs - paid[:, None])
+            saved[np.arange(apart.size), self.current[apart]] = 0.0
+            place, nodes = np.nonzero(saved)
+            less = (apart[place], nodes, saved[place, nodes])
+        return MoveBudget(items, total[items], into, most - spent, less)
 
     def _weighed(self, key_groups: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
         total = np.bincount(self.label[key_groups], weights, self.current.size)
@@ -135,24 +142,24 @@ class MergedItems:
             ]
             traffic = traffic if w.earlier_traffic else traffic[0]
         return Workload(
-            load=w.load @ self.sums, state=self.charged(w.state)[0], current=self.current, nodes=w.capacity,
+            load=w.load @ self.sums, state=np.where(self.apart, 0.0, w.state) @ self.sums, current=self.current, nodes=w.capacity,
             draining=w.draining, traffic=traffic, home=None if w.home is None else self.contracted(w.home),
             resources={name: use @ self.sums for name, use in w.resources.items()},
         )  # fmt: skip
 
     def problem(self, problem: Any) -> Any:
         """The problem of the items of a key-group allocation, collocated or not: whatever keeps its limits keeps theirs."""
-        spent = problem.alpha * self.charged(problem.workload.state)[1]
-        most, cost = problem.max_migrations, problem.max_migration_cost
+        w, most, cost = problem.workload, problem.max_migrations, problem.max_migration_cost
         allowed = getattr(problem, "allocation", problem).space.allowed
-        changes: dict[str, Any] = {"rules": (Forms(self.forms(allowed, most)),)}
-        if most is not None:
-            changes["max_migrations"] = max(0, most - int(self.apart.sum()))
-        if cost is not None:
-            changes["max_migration_cost"] = max(0.0, cost - spent)
+        limits = [] if most is None else [(np.ones(self.label.size), float(most))]
+        changes: dict[str, Any] = {}
+        if cost is not None and self.apart.any():
+            limits.append((problem.alpha * w.state, cost))
+            changes["max_migration_cost"] = None
+        changes["rules"] = (Forms(self.forms(allowed, limits)),)
         if problem.scenarios is not None:
             changes["scenarios"] = np.asarray(problem.scenarios) @ self.sums
-        return replace(problem, workload=self.workload(problem.workload), priorities=(), **changes)
+        return replace(problem, workload=self.workload(w), priorities=(), **changes)
 
 
 def _between(traffic: sp.csr_array, sums: sp.csr_array) -> sp.coo_array:

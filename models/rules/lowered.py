@@ -97,17 +97,25 @@ class MoveBudget:
         Of the key groups that are on the nodes to leave.
     into : ndarray of bool, shape (n,)
     most : float
+    less : tuple of ndarray, optional
+        Items, nodes and weights: of items that stand for several key groups (`keyshift.models.rules.contraction`), what it weighs
+        less that one goes to a node where some of its key groups are already.
     """
 
     key_groups: IntArray
     weights: FloatArray
     into: BoolArray
     most: float
+    less: tuple[IntArray, IntArray, FloatArray] | None = None
 
     def spent(self, assignment: IntArray, current: IntArray) -> float:
         """What the moves weigh."""
         to = assignment[self.key_groups]
-        return float(self.weights[(to != current[self.key_groups]) & self.into[to]].sum())
+        weight = float(self.weights[(to != current[self.key_groups]) & self.into[to]].sum())
+        if self.less is None:
+            return weight
+        items, nodes, weights = self.less
+        return weight - float(weights[assignment[items] == nodes].sum())
 
     def excess(self, assignment: IntArray, current: IntArray) -> float:
         """By how much the moves exceed it."""

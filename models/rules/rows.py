@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
 from ortools.sat.python import cp_model
+from pyomo.common.errors import InfeasibleConstraintException
 
 from keyshift.models.integers import scaled
 from keyshift.models.knapsack import Knapsack
@@ -80,41 +81,51 @@ def _at_most(
         model.add(sum(int(whole[place]) * var for place, var in terms) <= bound).with_name(name)
 
 
+def linear_rows(
+    lowered: Lowered, x: Pairs, nodes: int, total: Callable[[Iterable[Any]], Any]
+) -> Iterator[tuple[str, Any]]:
+    """(1) to (4) in floats, each with the name of its form, for solvers of linear programs; `total` is the language's sum."""
+    for (k, i), var in x.items() if lowered.closed is not None else ():
+        if lowered.closed[k, i]:  # type: ignore[index]  # it is not None
+            yield "closed", var == 0
+    for one, other in merged_rows(lowered, x, nodes):
+        yield "merged", one == other
+    for room in lowered.rooms:
+        for d, terms in enumerate(room_terms(room, x)):
+            for row in _within(room.weights, float(room.most[d]), terms, total):
+                yield "rooms", row
+            if room.least[d] > 0:
+                held = total(float(room.weights[place]) * var for place, var in terms)
+                # What nobody can fill still has to be a row with a variable.
+                yield "rooms", held >= float(room.least[d]) if terms else next(iter(x.values())) >= 2
+    for budget in lowered.budgets:
+        for row in _within(budget.weights, budget.most, budget_terms(budget, lowered.current, x), total):
+            yield "budgets", row
+
+
+def _within(
+    weights: np.ndarray, most: float, terms: list[tuple[int, Any]], total: Callable[[Iterable[Any]], Any]
+) -> Iterator[Any]:
+    """A row in shares of the limit, as the other capacities are written; what exceeds it by itself is 0."""
+    limit = Knapsack(weights, most * (1 + ROUNDING))
+    yield from (var == 0 for place, var in terms if not limit.fits[place])
+    weight = [(float(limit.weights[place]), var) for place, var in terms if limit.fits[place] and limit.weights[place]]
+    if limit.binds and weight:
+        scale = limit.most if limit.most > 0 else 1.0
+        yield total(w / scale * var for w, var in weight) <= limit.most / scale
+
+
 def add_to_pyomo(model: pyo.ConcreteModel, lowered: Lowered, x: Pairs, nodes: int) -> None:
     """Add (1) to (4), as lists of their names; of (2), for pairs that have a variable nevertheless."""
     if not lowered:
         return
     for name in ("closed", "merged", "rooms", "budgets"):
         setattr(model, name, pyo.ConstraintList())
-    for (k, i), var in x.items() if lowered.closed is not None else ():
-        if lowered.closed[k, i]:  # type: ignore[index]  # it is not None
-            model.closed.add(var == 0)
-    for one, other in merged_rows(lowered, x, nodes):
-        model.merged.add(one == other)
-    for room in lowered.rooms:
-        for d, terms in enumerate(room_terms(room, x)):
-            _within(model.rooms, room.weights, float(room.most[d]), terms)
-            if room.least[d] > 0:
-                held = pyo.quicksum(float(room.weights[place]) * var for place, var in terms)
-                # What nobody can fill still has to be a row with a variable.
-                model.rooms.add(held >= float(room.least[d]) if terms else next(iter(x.values())) >= 2)
-    for budget in lowered.budgets:
-        _within(model.budgets, budget.weights, budget.most, budget_terms(budget, lowered.current, x))
-
-
-def _within(rows: pyo.ConstraintList, weights: np.ndarray, most: float, terms: list[tuple[int, Any]]) -> None:
-    """A row in shares of the limit, as the other capacities are written."""
-    limit = Knapsack(weights, most * (1 + ROUNDING))
-    for place, var in terms:
-        if not limit.fits[place]:
-            rows.add(var == 0)
-    if limit.binds:
-        weight = [
-            (float(limit.weights[place]), var) for place, var in terms if limit.fits[place] and limit.weights[place]
-        ]
-        if weight:
-            scale = limit.most if limit.most > 0 else 1.0
-            rows.add(pyo.quicksum(w / scale * var for w, var in weight) <= limit.most / scale)
+    for name, row in linear_rows(lowered, x, nodes, pyo.quicksum):
+        if not isinstance(row, bool | np.bool_):
+            getattr(model, name).add(row)
+        elif not row:  # of key groups that have no choice
+            raise InfeasibleConstraintException(f"{name}: what is given breaks a row")
 
 
 # (5), by how much rules are broken, as an expression to minimise or to keep ---------------------------------------------

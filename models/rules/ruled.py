@@ -212,11 +212,6 @@ class Ruled(Problem):
         merged = [one.tolist() for one in low.merged]
         return {"rules": {"merged": merged, "closed": closed, "rooms": rooms, "budgets": budgets}}
 
-    def refuse_rules(self, who: str) -> None:
-        """Refuse where rules are not known yet."""
-        if self.rules:
-            raise InputError(f"{who} cannot hold rules yet, and this problem has {self.rules[0]}")
-
     def rule_conflicts(self) -> list[str]:
         """Rules that no assignment can keep, by arithmetic alone."""
         w, low = self.scope.workload, self.lowered

@@ -350,7 +350,7 @@ def _rows(routing: Any, workload: Workload | None) -> IntArray:
         return routing.assignment(workload.home)[None]
     if routing is None:
         if workload is None:
-            raise InputError("routing is missing: only a workload knows where its key groups run")
+            raise InputError("routing is missing: only a workload says where its key groups run")
         return workload.current[None]
     try:
         given = np.asarray(getattr(routing, "assignment", routing))

@@ -33,7 +33,7 @@ class KeySplitting(KeyStream):
     with speed :math:`v_i` (1 unless given), and for every key its candidates :math:`C_k`: the workers to which d
     hash functions send it, which may coincide.
 
-    Variables: :math:`x_{ti} \in \{0, 1\}`, whether message t goes to worker i, and the largest load L.
+    Variables: :math:`x_{ti} \in \{0, 1\}`, whether message t goes to worker i, and the largest load :math:`L \ge 0`.
 
     .. math::
 
@@ -138,6 +138,12 @@ class KeySplitting(KeyStream):
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the largest load, which is never below the mean; `tolerance` where loads count messages."""
         return self.tolerance if self.counts else 1e-6 * objective
+
+    def played(self) -> str:
+        return (
+            "Messages go where a hash and a rule send them, so nothing is moved by hand here: the page shows the figures of "
+            "each answer and of every method instead."
+        )
 
     def canonical(self, assignment: Any) -> np.ndarray:
         if isinstance(assignment, np.memmap) and assignment.dtype == np.int32 and assignment.shape == (self.messages,):

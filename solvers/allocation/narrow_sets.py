@@ -54,6 +54,12 @@ class NarrowSettings(Settings):
         The same three where key groups of a few nodes are shared out.
     heavy_subsets, heavy_columns, heavy_pairs : int, int, float
         Halves of a set with one of the heaviest key groups, such sets in all, and pairs of them.
+    block : int
+        So many pairs are looked at at once.
+    least_free : int
+        So many key groups of a few nodes are shared out at once, or a few more.
+    shrink : float
+        Where too many sets are near the mean, the distance is multiplied by this, and further where they are many times too many.
     """
 
     most_key_groups: int = 64
@@ -68,16 +74,13 @@ class NarrowSettings(Settings):
     heavy_subsets: int = 100_000
     heavy_columns: int = 30_000
     heavy_pairs: float = 1e8
+    block: int = 1_000_000
+    least_free: int = 24
+    shrink: float = 0.5
 
 
-BLOCK = 1_000_000
-"""So many pairs are looked at at once."""
 ROOM = 1e-9
 """Slack of a sum of shares above 1: the check has the last word."""
-LEAST_FREE = 24
-"""So many key groups of a few nodes are shared out at once, or a few more."""
-SHRINK = 0.5
-"""Where too many sets are near the mean, the distance is multiplied by this, and further where they are many times too many."""
 
 
 class NearMean(NamedTuple):
@@ -206,7 +209,7 @@ class Portion:
                 break
             if distance <= it.doubt:
                 return None
-            distance *= SHRINK * min(1.0, 2 * settings.most_columns / columns)
+            distance *= NarrowSettings.now().shrink * min(1.0, 2 * settings.most_columns / columns)
         found = [self._met(c, *both, *ranges[c], target) for c, both in enumerate(pairs)]
         return joined(found), distance
 
@@ -285,7 +288,7 @@ class Covers:
             key = lowest_bit(~held[0])
             group = groups[key[0]]
             now = key == key[0]
-            now[np.flatnonzero(now)[max(1, BLOCK // max(1, group.size)) :]] = False
+            now[np.flatnonzero(now)[max(1, NarrowSettings.now().block // max(1, group.size)) :]] = False
             if not now.all():
                 stack.append(tuple(one[~now] for one in held))
             self.pairs += int(now.sum()) * group.size
@@ -450,7 +453,7 @@ class NarrowSets:
             dev = it.deviations(now)
             nodes = self._few(dev, among, 3 + failed % 3)
             target = float(dev[nodes].mean())
-            free = self._free(now, np.isin(now, nodes), LEAST_FREE + 4 * (failed % 4))
+            free = self._free(now, np.isin(now, nodes), NarrowSettings.now().least_free + 4 * (failed % 4))
             part, made = Portion(it, now, free, nodes), list[IntArray]()
             farthest = float(np.abs(dev[nodes] - target).max())
             near = part.near(0.9 * farthest, target, self.few) if farthest > PROVEN / 10 else None

@@ -74,7 +74,7 @@ class Rounds:
     ) -> None:
         self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings.now()
         self.instance = Instance(found.problem)
-        self.search = Search(self.instance, seed, expired=lambda: found.done)
+        self.search = Search(self.instance, seed, expired=lambda: found.done, spend=found.budget.spend)
         self.one = self.instance.windows == 1
         few = movable(self.instance) and self.size <= self.settings.narrow_pairs and most is None
         few = few and self.one and not found.problem.rules

@@ -283,6 +283,7 @@ def tighten(
         if budget.expired:
             break
         value, slack = bound.evaluate(prices)
+        budget.spend(bound.open_to.size + bound.data.first.size)
         if bound.data.windows > 1:
             slack = slack.pushing(prices)
         if value < best - 1e-9:

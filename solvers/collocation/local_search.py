@@ -184,6 +184,7 @@ class Annealing:
         level = _level(problem, data, self.read.goal, data.current if self.led is None else self.led)
         schedule = np.array([steps, hot, hot / chosen.fall, self.penalty, level])
         found, infeasible = anneal(self.rng, schedule, self.record, self.wanted, self.before, self.read, self.state)
+        budget.spend(2 * steps)
         self.penalty *= 2.0 if found == -np.inf or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
         self.rounds += 1
         if found > -np.inf and kept(problem, self.record):

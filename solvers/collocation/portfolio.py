@@ -12,10 +12,11 @@ from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Threads, Whole
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray
-from keyshift.solvers.checked import better_of
+from keyshift.solvers.checked import better_of, kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.local_search import Annealing, local_search
+from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.over_windows import mean_bound, objective_bound, reweigh, share_of
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion
@@ -34,6 +35,12 @@ class CollocationSettings(Settings):
         Shares of the time left that a turn's search, its bound, and in the end HiGHS may take; the search has the rest.
     by_sets : float
         Share of the time left that the sets which nodes can carry may take.
+    partitioning, partitioning_large : float
+        Share of the time that graph partitioning may take at first where moves are not scarce, and where there are more than
+        `provable` key groups.
+    cycles, cycles_large : int
+        Its cycles at first, likewise.
+    provable : int
     further : int
         Steps of the search from the second turn on.
     late_steps : int
@@ -51,7 +58,12 @@ class CollocationSettings(Settings):
     searching: float = 0.6
     bounding: float = 0.5
     proving: float = 0.7
-    by_sets: float = 0.6
+    by_sets: float = 0.85
+    partitioning: float = 0.2
+    partitioning_large: float = 0.9
+    cycles: int = 30
+    cycles_large: int = 1_000
+    provable: int = 300
     further: int = 3_000_000
     late_steps: int = 5_000_000
     most_columns: int = 60_000
@@ -82,10 +94,12 @@ def solve_milp(
     search_steps: Whole | None = None,
     bound_steps: Whole | None = None,
     finish: bool = True,
+    peer: Peer | None = None,
 ) -> Answer:
     """The linearised model, solved in four stages.
 
     1. Local search from the start (`Annealing`), and from the second turn on again whenever it gains nothing any more.
+       Where moves are not scarce, graph partitioning (`Multilevel`) before it.
     2. An upper bound on the traffic that can be collocated: Lagrangian relaxation (`tighten`) and the structure of
        the traffic (`most_by_structure`).
        Of dozens of key groups, `CollocationSets` answers by the sets of them that nodes can carry.
@@ -108,6 +122,9 @@ def solve_milp(
         None grows with the instance, to 1,500,000 and 1,500.
     finish : bool, default True
         Go on to stage 4. Without it the method is a fast heuristic with a bound.
+    peer : {"kahip", "mtkahypar"}, optional
+        Where graph partitioning suits, begin it from what this program makes of the graph: ``pip install
+        'keyshift[partition]'``. It knows no time limit.
 
     Notes
     -----
@@ -118,19 +135,51 @@ def solve_milp(
         start = local_search(problem, budget=budget.part(CollocationSettings.now().searching), seed=seed).assignment
     asked = _Asked(seed, start, threads, search_steps, bound_steps, finish)
     data = arrays_of(problem)
+    partitions = None if budget.expired or not Multilevel.suits(problem, data) else Multilevel(problem, data, seed)
+    if partitions is not None:
+        start = _partitioned(problem, partitions, asked, budget, peer)
     search = Annealing(problem, start, seed, data)
     answer = _staged(problem, search, budget, asked)
     ended = answer.termination in ("optimal", "infeasible")  # "completed" where a stage used its share up
     if not ended and finish and not search.over and np.isfinite(budget.remaining):
-        return _searched_on(problem, search, answer, budget)
+        return _searched_on(problem, search, answer, budget, partitions)
     return answer
 
 
-def _searched_on(problem: CollocatedAllocation, search: Annealing, answer: Answer, budget: Budget) -> Answer:
-    """The answer, improved by local search for as long as there is time."""
-    bound, found = answer.bound or 0.0, answer
+def _partitioned(
+    problem: CollocatedAllocation,
+    partitions: Multilevel,
+    asked: _Asked,
+    budget: Budget,
+    peer: Peer | None,
+) -> np.ndarray | None:
+    """A start by graph partitioning, where it is better than the one that is known."""
+    tuned, large = CollocationSettings.now(), problem.workload.key_groups > CollocationSettings.now().provable
+    if peer is not None:
+        partitions.ask(peer, asked.seed)
+    share = tuned.partitioning_large if large else tuned.partitioning
+    partitions.go_on(budget.part(share), tuned.cycles_large if large and asked.finish else tuned.cycles)
+    best = partitions.best
+    if best is None or not kept(problem, best):
+        return asked.start
+    return better_of(problem, Answer(best), asked.start).assignment
+
+
+def _searched_on(
+    problem: CollocatedAllocation,
+    search: Annealing,
+    answer: Answer,
+    budget: Budget,
+    partitions: Multilevel | None = None,
+) -> Answer:
+    """The answer, improved by local search and graph partitioning for as long as there is time."""
+    bound, found, tuned = answer.bound or 0.0, answer, CollocationSettings.now()
     while found.termination != "optimal" and not budget.expired:
-        search.go_on(budget, CollocationSettings.now().late_steps, again=True)
+        if partitions is not None:
+            partitions.go_on(budget, tuned.cycles)
+            if partitions.best is not None and kept(problem, partitions.best):
+                search.offer(partitions.best, budget)
+        search.go_on(budget, tuned.late_steps, again=True)
         best = better_of(problem, Answer(search.best), answer.assignment).assignment
         found = _answer(problem, best, bound, budget.why)
     return answer if found is answer else replace(found, details=answer.details, message=answer.message)

@@ -3,18 +3,13 @@ r"""Collocated allocation as set partitioning: the sets of key groups that a nod
 A set S on a node costs half of the traffic over its boundary, so that a choice of one set for each node costs what is remote.
 What limits say of a node by itself - its loads in each window, resources, key groups that come and go - is said of its sets.
 There are too many to list. Those that the linear program of set partitioning asks for are found near the ones it has, by
-moves and swaps. Then all of less than some reduced cost are looked for, which proves a bound and in the end leaves few:
-
-* key group by key group, in or out. What is decided costs at least what it costs by itself and, for every other key group,
-  the cheaper of in and out; a multiplier of the load's limits adds what these take;
-* where that leaves too many open: pairs of subsets of two halves whose loads add up, by a matrix product [Horowitz1974].
+moves and swaps. Then those of least reduced cost are looked for in all (`sets_above`), which proves a bound, and as soon as what
+that leaves open is little enough to list every set of less, a tree over these ends it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,16 +20,15 @@ from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays
+from keyshift.solvers.collocation.sets_kernels import DONE, FULL, PAUSED, SetData, SetSearch, sets_above
 from keyshift.solvers.set_partitioning import (
     RIGHT_SIDE,
     Cover,
     CoverPrices,
     SetColumns,
-    Subsets,
     joined,
     members_of,
-    subsets_of,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -45,13 +39,8 @@ class CollocationSetsSettings(Settings):
     ----------
     most_key_groups : int
         With more, sets are not tried: the bits of a machine's word.
-    states, most_states : int
-        So many partial sets of each kind of node may be open at once; with more halves are tried, then the second figure, and
-        with still more the search is given up.
-    most_subsets, most_cells : int
-        Halves may have so many subsets over all kinds, and they may meet in so many pairs.
     most_columns : int
-        So many sets of least reduced cost are kept of each kind of node.
+        Of all sets that may be in a better answer up to twice as many are listed for each kind of node.
     near, fresh : int
         So many sets are changed by moves and swaps, and so many of what is found join the linear program's in a round.
     rounds : int
@@ -61,11 +50,7 @@ class CollocationSetsSettings(Settings):
     """
 
     most_key_groups: int = 60
-    states: int = 40_000
-    most_states: int = 200_000
-    most_subsets: int = 1_200_000
-    most_cells: int = 300_000_000
-    most_columns: int = 100_000
+    most_columns: int = 10_000
     near: int = 40
     fresh: int = 200
     rounds: int = 40
@@ -76,19 +61,19 @@ WIDENED = ("max_load_distance", "resource_capacity", "max_migration_cost")
 """Rules that sets may break by rounding."""
 WIDER = 1e-9
 """Loads may be this share of the largest beyond a limit: the check has the last word."""
-FIRST_SLOPES = np.array([-4, -2.5, -1.5, -1, -0.6, -0.3, -0.1, 0, 0.1, 0.3, 0.6, 1, 1.5, 2.5, 4])
-SLOPES = np.array([-0.5, -0.25, -0.1, -0.03, 0, 0.03, 0.1, 0.25, 0.5])
-"""Multipliers of the load that are tried, in units of the prices' own; then changes of the last."""
-SAMPLE = 40
-"""They are judged by so many partial sets."""
 SWAPPED = 1_500
 """So many changes by moves and swaps are looked at in full."""
-SINGLE = 1e-4
-"""Reduced costs of pairs of halves are compared in single precision first, with this much room, in shares of all that is paid."""
-BLOCK = 500_000
-"""So many of them are computed at once."""
-GAIN, SLACK, CLOSE = 1e-3, 0.3, 0.3
-"""Shares: of the goal, what counts as a gain; of what is open, what sets may cost beyond the best, and where all are listed."""
+DOUBT = 1e-12
+"""What rounding may change in the worth of a set, in shares of all that is added up."""
+CHUNK, FEW = 5_000, 4_096
+"""So many nodes of a tree are looked at between two looks at the clock; there is room for so many sets at first."""
+DENSE = 0.5
+"""Where more than this share of the pairs talk, worth decides who is next, else talk."""
+STEPS, STEP = 60, 0.3
+"""Of `split_talk`, and the first one's length in units of what is promised."""
+GAIN, CLOSE, FIRST, AGAIN = 1e-3, 0.3, 0.05, 0.7
+"""Shares: of the goal, what counts as a gain; of what is open, what is one of the linear program; of the goal, what is open
+when all sets are first asked for, and of what was open then, when they are asked for again."""
 
 
 class NodeSets:
@@ -99,7 +84,7 @@ class NodeSets:
     ) -> None:
         i = int(nodes[0])
         self.data, self.nodes, self.allowed = data, nodes, allowed[:, i]
-        self.traffic, self.degree = traffic, traffic.sum(axis=1) / 2
+        self.traffic, self.degree, self.split = traffic, traffic.sum(axis=1) / 2, traffic / 2
         self.coming, going = data.current != i, data.current == i
         totals = data.total_remote[:, None] - data.cost[:, None] * (1.0 - np.array(remote))
         wider = WIDER * data.total_remote
@@ -153,150 +138,109 @@ class NodeSets:
         made[row, b] = 1.0 - members[of, b]
         return made[np.isfinite(reduced.ravel()[best]) & self.fits(made)][:count]
 
-    def all_below(
-        self, prices: CoverPrices, most: float, states: int, whole: bool, budget: Budget
-    ) -> tuple[FloatArray, float] | None:
-        """The sets of at most this reduced cost, and up to where they are all there; None if not all are and `whole` are wanted.
+    def below(
+        self, prices: CoverPrices, most: float, count: int, budget: Budget, whole: bool = False
+    ) -> tuple[FloatArray, float]:
+        """The sets of at most this reduced cost, `count` of the least, and up to where they are all there.
 
-        Key groups are decided one after another, the heavy ones first; with too many partial sets the most promising go on.
+        Where `whole` are wanted and there are more than twice as many, the search ends.
         """
-        order = np.argsort(-self.inside[self.remote][0], kind="stable")
-        traffic, pay = self.traffic[np.ix_(order, order)], self.pay(prices)[order]
-        inside, leaving, allowed = self.inside[:, order], self.leaving[:, order], self.allowed[order]
-        part = Partial.nothing(order.size, len(inside))
-        decided, rest, slope = np.zeros(order.size), inside[self.remote].sum(axis=1), None
-        for g in range(order.size):
-            half = part.talk[:, 0] / 2
-            rest = rest - inside[self.remote, g]
-            held, left = part.inside + inside[:, g], part.outside + leaving[:, g]
-            fits = (held <= self.limits).all(axis=1) & allowed[g]
-            stays = (left <= self.room).all(axis=1)
-            stays &= (part.inside[:, self.remote] + rest >= self.lower).all(axis=1)
-            more = traffic[g, g + 1 :]
-            part = Partial(
-                np.concatenate([part.bits[stays], part.bits[fits] | np.uint64(1 << int(order[g]))]),
-                np.concatenate([(part.value + half)[stays], (part.value - half)[fits] + decided[0] + pay[g]]),
-                np.concatenate([(part.ahead - half)[stays], (part.ahead - half)[fits] + more.sum() / 2]),
-                np.concatenate([part.talk[stays, 1:], part.talk[fits, 1:] + more]),
-                np.concatenate([part.inside[stays], held[fits]]), np.concatenate([left[stays], part.outside[fits]]),
-            )  # fmt: skip
-            decided = decided[1:] + more / 2
-            worth = decided + pay[g + 1 :] - part.talk
-            slope = self._slope(part, worth, inside[:, g + 1 :], slope, float(np.abs(pay).mean()))
-            floor = self._floor(part, worth, inside[:, g + 1 :], slope)
-            open_ = np.flatnonzero(floor <= most)
-            if open_.size > states:
-                if whole:
-                    return None
-                taken = self._priced_in(worth[open_], inside[:, g + 1 :], slope) < 0
-                apart = np.einsum("cp,cp->c", taken @ traffic[g + 1 :, g + 1 :], ~taken) / 2
-                rank = np.argpartition(floor[open_] + apart, states)
-                most = min(most, float(floor[open_[rank[states:]]].min()))
-                open_ = open_[rank[:states]]
-            part = part.take(open_)
-            if budget.expired:
-                return np.zeros((0, order.size)), -np.inf
-        made = members_of(part.bits, order.size)
-        return made[self.fits(made)], most
+        pay = self.pay(prices)
+        doubt = DOUBT * float(np.abs(pay).sum() + self.degree.sum())
+        data = self._data(-self.degree - pay)
+        state, said = self._begun(data, -most - doubt, min(FEW, 2 * count)), PAUSED
+        while said != DONE and not budget.expired:
+            said = sets_above(CHUNK, data, state)
+            if said == FULL and (more := min(state.found.size, 2 * count - state.found.size)):
+                state = state._replace(
+                    found=np.concatenate([state.found, np.zeros(more, np.uint64)]),
+                    found_value=np.concatenate([state.found_value, np.zeros(more)]),
+                )
+            elif said == FULL and whole:
+                break
+            elif said == FULL:
+                kept = np.argpartition(-state.found_value, count)[: count + 1]
+                state.wanted[0] = state.found_value[kept[count]]
+                most = -float(state.wanted[0]) - doubt
+                state.found[:count], state.found_value[:count] = (
+                    state.found[kept[:count]],
+                    state.found_value[kept[:count]],
+                )
+                state.at[2] = count
+        made = members_of(state.found[: state.at[2]], self.data.key_groups)
+        made = made[self.fits(made)]
+        return made[self.cost(made) + made @ pay <= most], most if said == DONE else -np.inf
 
-    def _priced_in(self, worth: FloatArray, inside: FloatArray, slope: float) -> FloatArray:
-        """The extra cost of further key groups in a set, with a multiplier of the load's limits."""
-        return worth - slope * inside[self.data.windows if slope > 0 else 0]
-
-    def _floor(self, part: Partial, worth: FloatArray, inside: FloatArray, slope: float) -> FloatArray:
-        """No set that completes a partial one has less reduced cost."""
-        k = self.data.windows
-        missing = self.lower[0] - part.inside[:, k] if slope > 0 else self.upper[0] - part.inside[:, 0]
-        further = np.minimum(self._priced_in(worth, inside, slope), 0.0).sum(axis=1)
-        return np.asarray(part.value + part.ahead + further + (slope * missing if slope else 0.0))
-
-    def _slope(self, part: Partial, worth: FloatArray, inside: FloatArray, last: float | None, price: float) -> float:
-        """The multiplier of the load's limits that raises floors most: those of the lower one are positive."""
-        if worth.size == 0:
-            return 0.0
-        some = slice(None, None, 1 + worth.shape[0] // SAMPLE)
-        unit = price / (float(self.data.remote_load[0].mean()) or 1.0)
-        tried = unit * FIRST_SLOPES if last is None else last + unit * SLOPES
-        return float(max(tried, key=lambda slope: self._floor(part.take(some), worth[some], inside, slope).mean()))
-
-    @cached_property
-    def halves(self) -> list[Subsets]:
-        """Subsets of two halves of the key groups that a node can carry, by load; none where they are too many."""
-        order, most = (
-            np.argsort(-self.inside[self.remote][0], kind="stable"),
-            CollocationSetsSettings.now().most_subsets,
+    def _data(self, own: FloatArray) -> SetData:
+        """What the search reads, limits in units of themselves."""
+        d, positive = self.data, self.limits > 0
+        rows = np.isfinite(self.limits) & positive & self.inside.any(axis=1)
+        rows[0] = True
+        use = self.inside[rows] / np.where(positive, self.limits, 1.0)[rows, None]
+        first = 0.0 if d.cost.any() or self.limits[0] <= 0 else max(0.0, float(self.lower[0] / self.limits[0]))
+        self.split = split_talk(own, self.traffic, self.split, use[0], first, self.allowed)
+        gain = np.divide(
+            self.split, use[:, None], out=np.full((len(use), *self.split.shape), np.inf), where=use[:, None] > 0
         )
-        made = [
-            subsets_of(part, self.inside, self.limits, self.leaving, self.room, self.allowed, most)
-            for part in (order[::2], order[1::2])
-        ]
-        return [] if made[0] is None or made[1] is None else [one.sorted() for one in made if one is not None]
+        gain[:, self.split <= 0] = -1.0
+        mates = np.argsort(-gain, axis=2, kind="stable")
+        mates[np.take_along_axis(gain, mates, 2) < 0] = -1
+        lean = 1.0 if (self.traffic > 0).mean() > DENSE else 2.0
+        return SetData(
+            own, self.traffic, self.split, mates, use, np.concatenate([[first - 2 * WIDER], self.lower]),
+            np.ascontiguousarray(self.inside[self.remote]), self.leaving, self.room, lean,
+        )  # fmt: skip
 
-    def window(self) -> tuple[IntArray, IntArray]:
-        """Which subsets of the second half each of the first can meet, by their loads."""
-        a, b = (one.inside[:, 0] for one in self.halves)
-        least = -np.inf if self.data.cost.any() else self.lower[0]
-        low = np.searchsorted(b, least - a, side="left")
-        return low, np.maximum(low, np.searchsorted(b, self.upper[0] - a, side="right"))
-
-    def pairs_below(self, prices: CoverPrices, most: float, count: int, budget: Budget) -> tuple[FloatArray, float]:
-        """The same by pairs of halves, at most `count` of them."""
-        (a, b), pay, p = self.halves, self.pay(prices), self.data.key_groups
-        second = members_of(b.bits, p)
-        used = second.any(axis=0)
-        there = self.cost(second) + second @ pay
-        right = np.vstack([second[:, used].T, np.ones(len(there)), there]).astype(np.float32)
-        lows, highs = self.window()
-        doubt = SINGLE * max(1.0, float(np.abs(pay).sum()))
-        kept, worth, size, begin = [np.zeros((2, 0), dtype=np.int64)], [np.zeros(0)], 0, 0
-        while begin < len(lows):
-            if budget.expired:
-                return np.zeros((0, p)), -np.inf
-            end = min(begin + 4096, len(lows))
-            while end - begin > 1 and (end - begin) * int(highs[begin] - lows[end - 1]) > BLOCK:
-                end = (begin + end + 1) // 2
-            first = members_of(a.bits[begin:end], p)
-            low, high = int(lows[end - 1]), int(highs[begin])
-            left = np.column_stack(
-                [-(first @ self.traffic)[:, used], self.cost(first) + first @ pay, np.ones(len(first))]
-            )
-            reduced = left.astype(np.float32) @ right[:, low:high]
-            i, j = np.nonzero(reduced <= most + doubt)
-            kept.append(np.vstack([i + begin, j + low]))
-            worth.append(reduced[i, j].astype(np.float64) - doubt)
-            begin, size = end, size + i.size
-            if size > 2 * count:
-                pairs, values = np.concatenate(kept, axis=1), np.concatenate(worth)
-                rank = np.argpartition(values, count)
-                most = min(most, float(values[rank[count:]].min()))
-                kept, worth, size = [pairs[:, rank[:count]]], [values[rank[:count]]], count
-        i, j = np.concatenate(kept, axis=1)
-        made = members_of(a.bits[i] | b.bits[j], p)
-        return made[self.fits(made) & (self.cost(made) + made @ pay <= most)], most
+    def _begun(self, data: SetData, wanted: float, most: int) -> SetSearch:
+        """Nothing decided but what cannot be in any set."""
+        rows, p = self.data.key_groups + 1, self.data.key_groups
+        worth, open_ = np.zeros((rows, p)), np.zeros((rows, p), dtype=np.bool_)
+        worth[0], open_[0] = data.own, self.allowed & (self.inside <= self.limits[:, None]).all(axis=0)
+        left_out, listed = np.zeros((rows, 2)), np.arange(p)
+        left_out[0] = self.leaving[:, ~open_[0]].sum(axis=1)
+        return SetSearch(
+            worth, np.repeat(data.split.sum(axis=1)[None], rows, axis=0), open_, np.full((rows, len(data.use)), 1.0 + WIDER),
+            np.zeros((rows, len(data.weight))), left_out, np.zeros(rows), np.zeros(rows, np.int64), np.zeros(rows, np.uint64),
+            np.array([0, 1, 0, 0]), np.array([wanted]), np.zeros(most, np.uint64), np.zeros(most),
+            np.repeat(listed[None], rows, axis=0), np.full(rows, p), np.zeros(p), np.zeros(p),
+        )  # fmt: skip
 
 
-class Partial(NamedTuple):
-    """Sets of which some key groups are decided."""
+def split_talk(
+    own: FloatArray, talk: FloatArray, split: FloatArray, use: FloatArray, need: float, allowed: BoolArray
+) -> FloatArray:
+    """How the worth of pairs is best split between their ends: subgradient steps on what the first limit promises."""
+    least, best, step, idle, safe = np.inf, split, STEP, 0, np.maximum(use, 1e-12)
+    never = -float(np.abs(own).sum() + talk.sum())
+    for _ in range(STEPS):
+        mates = filled(np.where(allowed, split, 0.0), safe, (1.0 - use)[:, None], 0.0)
+        worth = np.where(allowed, own + (mates * split).sum(axis=1), never)
+        taken = filled(worth, safe, 1.0, need)
+        promised = float(worth @ taken)
+        if promised < least:
+            least, best, idle = promised, split, 0
+        else:
+            idle += 1
+        if idle > 5:
+            step, idle, split = step / 2, 0, best
+            continue
+        both = taken[:, None] * mates
+        slope = both - both.T
+        if not (square := float((slope * slope).sum())):
+            break
+        split = np.clip(split - step * max(abs(least), 1e-3) / square * slope, 0.0, talk)
+    return best
 
-    bits: np.ndarray
-    value: FloatArray
-    """Reduced cost of what is decided by itself."""
-    ahead: FloatArray
-    """Half of the traffic from what is in to what is not decided."""
-    talk: FloatArray
-    """Traffic of each key group that is not decided with what is in."""
-    inside: FloatArray
-    outside: FloatArray
 
-    @classmethod
-    def nothing(cls, key_groups: int, rows: int) -> Partial:
-        """Nothing decided."""
-        zero = np.zeros(1)
-        return cls(np.zeros(1, np.uint64), zero, zero, np.zeros((1, key_groups)), np.zeros((1, rows)), np.zeros((1, 2)))
-
-    def take(self, kept: IntArray | slice) -> Partial:
-        """Some of them."""
-        return Partial(*(one[kept] for one in self))
+def filled(worth: FloatArray, use: FloatArray, room: FloatArray | float, need: float) -> FloatArray:
+    """Knapsacks filled by what brings most for its use, the last one in part; one in each row."""
+    order = np.argsort(-worth / use, axis=-1, kind="stable")
+    wish = np.where(worth > 0, use, 0.0).sum(axis=-1, keepdims=True)
+    most, own = np.clip(wish, need, np.maximum(room, 0.0)), use[order]
+    share = np.clip((most - np.cumsum(own, axis=-1) + own) / own, 0.0, 1.0)
+    made = np.zeros_like(worth)
+    np.put_along_axis(made, order, share, -1)
+    return made
 
 
 class CollocationSets(Cover):
@@ -319,7 +263,7 @@ class CollocationSets(Cover):
         self.groups = self._alike()
         sizes = np.array([group.size for group in self.groups], dtype=np.float64)
         super().__init__(data.key_groups, sizes, 2, self.value / data.key_groups, 4.0)
-        self.proven, self.trust = -np.inf, 0.5
+        self.proven, self.trust, self.tried = -np.inf, 0.5, FIRST * self.goal
 
     @staticmethod
     def suits(problem: CollocatedAllocation, data: Arrays) -> bool:
@@ -359,9 +303,12 @@ class CollocationSets(Cover):
         self.center = self._first_prices(traffic)
         if not self._begin(budget):
             return False
+        searched = np.inf
         while not budget.expired:
             prices = self._generate(budget)
-            if self.goal - self.relaxed > GAIN * self.goal and not budget.expired:
+            news = self.relaxed < searched
+            if news and self.goal - self.relaxed > GAIN * self.goal and not budget.expired:
+                searched = self.relaxed - GAIN**2 * self.goal
                 self.cover(self.columns, budget, self.visited + self.settings.tree_nodes)
             done = self._prove(prices, budget)
             if done is not None:
@@ -376,8 +323,8 @@ class CollocationSets(Cover):
     def _begin(self, budget: Budget) -> bool:
         """The first columns: the best's own, otherwise some of little reduced cost; whether there are any."""
         if self.best is None:
-            found = [one.all_below(self.center, np.inf, self.settings.fresh, False, budget) for one in self.sets]
-            made = [one[0] for one in found if one is not None]
+            found = [one.below(self.center, np.inf, self.settings.fresh, budget) for one in self.sets]
+            made = [one[0] for one in found]
         else:
             made = [np.array([self.best == i for i in group], dtype=np.float64) for group in self.groups]
         self.columns = self._columns(made)
@@ -407,11 +354,10 @@ class CollocationSets(Cover):
         prices = CoverPrices(*(share * a + (1 - share) * b for a, b in zip(self.center, prices, strict=True)))
         doubt = self.rounding(prices)
         known = self.least(self.columns, prices)
-        slack = SLACK * max(self.goal - self.relaxed, 1e-3 * self.goal) / self.sizes.sum()
-        found = self._below(prices, known + slack + doubt, budget)
-        if found is None or budget.expired:
+        slack = max(self.goal - self.relaxed, GAIN * self.goal)
+        fresh, level = self._below(prices, known + slack + doubt, self.settings.fresh, budget)
+        if budget.expired:
             return False
-        fresh, level = found
         least = np.minimum(np.minimum(self.least(fresh, prices), known), level)
         bound = prices.key_groups.sum() - prices.budget.sum() * RIGHT_SIDE + float(self.sizes @ least) - doubt
         helped = bool((self.least(fresh, prices) < known - doubt).any())
@@ -421,43 +367,27 @@ class CollocationSets(Cover):
         if bound >= self.goal:
             return True
         self._join(fresh)
-        if self.relaxed - self.proven <= CLOSE * (self.goal - self.relaxed) or not (helped or self.trust):
+        stuck = not (helped or self.trust)
+        if self.goal - self.proven <= self.tried or stuck:
+            self.tried = AGAIN * (self.goal - self.proven)
             most = self.cheapest + max(self.goal - self.proven, 0.0) + 2 * doubt
-            every = self._below(self.center, most, budget)
-            if every is not None and (every[1] >= most).all():
-                return self.cover(every[0], budget)
-            if not (helped or self.trust):
+            every, level = self._below(self.center, most, self.settings.most_columns, budget, whole=True)
+            if (level >= most).all():
+                return self.cover(every, budget)
+            if stuck:
                 return False
         self.trust = self.trust if helped else 0.0 if self.trust < 0.2 else self.trust / 2
         return None
 
-    def _below(self, prices: CoverPrices, most: FloatArray, budget: Budget) -> tuple[SetColumns, FloatArray] | None:
+    def _below(
+        self, prices: CoverPrices, most: FloatArray, count: int, budget: Budget, whole: bool = False
+    ) -> tuple[SetColumns, FloatArray]:
         """The sets of each kind of at most so much reduced cost, and up to where they are all there."""
-        made, level, tuned = [], most.copy(), self.settings
-        for c, one in enumerate(self.sets):
-            found = one.all_below(prices, float(most[c]), tuned.states, True, budget)
-            if found is None and self._pairs_fit:
-                found = one.pairs_below(prices, float(most[c]), tuned.most_columns, budget)
-            if found is None:
-                found = one.all_below(prices, float(most[c]), tuned.most_states, True, budget)
-            if found is None or budget.expired:
-                return None
-            made.append(found[0])
-            level[c] = found[1]
-        return self._columns(made), level
-
-    @cached_property
-    def _pairs_fit(self) -> bool:
-        """Whether there are few enough subsets and pairs of halves."""
-        cells = subsets = 0
-        for one in self.sets:
-            if not one.halves:
-                return False
-            low, high = one.window()
-            cells, subsets = cells + int((high - low).sum()), subsets + sum(half.bits.size for half in one.halves)
-            if subsets > self.settings.most_subsets or cells > self.settings.most_cells:
-                return False
-        return True
+        found, missing = [], False
+        for one, up_to in zip(self.sets, most, strict=True):
+            found.append(one.below(prices, -np.inf if missing else float(up_to), count, budget, whole))
+            missing = whole and found[-1][1] < up_to
+        return self._columns([made for made, _ in found]), np.array([level for _, level in found])
 
     def _join(self, fresh: SetColumns) -> None:
         """Add columns to the linear program's."""

@@ -17,10 +17,11 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.descent import descend
-from keyshift.solvers.mclb.local_search import PlacementSearch
+from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, local_search
 from keyshift.solvers.mclb.qp import shared_squares
 from keyshift.solvers.mclb.sdp import SemidefiniteSettings, semidefinite_squares
 from keyshift.solvers.mclb.set_partitioning import SetPartitioning
+from keyshift.solvers.mclb.statement import solve_cpsat
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class TreeSettings(Settings):
         The share of the time left that the semidefinite bound has there.
     margin : float
         A subtree is left alone unless it can improve by more than this share of the problem's tolerance.
+    point : int
+        Loads that the tree search of one point of a front may touch: small instances end in a proof, others keep the root bound.
     """
 
     few: int = 40
@@ -57,6 +60,7 @@ class TreeSettings(Settings):
     hopeless: int = 60
     bounding: float = 0.2
     margin: float = 0.5
+    point: int = 400_000_000
 
 
 def branch_and_bound(
@@ -83,8 +87,11 @@ def branch_and_bound(
     Notes
     -----
     When the tree is exhausted the bound is the incumbent less half of the tolerance. Rounding in the search, some
-    1e-14 of the total second moment, stays far below that margin.
+    1e-14 of the total second moment, stays far below that margin. The tree knows no rules: under rules local search finds the
+    placement, CP-SAT goes on from it, and the root bounds, which leave rules out, still hold.
     """
+    if problem.rules:
+        return _under_rules(problem, budget, seed, start)
     core = problem.core
     root = window_bound(core.load.T, core.nodes) / core.nodes
     settings = TreeSettings.now()
@@ -132,6 +139,38 @@ def branch_and_bound(
         return Answer(None, bound, "infeasible" if done else ended, message)
     best = core.relabelled(search.best)
     return Answer(core.lift(best), bound, ended, details={"tree_nodes": search.visited})
+
+
+def tree_of_a_point(problem: MCLB) -> dict[str, int]:
+    """The options of `branch_and_bound` at a point of a front."""
+    core = problem.core
+    return {"max_tree": max(1, TreeSettings.now().point // (core.nodes * core.load.shape[1]))}
+
+
+def _under_rules(problem: MCLB, budget: Budget, seed: int, start: np.ndarray | None) -> Answer:
+    """Local search, the root bounds, CP-SAT; where no proof was ever seen, the search has what the bounds leave."""
+    core, settings = problem.core, TreeSettings.now()
+    size = core.load.shape[0]
+    hopeless = size > settings.hopeless
+    start = local_search(problem, budget=budget.part(settings.first_search), seed=seed, start=start).assignment
+    root = window_bound(ItemCore.of_items(problem).load.T, core.nodes) / core.nodes
+    value = math.inf if start is None else problem.objective(start)
+    if value - root > problem.tolerance and size + core.nodes <= SemidefiniteSettings.now().largest:
+        enough = core.nodes * (value - problem.tolerance)
+        reference = None if start is None else core.nodes * value
+        squares = semidefinite_squares(
+            core, budget.part(settings.bounding), reference=reference, enough=enough, seed=seed
+        )
+        root = max(root, squares / core.nodes)
+        budget.report(bound=root)
+    if value - root <= problem.tolerance:
+        return Answer(start, root, "optimal")
+    if hopeless and start is not None and math.isfinite(budget.remaining):
+        found = local_search(problem, budget=budget, seed=seed + 1, start=start, effort=math.inf)
+        return Answer(found.assignment, root, found.termination)
+    answer = solve_cpsat(problem, budget=budget, seed=seed, start=start)
+    answer.bound = max(root, answer.bound or 0.0)
+    return answer
 
 
 class DepthFirst:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,12 +13,18 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB, SLACK, Core
 from keyshift.models.ranges import NonNegative
+from keyshift.models.rules.contraction import MergedItems
+from keyshift.models.rules.lowered import Lowered
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.checked import promised
+from keyshift.solvers.checked import kept, promised
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
+from keyshift.solvers.mclb.local_search_kernels import KeptRules
+from keyshift.solvers.row_kernels import sum_rows
+from keyshift.solvers.rows import RowFamily, rows_of, rule_rows
 from keyshift.solvers.threads import one_blas_thread
+from keyshift.solvers.within_rows import Task, search_within
 
 
 @dataclass(frozen=True)
@@ -92,11 +99,73 @@ def local_search(
     Notes
     -----
     Without a budget the labels of the nodes are free: those that move least state are chosen (an assignment problem).
+    Under rules `search_within` finds where the annealing begins, and goes on alone where there are more key groups.
     """
+    if problem.rules:
+        return _under_rules(problem, budget, seed, start, effort)
     core = problem.core
     search = PlacementSearch(core, None if start is None else core.lower(start), seed)
     chosen = core.relabelled(search.go_on(budget, effort))
     return Answer(core.lift(chosen), termination=budget.why if budget.expired else "completed")
+
+
+def _under_rules(problem: MCLB, budget: Budget, seed: int, start: IntArray | None, effort: float) -> Answer:
+    """The annealing on items that move as one, whose steps keep rules; before, a placement that does."""
+    w, most = problem.workload, problem.max_state_moved
+    room = np.array([float(w.state.sum()) if most is None else most * (1 + SLACK / 2)])
+    moves = RowFamily(
+        np.arange(w.key_groups), w.state, np.zeros(w.nodes, dtype=np.int64), np.zeros(1), room, moves=True
+    )
+    task = Task(problem.lowered, w.kept, [moves], w.state, compressed(problem.core.load))
+    search = partial(search_within, problem, lambda turn: task, budget=budget, seed=seed)
+    settings, core = PlacementSearchSettings.now(), ItemCore.of_items(problem)
+    for some in (0.0, effort):
+        start = search(start=start, effort=some).assignment if start is None else start
+    if start is None or core.load.shape[0] > settings.annealed or core.nodes == 1:
+        return search(start=start, effort=effort)
+    rows = rule_rows(core.forms, w.nodes) or rows_of([moves], core.heads.size, w.nodes)
+    rules = KeptRules(
+        np.where(core.forms.closed[:, core.names].T, np.inf, 0.0),  # type: ignore[index]  # it is not None
+        rows._replace(domain=rows.domain[:, core.names]),
+        core.current, np.zeros(rows.most.size),
+    )  # fmt: skip
+    begun = core.lower(start)[core.heads]
+    annealing = _Annealing(core, compressed(core.load), begun, np.random.default_rng(seed), settings, rules)
+    found = core.lift(annealing.go_on(budget, effort, 0.0)[core.label])
+    better = kept(problem, found) and problem.objective(found) < problem.objective(start)
+    return Answer(found if better else start, termination=budget.why if budget.expired else "completed")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ItemCore(Core):
+    """The core under rules: key groups that move as one are one, and `forms` is what else there is to keep."""
+
+    label: IntArray
+    heads: IntArray
+    forms: Lowered
+    stakes: FloatArray
+
+    @classmethod
+    def of_items(cls, problem: MCLB) -> ItemCore:
+        """The core of a problem with rules."""
+        core, low = problem.core, problem.lowered
+        items = MergedItems.of(low)
+        every = np.ones((core.state.size, problem.workload.nodes), dtype=bool)
+        forms = items.forms(every if low.closed is None else ~low.closed)
+        plain = {f.name: getattr(core, f.name) for f in fields(core)}
+        number = np.full(problem.workload.nodes, -1, dtype=np.int64)
+        number[core.names] = np.arange(core.nodes)
+        plain |= {"load": np.asarray((core.load.T @ items.sums).T, order="C"), "current": number[items.current]}
+        heads = np.unique(items.label, return_index=True)[1]
+        stakes = np.ascontiguousarray(core.stake @ items.sums)
+        return cls(**{**plain, "state": stakes.max(axis=0)}, label=items.label, heads=heads, forms=forms, stakes=stakes)
+
+    @property
+    def stake(self) -> FloatArray:  # type: ignore[override]
+        return self.stakes
+
+    def moved(self, assignment: IntArray) -> float:
+        return float(self.stakes[assignment, np.arange(assignment.size)].sum())
 
 
 class PlacementSearch:
@@ -179,8 +248,9 @@ class _Annealing:
         best: IntArray,
         rng: np.random.Generator,
         settings: PlacementSearchSettings,
+        rules: KeptRules | None = None,
     ) -> None:
-        self.core, self.rng, self.settings = core, rng, settings
+        self.core, self.rng, self.settings, self.rules = core, rng, settings, rules
         with one_blas_thread():
             self.moment = load @ load.T
             self.floor = window_bound(core.load.T, core.nodes)
@@ -191,8 +261,8 @@ class _Annealing:
         self.price = self.fair_price = max(0.0, gained) / most_moved
         p = load.shape[0]
         self.steps = min(settings.steps_for_each * p, settings.most // p)
-        first = _starting_point(core, load, None)
-        self.firsts = first, core.current if (core.current >= 0).all() else first
+        first = best if rules is not None else _starting_point(core, load, None)
+        self.firsts = first, core.current if rules is None and (core.current >= 0).all() else first
         self.best, self.value, self.own = best, core.squares(best), core.squares(first)
         self.tried: dict[float, list[float]] = {
             kind: [] for kind in (0.0, *(settings.softness if p > settings.small else ()))
@@ -264,10 +334,13 @@ class _Annealing:
         """The best placement at the end of any stage."""
         core, at, best, value = self.core, start.copy(), start, math.inf
         for stage in schedule:
+            if self.rules is not None:
+                sum_rows(self.rules.held, at, self.rules)
             found, gained = kernels.anneal(
-                self._capped(stage.cap), at, core.nodes, core.state, core.current, core.budget, self.price, stage.hot,
-                stage.cold, steps, self.rng,
+                self._capped(stage.cap), at, core.stake, core.current, core.budget, self.price, stage.hot, stage.cold, steps,
+                self.rng, self.rules,
             )  # fmt: skip
+            budget.spend(steps)
             spent = core.moved(found)
             promised(math.isinf(gained) or spent <= core.budget * (1 + SLACK), f"{spent} of {core.budget} moves")
             if (now := core.squares(found)) < value and spent <= core.budget:
@@ -314,6 +387,7 @@ def _by_sweeps(
                 load, chosen, sums, core.state, core.current, spent, core.budget, ranked, reach, tries,
                 rng,
             )  # fmt: skip
+            budget.spend(tries * core.nodes)
             fall += gained
         idle = idle + 1 if fall <= 1e-3 * value else 0
         value -= fall

@@ -8,9 +8,12 @@ import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.row_kernels import KEPT, RuleRows
+from keyshift.solvers.row_kernels import shift as carry
 
 F = FloatArray
 Z = IntArray
+TRIES = 8
 DRAWN = 2048
 """Exponential numbers drawn beforehand, from which every step of the annealing takes its luck at a random place."""
 
@@ -63,12 +66,23 @@ def second_moment_rows(moment: F, chosen: Z, nodes: int) -> F:
     return rows
 
 
+class KeptRules(NamedTuple):
+    """Rules while the annealing goes on: the nodes that are closed to each key group, and the rows with what they hold."""
+
+    bar: FloatArray
+    """Infinite where a key group may not run, else 0, shape (n, p)."""
+    rows: RuleRows
+    current: IntArray
+    held: FloatArray
+
+
 class Standing(NamedTuple):
     """Where the annealing stands; the last three are room to reckon in."""
 
     moment: FloatArray
     """The second moment, shape (p, p)."""
-    state: FloatArray
+    stake: FloatArray
+    """The state that each key group moves on each node, shape (n, p)."""
     current: IntArray
     chosen: IntArray
     """The node of each key group now."""
@@ -77,7 +91,7 @@ class Standing(NamedTuple):
     own: FloatArray
     """A key group's entry in the row of its own node, without itself."""
     away: FloatArray
-    """The state of a key group that is not on its current node, else 0."""
+    """The state that each key group moves where it is."""
     there: FloatArray
     """Entries of one key group in the rows of all nodes, shape (n,)."""
     cost: FloatArray
@@ -87,17 +101,16 @@ class Standing(NamedTuple):
 
 
 @njit(cache=True)
-def stand(moment: F, chosen: Z, nodes: int, state: F, current: Z) -> Standing:
+def stand(moment: F, chosen: Z, stake: F, current: Z) -> Standing:
     """Set out from a placement, which is copied."""
-    p = chosen.size
+    nodes, p = stake.shape
     rows = second_moment_rows(moment, chosen, nodes)
     own, away = np.empty(p), np.zeros(p)
     for k in range(p):
         own[k] = rows[chosen[k], k] - moment[k, k]
-        if chosen[k] != current[k]:
-            away[k] = state[k]
+        away[k] = stake[chosen[k], k]
     return Standing(
-        moment, state, current, chosen.copy(), rows, own, away, np.empty(nodes), np.empty(nodes), np.empty(p)
+        moment, stake, current, chosen.copy(), rows, own, away, np.empty(nodes), np.empty(nodes), np.empty(p)
     )
 
 
@@ -115,21 +128,24 @@ def shift(s: Standing, k: int, target: int) -> float:
         s.own[j] += of_k[j] * (1.0 * (s.chosen[j] == target) - 1.0 * (s.chosen[j] == source))
     s.chosen[k] = target
     s.own[k] = entered[k] - of_k[k]
-    s.away[k] = s.state[k] if target != s.current[k] else 0.0
+    s.away[k] = s.stake[target, k]
     return change
 
 
 @njit(**LEAF)
-def look_around(s: Standing, k: int) -> None:
+def look_around(s: Standing, k: int, rules: KeptRules | None) -> None:
     """Set up the two searches for a step of k: its product with each node's load, and the state that it would move."""
     for i in range(s.there.size):
         s.there[i] = s.rows[i, k]
-        s.cost[i] = (s.state[k] if i != s.current[k] else 0.0) - s.away[k]
+        s.cost[i] = s.stake[i, k] - s.away[k]
+    if rules is not None:
+        for i in range(s.there.size):
+            s.there[i] += rules.bar[i, k]
 
 
 @njit(fastmath={"nnan", "nsz", "contract", "reassoc"}, **LEAF)
 def best_swap(
-    s: Standing, k: int, low: int, high: int, room: float, paid: float, heat: float, luck: F
+    s: Standing, k: int, low: int, high: int, room: float, paid: float, heat: float, luck: F, rules: KeptRules | None
 ) -> tuple[int, int]:
     """Of all moves of k and its swaps with low .. high - 1, the one that luck lets through most easily: to where, with whom.
 
@@ -137,14 +153,16 @@ def best_swap(
     [Metropolis1953]. (-1, -1) where none does; who is -1 for a move.
     """
     a, p, limited = s.chosen[k], s.chosen.size, room < np.inf
-    of_k, here, over = s.moment[k], s.rows[a], max(-room, 0.0)
+    of_k, here, over, here_too = s.moment[k], s.rows[a], max(-room, 0.0), s.stake[a]
     s.there[a] = np.inf
     least = 0.0
     for q in range(low, high):
         worth = s.there[s.chosen[q]] - s.own[k] + here[q] - s.own[q] - 2.0 * of_k[q] - heat * luck[q]
         if limited:
-            cost = s.cost[s.chosen[q]] - s.away[q] + (s.state[q] if s.current[q] != a else 0.0)
+            cost = s.cost[s.chosen[q]] - s.away[q] + here_too[q]
             worth += paid * (max(cost - room, 0.0) - over)
+        if rules is not None:
+            worth += rules.bar[a, q]
         s.worth[q] = worth
         least = min(least, worth)
     target, other = -1, -1
@@ -167,7 +185,16 @@ def best_swap(
 
 @njit(fastmath={"nnan", "nsz", "contract", "reassoc"}, **LEAF)
 def best_return(
-    s: Standing, k: int, b: int, low: int, high: int, room: float, paid: float, heat: float, luck: F
+    s: Standing,
+    k: int,
+    b: int,
+    low: int,
+    high: int,
+    room: float,
+    paid: float,
+    heat: float,
+    luck: F,
+    rules: KeptRules | None,
 ) -> tuple[int, int]:
     """The same for k going to node b while another key group returns to its current node, which frees budget."""
     a, over = s.chosen[k], max(-room, 0.0)
@@ -180,6 +207,8 @@ def best_return(
         both = 1.0 * (b == d) - 1.0 * (b == c) - 1.0 * (a == d) + 1.0 * (a == c)
         worth = alone + s.rows[d, q] - s.own[q] + of_k[q] * both - heat * luck[q]
         worth += paid * (max(-s.away[q] - left, 0.0) - over)
+        if rules is not None:
+            worth += rules.bar[d, q]
         s.worth[q] = worth if c != d and d >= 0 and q != k else np.inf
         least = min(least, s.worth[q])
     if least >= 0.0:
@@ -190,10 +219,39 @@ def best_return(
     return b, other
 
 
+@njit(**LEAF)
+def put_if_kept(
+    s: Standing, k: int, b: int, q: int, d: int, low: int, high: int, rules: KeptRules | None
+) -> tuple[int, int, int]:
+    """The step, or the next best swap, that breaks no row of rules: its rows are carried over; b = -1 where there is none."""
+    if rules is None:
+        return b, q, d
+    a, returning = s.chosen[k], q >= 0 and d != s.chosen[k]
+    for _ in range(TRIES):
+        if b < 0:
+            return -1, -1, -1
+        rise = carry(rules.held, k, a, b, rules)
+        if q >= 0:
+            rise += carry(rules.held, q, s.chosen[q], d, rules)
+        if rise < KEPT:
+            return b, q, d
+        if q >= 0:
+            carry(rules.held, q, d, s.chosen[q], rules)
+            s.worth[q] = np.inf
+        carry(rules.held, k, b, a, rules)
+        least, q = 0.0, -1
+        for other in range(low, high):
+            if s.worth[other] < least:
+                least, q = s.worth[other], other
+        d = s.current[max(q, 0)] if returning else a
+        b = -1 if q < 0 else b if returning else s.chosen[q]
+    return -1, -1, -1
+
+
 @njit(cache=True, nogil=True)
 def anneal(
-    moment: F, chosen: Z, nodes: int, state: F, current: Z, budget: float,
-    price: float, hot: float, cold: float, steps: int, rng: np.random.Generator,
+    moment: F, chosen: Z, stake: F, current: Z, budget: float,
+    price: float, hot: float, cold: float, steps: int, rng: np.random.Generator, rules: KeptRules | None,
 ) -> tuple[Z, float]:  # fmt: skip
     """Simulated annealing on the uncentred second-moment matrix; the best placement seen.
 
@@ -202,12 +260,15 @@ def anneal(
     State beyond the budget may be moved on the way, at a price for each unit that rises from a tenth to ten times
     `price`: to exchange one large key group for smaller ones takes more than one step. Returns the best placement
     within the budget and its change of the sum of squares against the start (<= 0); `chosen` is changed to where the
-    search ends.
+    search ends. Rows of rules that the start keeps are kept by every step: where the best one breaks some, the next best swaps
+    are looked at.
     """
-    p = chosen.size
-    s = stand(moment, chosen, nodes, state, current)
-    spent = s.away.sum()
-    limited = budget < state.sum()
+    nodes, p = stake.shape
+    s = stand(moment, chosen, stake, current)
+    spent, most = s.away.sum(), 0.0
+    for k in range(p):
+        most += stake[:, k].max()
+    limited = budget < most
     best, gained, least = chosen.copy(), 0.0, 0.0 if spent <= budget else np.inf
     luck = rng.standard_exponential(DRAWN + p + nodes)
     factor, growth = (cold / hot) ** (1.0 / max(steps, 1)), 100.0 ** (1.0 / max(steps, 1))
@@ -220,13 +281,14 @@ def anneal(
         part = int(rng.random() * parts)
         low, high = part * p // parts, (part + 1) * p // parts
         a, room = s.chosen[k], budget - spent if limited else np.inf
-        look_around(s, k)
+        look_around(s, k, rules)
         if limited and rng.random() < 0.25:
-            b, q = best_return(s, k, int(rng.random() * nodes), low, high, room, paid, heat, luck[first:])
+            b, q = best_return(s, k, int(rng.random() * nodes), low, high, room, paid, heat, luck[first:], rules)
             d = current[q]
         else:
-            b, q = best_swap(s, k, low, high, room, paid, heat, luck[first:])
+            b, q = best_swap(s, k, low, high, room, paid, heat, luck[first:], rules)
             d = a
+        b, q, d = put_if_kept(s, k, b, q, d, low, high, rules)
         if b < 0:
             wide = min(1.02 * wide, float(p))
             continue

@@ -40,30 +40,40 @@ class PartitioningSettings(Settings):
         Where there are so many sets, all their reduced costs can be looked at.
     batch : int
         SetColumns that a round takes into the linear program, at most.
+    sample : int
+        Sets are counted from so many subsets of the first half.
+    shrink : float
+        Where there are too many sets the radius is multiplied by this.
+    least_share : float
+        The share of the radius at which that ends.
+    block : int
+        So many reduced costs are computed at once.
+    piece : int
+        So many pairs of subsets are compared at once.
+    nearest_share : float
+        Of the time left, the nearest sets are looked for at most so long.
+    few_nodes : int
+        Nodes of a tree over the nearest sets alone, which is there for its placements.
+    most_key_groups : int
+        The subsets of a half of these fit in memory.
     """
 
     most_subsets: int = 600_000
     most_columns: int = 1_000_000
     most_cells: int = 600_000_000
     batch: int = 300
+    sample: int = 256
+    shrink: float = 0.75
+    least_share: float = 0.01
+    block: int = 2_000_000
+    piece: int = 10_000_000
+    nearest_share: float = 0.3
+    few_nodes: int = 20
+    most_key_groups: int = 44
 
 
 RADIUS_DOUBT = 1e-9
 """Radii are this share larger than they have to be, and as much more of the largest load: far above what rounding moves."""
-SAMPLE = 256
-"""Sets are counted from so many subsets of the first half."""
-SHRINK, LEAST_SHARE = 0.75, 0.01
-"""Where there are too many sets the radius is multiplied by the first, down to the second."""
-BLOCK = 2_000_000
-"""So many reduced costs are computed at once."""
-PIECE = 10_000_000
-"""So many pairs of subsets are compared at once."""
-NEAREST_SHARE = 0.3
-"""Of the time left, the nearest sets are looked for at most so long."""
-FEW_NODES = 20
-"""Nodes of a tree over the nearest sets alone, which is there for its placements."""
-MOST_KEY_GROUPS = 44
-"""The subsets of a half of these fit in memory."""
 
 
 class NodeKind(NamedTuple):
@@ -109,7 +119,7 @@ class Sets:
     def _pieces(self) -> list[IntArray]:
         """The first half's subsets in pieces between which one can look at the clock: with many windows a tree prunes little."""
         first, other = self.trees[0].indices, len(self.sides[1][0])
-        return np.array_split(first, math.ceil(len(first) * other / PIECE))
+        return np.array_split(first, math.ceil(len(first) * other / PartitioningSettings.now().piece))
 
     def least(self, budget: Budget) -> float | None:
         """The least distance of a set's loads from the mean, the budget aside; None where time ends."""
@@ -128,7 +138,7 @@ class Sets:
     def count(self, radius: float) -> float:
         """About how many sets are within a radius of the mean, the budget aside: by a sample."""
         load = self.sides[0][1]
-        some = load[:: max(1, len(load) // SAMPLE)]
+        some = load[:: max(1, len(load) // PartitioningSettings.now().sample)]
         found = self.trees[1].query_ball_point(some, radius, return_length=True).sum()
         return float(found) * len(load) / len(some)
 
@@ -157,7 +167,7 @@ class Sets:
         there = np.square(other).sum(axis=1) - worth[1] + price * more[:, 0]
         right = np.vstack([-2 * other.T, np.ones(len(other)), there])
         left = np.column_stack([load, here, np.ones(len(load))])
-        step, found, rows = max(1, BLOCK // len(other)), 0, list[IntArray]()
+        step, found, rows = max(1, PartitioningSettings.now().block // len(other)), 0, list[IntArray]()
         columns = list[IntArray]()
         for begin in range(0, len(left), step):
             i, j = np.nonzero(left[begin : begin + step] @ right <= most)
@@ -213,13 +223,13 @@ class SetPartitioning(Cover):
         if not sets:
             return False
         for most in (self.settings.most_columns // 5, self.settings.most_columns):  # the first may find a smaller ball
-            near = self._nearest(sets, most, budget.part(NEAREST_SHARE))
+            near = self._nearest(sets, most, budget.part(PartitioningSettings.now().nearest_share))
             if near is None:
                 return False
             columns, beyond = near
             if beyond is None:
                 return self.cover(columns, budget)
-            self.cover(columns, budget, self.visited + FEW_NODES)
+            self.cover(columns, budget, self.visited + PartitioningSettings.now().few_nodes)
             self.raise_to(beyond)
         cells = sum(len(found.sides[0][0]) * len(found.sides[1][0]) for found in sets)
         while cells <= self.settings.most_cells and not budget.expired:
@@ -241,7 +251,7 @@ class SetPartitioning(Cover):
     def _sets(self, budget: Budget) -> list[Sets]:
         """The sets that nodes of each kind can hold; an empty list where there are too many."""
         sets: list[Sets] = []
-        for kind in self.kinds if self.core.load.shape[0] <= MOST_KEY_GROUPS else ():
+        for kind in self.kinds if self.core.load.shape[0] <= PartitioningSettings.now().most_key_groups else ():
             sets.append(Sets(self.core, kind, self.unit))
             if budget.expired or sum(found.size for found in sets) > self.settings.most_subsets:
                 return []
@@ -261,9 +271,9 @@ class SetPartitioning(Cover):
         most = np.sqrt(np.maximum(self.goal - rest + np.square(least), 0.0)) * (1 + RADIUS_DOUBT) + self.doubt
         share, beyond = 1.0, None
         while sum(found.count(share * radius) for found, radius in zip(sets, most, strict=True)) > count:
-            if share < LEAST_SHARE:
+            if share < PartitioningSettings.now().least_share:
                 return None
-            share *= SHRINK
+            share *= PartitioningSettings.now().shrink
         if share < 1.0:
             surface = np.maximum(share * most - self.doubt, 0.0) * (1 - RADIUS_DOUBT)
             beyond = float((np.square(surface) - np.square(least)).min() + rest)

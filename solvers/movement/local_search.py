@@ -16,6 +16,7 @@ from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.random_kernels import uniform
+from keyshift.solvers.within_rows import Task, load_limits, search_within
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def local_search(
     """Simulated annealing on the state moved, at a price for loads outside the limits that follows from whether there are any.
 
     No guarantee. A step costs O(windows). Where there are more nodes than may be in use, those of least state are let go
-    of, and in every second round one of them for another.
+    of, and in every second round one of them for another. Under rules `search_within` serves instead.
 
     Parameters
     ----------
@@ -72,6 +73,10 @@ def local_search(
     effort : float, default 1
         Multiplies how often in a row the search may cool without a gain.
     """
+    if problem.rules:
+        return search_within(
+            problem, _Turns(problem, start, seed), budget=budget, seed=seed, start=start, effort=effort
+        )
     settings = MovementSearchSettings.now()
     rng = np.random.default_rng(seed)
     state = np.array([np.random.SeedSequence([seed, 61]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
@@ -87,6 +92,7 @@ def local_search(
         longest = min(settings.longest, settings.each_second * budget.remaining)
         most = max(1, int(min(settings.most * place.size, longest // data.load.shape[1])))
         begun = _settled(problem, place, tried)
+        budget.spend(min(steps, most) * data.load.shape[1])
         found, excess, _ = anneal(data, begun, prices, heats, min(steps, most), SLACK / 2, state)
         steps, turn, idle = 2 * steps, turn + 1, idle + 1
         within = excess <= SLACK and kept(problem, found)
@@ -97,6 +103,26 @@ def local_search(
         if (within and value <= least) or best is None:
             place, used = found, tried
     return Answer(best, termination=budget.why if budget.expired else "completed")
+
+
+class _Turns:
+    """The task of each turn under rules: the nodes of the best known, and in every second turn another for one of them."""
+
+    def __init__(self, problem: MovementWithinLimits, start: IntArray | None, seed: int) -> None:
+        self.problem, self.rng = problem, np.random.default_rng([seed, 61])
+        self.used = _nodes_kept(problem, start)
+        self.first = self._task(self.used)
+
+    def __call__(self, turn: int) -> Task:
+        used = _other(self.problem, self.used, self.rng) if turn % 2 else self.used
+        return self.first if used is self.used else self._task(used)
+
+    def _task(self, used: BoolArray) -> Task:
+        """The problem on these nodes."""
+        problem, slack = self.problem, SLACK / 2 * self.problem.upper
+        least, most = (np.where(used, limit, 0.0) for limit in (problem.lower - slack, problem.upper + slack))
+        each = [least] * len(problem.load), [most] * len(problem.load)
+        return Task(problem.lowered, used, load_limits(problem.load, *each), problem.workload.state)
 
 
 def _nodes_kept(problem: MovementWithinLimits, start: IntArray | None) -> BoolArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.compiling import off_clock
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
 from keyshift.models.ranges import Threads
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import better_of, second_word, until_checked, within
@@ -24,6 +26,25 @@ if TYPE_CHECKING:
 
 DOUBT = 1e-12
 """Relative rounding taken off a sum of floats."""
+
+
+@dataclass(frozen=True)
+class MovementSettings(Settings):
+    """Tuning numbers of the exact methods.
+
+    Attributes
+    ----------
+    large : int
+        With more pairs of key group and node, half of a limited time is the local search's: HiGHS may not find anything.
+    ruled : float
+        Under rules the local search has this share of the time before HiGHS.
+    smaller : float
+        States are capped anew where an optimum is smaller than this share of what was known: its last digits count then.
+    """
+
+    large: int = 20_000
+    ruled: float = 0.3
+    smaller: float = 1 / 8
 
 
 def forced_movement(problem: MovementWithinLimits) -> float:
@@ -69,10 +90,6 @@ def least_state(load: FloatArray, state: FloatArray, need: float) -> float:
 
 
 NO_PLACEMENT = "no placement keeps within the limits"
-LARGE = 20_000
-"""With more pairs of key group and node, half of a limited time is the local search's: HiGHS may not find anything."""
-SMALLER = 1 / 8
-"""States are capped anew where an optimum is smaller than this share of what was known: its last digits count then."""
 
 
 def solve_milp(
@@ -92,7 +109,11 @@ def solve_milp(
             statement, budget, known, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
         )
 
-    large = problem.workload.key_groups * problem.node_limit > LARGE and not math.isinf(budget.remaining)
+    settings = MovementSettings.now()
+    if problem.rules:  # whose programs are slow to better anything
+        start = local_search(problem, budget=budget.part(settings.ruled), seed=seed, start=start).assignment
+    pairs = problem.workload.key_groups * problem.node_limit
+    large = pairs > settings.large and not math.isinf(budget.remaining)
     answer = _by_size(problem, budget.part(0.5) if large else budget, start, MovementPyomo, run)
     if large and answer.termination not in ("optimal", "infeasible"):
         found = local_search(problem, budget=budget, seed=seed + 1, start=answer.assignment, effort=math.inf)
@@ -177,7 +198,7 @@ def _by_size(
         if answer.assignment is None or answer.termination != "optimal" or _met(problem, answer):
             return answer
         value = problem.objective(answer.assignment)
-        if value > SMALLER * most:
+        if value > MovementSettings.now().smaller * most:
             return answer
         best, most = answer.assignment, value
 

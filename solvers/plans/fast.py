@@ -10,8 +10,25 @@ import numpy as np
 
 from keyshift.models import Budget
 from keyshift.models.plans.transfers import TransferScheduling
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.plans.schedule_kernels import Transfers, list_schedule, ordered_schedule
+
+
+@dataclass(frozen=True)
+class ScheduleSettings(Settings):
+    """Tuning numbers of the bound on a schedule's length.
+
+    Attributes
+    ----------
+    all_sets_up_to : int
+        Nodes up to which every odd set is looked at.
+    triples_up_to : int
+        Nodes up to which every triple is.
+    """
+
+    all_sets_up_to: int = 10
+    triples_up_to: int = 30
 
 
 @dataclass(frozen=True)
@@ -163,10 +180,6 @@ class _Search:
 
 # How long a plan must take at least: the longest transfer, the busiest node, the busiest set of nodes ------------------
 
-ALL_SETS_UP_TO = 10
-"""Nodes up to which every odd set is looked at."""
-TRIPLES_UP_TO = 30
-"""Nodes up to which every triple is."""
 SAFE = 1 - 1e-12
 """Sums of floats are off by less."""
 
@@ -212,11 +225,11 @@ def _sets(problem: TransferScheduling) -> Iterator[BoolArray]:
     work += np.bincount(problem.target, weights=problem.seconds, minlength=n)
     busy = np.argsort(-work, kind="stable")[: int((work > 0).sum())]
     chosen: Iterator[tuple[int, ...]]
-    if busy.size <= ALL_SETS_UP_TO:
+    if busy.size <= ScheduleSettings.now().all_sets_up_to:
         chosen = (s for size in range(3, busy.size + 1) for s in combinations(busy.tolist(), size))
     else:
         prefixes = (tuple(busy[:size].tolist()) for size in range(3, busy.size + 1))
-        triples = combinations(busy.tolist(), 3) if busy.size <= TRIPLES_UP_TO else iter(())
+        triples = combinations(busy.tolist(), 3) if busy.size <= ScheduleSettings.now().triples_up_to else iter(())
         chosen = (s for group in (prefixes, triples) for s in group)
     for nodes in chosen:
         if problem.parallel % 2 == 0 and len(nodes) < busy.size:

@@ -9,14 +9,26 @@ import numpy as np
 from keyshift.models.compiling import njit
 from keyshift.models.plans.transfers import TransferScheduling
 from keyshift.models.plans.way import Way
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.plans.fast import compiled
 from keyshift.solvers.plans.schedule_kernels import Transfers
 
-EXACT_UP_TO = 14
-"""Moves up to which all orders are searched for the least overload."""
 WIDE = 3e8
 """Figures looked at for an order: with more moves, fewer of those that wait are looked at in each step."""
+
+
+@dataclass(frozen=True)
+class OrderSettings(Settings):
+    """The tuning number of orders.
+
+    Attributes
+    ----------
+    exact_up_to : int
+        The least overload of all orders is found for up to so many moves.
+    """
+
+    exact_up_to: int = 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +44,7 @@ def order_of(problem: TransferScheduling, way: Way, load: FloatArray) -> Order:
     """Order the moves so that nodes are overloaded least, and so that the state on the way is good.
 
     One transfer at a time never needs more room than many: whatever schedule meets the limits, the order of its ends
-    does. For up to `EXACT_UP_TO` moves the least overload is found among all orders (over sets of done moves,
+    does. For up to `OrderSettings.exact_up_to` moves the least overload is found among all orders (over sets of done moves,
     O(2^e e)); for more, every step takes the move that overloads least and leaves the smallest load distance, and nothing
     is proven.
 
@@ -45,7 +57,7 @@ def order_of(problem: TransferScheduling, way: Way, load: FloatArray) -> Order:
     """
     arrays, count = compiled(problem), problem.transfers
     allowed, bound, order = 0.0, 0.0, None
-    if problem.limited and count <= EXACT_UP_TO:
+    if problem.limited and count <= OrderSettings.now().exact_up_to:
         allowed, last = least_overload(arrays, count)
         allowed, order = float(allowed), _walk(last, count)
         bound = allowed

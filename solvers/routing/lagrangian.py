@@ -47,9 +47,9 @@ PLACED = 10.0
 
 @dataclass(frozen=True)
 class Prices:
-    """Multipliers, in shares of the total state: of each node's upper and lower load limit, and of a table entry.
+    """Multipliers, in shares of the total state: of each node's load limits in each window, shape (k, n), and of a table entry.
 
-    Loads are in units of the mean node load; `entry` is the price of as many entries as there are keys.
+    Loads are in units of each window's mean node load; `entry` is the price of as many entries as there are keys.
     """
 
     upper: FloatArray
@@ -58,15 +58,15 @@ class Prices:
 
 
 class Relaxation:
-    r"""The Lagrangian relaxation of (2), (3), (4): each record by itself, in O(r) for n nodes.
+    r"""The Lagrangian relaxation of (2), (3), (4) over k windows: each record by itself, in O(r) for one window, else O(r n k).
 
     .. math:: g(\lambda, \nu, \mu) = \sum_t m_t \min_d
-              \bigl( S_t [d \ne F_t] + (\lambda_d - \nu_d) c_t + \mu [d \ne h_t] \bigr)
+              \bigl( S_t [d \ne F_t] + \sum_s (\lambda_{sd} - \nu_{sd}) c_{st} + \mu [d \ne h_t] \bigr)
               - \lambda^T U + \nu^T B - \mu A_{max}
 
     is a lower bound for every :math:`\lambda, \nu, \mu \ge 0`, with U and B the right sides of (2) and (3). Its
     maximum is the value of the linear relaxation, because what remains is (1) alone, whose corners are whole.
-    Only three nodes can be cheapest for a record: its current one, its hash, and the other one of cheapest load.
+    In one window only three nodes can be cheapest for a record: its current one, its hash, and the other one of cheapest load.
 
     Parameters
     ----------
@@ -76,6 +76,13 @@ class Relaxation:
     placed : pair of ndarray of int, optional
         Records that go to given nodes, and these nodes: they are at home there, and moving them costs more than anything else.
         Then g bounds only what the others move.
+
+    Attributes
+    ----------
+    load, upper, lower : ndarray
+        Each record's load and each node's limits on average over the windows, in units of the mean.
+    loads, uppers, lowers : ndarray, shape (k, r) or (k, n)
+        The same window by window.
     """
 
     def __init__(
@@ -84,15 +91,19 @@ class Relaxation:
         keys: CompactKeys,
         placed: tuple[IntArray, IntArray] | None = None,
     ) -> None:
-        w = problem.workload
+        w, typical = problem.workload, problem.averaged()
         self.settings = DualSettings.now()
         self.problem, self.keys = problem, keys
-        self.mean = metrics.mean_load(w) or 1.0
+        self.mean = metrics.mean_load(typical.workload) or 1.0
         self.load, self.state = keys.load / self.mean, keys.state / problem.scale
         self.entries = float(w.key_groups)
-        # Twice the slack of the check: its own sums are rounded too, and the bound has to hold for all it accepts.
-        self.upper = (problem.upper + 2 * problem.slack) / self.mean
-        self.lower = np.maximum(problem.lower - 2 * problem.slack, 0.0) / self.mean
+        self.upper, self.lower = self._limits(typical)
+        each = problem.by_window
+        self.uppers, self.lowers = np.array([self._limits(window) for window in each]).swapaxes(0, 1)
+        means = [metrics.mean_load(window.workload) or 1.0 for window in each]
+        self.loads = np.array(
+            [window.workload.last_load[keys.heads] / mean for window, mean in zip(each, means, strict=True)]
+        )
         self.limit = problem.table_limit / self.entries
         self.kept = w.kept
         self.current, self.home = keys.current, keys.home
@@ -103,27 +114,34 @@ class Relaxation:
             self.current[record] = self.home[record] = node
             self.state[record] = PLACED
 
+    @staticmethod
+    def _limits(window: MixedRouting) -> tuple[FloatArray, FloatArray]:
+        """Right sides of (2) and (3) in one window. Twice the slack of the check: its own sums are rounded too."""
+        mean = metrics.mean_load(window.workload) or 1.0
+        upper = (window.upper + 2 * window.slack) / mean
+        return upper, np.maximum(window.lower - 2 * window.slack, 0.0) / mean
+
     def node_prices(self, prices: Prices) -> tuple[FloatArray, float, IntArray]:
-        """Price of a unit of load on each node, of an entry, and the kept nodes by ascending price of load."""
+        """Price of a unit of load on each node and in each window, of an entry, and the kept nodes by ascending price of load."""
         price = prices.upper - prices.lower
-        order = np.argsort(price, kind="stable")
+        order = np.argsort(price.sum(axis=0), kind="stable")
         return price, prices.entry / self.entries, order[self.kept[order]]
 
     def _records(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
-        return self.load, self.state, self.current, self.home
+        return self.loads, self.state, self.current, self.home
 
     def cuts(self, prices: Prices) -> tuple[FloatArray, FloatArray, FloatArray]:
         """State moved, load put on each node and entries used, by the keys now on each node, at some prices."""
         price, entry, order = self.node_prices(prices)
-        load, state, current, home = self._records()
+        loads, state, current, home = self._records()
         moved, onto, entries = kernels.relax(
-            load, state, self.keys.count, current, home, price, entry, self.kept, order
+            loads, state, self.keys.count, current, home, price, entry, self.kept, order
         )
-        return moved, onto, entries / self.entries
+        return moved, onto.reshape(self.kept.size, -1), entries / self.entries
 
     def constant(self, prices: Prices) -> float:
         """The part of g without keys."""
-        rows = prices.lower.ravel() @ self.lower.ravel() - prices.upper.ravel() @ self.upper.ravel()
+        rows = prices.lower.ravel() @ self.lowers.ravel() - prices.upper.ravel() @ self.uppers.ravel()
         return float(rows - prices.entry * self.limit)
 
     def value(self, prices: Prices) -> float:
@@ -131,10 +149,6 @@ class Relaxation:
         moved, onto, entries = self.cuts(prices)
         price = (prices.upper - prices.lower).ravel()
         return float(moved.sum() + (onto @ price).sum() + prices.entry * entries.sum()) + self.constant(prices)
-
-    def first_prices(self) -> Prices:
-        """Where the climb begins."""
-        return first_prices(self)
 
     def least(self, prices: Prices) -> tuple[IntArray, FloatArray, FloatArray]:
         """Cheapest node of each record, its cost, and by how much the second best costs more."""
@@ -147,7 +161,7 @@ class Relaxation:
         _, least, _ = self.least(prices)
         terms = least * self.keys.count
         parts = np.concatenate([
-            terms, (prices.lower * self.lower).ravel(), -(prices.upper * self.upper).ravel(), [-prices.entry * self.limit]
+            terms, (prices.lower * self.lowers).ravel(), -(prices.upper * self.uppers).ravel(), [-prices.entry * self.limit]
         ])  # fmt: skip
         magnitude = self.magnitude(prices) + float(np.abs(parts[terms.size :]).sum())
         return (math.fsum(parts) - 16 * EPSILON * magnitude) * self.problem.scale
@@ -155,7 +169,8 @@ class Relaxation:
     def magnitude(self, prices: Prices) -> float:
         """A term is the least of some sums of state, load * price and entry price: their magnitudes bound the rounding."""
         price, entry, _ = self.node_prices(prices)
-        return float((self.keys.count * (self.state + self.load * np.abs(price).max() + entry)).sum())
+        charged = np.abs(price).max(axis=1) @ self.loads * len(price)
+        return float((self.keys.count * (self.state + charged + entry)).sum())
 
     def open_choices(self, prices: Prices, allowance: float) -> Choices:
         """Pairs that cost at most `allowance` more than their record's cheapest.
@@ -181,7 +196,8 @@ class Relaxation:
         price, entry, order = self.node_prices(prices)
         best, least, regret = self.least(prices)
         current, home = self.current, self.home
-        staying = price[current] * self.load + entry * (current != home)
+        staying = (price[:, current] * self.loads).sum(axis=0) + entry * (current != home)
+        price = price.sum(axis=0)
         best = np.where(self.kept[current] & (staying <= least + self.settings.indifferent), current, best)
         options = min(order.size, self.settings.others + 2)
         from_top = np.argsort(np.argsort(-keys.load, kind="stable"), kind="stable")
@@ -230,18 +246,21 @@ class Dual:
 
 
 def first_prices(relaxation: Relaxation) -> Prices:
-    """Prices at which each overloaded node alone sheds its excess: the critical ratio of a fractional knapsack."""
-    keys, n = relaxation.keys, relaxation.upper.size
-    load, state = relaxation.load * keys.count, relaxation.state
-    used = np.bincount(relaxation.current, weights=load, minlength=n)
-    upper = np.zeros(n)
-    for d in np.flatnonzero(relaxation.kept & (used > relaxation.upper)):
-        on = np.flatnonzero((relaxation.current == d) & (keys.load > 0))
-        ratio = state[on] / relaxation.load[on]
-        order = np.argsort(ratio, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(load[on[order]]), used[d] - relaxation.upper[d]))
-        upper[d] = ratio[order[min(enough, order.size - 1)]]
-    return Prices(upper, np.zeros(n), 0.0)
+    """Prices at which each overloaded node alone sheds its excess: the critical ratio of a fractional knapsack.
+
+    Of k windows each asks for its own, and the mean of these is no worse than they are on average: g is concave.
+    """
+    r, windows = relaxation, len(relaxation.loads)
+    upper = np.zeros_like(r.uppers)
+    for s, (load, limit) in enumerate(zip(r.loads, r.uppers, strict=True)):
+        used = np.bincount(r.current, weights=load * r.keys.count, minlength=limit.size)
+        for d in np.flatnonzero(r.kept & (used > limit)):
+            on = np.flatnonzero((r.current == d) & (load > 0))
+            ratio = r.state[on] / load[on]
+            order = np.argsort(ratio, kind="stable")
+            enough = int(np.searchsorted(np.cumsum((load * r.keys.count)[on[order]]), used[d] - limit[d]))
+            upper[s, d] = ratio[order[min(enough, order.size - 1)]] / windows
+    return Prices(upper, np.zeros_like(upper), 0.0)
 
 
 def maximise(relaxation: Relaxation, budget: Budget, seed: int = 0) -> Dual:
@@ -265,12 +284,12 @@ class _Climb:
 
     def __init__(self, relaxation: Relaxation, seed: int) -> None:
         self.relaxation, self.seed = relaxation, seed
-        self.shape, self.n = relaxation.upper.shape, relaxation.kept.size
-        self.two_sided = bool((relaxation.lower > 0).any())
+        self.shape, self.n = relaxation.uppers.shape, relaxation.kept.size
+        self.two_sided = bool((relaxation.lowers > 0).any())
         self.limited = relaxation.limit < 1.0
         self.rows: list[sp.csr_array] = []
         self.offsets: list[FloatArray] = []
-        self.centre = relaxation.first_prices()
+        self.centre = first_prices(relaxation)
         self.best = self._cut(self.centre)
         self.radius = max(0.05, float(self.centre.upper.max(initial=0.0)))
         self.converged = False
@@ -320,7 +339,7 @@ class _Climb:
     def _constant_row(self) -> FloatArray:
         """Slope of the part of g without keys."""
         r = self.relaxation
-        return np.concatenate([-r.upper.ravel(), r.lower.ravel() if self.two_sided else [], [-r.limit]])
+        return np.concatenate([-r.uppers.ravel(), r.lowers.ravel() if self.two_sided else [], [-r.limit]])
 
     def _master(self, centre: FloatArray) -> LinearProgram:
         """max sum z_i + slope @ y, z_i <= every cut at y, y in the box."""
@@ -339,118 +358,3 @@ class _Climb:
             column_upper=np.concatenate([top, np.full(self.n, np.inf)]),
             integer=np.zeros(centre.size + self.n, dtype=bool),
         )
-
-
-# The Lagrangian relaxation of mixed routing over several windows: every window has prices of its own -------------------
-
-
-class WindowRelaxation(Relaxation):
-    r"""`Relaxation` over k windows: load costs :math:`\sum_s (\lambda_{sd} - \nu_{sd}) c_{ts}` on node d; all nodes are tried.
-
-    O(r n k) for r records. Prices of load have the shape (k, n), in units of each window's mean.
-
-    Parameters
-    ----------
-    problem : MixedRouting
-    keys : CompactKeys
-        A record for each key.
-    """
-
-    def __init__(self, problem: MixedRouting, keys: CompactKeys) -> None:
-        super().__init__(problem.averaged(), keys)
-        self.problem, each = problem, problem.by_window
-        means = np.array([metrics.mean_load(window.workload) or 1.0 for window in each])[:, None]
-        self.room = self.upper  # of the mean load, which fills nodes in `core_choices`
-        self.loads = np.array([window.workload.last_load[keys.members] for window in each]) / means
-        self.upper = np.array([window.upper + 2 * window.slack for window in each]) / means
-        self.lower = np.array([np.maximum(window.lower - 2 * window.slack, 0.0) for window in each]) / means
-
-    def costs(self, prices: Prices) -> FloatArray:
-        """The cost of each record's keys on each node, shape (r, n)."""
-        price, entry, _ = self.node_prices(prices)
-        nodes = np.arange(self.kept.size)
-        cost = self.loads.T @ price + self.state[:, None] * (nodes != self.keys.current[:, None])
-        cost += entry * (nodes != self.keys.home[:, None])
-        cost[:, ~self.kept] = np.inf
-        return np.asarray(cost)
-
-    def first_prices(self) -> Prices:
-        """None: a node's own excess in one window says little of what another window leaves to shed."""
-        return Prices(np.zeros_like(self.upper), np.zeros_like(self.upper), 0.0)
-
-    def node_prices(self, prices: Prices) -> tuple[FloatArray, float, IntArray]:
-        price = prices.upper - prices.lower
-        order = np.argsort(price.sum(axis=0), kind="stable")
-        return price, prices.entry / self.entries, order[self.kept[order]]
-
-    def cuts(self, prices: Prices) -> tuple[FloatArray, FloatArray, FloatArray]:
-        keys, n = self.keys, self.kept.size
-        best = self.least(prices)[0]
-        onto = np.zeros((n, len(self.loads), n))
-        for s, load in enumerate(self.loads * keys.count):
-            np.add.at(onto[:, s], (keys.current, best), load)
-        moved = np.bincount(keys.current, self.state * keys.count * (best != keys.current), n)
-        entries = np.bincount(keys.current, keys.count * (best != keys.home), n)
-        return moved, onto.reshape(n, -1), entries / self.entries
-
-    def least(self, prices: Prices) -> tuple[IntArray, FloatArray, FloatArray]:
-        cost = self.costs(prices)
-        best = np.argmin(cost, axis=1)
-        least = cost.min(axis=1)
-        cost[np.arange(best.size), best] = np.inf
-        return best, least, cost.min(axis=1) - least
-
-    def magnitude(self, prices: Prices) -> float:
-        price, entry, _ = self.node_prices(prices)
-        charged = np.abs(price).max(axis=1) @ self.loads * len(price)
-        return float((self.keys.count * (self.state + charged + entry)).sum())
-
-    def open_choices(self, prices: Prices, allowance: float) -> Choices:
-        record, node = np.nonzero(self._open(prices, allowance))
-        return Choices.of(self.problem, self.keys, record, node)
-
-    def count_open(self, prices: Prices, allowance: float) -> int:
-        return int(self._open(prices, allowance).sum())
-
-    def _open(self, prices: Prices, allowance: float) -> np.ndarray:
-        cost = self.costs(prices)
-        return np.isfinite(cost) & (
-            cost <= cost.min(axis=1)[:, None] + allowance + 64 * EPSILON * self.magnitude(prices)
-        )
-
-    def core_choices(self, prices: Prices, pairs: int) -> Choices:
-        keys, cost = self.keys, self.costs(prices)
-        price, _, order = self.node_prices(prices)
-        best, least, regret = self.least(prices)
-        rows = np.arange(keys.size)
-        best = np.where(cost[rows, keys.current] <= least + self.settings.indifferent, keys.current, best)
-        options = min(order.size, self.settings.others + 2)
-        core = np.sort(np.argsort(regret, kind="stable")[: max(1, pairs // options)])
-        cheapest = np.argsort(cost[core], axis=1, kind="stable")[:, :options]
-        opened = np.zeros((keys.size, self.kept.size), dtype=bool)
-        opened[core[:, None], cheapest] = True
-        opened[core, keys.current[core]] = opened[core, keys.home[core]] = True
-        opened &= self.kept
-        fixed = np.ones(keys.size, dtype=bool)
-        fixed[core] = False
-        elsewhere = fixed & (best != keys.current) & (best != keys.home)
-        plain = np.flatnonzero(fixed & ~elsewhere)
-        used = np.bincount(best[~elsewhere], (self.load * keys.count)[~elsewhere], self.room.size)
-        movers = np.flatnonzero(elsewhere)
-        movers = movers[np.argsort(-self.load[movers], kind="stable")]
-        shares = tuple(np.empty(int(keys.count[movers].sum()), dtype=np.int64) for _ in range(3))
-        written = kernels.spread(
-            movers, self.load, keys.count, keys.current, keys.home, price.sum(axis=0), order, self.room, used, shares
-        )
-        made = Choices.of(self.problem, keys, *np.nonzero(opened))
-        return replace(
-            made,
-            fixed=np.concatenate([made.fixed, plain, shares[0][:written]]),
-            fixed_node=np.concatenate([made.fixed_node, best[plain], shares[1][:written]]),
-            fixed_units=np.concatenate([made.fixed_units, keys.count[plain], shares[2][:written]]),
-        )
-
-
-def relaxation_of(problem: MixedRouting, keys: CompactKeys) -> Relaxation:
-    """The relaxation that a problem needs, over one window or several."""
-    return WindowRelaxation(problem, keys) if problem.several else Relaxation(problem, keys)

@@ -1,39 +1,43 @@
-"""The Lagrangian relaxation's loops, compiled: r records of keys alike, n nodes."""
+"""The Lagrangian relaxation's loops, compiled: r records of keys alike, n nodes, k windows; loads (k, r), prices (k, n)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from keyshift.models.compiling import njit
+from keyshift.models.compiling import LEAF, njit
 
 
-@njit(cache=True)
-def _cost(load, state, current, home, d, price, entry):
-    """Cost of one key of a record on node d, at the prices of load and of a table entry."""
-    cost = price[d] * load
-    if d != current:
-        cost += state
-    if d != home:
+@njit(**LEAF)
+def _cost(load, state, current, home, r, d, price, entry):
+    """Cost of one key of record r on node d, at the prices of load and of a table entry."""
+    cost = price[0, d] * load[0, r]
+    for s in range(1, price.shape[0]):
+        cost += price[s, d] * load[s, r]
+    if d != current[r]:
+        cost += state[r]
+    if d != home[r]:
         cost += entry
     return cost
 
 
-@njit(cache=True)
-def _cheapest(load, state, current, home, price, entry, kept, by_price):
+@njit(**LEAF)
+def _cheapest(load, state, current, home, r, price, entry, kept, by_price):
     """Cheapest node of a record and its cost; staying wins ties, then the hash, then the cheaper load."""
     best, least = -1, np.inf
-    if kept[current]:
-        best, least = current, _cost(load, state, current, home, current, price, entry)
-    if home != current and kept[home]:
-        cost = _cost(load, state, current, home, home, price, entry)
+    i, h = current[r], home[r]
+    if kept[i]:
+        best, least = i, _cost(load, state, current, home, r, i, price, entry)
+    if h != i and kept[h]:
+        cost = _cost(load, state, current, home, r, h, price, entry)
         if cost < least:
-            best, least = home, cost
-    for d in by_price:  # of the nodes that are neither, the first is the cheapest
-        if d != current and d != home:
-            cost = _cost(load, state, current, home, d, price, entry)
+            best, least = h, cost
+    for d in by_price:  # of the nodes that are neither, the first is the cheapest in one window
+        if d != i and d != h:
+            cost = _cost(load, state, current, home, r, d, price, entry)
             if cost < least:
                 best, least = d, cost
-            break
+            if price.shape[0] == 1:
+                break
     return best, least
 
 
@@ -41,17 +45,18 @@ def _cheapest(load, state, current, home, price, entry, kept, by_price):
 def relax(load, state, count, current, home, price, entry, kept, by_price):
     """Minimise the Lagrangian record by record, and sum what a cut needs for each current node.
 
-    Returns (state moved (n,), load on each node (n, n), entries (n,)) of the records now on each node.
+    Returns (state moved (n,), load on each node in each window (n, k, n), entries (n,)) of the records now on each node.
     """
-    n = price.size
-    moved, onto, entries = np.zeros(n), np.zeros((n, n)), np.zeros(n)
-    for r in range(load.size):
-        i, h = current[r], home[r]
-        d, _ = _cheapest(load[r], state[r], i, h, price, entry, kept, by_price)
-        onto[i, d] += load[r] * count[r]
+    k, n = price.shape
+    moved, onto, entries = np.zeros(n), np.zeros((n, k, n)), np.zeros(n)
+    for r in range(load.shape[1]):
+        i = current[r]
+        d, _ = _cheapest(load, state, current, home, r, price, entry, kept, by_price)
+        for s in range(k):
+            onto[i, s, d] += load[s, r] * count[r]
         if d != i:
             moved[i] += state[r] * count[r]
-        if d != h:
+        if d != home[r]:
             entries[i] += count[r]
     return moved, onto, entries
 
@@ -60,21 +65,22 @@ def relax(load, state, count, current, home, price, entry, kept, by_price):
 def choices(load, state, current, home, price, entry, kept, by_price):
     """Cheapest node of each record, its cost, and how clear it is: the lead over staying, going home or elsewhere.
 
-    Which of equally cheap other nodes a record goes to does not depend on the prices, and is not counted.
+    Which of other nodes a record goes to, equally cheap in one window, is not counted.
     """
-    r_count = load.size
+    r_count = load.shape[1]
     best, least, regret = np.empty(r_count, np.int64), np.empty(r_count), np.full(r_count, np.inf)
     for r in range(r_count):
         i, h = current[r], home[r]
-        best[r], least[r] = _cheapest(load[r], state[r], i, h, price, entry, kept, by_price)
+        best[r], least[r] = _cheapest(load, state, current, home, r, price, entry, kept, by_price)
         for d in (i, h):
             if kept[d] and d != best[r]:
-                regret[r] = min(regret[r], _cost(load[r], state[r], i, h, d, price, entry) - least[r])
+                regret[r] = min(regret[r], _cost(load, state, current, home, r, d, price, entry) - least[r])
         if best[r] == i or best[r] == h:
             for d in by_price:
                 if d != i and d != h:
-                    regret[r] = min(regret[r], _cost(load[r], state[r], i, h, d, price, entry) - least[r])
-                    break
+                    regret[r] = min(regret[r], _cost(load, state, current, home, r, d, price, entry) - least[r])
+                    if price.shape[0] == 1:
+                        break
     return best, least, regret
 
 
@@ -136,8 +142,8 @@ def count_open(records, load, state, current, home, price, entry, kept, least, a
     """How many (record, node) pairs cost at most `allowance` more than the record's cheapest."""
     total = 0
     for r in records:
-        for d in range(price.size):
-            if kept[d] and _cost(load[r], state[r], current[r], home[r], d, price, entry) <= least[r] + allowance:
+        for d in range(price.shape[1]):
+            if kept[d] and _cost(load, state, current, home, r, d, price, entry) <= least[r] + allowance:
                 total += 1
     return total
 
@@ -147,7 +153,7 @@ def list_open(records, load, state, current, home, price, entry, kept, least, al
     """Write those pairs, record by record."""
     at = 0
     for r in records:
-        for d in range(price.size):
-            if kept[d] and _cost(load[r], state[r], current[r], home[r], d, price, entry) <= least[r] + allowance:
+        for d in range(price.shape[1]):
+            if kept[d] and _cost(load, state, current, home, r, d, price, entry) <= least[r] + allowance:
                 record[at], node[at] = r, d
                 at += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,21 @@ from keyshift.models.compiling import njit
 from keyshift.models.integers import scaled
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
+
+
+@dataclass(frozen=True)
+class RoundingSettings(Settings):
+    """The tuning number of the rounding.
+
+    Attributes
+    ----------
+    rounds : int
+        How often keys that found no room stay instead, and others leave for them.
+    """
+
+    rounds: int = 8
 
 
 @njit(cache=True)
@@ -67,8 +82,6 @@ def place(gone, load, current, home, kept, limit, used, to):
 
 PRICES = np.concatenate([[0.0], 4.0 ** np.arange(-4, 9)])
 """Prices of an entry of the table, in median states, from none to one above all else."""
-ROUNDS = 8
-"""How often keys that found no room stay instead, and others leave for them."""
 
 
 def rounded(
@@ -112,7 +125,7 @@ class _Shedding:
         keys, kept = self.keys, self.problem.workload.kept
         orders = {i: _cheapest_first(keys, on, i, price) for i, on in self.full.items()}
         stays, taken = np.zeros(keys.size, dtype=bool), np.zeros(keys.size, dtype=np.int64)
-        for _ in range(ROUNDS):
+        for _ in range(RoundingSettings.now().rounds):
             taken = np.zeros(keys.size, dtype=np.int64)
             for i, order in orders.items():
                 excess = self.used[i] - self.limit[i]

@@ -20,9 +20,10 @@ from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import kept, within
-from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, relaxation_of
+from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
 from keyshift.solvers.routing.rounding import on_grid, rounded
+from keyshift.solvers.routing.within_rows import local_search
 
 # HiGHS and CP-SAT on some (record, node) pairs of mixed routing, all other records decided -----------------------------
 
@@ -54,12 +55,17 @@ class Effort:
 def by_highs(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
     """HiGHS on these choices, from a known assignment."""
     with off_clock():
+        from pyomo.common.errors import InfeasibleConstraintException
+
         from keyshift.models.routing.pyomo_model import RoutingPyomo
         from keyshift.solvers import highs
 
     if choices.record.size == 0:
         return _nothing_open(choices)
-    statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, effort.most))
+    try:
+        statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, effort.most))
+    except InfeasibleConstraintException:
+        return Answer(None, termination="infeasible")
     if statement is None:
         return Answer(known, None, budget.why)
     limits = TIGHT if effort.nodes is None else {**TIGHT, "mip_max_nodes": effort.nodes, "mip_rel_gap": effort.gap}
@@ -106,6 +112,8 @@ class RestrictedSettings(Settings):
         Pairs in such a program at most, where time is left and too many pairs stay open.
     smaller : float
         States are capped anew where an optimum is smaller than this share of what was known: its last digits count then.
+    searched : float
+        Under rules local search has this share of the time first.
     rounded : float
         The relative gap at which small keys have been rounded well enough around the large ones.
     """
@@ -115,6 +123,7 @@ class RestrictedSettings(Settings):
     widest: int = 200_000
     smaller: float = 1 / 8
     rounded: float = 1e-4
+    searched: float = 0.3
 
 
 TOLERATED = ("theta_max",)
@@ -141,9 +150,6 @@ def solve_milp(
     2. Small restricted programs over the records whose choice is least clear improve on the start.
     3. Pairs whose reduced cost exceeds the gap between the two are closed: no better assignment uses them.
     4. What is open, if it has at most `largest` pairs, goes to HiGHS until proven; else the bound stands as it is.
-
-    Over k windows 1 to 3 are about the mean load, whose rows are the mean of theirs: a relaxation. The programs have
-    the rows of every window.
 
     Parameters
     ----------
@@ -187,7 +193,7 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
 
     Where all states are multiples of a unit, it is rounded up to the next multiple.
     """
-    dual = maximise(relaxation_of(problem, records_of(problem)), budget, seed)
+    dual = maximise(Relaxation(problem, records_of(problem)), budget, seed)
     if dual.excludes_everything(problem):
         return Answer(
             None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
@@ -215,12 +221,15 @@ class _OpenKeys:
         self.problem, self.solver, self.budget = problem, solver, budget
         self.effort = Effort(seed, threads)
         self.seed, self.largest = seed, largest
-        self.relaxation = relaxation_of(problem, records_of(problem))
+        self.relaxation = Relaxation(problem, records_of(problem))
         self.best: IntArray | None = None
         self.value = np.inf
         self.details: dict[str, Any] = {"records": self.relaxation.keys.size}
 
     def run(self, start: IntArray | None) -> Answer:
+        if self.problem.rules:
+            part = self.budget.part(self.tuned.searched)
+            start = local_search(self.problem, budget=part, seed=self.seed, start=start).assignment
         self._offer(start, None)
         dual = maximise(self.relaxation, self.budget.part(0.5), self.seed)
         self.details |= {"lagrangian_bound": dual.bound, "rounds": dual.rounds}
@@ -311,9 +320,21 @@ class _OpenKeys:
     def _improve(self, relaxation: Relaxation, dual: Dual, pairs: int, gap: float = 0.0) -> None:
         """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
         choices = replace(relaxation.core_choices(dual.prices, pairs), problem=self.problem)
+        if self.problem.rules and self.best is not None:
+            choices = self._around_best(choices)
         effort = replace(self.effort, nodes=self.tuned.core_nodes, gap=gap)
         found = self.solver(choices, self.budget.part(0.25), None, effort)
         self._offer(found.assignment)
+
+    def _around_best(self, choices: Choices) -> Choices:
+        """The same records to choose for, and all others where the best has them: prices know nothing of rules."""
+        assert self.best is not None
+        opened = np.zeros((choices.keys.size, self.problem.workload.nodes), dtype=bool)
+        opened[choices.record, choices.node] = True
+        if (closed := self.problem.lowered.closed) is not None:
+            opened &= ~closed
+        opened[np.arange(self.best.size), self.best] = True  # under rules each key is a record
+        return Choices.of(self.problem, choices.keys, *np.nonzero(opened))
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
         """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""

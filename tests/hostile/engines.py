@@ -52,20 +52,50 @@ def _first(content: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+FILES = {"dirs.txt": log_dirs(), "now.txt": assignment(), "loads.csv": "topic,partition,value\nt,0,1\nt,1,2\n"}
+WORDS = ["import", "kafka", "--log-dirs", "dirs.txt", "--loads", "loads.csv", "--assignment", "now.txt", "--out", "w"]
+
+
 def kafka() -> Iterator[Case]:
-    files = {"dirs.txt": log_dirs(), "now.txt": assignment(), "loads.csv": "topic,partition,value\nt,0,1\nt,1,2\n"}
-    words = [
-        "import",
-        "kafka",
-        "--log-dirs",
-        "dirs.txt",
-        "--loads",
-        "loads.csv",
-        "--assignment",
-        "now.txt",
-        "--out",
-        "w",
-    ]
+    yield from _log_dirs()
+    yield from _assignments()
+    yield from _loads()
+    for option, values in {
+        "--draining": ["9", "x", "1,2", "-1"],
+        "--capacities": ["1", "1:0", "1:x", "9:1", "1:2,1:3"],
+    }.items():
+        for value in values:
+            yield case("kafka", f"{option} {value}", FILES, [*WORDS, f"{option}={value}"])
+    alone = ["import", "kafka", "--log-dirs", "dirs.txt", "--out", "w"]
+    yield case("kafka", "several replicas, no assignment", FILES, alone)
+    yield case("kafka", "a folder for a file", FILES, ["import", "kafka", "--log-dirs", ".", "--out", "w"])
+    yield from _replicas(alone)
+    yield from _exports()
+
+
+def _replicas(alone: list[str]) -> Iterator[Case]:
+    """Racks that are wrong, or asked for without --replicas."""
+    yield case("kafka", "--replicas, no assignment", FILES, [*alone, "--replicas"])
+    yield case("kafka", "--racks without --replicas", FILES, [*WORDS, "--racks=1:a,2:b"])
+    for racks in ("1:a", "1:a,2:b,3:c", "1:a,1:b", "x:a,2:b", "1:,2:b", "1", "1:a,2:b,"):
+        yield case("kafka", f"--replicas --racks {racks}", FILES, [*WORDS, "--replicas", f"--racks={racks}"])
+    files: dict[str, Any] = {"empty": "", "not UTF-8": b"\xff\xfe", "no colon": "1 a\n2 b\n", "129 MiB": HUGE}
+    for name, content in files.items():
+        words = [*WORDS, "--replicas", "--racks", "racks.txt"]
+        yield case(
+            "kafka",
+            f"--replicas, racks of a file: {name}",
+            {**FILES, "racks.txt": "1:a\n2:b\n"},
+            words,
+            {"racks.txt": content},
+        )
+    beyond = assignment(lambda c: c["partitions"][0].update(replicas=[1, 3]))
+    yield case(
+        "kafka", "--replicas, a replica on an unknown broker", FILES, [*WORDS, "--replicas"], {"now.txt": beyond}
+    )
+
+
+def _log_dirs() -> Iterator[Case]:
     dirs: dict[str, Any] = {
         "empty": "", "text only": HEAD, "cut short": log_dirs()[:-30], "a stack trace": "org.apache.kafka.KafkaException: no\n",
         "an HTML page": "<html></html>", "a list": HEAD + "[]", "no brokers": log_dirs(lambda c: c.update(brokers=[])),
@@ -83,7 +113,10 @@ def kafka() -> Iterator[Case]:
         "not UTF-8": b"\xff\xfe", "129 MiB": HUGE,
     }  # fmt: skip
     for name, content in dirs.items():
-        yield case("kafka", f"log dirs: {name}", files, words, {"dirs.txt": content})
+        yield case("kafka", f"log dirs: {name}", FILES, WORDS, {"dirs.txt": content})
+
+
+def _assignments() -> Iterator[Case]:
     entry: Callable[[dict[str, Any]], dict[str, Any]] = lambda c: c["partitions"][0]  # noqa: E731
     now: dict[str, Any] = {
         "the heading alone": "Current partition replica assignment\n", "cut short": assignment()[:-20],
@@ -97,7 +130,10 @@ def kafka() -> Iterator[Case]:
         "a partition less": assignment(lambda c: c["partitions"].pop()), "129 MiB": HUGE,
     }  # fmt: skip
     for name, content in now.items():
-        yield case("kafka", f"assignment: {name}", files, words, {"now.txt": content})
+        yield case("kafka", f"assignment: {name}", FILES, WORDS, {"now.txt": content})
+
+
+def _loads() -> Iterator[Case]:
     head = "topic,partition,value\n"
     loads: dict[str, Any] = {
         "empty": "", "no heading": "t,0,1\nt,1,2\n", "the heading alone": head, "a partition missing": head + "t,0,1\n",
@@ -107,18 +143,7 @@ def kafka() -> Iterator[Case]:
         "a null character": head + "t,0,1\x00\n", "JSON": '{"t-0": 1}', "129 MiB": HUGE,
     }  # fmt: skip
     for name, content in loads.items():
-        yield case("kafka", f"loads: {name}", files, words, {"loads.csv": content})
-    for option, values in {
-        "--draining": ["9", "x", "1,2", "-1"],
-        "--capacities": ["1", "1:0", "1:x", "9:1", "1:2,1:3"],
-    }.items():
-        for value in values:
-            yield case("kafka", f"{option} {value}", files, [*words, f"{option}={value}"])
-    yield case(
-        "kafka", "several replicas, no assignment", files, ["import", "kafka", "--log-dirs", "dirs.txt", "--out", "w"]
-    )
-    yield case("kafka", "a folder for a file", files, ["import", "kafka", "--log-dirs", ".", "--out", "w"])
-    yield from _exports()
+        yield case("kafka", f"loads: {name}", FILES, WORDS, {"loads.csv": content})
 
 
 def _exports() -> Iterator[Case]:

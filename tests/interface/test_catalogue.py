@@ -33,8 +33,14 @@ def test_code_source_and_lesson_exist(name):
 
 
 def test_every_method_has_a_row_of_its_table():
-    page = as_markdown(FORMULATIONS.values())
+    page = "\n".join(as_markdown(formulation) for formulation in FORMULATIONS.values())
     assert page.count("\n| `") == len(METHODS)
+    listed = [
+        named
+        for path in (ROOT / "docs" / "problems").glob("*.md")
+        for named in re.findall(r"methods ([\w-]+) -->", path.read_text())
+    ]
+    assert sorted(listed) == sorted(FORMULATIONS)
     widths = {line.replace("\\|", "").count("|") for line in page.splitlines() if line.startswith("|")}
     assert widths == {9}
 

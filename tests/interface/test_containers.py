@@ -1,4 +1,4 @@
-"""As in a hardened container: an installation that cannot be written, no home, another user; see docs/containers.md."""
+"""As in a hardened container: an installation that cannot be written, no home, another user; see docs/settings.md."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ def test_the_demo_writes_tables_and_a_picture(spark, tmp_path, capsys):
     assert "flux" in (out / "comparison.txt").read_text()
     assert ks.read_plan(out / "plan.json").check(ks.read_workload(out / "workload")).feasible
     assert "Schedule" in (out / "plan.html").read_text()
+    assert '"by_hand":true' in (out / "explore.html").read_text()
     assert len(pd.read_parquet(out / "flights.parquet")) == len(flights())
     assert Topology.from_yaml(out / "topology.yaml").names == ("ExtractDelay", "SumDelay")
     workload = ks.read_workload(out / "workload")

@@ -206,7 +206,7 @@ def test_what_somebody_else_solved_is_read():
     pyo.SolverFactory("appsi_highs").solve(model.native)
     assert ks.check(model.problem, model.assignment()).objective == 0
     whole = ks.model(small(), "cp-sat")
-    with pytest.raises(ks.InputError, match="nobody has solved"):
+    with pytest.raises(ks.InputError, match="has not been solved"):
         whole.assignment()
     solver = cp_model.CpSolver()
     solver.solve(whole.native)
@@ -316,5 +316,5 @@ def test_a_run_that_finds_nothing_keeps_no_values_of_the_one_before():
     first, second = list(model.native.variables())[:2]
     model.native.add_linear_constraint(first + second >= 5 * (first.upper_bound + second.upper_bound + 1))
     assert model.solve("scip").assignment is None
-    with pytest.raises(ks.InputError, match="nobody has solved"):
+    with pytest.raises(ks.InputError, match="has not been solved"):
         model.assignment()

@@ -90,6 +90,26 @@ def test_every_shell_line_runs_in_the_demos_folder(line, demo_folder, monkeypatc
         assert ks.read_plan(demo_folder / "plan.json").check(ks.read_workload(demo_folder / "workload")).feasible
 
 
+def test_the_shell_lines_of_the_cheat_sheet_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    w = ks.Workload(load=[[7, 5, 4, 3], [6, 6, 4, 3]], state=[7, 5, 4, 3], current=[0, 0, 1, 1], nodes=2)
+    ks.write_workload(w, "w")
+    Path("now.json").write_text("[0, 1, 0, 1]")
+    lines = re.findall(r"`(keyshift [^`]+)`", (ROOT / "docs" / "cheat-sheet.md").read_text())
+    assert len(lines) > 12
+    for line in lines:
+        words = shlex.split(line)[1:]
+        if words[0] not in ("compare", "study"):  # they take their time
+            assert main(words) == 0, line + capsys.readouterr().err
+
+
+def test_the_python_blocks_for_those_who_come_from_elsewhere_run(capsys):
+    found = blocks((ROOT / "docs" / "coming-from.md").read_text(), "python")
+    assert len(found) == 2
+    for code in found:
+        exec(compile(code, "coming-from", "exec"), {})
+
+
 def test_the_readme_is_short_and_its_links_lead_somewhere():
     assert len(README.split()) <= 500
     for target in re.findall(r"\]\(([^)#]+)\)", README):

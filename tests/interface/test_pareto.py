@@ -11,8 +11,8 @@ from enumeration import whole_front
 from instances.mclb import random_problem
 
 import keyshift as ks
+from keyshift.fronts import tracing
 from keyshift.models.files.reading import digest
-from keyshift.solvers.mclb import front as front_module
 
 
 def workload(seed=1, key_groups=7, nodes=3):
@@ -177,13 +177,13 @@ def test_answers_to_another_problem_are_refused():
 @pytest.mark.parametrize("workers", [1, 3])
 def test_after_the_limit_only_the_extremes_are_asked_for(monkeypatch, workers):
     asked = []
-    searched = front_module.branch_and_bound
+    answered = tracing.answered
 
-    def counted(problem, **options):
-        asked.append(problem.max_state_moved)
-        return searched(problem, **options)
+    def counted(problem, *given):
+        asked.append(problem)
+        return answered(problem, *given)
 
-    monkeypatch.setattr(front_module, "branch_and_bound", counted)
+    monkeypatch.setattr(tracing, "answered", counted)
     p = ks.MCLB(workload(key_groups=30))
     front = ks.pareto(p, 5000, time_limit=0.0, workers=workers)
     assert len(asked) <= 3

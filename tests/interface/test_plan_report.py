@@ -1,7 +1,9 @@
-"""The report of a plan: no script, no network, and every figure on it is the one in its data."""
+"""The report of a plan: no network, no script but its own, and every figure on it is the one in its data."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from html.parser import HTMLParser
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 import keyshift as ks
-from keyshift.report.page import shown
+from keyshift.report.page import script, shown
 
 
 class Page(HTMLParser):
@@ -29,9 +31,7 @@ class Page(HTMLParser):
         self._path = given.get("data-json")
         if self._path is not None:
             self.figures.append([self._path, ""])
-        self._in_data = tag == "script"
-        if tag == "script":
-            assert given["type"] == "application/json"
+        self._in_data = given.get("type") == "application/json"
 
     def handle_endtag(self, tag):
         self._path, self._in_data = None, False
@@ -83,9 +83,14 @@ def test_every_figure_is_the_one_in_the_data(page):
 def test_nothing_is_fetched_and_nothing_runs(page):
     read = Page(page[1])
     assert read.links == ["data:,"]
-    assert read.tags.count("script") == 1  # the data
+    assert read.tags.count("script") == 2  # the data, and what sorts tables and says values
+    head, _, body = page[1].partition("</head>")
+    assert "default-src 'none'; script-src 'sha256-" in head
+    code = script("tables")
+    assert body.count(f"<script>{code}</script>") == 1
+    assert base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() in head
     assert not re.search(
-        r"https?:|//cdn|url\(|@import|\bon[a-z]+=", re.sub(r'(?s)<script type="application/json".*', "", page[1])
+        r"https?:|//cdn|url\(|@import|\bon[a-z]+=|style=", re.sub(r'(?s)<script type="application/json".*', "", page[1])
     )
     assert "<b>k" not in page[1]
     assert "</script><b>" not in page[1]

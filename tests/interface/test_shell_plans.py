@@ -93,7 +93,7 @@ def test_explain_and_remedies(folder, capsys):
     assert "Doing nothing leaves" in said
     assert "max_migrations" in said
     assert "moves dropped" in said
-    assert "nothing has to give" in shell(capsys, "remedies w --max-migrations 2 -t 20")
+    assert "no limit has to be relaxed" in shell(capsys, "remedies w --max-migrations 2 -t 20")
     found = json.loads(shell(capsys, "remedies w -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 10 --json"))
     assert {r["limit"] for r in found} == {"theta_max", "max_table_size", "nodes"}
     assert "will do" in shell(capsys, "remedies w -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 10")

@@ -225,6 +225,13 @@ def test_compare_without_any_assignment_still_draws():
     assert len(comparison.plot().axes) == 1
 
 
+def test_nodes_that_come_with_an_answer_are_drawn():
+    w = ks.Workload(load=[1] * 8, state=[1] * 8, current=[0] * 5 + [1] * 3, nodes=2)
+    loads, _ = ks.compare(ks.IntervalMigration(w, nodes_after=3, tau=0.2), ["ssm"]).plot().axes
+    assert sorted(bar.get_height() for bar in loads.patches) == [0, 3, 5]
+    assert sorted(loads.lines[0].get_ydata()) == [2, 3, 3]
+
+
 def test_numbers_are_short():
     assert [figure(v) for v in (None, 3.0, 1234567.0, 0.123456789)] == ["-", "3", "1,234,567", "0.123457"]
 

@@ -10,7 +10,13 @@ import pytest
 from rules.drawn import draw_near
 from rules.test_rules import PROBLEMS, drawn
 
+from keyshift.models import Budget, Workload
+from keyshift.models.routing import MixedRouting
+from keyshift.models.routing.choices import Choices
 from keyshift.models.rules.contraction import MergedItems
+from keyshift.models.rules.lowered import MoveBudget
+from keyshift.rules import Moves, Together
+from keyshift.solvers.routing.statement import Effort, by_cpsat, by_highs
 from keyshift.solvers.row_kernels import giving_way, row_at, shift, sum_rows
 from keyshift.solvers.rows import rule_rows
 
@@ -91,3 +97,47 @@ def test_items_expand_to_where_their_members_go():
         made = items.expanded(nodes)
         assert all(np.unique(made[one]).size == 1 for one in problem.lowered.merged)
         assert (items.contracted(made) == nodes).all()
+
+
+@pytest.mark.parametrize("kind", ["allocation", "mclb"])
+def test_items_pay_for_what_their_members_do_also_where_these_are_apart_today(kind):
+    apart = less = 0
+    for seed in range(60):
+        plain, problem = drawn(kind, 500 + seed)
+        w, rng = plain.workload, np.random.default_rng(seed)
+        few = rng.permutation(w.key_groups)[: int(rng.integers(2, 5))].tolist()
+        into = rng.permutation(w.nodes)[:2].tolist()
+        rules = [*problem.rules, Together(few), Moves(2), Moves(1, into=into), Moves(1, out_of=[0], into=into)]
+        low = replace(plain, rules=rules).lowered
+        items = MergedItems.of(low)
+        extra = [(w.state, float(w.state.sum()) / 2)]
+        made = items.forms(np.ones((w.key_groups, w.nodes), dtype=bool), extra)
+        budgets = [
+            *low.budgets,
+            MoveBudget(np.arange(w.key_groups), w.state, np.ones(w.nodes, dtype=bool), extra[0][1]),
+        ]
+        data = Data(rows := rule_rows(replace(made, closed=None, rooms=()), w.nodes), made.current)
+        apart += int(items.apart.any())
+        for _ in range(10):
+            nodes = rng.integers(0, w.nodes, items.current.size)
+            for own, one in zip(budgets, made.budgets, strict=True):
+                left = own.most - own.spent(items.expanded(nodes), low.current)
+                assert one.most - one.spent(nodes, made.current) == pytest.approx(left)
+                less += int(one.less is not None)
+            broken = sum_rows(np.zeros(rows.most.size), nodes, data) > 1e-6
+            assert broken == any(one.excess(nodes, made.current) > 1e-6 for one in made.budgets)
+    assert apart > 20
+    assert less > 100
+
+
+@pytest.mark.parametrize("solver", [by_highs, by_cpsat])
+def test_what_is_fixed_against_a_rule_is_infeasible_and_nothing_worse(solver):
+    w = Workload(load=[3, 2, 1, 1], state=[1, 1, 1, 1], current=[0, 0, 1, 1], home=[0, 0, 1, 1], nodes=2)
+    problem = MixedRouting(w, 1.0, rules=["pinned 0", "apart key_groups=1,2", "moves 1"])
+    whole = Choices.all(problem)
+    open_to = np.array([[False, True], [True, True], [True, True], [True, True]])  # key 0 is fixed elsewhere
+    fixed = Choices.of(problem, whole.keys, *np.nonzero(open_to))
+    assert solver(fixed, Budget(10), None, Effort(0, 1)).termination == "infeasible"
+    open_to[0] = [True, False]
+    found = solver(Choices.of(problem, whole.keys, *np.nonzero(open_to)), Budget(10), None, Effort(0, 1))
+    assert found.assignment.tolist() == [0, 0, 1, 1]

@@ -148,8 +148,8 @@ def test_the_check_and_the_forms_say_the_same(kind):
         rng = np.random.default_rng(seed)
         for _ in range(20):
             place = rng.integers(0, problem.places, problem.workload.key_groups)
-            assert keeps(near := draw_near(rng, problem.workload), problem.workload, place.tolist()) == (
-                not replace(problem, rules=[near]).broken_rules(place)
-            )
+            near = replace(problem, rules=[draw_near(rng, problem.workload)])
+            kept = keeps(near.rules[0], problem.workload, place.tolist())
+            assert kept == (not near.broken_rules(place)) == (near.lowered.excess(place) == 0)
             by_name = all(keeps(rule, problem.workload, place.tolist()) for rule in problem.rules)
             assert by_name == (not problem.broken_rules(place)) == (problem.lowered.excess(place) == 0)

@@ -89,12 +89,12 @@ def test_the_best_step_of_a_key_group_is_the_best_of_all(small, compiled, limite
     for _ in range(60):
         chosen, k = rng.integers(0, 3, 9), int(rng.integers(9))
         budget = small.budget if limited else np.inf
-        s = kernels.stand(moment, chosen, 3, small.state, small.current)
-        kernels.look_around(s, k)
+        s = kernels.stand(moment, chosen, small.stake, small.current)
+        kernels.look_around(s, k, None)
         room, to = budget - small.moved(chosen), int(rng.integers(3))
         function = kernels.best_return if returning else kernels.best_swap
         given = (s, k, to, 0, 9) if returning else (s, k, 0, 9)
-        b, q = (function if compiled else function.py_func)(*given, room, paid, 0.0, luck)
+        b, q = (function if compiled else function.py_func)(*given, room, paid, 0.0, luck, None)
 
         def worth(placed, budget=budget):
             return small.squares(placed) / 2 + paid * max(small.moved(placed) - budget, 0.0)
@@ -114,7 +114,7 @@ def test_the_best_step_of_a_key_group_is_the_best_of_all(small, compiled, limite
             change += kernels.shift.py_func(s, q, d)
             after[q] = d
         assert change == pytest.approx(small.squares(after) - before)
-        again = kernels.stand.py_func(moment, after, 3, small.state, small.current)
+        again = kernels.stand.py_func(moment, after, small.stake, small.current)
         for kept, anew in zip(s[3:7], again[3:7], strict=True):
             np.testing.assert_allclose(kept, anew, atol=1e-9)
     assert taken > 5
@@ -176,8 +176,8 @@ def test_annealing_says_what_it_gained(small):
     moment = small.load @ small.load.T
     for anneal in (kernels.anneal, kernels.anneal.py_func):
         found, gained = anneal(
-            moment, small.current.copy(), 3, small.state, small.current, small.budget, 50.0, 100.0, 0.1, 400,
-            np.random.default_rng(4),
+            moment, small.current.copy(), small.stake, small.current, small.budget, 50.0, 100.0, 0.1, 400,
+            np.random.default_rng(4), None,
         )  # fmt: skip
         assert small.squares(found) - small.squares(small.current) == pytest.approx(gained)
         assert small.moved(found) <= small.budget

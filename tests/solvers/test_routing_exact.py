@@ -122,7 +122,7 @@ def test_any_prices_bound_the_optimum():
             continue
         relaxation = lagrangian.Relaxation(problem, compact(problem.workload))
         n = problem.workload.nodes
-        prices = lagrangian.Prices(rng.random(n), rng.random(n) * (problem.lower > 0), float(rng.random()))
+        prices = lagrangian.Prices(rng.random((1, n)), rng.random((1, n)) * (problem.lower > 0), float(rng.random()))
         assert relaxation.safe_value(prices) <= best
         assert abs(relaxation.safe_value(prices) - relaxation.value(prices) * problem.scale) <= 1e-9 * problem.scale
         tried += 1

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import keyshift as ks
-from keyshift import solvers
+from keyshift import fronts, heuristics, plans, solvers
 from keyshift.models.tuning import Settings, in_force
 from keyshift.solvers.allocation.settings import PortfolioSettings, RoundSettings
 from keyshift.solvers.checked import within
@@ -21,8 +21,9 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def every_kind() -> list[type]:
-    for module in pkgutil.walk_packages(solvers.__path__, "keyshift.solvers."):
-        importlib.import_module(module.name)
+    for room in (solvers, heuristics, fronts, plans):
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            importlib.import_module(module.name)
     return sorted(Settings.__subclasses__(), key=lambda kind: kind.__name__)
 
 

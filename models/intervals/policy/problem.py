@@ -35,7 +35,11 @@ class MigrationPolicy(InIntervals):
 
         (1) \quad V(n, P) = \sum_{n'} M_{n n'} \; \min_{P' \text{ of class } n'} \; c(P, P') + \gamma \, V(n', P')
 
-    and the linear program: maximise :math:`\sum V(n, P)` subject to
+    A linear program has the same values.
+
+    Variables: the values :math:`V_s \ge 0` of the states s = (n, P), and :math:`Q_b \ge 0` of the branches b = (n, P, n').
+
+    It maximises :math:`\sum V(n, P)` subject to
 
     .. math::
 

@@ -40,7 +40,9 @@ class MigrationSequence(InIntervals):
 
         \min \; \sum_{t=1}^{p} \sum_k s_k \, v^t_k \quad \text{subject to (1)-(5) for every } t \text{ and}
 
-        (6) \quad v^t_k \ge x^{t-1}_{ik} - x^t_{ik} \qquad \text{for every } i, k, t
+        (6) \quad x^{t-1}_{ki} - x^t_{ki} \le v^t_k \le 2 - x^{t-1}_{ki} - x^t_{ki} \qquad \text{for every } i, k, t > 1
+
+    where :math:`v^1` is the v of `IntervalMigration`.
 
     `objective` is the state moved over the whole sequence. An assignment has shape (p, m): the node of each task after
     each step. Nodes keep their numbers, new ones take the next.

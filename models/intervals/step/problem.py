@@ -35,19 +35,25 @@ class IntervalMigration(InIntervals):
     :math:`q_k` the node that runs k now, each node one interval; :math:`n'` the number of nodes after the migration;
     nodes i: those of now, of which some may drain, and new ones, which take the next numbers.
 
-    Variables: :math:`x_{ik} \in \{0, 1\}`, whether k runs on i afterwards; :math:`b_{ik} \in \{0, 1\}`, whether the
-    interval of i begins at k.
+    Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i afterwards; :math:`b_{ki} \in \{0, 1\}`, whether the
+    interval of i begins at k; :math:`v_k \in \{0, 1\}`, whether k moves.
 
     .. math::
 
-        \min \; \sum_k s_k (1 - x_{q_k k}) \quad \text{subject to}
+        \min \; \sum_k s_k v_k \quad \text{subject to}
 
-        (1) \quad & \sum_i x_{ik} = 1                              && \text{for every } k \\
-        (2) \quad & b_{ik} \ge x_{ik} - x_{i,k-1}, \;\; \sum_k b_{ik} \le 1
-                                                                   && \text{one interval for each } i, \; x_{i,-1} = 0\\
-        (3) \quad & \sum_k w_k x_{ik} \le (1 + \tau) \, W / n'     && \text{for every } i, \; W = \sum_k w_k \\
-        (4) \quad & \sum_{i,k} b_{ik} \le n'                       && \text{at most } n' \text{ nodes carry tasks} \\
-        (5) \quad & x_{ik} = 0                                     && \text{for every draining } i
+        (1) \quad & \sum_i x_{ki} = 1                              && \text{for every } k \\
+        (2a) \quad & x_{ki} - x_{k-1,i} \le b_{ki} \le \tfrac{1}{2} (x_{ki} + 1 - x_{k-1,i})
+                                                                   && \text{for every } i, k, \; x_{-1,i} = 0 \\
+        (2b) \quad & \sum_k b_{ki} \le 1                           && \text{for every } i \\
+        (3) \quad & x_{li} + x_{ki} \le 1                          && \text{for every } i, k, \; l = l(k) \\
+        (4) \quad & \sum_{k,i} b_{ki} \le n'                       && \text{at most } n' \text{ nodes carry tasks} \\
+        (5) \quad & x_{ki} = 0                                     && \text{for every draining } i \\
+        (6) \quad & v_k = 1 - x_{k q_k}                             && \text{for every } k
+
+    (3) says that no node carries more than :math:`(1 + \tau) W / n'`, :math:`W = \sum_k w_k`. A node's tasks are
+    consecutive, so no node may hold both k and the last task l(k) before it from which the tasks up to k are too heavy;
+    where there is none, there is no row. Solvers need (2a) and (6) from below alone.
 
     `objective` is the state moved, in units of state. An interval may be empty.
 

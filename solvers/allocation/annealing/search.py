@@ -153,6 +153,8 @@ class Search:
     settings : AnnealingSettings, optional
     expired : callable, optional
         Ends a long round when it says so.
+    spend : callable, optional
+        Told of the steps that are taken.
     """
 
     def __init__(
@@ -161,8 +163,10 @@ class Search:
         seed: int,
         settings: AnnealingSettings | None = None,
         expired: Callable[[], bool] = lambda: False,
+        spend: Callable[[float], None] = lambda steps: None,
     ) -> None:
-        self.seed, self.settings, self.expired = seed, settings or AnnealingSettings.now(), expired
+        self.seed, self.settings = seed, settings or AnnealingSettings.now()
+        self.expired, self.spend = expired, spend
         self.items = MergedItems.of(instance.problem.lowered)
         it = self.instance = Instance(self.items.problem(instance.problem)) if self.items.lowered.merged else instance
         self.rows = rule_rows(it.problem.lowered, it.nodes)
@@ -296,6 +300,7 @@ class Search:
             The best assignment found, None when none is below `value`.
         """
         it = self.instance
+        self.spend(2 * steps * it.windows)
         value = min(value, self.data.bump)
         given = Pass(steps, doublings + self.sharper, float(hot), float(cold), self.level)
         found = anneal(self.rng, given, self.best_moves, value, self.edit, self.touched, self.data, self.state)

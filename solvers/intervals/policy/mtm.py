@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 from keyshift.models import Answer, Budget, InputError
@@ -10,6 +11,7 @@ from keyshift.models.answer import LimitReached
 from keyshift.models.files.writing import only_writer
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.ranges import Positive, Threads, Whole
+from keyshift.models.tuning import Settings
 from keyshift.solvers.intervals.policy.policy_iteration import (
     MOST_STATES,
     TOLERANCE,
@@ -21,10 +23,21 @@ from keyshift.solvers.intervals.policy.policy_iteration import (
 from keyshift.solvers.intervals.policy.potentials import better, potentials_policy
 from keyshift.solvers.threads import until_limit
 
-A_SECOND = 100_000
-"""So many partitions, under a time limit, are worth a second of `potentials_policy` before they are enumerated."""
-FEW = 100_000
-"""So many are enumerated at once."""
+
+@dataclass(frozen=True)
+class EnumerationSettings(Settings):
+    """When partitions are enumerated at once, and when after a bound without them.
+
+    Attributes
+    ----------
+    a_second : int
+        So many partitions, under a time limit, are worth a second of `potentials_policy` before they are enumerated.
+    few : int
+        So many are enumerated at once.
+    """
+
+    a_second: int = 100_000
+    few: int = 100_000
 
 
 def solve_mtm(
@@ -70,8 +83,8 @@ def solve_mtm(
         answer.message = answer.message or f"{total} partitions are more than {most_partitions}: as 'potentials' does"
         return answer
     ahead = None
-    if math.isfinite(budget.time_limit) and total > FEW:
-        first = budget.part(0.25, total / A_SECOND)
+    if math.isfinite(budget.time_limit) and total > EnumerationSettings.now().few:
+        first = budget.part(0.25, total / EnumerationSettings.now().a_second)
         ahead = potentials_policy(problem, budget=first, seed=seed, threads=threads, most_states=most_states)
     try:
         iteration = until_limit(budget, PolicyIteration, problem, threads)

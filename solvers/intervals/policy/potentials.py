@@ -6,6 +6,7 @@ import heapq
 import itertools
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.ranges import Count, Threads, Whole
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.partitions.enumeration import some_of_class
@@ -31,10 +33,22 @@ from keyshift.solvers.threads import until_limit
 
 Chosen = dict[int, dict[bytes, IntArray]]
 """Some partitions of every class: their cuts, by the bytes of these."""
-TABLE = 60_000_000
-"""Numbers in the table of a policy at most."""
-OFFERED = 300
-"""Partitions of each class that jittered single steps add, as in `restricted_policy`."""
+
+
+@dataclass(frozen=True)
+class PolicySettings(Settings):
+    """Tuning numbers of policies beyond enumeration.
+
+    Attributes
+    ----------
+    table : int
+        Numbers in the table of a policy at most.
+    offered : int
+        Partitions of each class that jittered single steps add, as in `restricted_policy`.
+    """
+
+    table: int = 60_000_000
+    offered: int = 300
 
 
 def potentials_policy(
@@ -82,10 +96,12 @@ def potentials_policy(
         return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
     bound = max(certified.bound, policy_bound(problem))
     plain.bound = bound
-    most = min(partitions, most_states, TABLE // (len(problem.counts) * problem.workload.key_groups))
+    most = min(
+        partitions, most_states, PolicySettings.now().table // (len(problem.counts) * problem.workload.key_groups)
+    )
     chosen = led_to(problem, certified, most, budget.part(0.4))
     rng = np.random.default_rng(seed)
-    offered = candidates(problem, rng, OFFERED, 0.3, budget.part(0.3))
+    offered = candidates(problem, rng, PolicySettings.now().offered, 0.3, budget.part(0.3))
     answer = best_within(problem, certified, [chosen, offered], bound, threads, budget, most_states)
     return plain if answer is None else better(problem, answer, plain)
 

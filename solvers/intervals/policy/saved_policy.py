@@ -61,7 +61,7 @@ class Policy:
             If there is no class for the count.
         """
         if nodes_after not in self.classes:
-            raise InputError(f"nodes_after = {nodes_after}: the policy knows {sorted(self.classes)}")
+            raise InputError(f"nodes_after = {nodes_after}: the policy covers {sorted(self.classes)}")
         target = self.classes[nodes_after]
         cuts = np.asarray(cuts, dtype=np.int64)
         if nodes in self.classes and (nodes == nodes_after or (nodes, nodes_after) in self.choice):

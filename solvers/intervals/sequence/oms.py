@@ -13,6 +13,7 @@ from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.ranges import Whole
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
@@ -28,8 +29,19 @@ LONG = 1_000_000_000
 """Above this many steps of the sweeps, most of which are skipped, a good start is looked for first."""
 NEVER_ENOUGH = 1 << 40
 """Rounds: the search goes on until the time is over."""
-SWEEPS_SHARE = 0.5
-"""The share of a time limit that the sweeps may take where the mixed-integer program can have the rest."""
+
+
+@dataclass(frozen=True)
+class SequenceSettings(Settings):
+    """The tuning number of exact sequences.
+
+    Attributes
+    ----------
+    sweeps : float
+        The share of a time limit that the sweeps may take where the mixed-integer program can have the rest.
+    """
+
+    sweeps: float = 0.5
 
 
 def solve_oms(
@@ -74,7 +86,7 @@ def solve_oms(
     said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
     answer = Answer(start, ahead.bound, budget.why, said)
     if not too_many:
-        answer = _by_sweeps(problem, counted, start, budget.part(SWEEPS_SHARE if stated else 1))
+        answer = _by_sweeps(problem, counted, start, budget.part(SequenceSettings.now().sweeps if stated else 1))
     if answer.termination == "optimal" or not stated:
         return answer
     other = solve_milp(problem, budget=budget, seed=seed, start=answer.assignment)

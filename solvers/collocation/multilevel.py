@@ -1,0 +1,304 @@
+"""Collocated allocation where moves are not scarce is graph partitioning: multilevel search, and partitions combined."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from keyshift.models import Budget
+from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.errors import InputError
+from keyshift.models.tuning import Settings
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.collocation.arrays import UNLIMITED, Arrays
+from keyshift.solvers.collocation.multilevel_kernels import (
+    SLIGHT,
+    Blocks,
+    Graph,
+    Network,
+    Queue,
+    cluster,
+    cut_anew,
+    fill,
+    refine,
+)  # fmt: skip
+
+Peer = Literal["kahip", "mtkahypar"]
+Found = tuple[float, float, IntArray]
+"""By how much a partition breaks limits, its cut, and the block of each vertex: the less the better."""
+
+
+@dataclass(frozen=True)
+class MultilevelSettings(Settings):
+    """Tuning numbers of the multilevel search.
+
+    Attributes
+    ----------
+    coarsest, per_block : int
+        A graph of so many vertices, and so many more for each block, is coarse enough.
+    heaviest : float
+        A cluster is at most so many times as heavy as the coarsest graph's vertices would be on average.
+    shrinks : float
+        Coarsening ends where a step leaves more than this share of the vertices.
+    tries : int
+        Bisections of the coarsest graph, of which the best is taken.
+    patience : int
+        Moves of a local search without a new best, when it begins from one vertex.
+    from_all : int
+        Times as many when it begins from the whole boundary.
+    reach : float
+        A region that is cut by a flow reaches so many times as far as balance allows for sure; 0 does without flows.
+    worth_while : float
+        A round that gains less than this share of the cut is the last one of its level.
+    rounds : int
+        A level has so many at most.
+    population : int
+        Partitions that are kept to be combined.
+    """
+
+    coarsest: int = 100
+    per_block: int = 40
+    heaviest: float = 2.0
+    shrinks: float = 0.95
+    tries: int = 10
+    patience: int = 30
+    from_all: int = 3
+    reach: float = 4.0
+    worth_while: float = 1e-3
+    rounds: int = 50
+    population: int = 8
+
+
+class Multilevel:
+    """A search for partitions with little traffic between them, which can be told to go on; `best` is its best.
+
+    A cycle contracts clusters of vertices that are tied together until few are left, bisects these again and again, and
+    refines the partition - by local search, and by minimum cuts between two blocks - while it undoes the contractions. A few
+    such partitions are then combined, two at a time: contracting no edge that either cuts, so that both survive to the coarsest
+    graph, and refining the better one on the way back ([Sanders2012]).
+
+    No guarantee. The same seed and number of cycles give the same partitions.
+    """
+
+    def __init__(self, problem: CollocatedAllocation, data: Arrays, seed: int = 0) -> None:
+        self.problem, self.settings = problem, MultilevelSettings.now()
+        self.nodes = np.flatnonzero(problem.workload.kept)
+        rows = np.concatenate([data.remote_load, data.use])
+        unit = np.maximum(rows.sum(axis=1, keepdims=True) / self.nodes.size, 1e-300)
+        never = np.full_like(data.capacity, -UNLIMITED)
+        self.most = np.concatenate([data.upper, data.capacity])[:, self.nodes] / unit
+        self.least = np.concatenate([data.lower, never])[:, self.nodes] / unit
+        weight = data.row_share @ data.weight / (float(np.median(data.mean_traffic)) or 1.0)
+        self.graph = _graph(sp.csr_array((weight, data.neighbour, data.indptr)), rows / unit)
+        self.draw = np.random.default_rng([seed, 36])
+        self.rng = self.draw.integers(1, 2**63, 1, dtype=np.uint64)
+        self.found: list[Found] = []
+
+    @staticmethod
+    def suits(problem: CollocatedAllocation, data: Arrays) -> bool:
+        """Whether nearly everything may move anywhere, under limits that are the same wherever the rest is."""
+        kept = problem.workload.kept
+        scarce = data.max_moves < (1 - 1 / kept.sum()) * data.key_groups or data.move_cost.max() > 0
+        limited = min(data.upper.min(), data.capacity.min(initial=UNLIMITED)) < UNLIMITED / 1e3
+        plain = data.cost.max() == 0 and not problem.rules and not problem.combines
+        return bool(
+            plain and not scarce and limited and kept.sum() > 1 and data.allowed[:, kept].all() and data.first.size
+        )
+
+    @property
+    def best(self) -> IntArray | None:
+        """The best partition that keeps the limits, as an assignment."""
+        return None if not self.found or self.found[0][0] > SLIGHT else self.nodes[self.found[0][2]]
+
+    def go_on(self, budget: Budget, cycles: float = math.inf) -> None:
+        """So many cycles more, or until the budget ends, but one at least."""
+        while cycles > 0 and not (budget.expired and self.found):
+            cycles -= 1
+            if len(self.found) < self.settings.population:
+                new = self.cycle(budget)
+            else:  # the better of two, twice: they are in order
+                drawn = self.draw.permutation(len(self.found))[:4]
+                one, other = sorted((drawn[:2].min(), drawn[2:].min()))
+                kin = self.found[one][2] * self.nodes.size + self.found[other][2]
+                new = self.cycle(budget, kin, self.found[one][2])
+            self.keep(new)
+
+    def keep(self, new: Found) -> None:
+        """Take a partition in; where they get too many, of those that are no better the one most like it gives way."""
+        if any(new[:2] == old[:2] and np.array_equal(new[2], old[2]) for old in self.found):
+            return
+        if len(self.found) >= self.settings.population:
+            worse = [at for at, old in enumerate(self.found) if old[:2] >= new[:2]]
+            if not worse:
+                return
+            cut = self._cut_pairs(new)
+            del self.found[min(worse, key=lambda at: int((cut ^ self._cut_pairs(self.found[at])).sum()))]
+        self.found = sorted([*self.found, new], key=lambda one: one[:2])
+
+    def _cut_pairs(self, found: Found) -> BoolArray:
+        pairs = self.problem.pairs
+        return found[2][pairs.first] != found[2][pairs.second]
+
+    def cycle(self, budget: Budget, kin: IntArray | None = None, start: IntArray | None = None) -> Found:
+        """Down to a coarse graph and back; with `kin`, only vertices of the same come together, and `start` is refined."""
+        graph, blocks = self.graph, self.nodes.size
+        enough = self.settings.coarsest + self.settings.per_block * blocks
+        levels: list[tuple[Graph, IntArray]] = []
+        kin = np.zeros(graph.indptr.size - 1, np.int64) if kin is None else kin
+        while kin.size > enough:
+            into = self._clusters(graph, kin, self.settings.heaviest * blocks / enough)
+            first = np.unique(into, return_index=True)[1]
+            if first.size > self.settings.shrinks * kin.size:
+                break
+            levels.append((graph, into))
+            graph, kin, start = _contracted(graph, into), kin[first], None if start is None else start[first]
+        found = self.refined(graph, self._split(graph, np.arange(blocks)) if start is None else start, budget)
+        for finer, into in reversed(levels):
+            found = self.refined(finer, found[2][into], budget)
+        return found
+
+    def _clusters(self, graph: Graph, kin: IntArray, heaviest: float) -> IntArray:
+        """The number of the cluster that each vertex comes into."""
+        into, mass = np.arange(kin.size), np.maximum(graph.size.max(axis=0), 1e-12)
+        cluster(self.draw.permutation(kin.size), heaviest, kin, graph, into, mass, np.zeros(kin.size))
+        return np.unique(into, return_inverse=True)[1]
+
+    def _split(self, graph: Graph, blocks: IntArray) -> IntArray:
+        """A partition of a small graph into these blocks, by halves, each of which grows from a random vertex."""
+        of = np.full(graph.indptr.size - 1, blocks[0])
+        if blocks.size == 1 or of.size == 0:
+            return of
+        halves = np.array_split(blocks, 2)
+        total = graph.size.sum(axis=1)
+        room = np.array([self.most[:, half].sum(axis=1) for half in halves]).T
+        slack = np.maximum(room.sum(axis=1) / np.maximum(total, 1e-300) - 1, 0.0) / math.ceil(math.log2(blocks.size))
+        most = room / room.sum(axis=1, keepdims=True) * (total * (1 + slack))[:, np.newaxis]
+        grown = (self._refined(graph, np.zeros_like(of), most, None, Budget()) for _ in range(self.settings.tries))
+        side = min(grown, key=lambda one: one[:2])[2]
+        for half, inside in zip(halves, (np.flatnonzero(side == 0), np.flatnonzero(side == 1)), strict=True):
+            of[inside] = self._split(_induced(graph, inside), half)
+        return of
+
+    def refined(self, graph: Graph, of: IntArray, budget: Budget) -> Found:
+        """A partition of a graph, refined within the problem's limits."""
+        return self._refined(graph, of, self.most, self.least, budget)
+
+    def _refined(self, graph: Graph, of: IntArray, most: FloatArray, least: FloatArray | None, budget: Budget) -> Found:
+        """Rounds of local search, and of cuts by flows, until one gains little; without a `least` blocks grow first."""
+        grow, vertices, chosen, turn = least is None, of.size, self.settings, 0
+        least = np.full_like(most, -UNLIMITED) if least is None else least
+        blocks = Blocks(of.astype(np.int64), np.empty_like(most), most, least, np.empty((vertices, most.shape[1])))
+        queue = Queue(
+            np.empty(vertices), *(np.empty(size, np.int64) for size in (vertices, vertices, 1, vertices, vertices))
+        )
+        cut, broken = fill(graph, blocks) / 2, _broken(blocks)
+        whole = blocks.tie.sum(axis=1)
+        while True:
+            on = _boundary(blocks, whole) | np.asarray((blocks.held > most + SLIGHT).any(axis=0))[blocks.of]
+            at_once = turn % 2 == int(grow)
+            gained, steps = refine(
+                self.rng, self.draw.permutation(np.flatnonzero(on)), vertices if at_once else 1,
+                chosen.patience * (chosen.from_all if at_once else 1), graph, blocks, queue,
+            )  # fmt: skip
+            if turn > 0 and not grow and chosen.reach > 0:
+                by_flows, more = self._by_flows(graph, blocks, whole)
+                gained, steps = gained + by_flows, steps + more
+            budget.spend(10 * steps + 10_000)
+            cut, turn, before, broken = cut - gained, turn + 1, broken, _broken(blocks)
+            little = gained <= chosen.worth_while * max(cut, 0.0) and broken >= before - SLIGHT
+            if (little and turn > 1) or turn == chosen.rounds or budget.expired:
+                return broken, cut, blocks.of
+
+    def _by_flows(self, graph: Graph, blocks: Blocks, whole: FloatArray) -> tuple[float, int]:
+        """Cut all pairs of neighbouring blocks apart anew, in random order; the weight gained, and steps taken."""
+        vertices, count = blocks.tie.shape
+        integers = (np.empty(shape, np.int64) for shape in (*[vertices] * 3, *[vertices + 1] * 2, (2, vertices)))
+        network = Network(np.zeros(graph.weight.size), np.zeros(vertices, np.int64), *integers)
+        member = sp.csr_array((np.ones(vertices), (blocks.of, np.arange(vertices))), shape=(count, vertices))
+        first, second = np.nonzero(np.triu(member @ blocks.tie, 1) > 0)
+        spare = blocks.most * np.maximum(1 - graph.size.sum(axis=1) / blocks.most.sum(axis=1), 0.0)[:, np.newaxis]
+        gained, steps = 0.0, 0
+        for at in self.draw.permutation(first.size):
+            a, b = first[at], second[at]
+            reach = np.maximum(blocks.most - blocks.held, 0.0) + (self.settings.reach - 1) * spare
+            boundary = np.flatnonzero(_boundary(blocks, whole))
+            won, taken = cut_anew(a, b, np.ascontiguousarray(reach[:, [b, a]]), boundary, graph, blocks, network)
+            gained, steps = gained + won, steps + taken
+        return gained, steps
+
+    def ask(self, peer: Peer, seed: int) -> None:
+        """Keep what another program makes of the graph, refined here. It knows no time limit, and equal nodes only.
+
+        Raises
+        ------
+        InputError
+            Where it is not installed.
+        """
+        share = float(min(self.most[0].min(), 1e3)) - 1.0  # of an average node
+        of = _by_peer(peer, self.graph, self.nodes.size, max(share, 0.0), seed)
+        self.keep(self.refined(self.graph, of, Budget()))
+
+
+def _broken(blocks: Blocks) -> float:
+    """By how much blocks break their limits in all."""
+    return float((np.maximum(blocks.held - blocks.most, 0) + np.maximum(blocks.least - blocks.held, 0)).sum())
+
+
+def _boundary(blocks: Blocks, whole: FloatArray) -> BoolArray:
+    """Whether a vertex has a neighbour in another block."""
+    return blocks.tie[np.arange(whole.size), blocks.of] < whole - SLIGHT
+
+
+def _contracted(graph: Graph, into: IntArray) -> Graph:
+    """The graph of clusters."""
+    member = sp.csr_array((np.ones(into.size), (into, np.arange(into.size))), shape=(int(into.max()) + 1, into.size))
+    return _graph(member @ _adjacency(graph) @ member.T, (member @ graph.size.T).T)
+
+
+def _induced(graph: Graph, inside: IntArray) -> Graph:
+    """The graph of some of the vertices."""
+    return _graph(_adjacency(graph)[inside][:, inside], graph.size[:, inside])
+
+
+def _adjacency(graph: Graph) -> sp.csr_array:
+    vertices = graph.indptr.size - 1
+    return sp.csr_array((graph.weight, graph.neighbour, graph.indptr), shape=(vertices, vertices))
+
+
+def _graph(adjacency: sp.csr_array, size: FloatArray) -> Graph:
+    """The graph of a symmetric matrix, without loops."""
+    a = sp.csr_array(adjacency)
+    a.setdiag(0)
+    a.eliminate_zeros()
+    a.sort_indices()
+    twin = sp.csr_array((np.arange(a.nnz), a.indices, a.indptr), shape=a.shape).T.tocsr().data
+    return Graph(a.indptr.astype(np.int64), a.indices.astype(np.int64), a.data, twin, np.ascontiguousarray(size))
+
+
+def _by_peer(peer: Peer, graph: Graph, blocks: int, share: float, seed: int) -> IntArray:
+    """KaHIP's or Mt-KaHyPar's partition of the graph into blocks that hold at most `share` more than the average."""
+    load = np.maximum(1, np.rint(graph.size[0] / max(float(np.median(graph.size[0])), 1e-12))).astype(np.int64)
+    weight = np.maximum(1, np.rint(graph.weight)).astype(np.int64)
+    try:
+        if peer == "kahip":
+            import kahip
+
+            lists = (load.tolist(), graph.indptr.tolist(), weight.tolist(), graph.neighbour.tolist())
+            return np.array(kahip.kaffpa(*lists, blocks, share, True, seed, kahip.ECO)[1])
+        import mtkahypar
+    except ImportError as error:
+        raise InputError(f"{peer} is not installed: pip install 'keyshift[partition]'") from error
+    machine = mtkahypar.initialize(1, False)
+    mtkahypar.set_seed(seed)
+    context = machine.context_from_preset(mtkahypar.PresetType.DEFAULT)
+    context.set_partitioning_parameters(blocks, share, mtkahypar.Objective.CUT)
+    context.logging = False
+    ends = np.repeat(np.arange(load.size), np.diff(graph.indptr))
+    once = ends < graph.neighbour
+    edges = list(zip(ends[once].tolist(), graph.neighbour[once].tolist(), strict=True))
+    made = machine.create_graph(context, load.size, len(edges), edges, load.tolist(), weight[once].tolist())
+    return np.array(made.partition(context).get_partition())

@@ -1,0 +1,119 @@
+"""Graph partitioning for collocation: what the kernels say holds, limits are kept, and small cuts are minimum ones."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import keyshift as ks
+from keyshift.models import Budget
+from keyshift.solvers.collocation.arrays import arrays_of
+from keyshift.solvers.collocation.multilevel import Multilevel, _broken, _graph
+from keyshift.solvers.collocation.multilevel_kernels import Blocks, fill
+
+
+def problem_of(graph, nodes, seed=0, weighted=False, **limits):
+    """A graph as collocation: an edge is a pair, a block a node."""
+    rng, p = np.random.default_rng(seed), graph.number_of_nodes()
+    matrix = sp.triu(nx.to_scipy_sparse_array(graph, weight=None), 1, format="csr").astype(float)
+    load = rng.integers(1, 4, p) if weighted else np.ones(p)
+    if weighted:
+        matrix.data[:] = rng.integers(1, 9, matrix.nnz) * 10.0 ** rng.integers(-3, 6)
+    w = ks.Workload(load=load, state=np.ones(p), current=np.arange(p) % nodes, nodes=nodes, traffic=matrix)
+    return ks.CollocatedAllocation(w, **{"max_load_distance": 5.0, **limits})
+
+
+def search_of(problem, seed=0):
+    data = arrays_of(problem)
+    assert Multilevel.suits(problem, data)
+    return Multilevel(problem, data, seed)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("nodes", [2, 5])
+def test_partitions_are_what_they_say(nodes, weighted):
+    """Cut and broken limits summed up along the way are those of the partition, in every cycle, combined ones too."""
+    problem = problem_of(nx.random_geometric_graph(400, 0.09, seed=3), nodes, weighted=weighted, max_load_distance=8.0)
+    search = search_of(problem)
+    for _ in range(12):
+        search.go_on(Budget(), 1)
+    for broken, cut, of in search.found:
+        blocks = Blocks(of, np.empty_like(search.most), search.most, search.least, np.empty((of.size, nodes)))
+        assert cut == pytest.approx(fill(search.graph, blocks) / 2)
+        assert broken == pytest.approx(_broken(blocks), abs=1e-6)
+    assert not problem.violations(search.best)
+    first = search_of(problem)
+    first.go_on(Budget(), 12)
+    assert (first.best == search.best).all()  # the same seed, the same cycles
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_small_cuts_are_minimum_ones(seed):
+    problem = problem_of(nx.gnm_random_graph(11, 22, seed=seed), 2, seed, weighted=True, max_load_distance=20.0)
+    search = search_of(problem, seed)
+    search.go_on(Budget(), 10)
+    every = (np.array(a) for a in itertools.product(range(2), repeat=11))
+    least = min(problem.objective(a) for a in every if not problem.violations(a))
+    assert problem.objective(search.best) == pytest.approx(least)
+
+
+def test_bisects_a_grid_along_a_line():
+    search = search_of(problem_of(nx.grid_2d_graph(30, 30), 2))
+    search.go_on(Budget(), 10)
+    assert search.problem.objective(search.best) == 30
+
+
+def test_blocks_have_their_capacities_and_resources():
+    """Nodes of other sizes, a draining one, a resource; the heavy side alone where the capacity is of load."""
+    p, nodes = 300, {"a": 1.0, "b": 2.0, "c": 3.0, "d": 1.0}
+    matrix = sp.triu(nx.to_scipy_sparse_array(nx.random_regular_graph(4, p, seed=1)), 1)
+    memory = np.random.default_rng(0).random(p)
+    w = ks.Workload(
+        load=np.ones(p), state=np.ones(p), current=np.arange(p) % 4, nodes=nodes, draining=["d"], traffic=matrix,
+        resources={"memory": memory},
+    )  # fmt: skip
+    limit = {"memory": [0.4 * memory.sum(), 0.4 * memory.sum(), 0.45 * memory.sum(), memory.sum()]}
+    search = search_of(ks.CollocatedAllocation(w, max_load_distance=4.0, resource_capacity=limit))
+    search.go_on(Budget(), 12)
+    assert search.best is not None
+    assert not search.problem.violations(search.best)
+    assert (search.best != 3).all()
+    one_sided = search_of(
+        ks.CollocatedAllocation(w, max_load_distance=None, resource_capacity={"load": [120, 120, 120, 0]})
+    )
+    one_sided.go_on(Budget(), 12)
+    assert np.bincount(one_sided.best, minlength=4).max() <= 120
+
+
+def test_is_asked_only_where_moves_are_plenty_and_limits_fixed():
+    graph = nx.gnm_random_graph(40, 80, seed=0)
+    for limits in ({"max_migrations": 5}, {"max_load_distance": None}, {"serialisation": 0.1}):
+        problem = problem_of(graph, 3, **limits)
+        assert not Multilevel.suits(problem, arrays_of(problem))
+
+
+@pytest.mark.parametrize("peer", ["kahip", "mtkahypar"])
+def test_begins_from_a_peer_where_it_is_installed(peer):
+    problem = problem_of(nx.grid_2d_graph(12, 12), 4, max_load_distance=None, resource_capacity={"load": [38] * 4})
+    try:
+        __import__(peer)
+    except ImportError:
+        with pytest.raises(ks.InputError, match=rf"{peer} is not installed: pip install"):
+            ks.solve(problem, peer=peer, time_limit=1.0)
+        return
+    search = search_of(problem)
+    search.ask(peer, 1)
+    assert not problem.violations(search.best)
+
+
+def test_graph_knows_both_directions_of_an_edge():
+    matrix = sp.random_array((30, 30), density=0.2, rng=np.random.default_rng(1), format="csr")
+    graph = _graph(matrix + matrix.T, np.ones((1, 30)))
+    source = np.repeat(np.arange(30), np.diff(graph.indptr))
+    assert (source[graph.twin] == graph.neighbour).all()
+    assert (graph.neighbour[graph.twin] == source).all()
+    assert (source != graph.neighbour).all()
