@@ -45,6 +45,7 @@ def allocation(method: Method) -> None:
     from keyshift.solvers.allocation.arrays import Instance
     from keyshift.solvers.allocation.counting.bound import CountBound
     from keyshift.solvers.allocation.counting.planner import CountPlanner
+    from keyshift.solvers.allocation.few_moves import FewMoves
     from keyshift.solvers.allocation.pricing.tree import price_bound
 
     problem = _balanced()
@@ -52,6 +53,7 @@ def allocation(method: Method) -> None:
     counts = CountBound(instance)
     counts.bound()
     CountBound(Instance(_balanced(max_migrations=None))).bound()
+    FewMoves(instance, counts.table, instance.distance(instance.current)).go_on(10, lambda: False)
     planner = CountPlanner(instance, counts, seed=0)
     target = 0.5 * instance.distance(instance.current)
     pairs = planner.pairs(target, np.random.default_rng(0))

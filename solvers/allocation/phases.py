@@ -16,6 +16,7 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound, counted
 from keyshift.solvers.allocation.counting.bound_kernels import fewest_moves
 from keyshift.solvers.allocation.counting.planner import CountPlanner
+from keyshift.solvers.allocation.few_moves import FewMoves
 from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, SEARCHED, Incumbent
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.narrow_sets import NarrowSets
@@ -80,6 +81,8 @@ class Rounds:
         few = few and self.one and not found.problem.rules
         self.narrow = NarrowSets(found, self.instance, seed) if few else None
         self.planner: CountPlanner | None = None
+        self.few: FewMoves | None = None
+        self.few_left_out = False
         self.relaxation: JointRelaxation | None = None
         self.trees: list[PriceTree] = []
         self.planned = self.asked = 0
@@ -118,6 +121,8 @@ class Rounds:
             return {}
         found.raise_bound(low * scale, "counts")
         self._narrow(self.settings.narrow_tries)
+        if self.one and self.most is None and self._few and counts[0].exact:
+            self._few_moves(counts[0], self.settings.few_first)
         if not self.one and self.most is None and movable(self.instance):
             self._relax()
         turn = 1
@@ -140,6 +145,28 @@ class Rounds:
                 self.narrow.even_out(tries)
             self.narrow.heaviest_first(tries if self.many_moves else 0)
             self.narrow.prove()
+
+    @property
+    def _few(self) -> bool:
+        """Whether so few key groups of so few may move that all choices can be looked at."""
+        few = self.size <= self.settings.few_pairs and self.instance.max_moves <= self.settings.most_few
+        return few and movable(self.instance)
+
+    def _few_moves(self, counts: CountBound, branches: int) -> None:
+        """All choices of a few moves, as far as so many branches go."""
+        found, it = self.found, self.instance
+        if found.best is None or found.done:
+            return
+        few = self.few = self.few or FewMoves(it, counts.table, self._distance())
+        place: IntArray | None = found.best
+        while place is not None and not found.done:
+            few.lower(self._distance() - 0.9 * PROVEN)
+            place = few.go_on(branches, lambda: found.budget.expired)
+            if place is not None and not found.offer(place, "few moves", PLANNED):
+                self.few_left_out = True  # it breaks what the search does not know
+                return
+        if few.ended:
+            found.raise_bound((few.excluded - 2 * it.doubt) * found.problem.scale, "few moves")
 
     def _take_turns(self, counts: list[CountBound], done: int) -> int:
         """Turns after the first, once there are counts; how many in all."""
@@ -169,6 +196,8 @@ class Rounds:
             else:
                 done += self.phases[phase](turn)
                 turn += 1
+            if turn == early and self.few is not None and not self.few_left_out:
+                self._few_moves(counts[0], self.settings.few_again)
             if turn == early and not self.found.done and not self._within_reach:
                 self._ask_solvers()
         return turn

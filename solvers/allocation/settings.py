@@ -67,6 +67,9 @@ class RoundSettings(Settings):
     narrow_pairs, narrow_tries, narrow_again : int
         With no more pairs than the first, covers by sets near the mean are looked at; key groups of a few nodes are shared out
         until so many tries in a row are of no use, fewer after exchanges.
+    most_few, few_first, few_again : int
+        Where no more key groups than this may move, all choices are looked at: so many branches before the turns, so many more
+        after the first cycle.
     attempts : int
         Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not.
     """
@@ -106,6 +109,9 @@ class RoundSettings(Settings):
     narrow_pairs: int = 1_000
     narrow_tries: int = 24
     narrow_again: int = 4
+    most_few: int = 14
+    few_first: int = 2_000_000
+    few_again: int = 100_000_000
     attempts: int = 8
 
 

@@ -1,0 +1,62 @@
+"""The search over all choices of a few moves, against brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import keyshift as ks
+from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.few_moves import FewMoves
+
+
+def drawn(rng: np.random.Generator) -> ks.KeyGroupAllocation:
+    n, p = int(rng.integers(2, 5)), int(rng.integers(3, 8))
+    kind = rng.integers(3)
+    load = [rng.integers(0, 6, p) + 0.0, rng.random(p) * 10.0 ** rng.integers(-9, 12), 10 * rng.pareto(1.2, p) + 0.1][
+        kind
+    ]
+    w = ks.Workload(
+        load=load + (load.sum() == 0), state=rng.integers(1, 5, p), current=rng.integers(0, n, p),
+        nodes=rng.integers(1, 3, n).astype(float) if rng.random() < 0.5 else n,
+        draining=np.arange(n) == (n - 1 if rng.random() < 0.3 else -1),
+    )  # fmt: skip
+    if rng.random() < 0.7:
+        return ks.KeyGroupAllocation(w, max_migrations=int(rng.integers(1, 5)))
+    return ks.KeyGroupAllocation(w, max_migration_cost=float(rng.uniform(0.3, 0.9) * w.state.sum()))
+
+
+def least(problem: ks.KeyGroupAllocation) -> float:
+    w = problem.workload
+    each = (np.array(one) for one in itertools.product(range(w.nodes), repeat=w.key_groups))
+    return min(problem.objective(one) for one in each if not problem.violations(one))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_least_distance_by_brute_force(seed):
+    rng = np.random.default_rng([seed, 7])
+    problem = drawn(rng)
+    instance = Instance(problem)
+    counts = CountBound(instance)
+    if instance.max_moves == 0 or problem.violations(problem.workload.current):
+        return
+    start = instance.distance(instance.current)
+    search, found, asked = FewMoves(instance, counts.table, start + 1e-6), None, 0
+    while not search.ended:
+        place = search.go_on(int(rng.integers(1, 200)), lambda: False)
+        asked += 1
+        if place is not None:
+            assert not problem.violations(place)
+            found = problem.objective(place)
+    assert asked > 1
+    assert found == pytest.approx(least(problem), rel=1e-9, abs=1e-9 * problem.scale)
+
+
+def test_teaching_sizes_that_no_other_bound_closes_are_proven():
+    """3 nodes, 40 key groups, 6 moves: counting proves nothing at all, and CP-SAT runs into its limit."""
+    _, problem = next(iter(ks.family("madsen-allocation", nodes=3, key_groups=40, seed=3)))
+    problem = ks.KeyGroupAllocation(problem.workload, max_migrations=6)
+    assert ks.solve(problem, time_limit=30).termination == "optimal"
