@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
-.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known verify certificates flink redis kafka surface kit clean java
+.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known outside verify certificates flink redis kafka surface kit clean java
 
 setup: $(READY) java
 
@@ -72,6 +72,11 @@ bench: setup
 # Draw every instance of the table of best known answers, check every answer, hold every bound against it.
 best-known: setup
 	$(BIN)/python benchmarks/best_known.py --check
+
+# Benchmarks that others wrote, at full size, and graph partitioning beside KaHIP and Mt-KaHyPar.
+outside: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[partition]'
+	$(BIN)/python benchmarks/outside.py --out out/benchmarks
 
 # Check the certificates of the best known answers by verify.py alone.
 verify: setup

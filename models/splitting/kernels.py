@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numpy import uint64
+from numpy import uint8, uint64
 
 from keyshift.models.compiling import njit
 from keyshift.models.splitting.hashing import hash_word, worker_of
@@ -48,11 +48,13 @@ def first_stranger(keys, assignment, seed, workers, choices):
 
 @njit(cache=True)
 def meet(keys, assignment, met):
-    """met[key, worker] for every message up to the first whose key is no row; which one that is."""
+    """Set bit `worker` of met[key] for every message up to the first whose key is no row; which one that is."""
     for i in range(keys.size):
         if keys[i] < 0 or keys[i] >= met.shape[0]:
             return i
-        met[keys[i], assignment[i]] = True
+        byte, bit = met[keys[i], assignment[i] >> 3], uint8(1) << uint8(assignment[i] & 7)
+        if not byte & bit:  # hot keys are met again and again: no store has to wait for the one before
+            met[keys[i], assignment[i] >> 3] = byte | bit
     return keys.size
 
 

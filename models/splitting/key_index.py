@@ -110,8 +110,9 @@ class KeyIndex:
 
 # Which key meets which worker: the different (key, worker) pairs of a stream under an assignment -----------------------
 
-MOST_CELLS = 1 << 26
-"""Keys that are small whole numbers are met in a table of at most so many (key, worker) cells, others by hashing."""
+MOST_CELLS = 1 << 30
+"""Keys that are small whole numbers are met in a table of at most so many bits, one for each (key, worker), others by
+hashing: of a million keys and a hundred workers the table is 13 MB, and what is met often stays in the caches."""
 
 
 class KeyWorkerPairs:
@@ -129,7 +130,7 @@ class KeyWorkerPairs:
     def __init__(self, workers: int, known: KeyIndex | None = None, numbered: bool = False) -> None:
         self.workers = workers
         self._known, self._keys, self._pairs = known, KeyIndex(), KeyIndex()
-        self._met: np.ndarray | None = None if numbered else np.zeros((0, workers), dtype=bool)
+        self._met: np.ndarray | None = None if numbered else np.zeros((0, -(-workers // 8)), dtype=np.uint8)
 
     def add(self, keys: IntArray, sent: np.ndarray) -> IntArray | None:
         """Meet some more; their pairs' numbers, where they have any."""
@@ -146,7 +147,7 @@ class KeyWorkerPairs:
         assert self._met is not None
         rows = self._met.shape[0]
         if first >= 0 and (last + 1) * self.workers <= MOST_CELLS:
-            longer = np.zeros((min(max(last + 1, 2 * rows), MOST_CELLS // self.workers), self.workers), dtype=bool)
+            longer = np.zeros((min(max(last + 1, 2 * rows), MOST_CELLS // self.workers), self._met.shape[1]), np.uint8)
             longer[:rows] = self._met
             self._met = longer
             return True
@@ -161,20 +162,25 @@ class KeyWorkerPairs:
 
     def _cells(self) -> IntArray:
         """key * workers + worker of every pair, keys by their numbers where they have any."""
-        return self._pairs.keys if self._met is None else np.flatnonzero(self._met)
+        if self._met is None:
+            return self._pairs.keys
+        used = np.flatnonzero(self._met.ravel() != 0)
+        bits = np.unpackbits(self._met.ravel()[used], bitorder="little")
+        at = np.flatnonzero(bits.view(bool))
+        key, byte = np.divmod(used[at >> 3], self._met.shape[1])
+        return np.asarray(key * self.workers + 8 * byte + (at & 7))
 
     @property
     def count(self) -> int:
         """How many pairs."""
-        return self._pairs.count if self._met is None else int(np.count_nonzero(self._met))
+        return self._pairs.count if self._met is None else int(np.bitwise_count(self._met).sum())
 
     @property
     def keys(self) -> int:
         """How many keys."""
         if self._met is None:
             return (self._known or self._keys).count
-        rows = self._cells() // self.workers  # ascending
-        return int(np.count_nonzero(np.diff(rows))) + (rows.size > 0)
+        return int(np.count_nonzero(self._met.any(axis=1)))
 
     @property
     def counters(self) -> IntArray:
