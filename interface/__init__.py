@@ -183,8 +183,8 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         globals()[name] = value = _LAZY[name].load()
         return value
-    if name == "exercises":  # a room of its own, opened on first use
-        return importlib.import_module("keyshift.exercises")
+    if name in ("exercises", "rules"):  # rooms of their own, opened on first use
+        return importlib.import_module(f"keyshift.{name}")
     raise AttributeError(f"module 'keyshift' has no attribute {name!r}")
 
 

@@ -57,7 +57,7 @@ FORMULATION = Formulation(
         ),
         Method(
             "local-search", "heuristic", "keyshift: single keys, swaps and exchanges, annealed", local_search, "none",
-            rules=True,
+            rules=True, warm_up=rehearsal,
         ),
         Method("llfd", "heuristic", "[Fang2016], Algorithm 1", llfd, "none", warm_up=rehearsal),
         Method("min-table", "heuristic", "[Fang2016], Algorithm 2", min_table, "none", warm_up=rehearsal),

@@ -14,9 +14,8 @@ from keyshift import exercises
 KIT = Path(__file__).parents[2] / "docs" / "kit"
 sys.path.insert(0, str(KIT))
 
-import worksheets  # noqa: E402
-
 import build  # noqa: E402  # a script of the documentation, not a module of ours
+import worksheets  # noqa: E402
 
 
 @pytest.fixture(scope="module")
