@@ -30,6 +30,8 @@ from keyshift.solvers.collocation.multilevel_kernels import (
 Peer = Literal["kahip", "mtkahypar"]
 Found = tuple[float, float, IntArray]
 """By how much a partition breaks limits, its cut, and the block of each vertex: the less the better."""
+TINY = 1e-300
+"""Stands for a divisor of 0."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Multilevel:
         self.problem, self.settings = problem, MultilevelSettings.now()
         self.nodes = np.flatnonzero(problem.workload.kept)
         rows = np.concatenate([data.remote_load, data.use])
-        unit = np.maximum(rows.sum(axis=1, keepdims=True) / self.nodes.size, 1e-300)
+        unit = np.maximum(rows.sum(axis=1, keepdims=True) / self.nodes.size, TINY)
         never = np.full_like(data.capacity, -UNLIMITED)
         self.most = np.concatenate([data.upper, data.capacity])[:, self.nodes] / unit
         self.least = np.concatenate([data.lower, never])[:, self.nodes] / unit
@@ -175,8 +177,8 @@ class Multilevel:
         halves = np.array_split(blocks, 2)
         total = graph.size.sum(axis=1)
         room = np.array([self.most[:, half].sum(axis=1) for half in halves]).T
-        slack = np.maximum(room.sum(axis=1) / np.maximum(total, 1e-300) - 1, 0.0) / math.ceil(math.log2(blocks.size))
-        most = room / room.sum(axis=1, keepdims=True) * (total * (1 + slack))[:, np.newaxis]
+        slack = np.maximum(room.sum(axis=1) / np.maximum(total, TINY) - 1, 0.0) / math.ceil(math.log2(blocks.size))
+        most = room / np.maximum(room.sum(axis=1, keepdims=True), TINY) * (total * (1 + slack))[:, np.newaxis]
         grown = (self._refined(graph, np.zeros_like(of), most, None, Budget()) for _ in range(self.settings.tries))
         side = min(grown, key=lambda one: one[:2])[2]
         for half, inside in zip(halves, (np.flatnonzero(side == 0), np.flatnonzero(side == 1)), strict=True):
@@ -220,8 +222,8 @@ class Multilevel:
         network = Network(np.zeros(graph.weight.size), np.zeros(vertices, np.int64), *integers)
         member = sp.csr_array((np.ones(vertices), (blocks.of, np.arange(vertices))), shape=(count, vertices))
         first, second = np.nonzero(np.triu(member @ blocks.tie, 1) > 0)
-        spare = blocks.most * np.maximum(1 - graph.size.sum(axis=1) / blocks.most.sum(axis=1), 0.0)[:, np.newaxis]
-        gained, steps = 0.0, 0
+        left = np.maximum(1 - graph.size.sum(axis=1) / np.maximum(blocks.most.sum(axis=1), TINY), 0.0)
+        spare, gained, steps = blocks.most * left[:, np.newaxis], 0.0, 0
         for at in self.draw.permutation(first.size):
             a, b = first[at], second[at]
             reach = np.maximum(blocks.most - blocks.held, 0.0) + (self.settings.reach - 1) * spare

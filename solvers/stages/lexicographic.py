@@ -65,7 +65,10 @@ def lexicographic(
                 answer = _searched_on(stage, answer, share, seed)
         elif later is not None:
             if BROKEN in kept and name == plain.own_measure and found is not None:
-                found = _as_broken(plain, stage, own, found, share.part(settings.own_share))
+                alike = share.part(
+                    settings.own_share, scale=stage.scale
+                )  # another problem: its bound is not the stage's
+                found = _as_broken(plain, stage, own, found, alike)
             answer = later(stage, budget=share, seed=seed, start=found)
         else:
             answer = _searched(stage, own(plain, share, None) if place == 0 else told, share, found, seed)

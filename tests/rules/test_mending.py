@@ -57,7 +57,10 @@ def amounts(chosen, w, place):
                 if name == "spread":
                     live = any(label[i] == d and not w.draining[i] for i in range(w.nodes))
                     least, most = rule.at_least or 0, len(one) if rule.at_most is None else rule.at_most
-                    parts[number, s, d] = max(0, held[d] - most, least - held[d] if live else 0)
+                    parts[number, s, d, "most"] = max(
+                        0, held[d] - most
+                    )  # a least and a most are two things to get worse
+                    parts[number, s, d, "least"] = max(0, least - held[d] if live else 0)
                 if name == "use":
                     use = w.last_load if rule.resource == "load" else w.resources[rule.resource]
                     most = rule.at_most.get(str(d), np.inf) if isinstance(rule.at_most, dict) else rule.at_most
@@ -69,7 +72,8 @@ def amounts(chosen, w, place):
             for i in hosts(w, rule.nodes):
                 spared = rule.nodes is None and w.draining[i]
                 most = w.key_groups if rule.at_most is None else rule.at_most
-                parts[number, i] = max(0, held[i] - most, 0 if spared else (rule.at_least or 0) - held[i])
+                parts[number, i, "most"] = max(0, held[i] - most)
+                parts[number, i, "least"] = max(0, 0 if spared else (rule.at_least or 0) - held[i])
     joined = groups_of(joined)
     for one in joined:
         closed |= {(k, i) for k in one for other in one for i in range(w.nodes) if (other, i) in closed}
