@@ -420,7 +420,7 @@ class Explorer {
     const edge = this.staircase(mostX, trade);
     if (edge.length) {
       const path = edge.map(([from, to, b]) => `L${x(Math.max(from, leastX)).toFixed(1)} ${y(b).toFixed(1)}L${x(to).toFixed(1)} ${y(b).toFixed(1)}`).join("");
-      made.append(svg("path", { d: `M${x(leastX)} ${bottom}${path}L${x(mostX)} ${bottom}Z`, fill: "url(#never)", class: "never" }), svg("path", { d: `M${path.slice(1)}`, class: "bound" }));
+      made.append(svg("path", { d: `M${x(leastX)} ${bottom}${path}L${x(edge[edge.length - 1][1]).toFixed(1)} ${bottom}Z`, fill: "url(#never)", class: "never" }), svg("path", { d: `M${path.slice(1)}`, class: "bound" }));
       const roomy = edge.map(([from, to, b]) => [x(Math.max(from, leastX)), x(to), y(b)]).filter(([a, b, c]) => b - a > 150 && bottom - c > 22).sort((a, b) => a[2] - b[2])[0];
       if (roomy) made.append(label((roomy[0] + roomy[1]) / 2, (roomy[2] + bottom) / 2 + 4, "nothing is possible here", { "text-anchor": "middle", class: "soft halo" }));
     }
@@ -450,7 +450,7 @@ class Explorer {
     const found = [];
     let from = 0;
     for (const p of this.content.points) {
-      const to = Math.min(p.limit === null || p === this.content.points[this.content.points.length - 1] ? most : p.limit + trade.offset, most);
+      const to = Math.min(p.limit === null ? most : p.limit + trade.offset, most); // beyond the last limit nothing is known
       const { bound } = this.known(p.limit === null ? most : p.limit + trade.offset);
       if (bound !== null && to > from) found.push([from, to, Math.max(0, bound)]);
       from = Math.max(from, to);

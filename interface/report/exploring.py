@@ -104,6 +104,7 @@ def explore(
             "no answer was found, so there is nothing to explore: `keyshift remedies` says what would have to give"
         )
     rivals = tuple(_rivals(problem, limit, seed, watch))
+    points = points if trade is None else _undominated((*points, *rivals), trade.metric)
     content = _content(
         problem, trade, points, rivals, budget, {"bandwidth": bandwidth, "parallel": parallel, "seed": seed}
     )
@@ -121,6 +122,15 @@ def _rivals(
     seconds = None if limit is None else RIVALS * limit / max(1, len(names))
     if names:
         yield from (s for s in compare(problem, names, seconds, seed=seed, watch=watch) if s.assignment is not None)
+
+
+def _undominated(answers: tuple[Solution, ...], metric: str) -> tuple[Solution, ...]:
+    """By rising cost: a front that ran out of time may lack what a heuristic finds."""
+    found: list[Solution] = []
+    for s in sorted(answers, key=lambda s: (s.metrics[metric], s.objective)):
+        if not found or s.objective < found[-1].objective - found[-1].problem.tolerance_of(found[-1].objective):
+            found.append(s)
+    return tuple(found)
 
 
 def _content(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -222,6 +224,19 @@ def test_the_page_carries_the_front_and_asks_for_nothing(page):
     again = ks.explore(points[0].problem.__class__(small(), max_migrations=6, rules=[Count(at_most=9)]), path=folder / "f.html",
                        budgets=5, time_limit=8, checkpoint=folder / "c.json")  # fmt: skip
     assert [s.objective for s in again] == [s.objective for s in points]
+
+
+def test_what_a_heuristic_finds_beyond_the_front_is_on_the_slider(tmp_path, monkeypatch):
+    """As where the front's time is up before its last budgets; nothing is called impossible beyond the last one."""
+    problem = ks.KeyGroupAllocation(small(), max_migrations=6)
+    front = ks.pareto(problem, 2, time_limit=5)
+    short = dataclasses.replace(front, solutions=front.solutions[:1])
+    monkeypatch.setattr("keyshift.report.exploring.pareto", lambda *_, **__: short)
+    points = ks.explore(problem, path=tmp_path / "e.html", time_limit=5)
+    assert points[0].method == "pareto"
+    assert len(points) > 1
+    assert all(a.metrics["migrations"] < b.metrics["migrations"] and a.objective > b.objective
+               for a, b in pairwise(points))  # fmt: skip
 
 
 def test_scripts_are_few_and_run_nothing_from_texts():
