@@ -20,7 +20,7 @@ MODULES = ("figures", "arithmetic", "tables", "draw", "board", "lessons")
 
 
 def given(name: str) -> dict[str, object] | None:
-    """The data of a figure: six key groups on three nodes, as in the first lesson."""
+    """The data of a figure: six key groups on three nodes, as on the front page."""
     w = ks.Workload(load=[8, 6, 5, 2, 2, 1], state=[9, 2, 3, 1, 1, 1], current=[0, 0, 0, 1, 1, 2], nodes=3)
     if name == "six":
         problem = ks.KeyGroupAllocation(w, max_migrations=2)
