@@ -127,8 +127,8 @@ def _rivals(
 def _undominated(answers: tuple[Solution, ...], metric: str) -> tuple[Solution, ...]:
     """By rising cost: a front that ran out of time may lack what a heuristic finds."""
     found: list[Solution] = []
-    for s in sorted(answers, key=lambda s: (s.metrics[metric], s.objective)):
-        if not found or s.objective < found[-1].objective - found[-1].problem.tolerance_of(found[-1].objective):
+    for s in sorted(answers, key=lambda s: (s.metrics[metric], s.objective or 0.0)):
+        if not found or (s.objective or 0.0) < (found[-1].objective or 0.0) - (s.tolerance or 0.0):
             found.append(s)
     return tuple(found)
 
