@@ -103,7 +103,9 @@ COMMANDS = MappingProxyType(
             "problem",
         ),
         "explore": Command(
-            "solve", "Trace the front and write it as one page to play with, which needs no server.", "problem"
+            "solve",
+            "Trace the front and write it as one page to play with: a slider, key groups moved by hand, answers side by side.",
+            "problem",
         ),
         "study": Command("study", _STUDY, "rest"),
         "replay": Command("replay", _REPLAY, "problem"),

@@ -217,11 +217,11 @@ class Budget:
         return _Part(self, share, most, scale)
 
     def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
-        """Tell the watcher how far the method has come: the best objective so far, and the best bound."""
+        """Tell the watcher how far the method has come; figures that are not given stay as they were."""
         now = self.progress
         before = now.objective, now.bound
-        now.objective = min((v for v in (now.objective, objective) if v is not None), default=None)
-        now.bound = max((v for v in (now.bound, bound) if v is not None), default=None)
+        now.objective = now.objective if objective is None else objective
+        now.bound = now.bound if bound is None else bound
         now.note = note or now.note
         if before != (now.objective, now.bound):
             told = ", ".join(f"{v:.6g}" if v is not None else "none" for v in (now.objective, now.bound))

@@ -20,6 +20,7 @@ from typing import Any, Self
 from keyshift.exercises import submission
 from keyshift.exercises.exercise import TIME_LIMIT, Exercise, FailedCallError, Verdict
 from keyshift.models.errors import InputError
+from keyshift.models.files.reading import parse_json
 
 MEMORY = 2 << 30
 """Bytes that a submission may use; NumPy alone maps some hundred millions."""
@@ -215,9 +216,9 @@ class Process:
                 raise FailedCallError("your function ended the process that called it: out of memory, or out of time")
             text += more
         try:
-            answer = json.loads(text)
+            answer = parse_json(text.decode(), "the answer")
             if "failed" in answer:
                 raise FailedCallError(str(answer["failed"]))
             return answer[key]
-        except (ValueError, TypeError, KeyError):  # written by the submission itself, past what calls it
+        except (InputError, ValueError, TypeError, KeyError):  # written by the submission itself, past what calls it
             raise FailedCallError("your function meddled with the process that called it") from None

@@ -160,7 +160,7 @@ def _partitioned(
     share = tuned.partitioning_large if large else tuned.partitioning
     partitions.go_on(budget.part(share), tuned.cycles_large if large and asked.finish else tuned.cycles)
     best = partitions.best
-    if best is None or not kept(problem, best):
+    if best is None or not kept(problem, best, None):  # a partition knows little of moves
         return asked.start
     return better_of(problem, Answer(best), asked.start).assignment
 

@@ -23,7 +23,11 @@ from keyshift.studies.best_known import BestKnown
 
 ROOT = Path(__file__).parents[2]
 DOORS = {"models/files/reading.py", "models/files/tables.py", "models/files/yaml_text.py"}
-ALONE = {"interface/certificates/verify.py", "interface/engines/flink_partitioner.py"}
+ALONE = {
+    "interface/certificates/verify.py",
+    "interface/engines/flink_partitioner.py",
+    "interface/exercises/submission.py",
+}
 """Programs that stand alone, without the package."""
 READERS = {"read_text", "read_bytes", "load", "loads", "loadtxt", "genfromtxt", "fromfile", "read_csv", "read_json",
            "read_parquet", "read_pickle", "ParquetFile", "read_table", "read_metadata", "read_schema", "safe_load"}  # fmt: skip
@@ -56,8 +60,8 @@ def test_no_file_is_opened_but_through_the_door():
     assert {line.split(":")[0] for line in found} == SIZED
 
 
-SIZED = {"spark_stats/sources.py"}
-"""Asks `size_of` before pyarrow opens a file by its name."""
+SIZED = {"spark_stats/sources.py", "interface/report/page.py"}
+"""Asks `size_of` before pyarrow opens a file by its name; reads nothing but the scripts that come with the package."""
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,9 @@ def test_a_solver_proves_heavy_tails_between_the_rounds(few_pairs):
     problem = heavy_tails(1)
     found = Incumbent(problem, Budget())
     found.offer(problem.workload.current)
-    few = RoundSettings(cycle=("anneal", "plan"), least_steps=400_000, most_steps=400_000, few_pairs=few_pairs)
+    few = RoundSettings(
+        cycle=("anneal", "plan"), least_steps=400_000, most_steps=400_000, few_pairs=few_pairs, most_few=0
+    )
     Rounds(found, seed=0, settings=few).run()
     assert (found.proven or found.stopped) == (few_pairs > 0)
 

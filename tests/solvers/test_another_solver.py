@@ -11,8 +11,8 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers import highs
 
-LESSON = Path(__file__).parents[2] / "docs" / "lessons" / "another-solver.md"
-_, cell, *_ = LESSON.read_text().split("```{code-cell} ipython3\n")
+LESSON = Path(__file__).parents[2] / "docs" / "lessons" / "own-formulation.md"
+_, cell, *_ = LESSON.read_text().split("## Replace HiGHS")[1].split("```{code-cell} ipython3\n")
 SPACE: dict = {}
 exec(cell.split("```")[0], SPACE)
 
