@@ -182,7 +182,10 @@ class _Log(logging.Handler):
 
 def _logged(verbose: int) -> None:
     log = logging.getLogger("keyshift")
-    log.handlers = [each for each in log.handlers if not isinstance(each, _Log)]
+    before = [each for each in log.handlers if isinstance(each, _Log)]
+    for each in before:  # of a call before, in the same process
+        log.removeHandler(each)
+        log.setLevel(logging.NOTSET)
     if verbose:
         handler = _Log()
         handler.setFormatter(logging.Formatter("%(asctime)s %(module)s: %(message)s", "%H:%M:%S"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import logging
 
 import numpy as np
 import pytest
@@ -112,6 +113,7 @@ def test_the_log_says_who_found_what_and_only_when_asked(capsys, workload):
     once = run(capsys, "-v", *line)[2].splitlines()
     assert [text.split(maxsplit=1)[1][:9] for text in once] == ["solving: ", "solving: "]
     assert run(capsys, *line)[2] == ""
+    assert logging.getLogger("keyshift").level == logging.NOTSET
 
 
 def test_infeasible_is_exit_code_1(capsys, workload):
