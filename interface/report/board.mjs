@@ -10,7 +10,7 @@ import { shown } from "./figures.mjs";
  * @property {boolean} byHand
  * @property {() => ArrayLike<number>} loads  Of each key group, as drawn.
  * @property {() => ArrayLike<number>} extra  Of each node, what remote traffic costs it.
- * @property {() => number[]} rows  The nodes that are drawn.
+ * @property {() => readonly number[]} rows  The nodes that are drawn.
  * @property {() => {at: number, said: string}[]} lines  Means and limits, per unit of capacity.
  * @property {(node: number) => number | null} room  A node's own limit on its load.
  * @property {(k: number) => boolean} matches  Whether a key group passes the filters.
@@ -83,7 +83,7 @@ export class Board {
     return held;
   }
 
-  /** Some rows anew, after an edit. @param {number[]} nodes */
+  /** Some rows anew, after an edit. @param {readonly number[]} nodes */
   update(nodes) {
     const now = this.sums(this.game.place), extra = this.game.extra(), { capacity } = this.game.model;
     if (nodes.some((i) => (now[i] + extra[i]) / capacity[i] > /** @type {number} */ (this.most))) this.draw();
@@ -101,7 +101,7 @@ export class Board {
   row(node) {
     const group = this.groups?.get(node);
     if (!group) return;
-    const { game } = this, { model } = game, at = /** @type {number[]} */ (this.nodes).indexOf(node), y = TOP + HEIGHT * at;
+    const { game } = this, { model } = game, at = /** @type {readonly number[]} */ (this.nodes).indexOf(node), y = TOP + HEIGHT * at;
     const left = /** @type {number} */ (this.left), scale = /** @type {number} */ (this.scale) / model.capacity[node], loads = game.loads();
     const drains = model.draining[node] ? " (drains)" : "";
     /** @type {SVGElement[]} */
@@ -154,7 +154,7 @@ export class Board {
   /** @param {PointerEvent} event */
   under(event) {
     const box = this.svg.getBoundingClientRect(), y = ((event.clientY - box.top) / box.height) * this.svg.viewBox.baseVal.height;
-    const at = Math.floor((y - TOP) / HEIGHT), nodes = /** @type {number[]} */ (this.nodes);
+    const at = Math.floor((y - TOP) / HEIGHT), nodes = /** @type {readonly number[]} */ (this.nodes);
     return at >= 0 && at < nodes.length ? nodes[at] : null;
   }
 
@@ -228,7 +228,7 @@ export class Board {
 
   /** @param {KeyboardEvent} event */
   key(event) {
-    const { place, model } = this.game, nodes = /** @type {number[]} */ (this.nodes), step = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[event.key];
+    const { place, model } = this.game, nodes = /** @type {readonly number[]} */ (this.nodes), step = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[event.key];
     if (event.key === "Escape" && this.held !== null) this.pick(null);
     else if ((event.key === "Enter" || event.key === " ") && this.cursor !== null) {
       if (this.held === null) this.pick(this.cursor);

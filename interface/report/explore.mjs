@@ -119,7 +119,7 @@ class Explorer {
     });
   }
 
-  /** The nodes that are drawn: chosen anew for another answer or filter, not at each edit. */
+  /** The nodes that are drawn: chosen anew for another answer or filter, not at each edit. The board keeps the list, so nobody sorts it. @returns {readonly number[]} */
   rows() {
     return (this.chosen ??= this.choose());
   }
@@ -494,7 +494,7 @@ class Explorer {
       by[a] += t.data[e];
       by[b] += t.data[e];
     }
-    const nodes = this.rows().sort((a, b) => by[b] - by[a]).slice(0, 40).sort((a, b) => a - b), place = new Map(nodes.map((node, i) => [node, i]));
+    const nodes = [...this.rows()].sort((a, b) => by[b] - by[a]).slice(0, 40).sort((a, b) => a - b), place = new Map(nodes.map((node, i) => [node, i]));
     const width = Math.min(560, Math.max(280, this.widthOf(host, 500))), left = 70, cell = (width - left - 6) / nodes.length, most = Math.max(...flow.values(), 1e-300);
     const made = drawing(width, 14 + left * 0.6 + cell * nodes.length, "Traffic from node to node"), top = left * 0.6 + 8;
     nodes.forEach((node, i) => {

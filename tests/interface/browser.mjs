@@ -44,6 +44,7 @@ const block = page.locator("[data-k]").first();
 await block.scrollIntoViewIfNeeded();
 const box = await block.boundingBox();
 seen.k = Number(await block.getAttribute("data-k"));
+seen.rows = await page.evaluate(() => [...document.querySelectorAll("[data-node]")].map((row) => Number(row.dataset.node)));
 await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
 await page.mouse.down();
 await page.mouse.move(box.x + box.width / 2 + 20, box.y + 40, { steps: 4 });

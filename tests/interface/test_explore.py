@@ -344,6 +344,7 @@ def test_a_person_can_play_with_it(page):
     report = ks.check(problem, saved["assignment"])
     assert saved["objective"] == report.objective
     assert saved["assignment"][seen["k"]] == seen["row"]
+    assert seen["row"] == seen["rows"][2]
     assert seen["dragged"]["now"].startswith(f"load distance {figure(report.objective, problem.scale)}")
     assert ("All limits" in seen["dragged"]["status"]) == report.feasible
     assert seen["undone"] == seen["start"] != seen["slid"]
