@@ -28,10 +28,11 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import teaching_sizes
-from page import Page, run
+from page import run
 
 import keyshift as ks
 from keyshift.models.tuning import in_force
+from keyshift.papers.page import Page
 
 Off = Callable[[], contextlib.AbstractContextManager[object]]
 Named = tuple[str, ks.Problem]

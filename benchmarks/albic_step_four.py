@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from page import Page, run
+from page import run
 
 import keyshift as ks
 from keyshift.heuristics.collocation import albic
@@ -24,6 +24,7 @@ from keyshift.models import Budget
 from keyshift.models.allocation.cpsat_model import AllocationCpSat
 from keyshift.models.collocation.step_four_cpsat import StepFourCpSat
 from keyshift.models.workload import IntArray
+from keyshift.papers.page import Page
 from keyshift.solvers import cpsat
 
 SECONDS = 3.0

@@ -58,6 +58,7 @@ with lazily() as _LAZY:
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.simulation import Aggregation, Migration, Simulation, simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting
+    from keyshift.papers.registry import Reproduction, reproduce
     from keyshift.plans.explaining import Explanation, explain
     from keyshift.plans.making import plan
     from keyshift.plans.remedying import Remedy, remedies
@@ -111,6 +112,7 @@ __all__ = [
     "Progress",
     "Remedy",
     "Replay",
+    "Reproduction",
     "RoutingTable",
     "Scaling",
     "Simulation",
@@ -140,6 +142,7 @@ __all__ = [
     "remedies",
     "repair",
     "replay",
+    "reproduce",
     "simulate",
     "solve",
     "statements",
