@@ -10,7 +10,6 @@ from sphinx.errors import ExtensionError
 
 MOVED = {
     "benchmarks/ablation": "benchmarks/index",
-    "benchmarks/papers": "benchmarks/index",
     "benchmarks/releases": "benchmarks/index",
     "containers": "settings#containers",
     "engines/cruise-control": "engines/kafka#cruise-control",

@@ -49,9 +49,10 @@ def discretised(workload: Workload, degree: int, *, printed: bool = False) -> Co
     degree : int
         R, a power of two.
     printed : bool, default False
-        Whether a record carries the representatives, chosen by the printed rule, as in the paper. HLHE keeps the sum over all keys right, not the
-        sum over those that a plan moves: these are picked by their values. So by default (our departure) a record
-        carries the mean of its keys' true values; node loads are then exact before the plan, and nearly so after it.
+        Whether a record carries the representatives, chosen by the printed rule, as in the paper. HLHE keeps the sum
+        over all keys right, not the sum over those that a plan moves: these are picked by their values. So by default
+        (our departure) a record carries the mean of its keys' true values; node loads are then exact before the plan,
+        and nearly so after it.
     """
     load, state = (hlhe(values, degree, printed=printed) for values in (workload.last_load, workload.state))
     keys = compact(workload, load, state)
