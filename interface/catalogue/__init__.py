@@ -15,16 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from keyshift.catalogue import (
-    allocation,
-    collocation,
-    intervals,
-    mclb,
-    movement,
-    placement,
-    routing,
-    splitting,
-)
+from keyshift.catalogue import allocation, collocation, intervals, mclb, movement, placement, routing, splitting
 from keyshift.catalogue.method import Formulation, Method, Statement, Trade
 from keyshift.models import InputError, Problem
 from keyshift.models.files.problem import CLASSES

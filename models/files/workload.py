@@ -61,8 +61,7 @@ class WorkloadFile(FileFormat, kind="keyshift-workload", newest=4, legacy="keysh
     state: Annotated[list[float], Field(description="State of each key group")]
     current: Annotated[Wholes, Field(description="Node on which each key group runs")]
     nodes: Annotated[
-        list[float] | int,
-        Field(description="Number of nodes, or the capacity of each", union_mode="left_to_right"),
+        list[float] | int, Field(description="Number of nodes, or the capacity of each", union_mode="left_to_right")
     ]
     draining: list[bool] | None = None
     traffic: Annotated[
