@@ -80,10 +80,11 @@ def test_retired_words_of_parameters_and_options_still_work(capsys, tmp_path, mo
         assert new in surface()["commands"][command]
 
 
+@pytest.mark.slow
 def test_the_script_of_the_last_readme_runs_with_warnings_only(tmp_path):
     script = SNAPSHOTS / "readme_0_2.py"
     line = [sys.executable, "-W", "error", "-W", "default::DeprecationWarning", str(script)]
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "plan.json").exists()
     assert (tmp_path / "allocation.mps").exists()
@@ -104,6 +105,16 @@ def test_a_problem_goes_by_its_name_or_its_class():
     for wrong in ("mixed", int, 3):
         with pytest.raises(ks.InputError, match=r"is not a problem that keyshift knows: .*mixed-routing"):
             ks.methods(wrong)
+
+
+def test_the_page_lists_what_is_retired():
+    page = (SNAPSHOTS.parents[1] / "docs" / "stability.md").read_text()
+    listed = [line.partition(" | ")[0] for line in page.splitlines() if line.endswith("| 0.5 |")]
+    for name, (instead, _) in ks.RETIRED.items():
+        assert any(f"`{name}`" in row or f"`ks.{name}`" in row or f"`ks.{name}(" in row for row in listed), name
+        assert instead.startswith("keyshift.")
+    for command, old in cli.RETIRED:
+        assert any(f"`keyshift {command} {old}`" in row for row in listed)
 
 
 def test_every_command_is_in_one_group():

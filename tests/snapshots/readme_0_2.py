@@ -1,4 +1,4 @@
-"""The script of the README of 0.2, as it was printed there; the study has fewer instances."""
+"""The script of the README of 0.2, as it was printed there."""
 
 import keyshift as ks
 
@@ -17,5 +17,5 @@ plan.moves, plan.save("plan.json"), plan.undo()
 m = ks.model(problem, "pyomo")  # the statement itself: read it, add a rule of yours, hand it to any solver
 m.write("allocation.mps")
 
-study = ks.study(ks.family("madsen-allocation", nodes=[3], key_groups=12, count=1), ["milp", "flux"], time_limit=5)
+study = ks.study(ks.family("madsen-allocation", nodes=[20, 40], count=10), ["milp", "flux"], time_limit=5)
 study.summary()  # gaps over many instances, with intervals; study.report("study.html")

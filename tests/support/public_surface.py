@@ -18,6 +18,8 @@ from typing import Any
 SNAPSHOTS = Path(__file__).parents[1] / "snapshots"
 RELEASED = SNAPSHOTS / "public_surface_0_1.json"
 NOW = SNAPSHOTS / "public_surface.json"
+PAGES = (*sorted((SNAPSHOTS.parents[1] / "docs").glob("reference*.md")), SNAPSHOTS.parents[1] / "docs" / "rules.md")
+"""The pages on which every public name stands."""
 
 
 def surface() -> dict[str, Any]:
@@ -37,22 +39,16 @@ def retired() -> dict[str, str]:
 
 
 def public() -> dict[str, Any]:
-    """Everything public by its full name: the package's own names, those of its rooms, and what else a reference page has."""
+    """Everything public by its full name: the package's own names, and what else a reference page has."""
     import keyshift
 
-    modules = {"keyshift": keyshift.__all__, "keyshift.spark_stats": ()}
-    modules |= {f"keyshift.{room}": names for room, names in keyshift.ROOMS.items()}
-    found = {}
-    for module, names in modules.items():
-        opened = importlib.import_module(module)
-        found |= {f"{module}.{name}": getattr(opened, name) for name in getattr(opened, "__all__", names)}
-    for module, name in _on_reference_pages():
-        found[f"{module}.{name}"] = getattr(importlib.import_module(module), name)
-    return found
+    names = [("keyshift", name) for name in keyshift.__all__]
+    return {f"{within}.{name}": getattr(importlib.import_module(within), name) for within, name in [*names, *listed()]}
 
 
-def _on_reference_pages() -> Iterator[tuple[str, str]]:
-    for page in sorted((SNAPSHOTS.parents[1] / "docs").glob("reference*.md")):
+def listed() -> Iterator[tuple[str, str]]:
+    """What the reference pages list, each with the module that it is in."""
+    for page in PAGES:
         module = ""
         for kind, name in re.findall(
             r"^\.\. (currentmodule|auto(?!module)\w+):: ([\w.]+)$", page.read_text(), re.MULTILINE
