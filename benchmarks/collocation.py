@@ -57,10 +57,10 @@ def gap(page: Page) -> None:
     """
     (periods, seconds), said = (3, 6) if page.quick else (16, 10), ["ALBIC", "exact, incumbent", "exact, bound"]
     drawn = {
-        "20 / 100, one to one": (synthetic_cluster(20, 100, 5, 1.0, periods, seed=1), ks.LoadModel()),
+        "20 / 100, one to one": (synthetic_cluster(20, 100, 5, 1.0, periods, seed=1), ks.replays.LoadModel()),
         "20 / 200, Real Job 2": streams.in_points(streams.flights(2, periods)),
-        "20 / 400, one to one": (synthetic_cluster(20, 400, 10, 1.0, periods, seed=3), ks.LoadModel()),
-        "20 / 400, half one to one": (synthetic_cluster(20, 400, 10, 0.5, periods, seed=4), ks.LoadModel()),
+        "20 / 400, one to one": (synthetic_cluster(20, 400, 10, 1.0, periods, seed=3), ks.replays.LoadModel()),
+        "20 / 400, half one to one": (synthetic_cluster(20, 400, 10, 0.5, periods, seed=4), ks.replays.LoadModel()),
     }  # fmt: skip
     frame = pd.DataFrame({"case": case, **row} for case, drawn_ in drawn.items() for row in gaps(*drawn_, periods, seconds))  # fmt: skip
     by = frame.groupby("case", sort=False)
@@ -71,7 +71,7 @@ def gap(page: Page) -> None:
 
 
 def gaps(
-    stream: Iterator[ks.Workload], model: ks.LoadModel, periods: int, seconds: float
+    stream: Iterator[ks.Workload], model: ks.replays.LoadModel, periods: int, seconds: float
 ) -> Iterator[dict[str, object]]:
     place = None
     for period, w in enumerate(islice(stream, periods)):
@@ -130,7 +130,7 @@ def call(page: Page) -> None:
 def hundred(page: Page) -> None:
     """A hundred periods at 20 nodes, 400 key groups, four methods."""
     draw = partial(synthetic_cluster, 20, 400, 10, 0.5)
-    model = ks.LoadModel.for_share(next(draw(1)), 0.3)
+    model = ks.replays.LoadModel.for_share(next(draw(1)), 0.3)
     methods = ("albic", "cola", "flux", "allocation-milp")
     seconds, cpu, frame = best_of(1, replayed, draw(5 if page.quick else 100), model, methods)
     page.say(f"{seconds:.0f} s, {cpu:.0f} s of CPU.")

@@ -46,7 +46,7 @@ def theory(page: Page) -> None:
     for rate in (200, 500, 800):
         for method in ("fluid", "events"):
             found = ks.simulate([60 * rate], [0], [(10, [1])], service_rate=RATE, window_seconds=60, arrivals="even", method=method,
-                                migration=ks.Migration(bandwidth=0.5), spans=6000)  # fmt: skip
+                                migration=ks.simulation.Migration(bandwidth=0.5), spans=6000)  # fmt: skip
             rows.append({"arrivals/s": rate, "by": method, "largest backlog": found.largest_backlog, "theory: rate D": rate * 2,
                          "largest latency, s": found.latency_max, "theory: D": 2.0,
                          "all served after, s": found.times[found.latency > 0.0025].max() - 10,

@@ -140,7 +140,7 @@ def queues(page: Page) -> None:
     for nodes in (1, 4) if page.quick else (1, 2, 3, 4, 6, 8, 10, 12, 15):
         for share in (0.5, 0.8, 1.0) if nodes == (4 if page.quick else 15) else (0.8, 1.0):
             w = words(nodes=nodes, windows=windows, rate=share * RATE * nodes)
-            how = ks.Migration(BANDWIDTH, 0.1 * w.load[:-1], pause="nodes")
+            how = ks.simulation.Migration(BANDWIDTH, 0.1 * w.load[:-1], pause="nodes")
             for method in METHODS:
                 found = ks.simulate(w, replay(w, method, period=3)[1], service_rate=RATE, window_seconds=60, migration=how,
                                     queue=ROOM if share == 1 else None)  # fmt: skip
@@ -173,7 +173,7 @@ def frequencies(page: Page) -> None:
     """
     w, rows = words(nodes=10, windows=48 if page.quick else 120, rate=10_000.0), []
     busy = words(nodes=15, windows=8 if page.quick else 24, rate=15 * RATE)
-    how = ks.Migration(BANDWIDTH, 0.1 * busy.load[:-1], pause="nodes")
+    how = ks.simulation.Migration(BANDWIDTH, 0.1 * busy.load[:-1], pause="nodes")
     for method, every in product(("clb-moment", "clb"), (4, 24) if page.quick else (1, 2, 4, 8, 12, 24, 40, 60)):
         frame = replay(w, method, period=every)[0]
         v, moved = frame["variance"][every:], frame["moved, %"]

@@ -66,19 +66,19 @@ def split_loads(workload: ks.Workload, seed: int = 0, merge_cost: float = 0.0, p
     return loads + np.bincount(first, merge_cost * workload.state, workload.nodes)
 
 
-def planner(name: str, migrations: int = 10) -> ks.Planner:
+def planner(name: str, migrations: int = 10) -> ks.replays.Planner:
     """COLA knows no migration limit; everybody else has ten moves a period."""
     options = POINTS | ({} if name == "cola" else {"max_migrations": migrations})
     options |= {"distance_unit": "percent"} if name == OF_THE_MEAN else {}
     method = "milp" if name == "exact" else name.partition(",")[0]
-    return ks.Planner(method, label=name, options=options, **PLANNERS.get(name, {}))
+    return ks.replays.Planner(method, label=name, options=options, **PLANNERS.get(name, {}))
 
 
-def replayed(stream: Iterator[ks.Workload], model: ks.LoadModel, names: tuple[str, ...]) -> pd.DataFrame:
+def replayed(stream: Iterator[ks.Workload], model: ks.replays.LoadModel, names: tuple[str, ...]) -> pd.DataFrame:
     return ks.replay(stream, [planner(name) for name in names], load_model=model).to_frame()
 
 
-def job_table(frame: pd.DataFrame, model: ks.LoadModel) -> pd.DataFrame:
+def job_table(frame: pd.DataFrame, model: ks.replays.LoadModel) -> pd.DataFrame:
     """Means over the last tenth of the periods, and over all; how often a distance is below COLA's, how often collocation falls."""
     last = frame["period"].max() - max(1, frame["period"].nunique() // 10) + 1
     moving = model.per_tuple * frame["state_moved"] / frame["total_load"]  # a unit of state as a tuple
@@ -107,7 +107,7 @@ SAID = ["method", "collocation_end", "periods_to_most", "load_index_same_input_e
 
 
 def compared(
-    page: Page, name: str, caption: str, frame: pd.DataFrame, model: ks.LoadModel, *extra: pd.DataFrame
+    page: Page, name: str, caption: str, frame: pd.DataFrame, model: ks.replays.LoadModel, *extra: pd.DataFrame
 ) -> None:
     table = pd.concat([job_table(frame, model), *extra])
     page.table(table, name, table[SAID])
@@ -150,8 +150,8 @@ def job4(page: Page) -> None:
 def job1(page: Page) -> None:
     """Real Job 1 on Wikipedia edits (figures 6 to 9); PoTC pays a unit of load for merging a unit of state, every period."""
     periods = 6 if page.quick else 30
-    planners = [ks.Planner("flux", problem="key-group-allocation", options={"max_migrations": 13})]
-    planners += [ks.Planner("allocation-milp", label=f"milp, {m or 'all'}", options={"max_migrations": m, "max_load_distance": None})
+    planners = [ks.replays.Planner("flux", problem="key-group-allocation", options={"max_migrations": 13})]
+    planners += [ks.replays.Planner("allocation-milp", label=f"milp, {m or 'all'}", options={"max_migrations": m, "max_load_distance": None})
                  for m in (10, 13, 20, None)]  # fmt: skip
     try:
         frame = ks.replay(streams.edits(periods), planners).to_frame()
@@ -323,7 +323,7 @@ def queues(page: Page) -> None:
             at.append(ks.solve(problem, time_limit=2).assignment)
         moved = [int((a != b).sum()) for a, b in pairwise(at)]
         found = ks.simulate(load, np.array(at), service_rate=RATE, nodes=stream[0].nodes, window_seconds=300, method="fluid",
-                            migration=ks.Migration(seconds=2.5))  # fmt: skip
+                            migration=ks.simulation.Migration(seconds=2.5))  # fmt: skip
         label = "none" if most == 0 else str(most or "all")
         over_time += [{"limit": label, "period": t + 1, "paused, s": 2.5 * count} for t, count in enumerate(moved)]
         rows.append({"limit": label, "moved a period": np.mean(moved), "paused, s a period": found.paused / (periods - 1),

@@ -224,7 +224,9 @@ def theorem(page: Page) -> None:
 SCHEMES = {"hash": 10, "pkg": 8, "shuffle": 8}
 
 
-def deployed(keys: np.ndarray, scheme: str, workers: int, rate: float, delay: float, **options: Any) -> ks.Simulation:
+def deployed(
+    keys: np.ndarray, scheme: str, workers: int, rate: float, delay: float, **options: Any
+) -> ks.simulation.Simulation:
     """A scheme on queues: 8 sources, so many messages a second in all, each a delay of so many milliseconds at its worker."""
     feed = ks.Partitioner(scheme, workers, sources=8).feed
     times = np.cumsum(np.random.default_rng(0).standard_exponential(keys.size)) / rate
@@ -270,7 +272,11 @@ def aggregation(page: Page, stream: str = "WP") -> None:
     for scheme, of in workers.items():
         sent = np.bincount(ks.Partitioner(scheme, of, sources=8).feed(keys), minlength=of)
         for period in (10, 30, 60):
-            second = None if scheme == "hash" else ks.Aggregation(period, flush=cost, merge=cost / 2, nodes=aggregators)
+            second = (
+                None
+                if scheme == "hash"
+                else ks.simulation.Aggregation(period, flush=cost, merge=cost / 2, nodes=aggregators)
+            )
             found = deployed(keys, scheme, of, rate, delay, queue=100, aggregation=second)
             rows.append({"stream": stream, "scheme": scheme, "period": period, "throughput": found.throughput,
                          "counters": found.counters / np.ceil(found.drained / period),

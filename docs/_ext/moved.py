@@ -11,10 +11,16 @@ from sphinx.errors import ExtensionError
 MOVED = {
     "benchmarks/ablation": "benchmarks/index",
     "benchmarks/releases": "benchmarks/index",
-    "containers": "settings#containers",
+    "bounds": "primer#what-is-a-linear-program-a-dual-a-bound",
+    "coming-from": "which-problem#coming-from-another-tool",
+    "containers": "reference-engines#containers",
     "engines/cruise-control": "engines/kafka#cruise-control",
+    "engines/flink": "engines/index#flink",
     "engines/kafka-streams": "engines/index#kafka-streams",
+    "engines/redis": "engines/index#redis-cluster",
     "engines/storm": "engines/index#storm",
+    "explore": "explore-and-replay#explore-a-page-to-play-with",
+    "key-groups": "primer#what-is-a-key-group",
     "lessons/another-solver": "lessons/own-formulation#replace-highs",
     "lessons/index": "paths",
     "lessons/mclb-slip": "lessons/errata#what-eq-3-5-gets-wrong",
@@ -25,6 +31,9 @@ MOVED = {
     "lessons/studies": "lessons/your-own#how-far-from-the-optimum",
     "logs": "files#logs-and-topologies",
     "methods": "which-problem",
+    "problems/movement": "problems/mclb#movement-within-limits",
+    "replay": "explore-and-replay#replay-what-happened",
+    "settings": "reference-engines#settings",
     "walks": "paths#two-walks",
 }
 PAGE = """<!DOCTYPE html>
