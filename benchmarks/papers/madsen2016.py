@@ -149,12 +149,12 @@ def job4(page: Page) -> None:
 
 def job1(page: Page) -> None:
     """Real Job 1 on Wikipedia edits (figures 6 to 9); PoTC pays a unit of load for merging a unit of state, every period."""
-    periods = 6 if page.quick else 30
+    periods = 3 if page.quick else 30
     planners = [ks.replays.Planner("flux", problem="key-group-allocation", options={"max_migrations": 13})]
     planners += [ks.replays.Planner("allocation-milp", label=f"milp, {m or 'all'}", options={"max_migrations": m, "max_load_distance": None})
                  for m in (10, 13, 20, None)]  # fmt: skip
     try:
-        frame = ks.replay(streams.edits(periods), planners).to_frame()
+        frame = ks.replay(streams.edits(periods), planners, time_limit=2.0 if page.quick else 60.0).to_frame()
     except InputError as no_data:
         page.say(f"Left out: {no_data}.")
         return
@@ -336,14 +336,14 @@ def queues(page: Page) -> None:
 def ceiling(page: Page) -> None:
     """Real Job 1: how much of its traffic can be collocated at all, with every key group free to move."""
     try:
-        w = next(streams.edits(6 if page.quick else 30))
+        w = next(streams.edits(3 if page.quick else 30))
     except InputError as no_data:
         page.say(f"Left out: {no_data}.")
         return
     problem = ks.CollocatedAllocation(w, max_load_distance=10.0)
     rows = []
     for method in ("cola", "local-search", "milp"):
-        s = ks.solve(problem, method, time_limit=20 if page.quick else 120)
+        s = ks.solve(problem, method, time_limit=10 if page.quick else 120)
         value = s.objective if s.objective is not None else problem.objective(s.offered)
         at_most = np.nan if s.bound is None else 100 * (1 - s.bound / problem.total_traffic)
         rows.append(
