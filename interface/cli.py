@@ -137,7 +137,7 @@ PANELS = MappingProxyType(
         "Answer a problem": ("solve", "compare", "check", "explain", "remedies", "pareto", "explore"),
         "Carry an answer out": ("plan", "diff", "simulate", "export", "run"),
         "Read a cluster or a log": ("import", "stats"),
-        "Measure methods": ("generate", "families", "study", "replay"),
+        "Measure methods": ("generate", "families", "study", "replay", "reproduce"),
         "Look inside": ("methods", "model", "certify", "verify"),
         "Learn, set up": ("demo", "grade", "warm-up"),
     }

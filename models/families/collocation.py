@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -72,7 +72,7 @@ def synthetic_cluster(
         )
 
 
-def _chain(load: np.ndarray, targets: Sequence[Sequence[int]]) -> sp.csr_array:
+def _chain(load: np.ndarray, targets: Sequence[Any]) -> sp.csr_array:
     """The traffic where each key group sends an equal part to each of its targets."""
     sizes = [len(to) for to in targets]
     rows, columns = (
@@ -105,7 +105,7 @@ def madsen_patterns(
     """
     rng, g = np.random.default_rng(seed), key_groups // 2
     guards.whole("fan", fan, least=1, most=g, optional=False)
-    sent: dict[str, Callable[[], Sequence[Sequence[int]]]] = {
+    sent: dict[str, Callable[[], Any]] = {
         "one-to-one": lambda: rng.permutation(g)[:, None],
         "partial-merge": lambda: (rng.permutation(g) // fan)[:, None],
         "partial-partitioning": lambda: [rng.permutation(g)[:fan] for _ in range(g)],
