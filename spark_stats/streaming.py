@@ -50,7 +50,7 @@ class StatsStream:
     topology, time, window, origin, time_zone, key_groups, hash
         As for `keyshift.spark_stats.collect`.
     path : str or Path
-        The output directory, see `keyshift.models.files.statistics`; also keeps the stream's place (``checkpoint/``,
+        The output directory, see `keyshift.models.files.statistics`; it also remembers the stream's position (``checkpoint/``,
         ``pending/``). Start again on the same directory to go on.
     watermark : str or timedelta, default "0 seconds"
         How late a tuple may come: a window closes once a tuple has been seen that is this much later than its end.

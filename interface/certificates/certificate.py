@@ -101,7 +101,7 @@ PROVERS: dict[type, Prover] = {
 
 @dataclass(frozen=True)
 class Certificate:
-    """All that a stranger needs to check an answer: instance, assignment, claim and proof, in exact numbers.
+    """Everything needed to check an answer without keyshift: instance, assignment, claim and proof, in exact numbers.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Certificate:
     claimed : float or None
         The bound that the solution came with.
     complete : bool
-        Whether the certificate proves all that the solution claims: where it does not, the rest is the solver's word.
+        Whether the certificate proves everything that the solution claims. If not, the rest relies on the solver.
     """
 
     record: dict[str, Any] = field(repr=False)
@@ -126,7 +126,7 @@ class Certificate:
 
     @property
     def word(self) -> str:
-        """Claims that rest on a solver's word alone; empty where none does."""
+        """Claims that rely on the solver alone; empty if there are none."""
         return str(self.record["solvers_word"] or "")
 
     def save(self, path: str | Path) -> None:
@@ -144,7 +144,7 @@ class Certificate:
 
 
 def certify(solution: Solution, path: str | Path | None = None, *, seconds: float = 60.0) -> Certificate:
-    """Put a solution's instance, assignment, claim and proof into one file that `verify.py` checks without keyshift.
+    """Write a solution's instance, assignment, claim and proof to a file that `verify.py` checks without keyshift.
 
     The proof is looked for anew from what is claimed: prices and branches, a price on intervals, tables of values, a matrix
     without negative eigenvalues. What is found within `seconds` is checked here by `verify.py` itself, and
@@ -167,7 +167,7 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
     Raises
     ------
     InputError
-        Where there is nothing to certify: no assignment and no proof that there is none.
+        If there is nothing to certify: no assignment and no proof that there is none.
     """
     seconds = real("seconds", seconds, optional=False)
     problem = solution.problem

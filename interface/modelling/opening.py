@@ -22,7 +22,7 @@ LANGUAGES = {"pyomo": OpenedPyomo, "cp-sat": OpenedCpSat, "mathopt": OpenedMathO
 
 
 def statements(problem: Problem | type[Problem]) -> tuple[str, ...]:
-    """The kinds of declarative model that a problem, or a class of problems, has; the plainest first.
+    """The kinds of declarative model that a problem, or a problem class, has; the simplest first.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def statements(problem: Problem | type[Problem]) -> tuple[str, ...]:
 
 
 def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False) -> Model:
-    """Open a declarative model of a problem: to read it, to change it, to write it down, to solve it anywhere.
+    """Build a declarative model of a problem, to read it, change it, write it to a file, or solve it with any solver.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False) 
     kind : str, default "pyomo"
         One of ``statements(problem)``.
     strengthened : bool, default False
-        Whether to assume what some optimum keeps, but not every answer, as our own solving does: interchangeable nodes
-        in order, limits from a known answer, variables fixed or held from one side alone. It is solved faster, and
+        Whether to exclude some feasible answers, but not all optima, as keyshift's own methods do: interchangeable nodes
+        in order, limits from a known answer, variables fixed or limited from one side only. It is solved faster, and
         wrong as soon as anything is added.
 
     Returns
@@ -98,7 +98,7 @@ NAMES_SHOWN = 3
 
 
 def read_answer(problem: Problem, path: str | Path, kind: str = "pyomo") -> Solution:
-    """Read what a solver answered to a file that `Model.write` wrote.
+    """Read a solver's answer to a model that `Model.write` wrote.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def read_answer(problem: Problem, path: str | Path, kind: str = "pyomo") -> Solu
     Returns
     -------
     Solution
-        Checked and valued anew, like every answer; without a bound, of which such files say nothing.
+        Checked and valued again, like every answer. It has no bound, because such files do not contain one.
 
     Raises
     ------
