@@ -84,7 +84,7 @@ class StatsStream:
         if is_remote(path):
             raise InputError(f"a stream keeps its place in a local folder, not in {path}")
         if on_window is not None and nodes is None:
-            raise InputError("on_window is given a workload of every window: say how many nodes it has (nodes)")
+            raise InputError("on_window gets a workload for every window, which needs the number of nodes: give nodes")
         refuse_connect_frame(events)
         self._events, self._topology, self._time = events, topology, time
         self._windows, self._key_groups = (

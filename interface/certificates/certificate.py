@@ -157,8 +157,8 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
     path : str or Path, optional
         Where to write the certificate.
     seconds : float, default 60
-        For the search for a proof. Where it is not enough, the highest bound that can be proven is in the certificate, and
-        `word` says what rests on a solver's word.
+        Seconds for the search for a proof. If they are not enough, the certificate has the highest bound that was proven,
+        and `word` says what relies on the solver.
 
     Returns
     -------

@@ -21,7 +21,7 @@ def certify(
     method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     seed: common.SeedOption = 0,
-    seconds: Annotated[float, typer.Option(help="For the search for a proof.")] = 60.0,
+    seconds: Annotated[float, typer.Option(help="Seconds for the search for a proof.")] = 60.0,
     out: Annotated[Path, typer.Option(help="The certificate's file.")] = Path("certificate.json"),
 ) -> None:
     """Solve a problem and write the answer with its proof to a file that verify.py checks. Exit code 0: all is proven.

@@ -33,7 +33,9 @@ def plan(
         float | None, typer.Option(min=0.0, help="Drop moves worth less than this a unit of state.")
     ] = None,
     repair: common.RepairOption = False,
-    check: Annotated[Path | None, typer.Option(help="Hold this saved plan against the workload, and stop.")] = None,
+    check: Annotated[
+        Path | None, typer.Option(help="Check whether this saved plan still fits the workload, and stop.")
+    ] = None,
     out: common.OutOption = None,
     report: common.ReportOption = None,
     every: common.AllOption = False,
@@ -285,7 +287,7 @@ def simulate(
     ] = None,
     at: Annotated[float, typer.Option(min=0.0, help="When the plan begins, in seconds.")] = 0.0,
     pause: Annotated[
-        str, typer.Option(help="Who stops while state travels: keys (those that move), nodes (theirs), or all.")
+        str, typer.Option(help="What waits during a transfer: keys (those that move), nodes (their nodes), or all.")
     ] = "keys",
     at_once: Annotated[
         bool, typer.Option("--at-once", help="Hold all moved key groups from the start of the plan.")

@@ -164,7 +164,7 @@ def _balanced(resource: str | None, capacities: Mapping[str, float] | None, plan
         limited = planner.options.get("resource_capacity") or {}
         if (balanced.capacities or resource not in (None, OWN)) and OWN in limited:
             raise InputError(
-                "resource_capacity names 'load', which another resource may stand in for: limit it as a resource"
+                "resource_capacity names 'load', which but another resource may be balanced in its place: limit it as a resource"
             )
     return balanced
 

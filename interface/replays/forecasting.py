@@ -101,7 +101,7 @@ class Forecast:
                 for name, text in zip(names, numbers, strict=False)
             }
         except ValueError:
-            raise InputError(f"forecast = {given!r}: behind the colons stand numbers: {', '.join(names)}") from None
+            raise InputError(f"forecast = {given!r}: numbers follow the colons: {', '.join(names)}") from None
         return cls(rule, **read)  # type: ignore[arg-type]
 
     def __str__(self) -> str:

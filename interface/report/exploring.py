@@ -101,7 +101,7 @@ def explore(
         points = () if best.assignment is None else (best,)
     if not points:
         raise InputError(
-            "no answer was found, so there is nothing to explore: `keyshift remedies` says what would have to give"
+            "no answer was found, so there is nothing to explore: `keyshift remedies` says which limit to relax"
         )
     rivals = tuple(_rivals(problem, limit, seed, watch))
     points = points if trade is None else _undominated((*points, *rivals), trade.metric)

@@ -302,7 +302,7 @@ class PolicyTable:
         first = [(column[after], chance) for after, chance in p.first_row.items()]
         for r in range(self.assignment.shape[0]):
             if r >= len(self.classes):
-                self.broken.append(Violation("closed", f"state {r} is met nowhere before its row", r))
+                self.broken.append(Violation("closed", f"state {r} is not reached by any row before its own", r))
                 break
             for j, chance in rows[self.classes[r]] if r > 0 else first:
                 self.chance[r, j] = chance
