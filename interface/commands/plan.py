@@ -268,7 +268,7 @@ def remedies(
         for r in found
         if not r.drops
     ]
-    console.print(showing.plain_table(["limit", "now", "will do", "will not", "proven", posed.objective_name], rows))
+    console.print(showing.plain_table(["limit", "now", "enough", "not enough", "proven", posed.objective_name], rows))
     for remedy in found:
         console.print(str(remedy))
     raise typer.Exit(0 if any(r.value is not None for r in found) else 1)

@@ -20,7 +20,7 @@ SHOWN = ("collocation_factor", "load_distance_percent", "load_index", "migration
 ForecastOption = Annotated[
     str | None,
     typer.Option(
-        help="Plan on a forecast, value on the realised window: last, mean:8, ewma:0.3, seasonal:24, seasonal:24:4, quantile:0.9:8."
+        help="Plan on a forecast, value on what came: last, mean:8, ewma:0.3, seasonal:24, seasonal:24:4, quantile:0.9:8."
     ),
 ]
 RegretOption = Annotated[bool, typer.Option(help="With a forecast: also solve the realised window.")]

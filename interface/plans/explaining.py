@@ -283,6 +283,8 @@ def describe_marginal(m: Marginal) -> str:
     most = m.at_least if m.at_most is None else m.at_most
     if m.at_least < 0 < most:
         return f"falls by at most {figure(most)}, if at all"
+    if m.at_least == most == 0:
+        return "does not change"
     verb, ends = ("falls", (m.at_least, most)) if m.at_least >= 0 else ("rises", (-most, -m.at_least))
     return f"{verb} by {' to '.join(dict.fromkeys(map(figure, ends)))}"
 

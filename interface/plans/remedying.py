@@ -80,14 +80,14 @@ class Remedy:
         what = f"{self.limit} (now {figure(self.now)})"
         if self.value is None:
             if self.proven:
-                return f"{what}: no value of it alone will do"
+                return f"{what}: no value of this limit alone is enough"
             if self.limit in COUNTED and self.bound is not None:
-                return f"{what}: none up to {figure(self.bound)} will do"
-            return f"{what}: undecided" + ("" if self.bound is None else f", {figure(self.bound)} will not do")
+                return f"{what}: no number up to {figure(self.bound)} is enough"
+            return f"{what}: undecided" + ("" if self.bound is None else f", {figure(self.bound)} is not enough")
         if self.proven:
-            return f"{what}: {figure(self.value)} will do, nothing nearer"
-        return f"{what}: {figure(self.value)} will do" + (
-            "" if self.bound is None else f", {figure(self.bound)} will not"
+            return f"{what}: {figure(self.value)} is enough, and no smaller change is"
+        return f"{what}: {figure(self.value)} is enough" + (
+            "" if self.bound is None else f", {figure(self.bound)} is not"
         )
 
     def as_record(self) -> dict[str, Any]:
