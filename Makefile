@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 COUNT ?= 1000
 SEED ?= 0
 
-BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
+BENCHMARKS ?= allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
 .PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known outside verify certificates flink redis kafka surface kit clean java
 
