@@ -1,7 +1,7 @@
 """The catalogue: which problems there are, and which methods answer them.
 
 Entries import their code `lazily`: it loads on first use, so that listing the methods of a problem loads no solver. One
-module for each formulation, with the constant `FORMULATION`; intervals.py has three of them.
+module for each formulation, with the constant `FORMULATION`, or `FORMULATIONS` where it has more than one.
 """
 
 from __future__ import annotations
@@ -15,16 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from keyshift.catalogue import (
-    allocation,
-    collocation,
-    intervals,
-    mclb,
-    movement,
-    placement,
-    routing,
-    splitting,
-)
+from keyshift.catalogue import allocation, collocation, intervals, mclb, movement, routing, splitting
 from keyshift.catalogue.method import Formulation, Method, Statement, Trade
 from keyshift.models import InputError, Problem
 from keyshift.models.files.problem import CLASSES
@@ -50,8 +41,7 @@ _ALL = (
     collocation.FORMULATION,
     mclb.FORMULATION,
     movement.FORMULATION,
-    splitting.FORMULATION,
-    placement.FORMULATION,
+    *splitting.FORMULATIONS,
     routing.FORMULATION,
     *intervals.FORMULATIONS,
 )
