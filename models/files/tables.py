@@ -320,4 +320,4 @@ class _Thrift:
             return [(self.value(kinds >> 4, depth + 1), self.value(kinds & 15, depth + 1)) for _ in range(size)]
         if kind == _STRUCT:
             return self.structure(depth)
-        raise ValueError("a field is of no known kind")
+        raise ValueError("a field has an unknown type")
