@@ -340,8 +340,7 @@ def replace_tables(workload: Workload, target: Path) -> None:
 
 def _write_tables(workload: Workload, folder: Path, mark: str) -> set[str]:
     """Write tables and manifest; return the tables' names. What cannot be finished leaves nothing."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from keyshift.models.files.arrow import pa, pq
 
     accounts: dict[str, dict[str, Any]] = {}
     try:
