@@ -51,7 +51,9 @@ class CollocationSetsSettings(Settings):
     program_columns, program_nodes : int
         HiGHS looks for assignments among so many of these columns, in a tree of so many nodes.
     tree_nodes : int
-        Of a tree over all sets that are left, which proves in arithmetic of its own; HiGHS ends what it leaves open.
+        Of a tree over all sets that are left, which proves in arithmetic of its own, before HiGHS is asked.
+    by_program : float
+        The share of the time left that HiGHS has for them; the tree has the rest.
     """
 
     most_key_groups: int = 60
@@ -61,7 +63,8 @@ class CollocationSetsSettings(Settings):
     rounds: int = 40
     program_columns: int = 1_000
     program_nodes: int = 20
-    tree_nodes: int = 100
+    tree_nodes: int = 300
+    by_program: float = 0.6
 
 
 WIDENED = ("max_load_distance", "resource_capacity", "max_migration_cost")
@@ -394,18 +397,14 @@ class CollocationSets(Cover):
 
     def _end(self, columns: SetColumns, budget: Budget) -> bool:
         """Whether the columns, of which all better assignments are made, were looked at to the end."""
-        while not budget.expired:
-            before = self.value
-            if self.cover(columns, budget, self.visited + self.settings.tree_nodes):
-                self.raise_to(np.inf)
-                return True
-            bound, own, prices, _ = self.price(columns, self.lowest, budget)
-            columns = columns.take(self.reduced(columns, prices) <= self.goal - own + self.rounding(prices))
-            self.raise_to(bound)
-            self.raise_to(self._program(columns, budget, {}))
-            if self.value == before:
-                return self.lowest >= self.goal
-        return False
+        if self.cover(columns, budget, self.visited + self.settings.tree_nodes):
+            self.raise_to(np.inf)
+            return True
+        bound, own, prices, _ = self.price(columns, self.lowest, budget)
+        columns = columns.take(self.reduced(columns, prices) <= self.goal - own + self.rounding(prices))
+        self.raise_to(bound)
+        self.raise_to(self._program(columns, budget.part(self.settings.by_program), {}))
+        return self.lowest >= self.goal or self.cover(columns, budget)
 
     def _program(self, columns: SetColumns, budget: Budget, options: Mapping[str, float | str]) -> float:
         """HiGHS on set partitioning over columns: assignments are offered, and what it proves of the columns comes back."""
