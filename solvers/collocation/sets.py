@@ -4,7 +4,8 @@ A set S on a node costs half of the traffic over its boundary, so that a choice 
 What limits say of a node by itself - its loads in each window, resources, key groups that come and go - is said of its sets.
 There are too many to list. Those that the linear program of set partitioning asks for are found near the ones it has, by
 moves and swaps. Then those of least reduced cost are looked for in all (`sets_above`), which proves a bound, and as soon as what
-that leaves open is little enough to list every set of less, a tree over these ends it.
+that leaves open is little enough to list every set of less, a tree over these ends it, or HiGHS. HiGHS, given the best of what
+the linear program has, also finds better assignments on the way: the fewer are the sets that are left.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class CollocationSetsSettings(Settings):
     near: int = 40
     fresh: int = 200
     rounds: int = 40
-    program_columns: int = 1_000
-    program_nodes: int = 20
+    program_columns: int = 600
+    program_nodes: int = 5
     tree_nodes: int = 300
     by_program: float = 0.6
 
@@ -415,7 +416,14 @@ class CollocationSets(Cover):
         upper = np.concatenate([np.ones(self.key_groups), self.sizes, np.full(self.rows, RIGHT_SIDE)])
         while True:
             program = LinearProgram(
-                columns.cost, 0.0, rows, lower, upper, np.zeros(count), self.sizes[columns.kind], np.ones(count, dtype=bool)
+                columns.cost,
+                0.0,
+                rows,
+                lower,
+                upper,
+                np.zeros(count),
+                self.sizes[columns.kind],
+                np.ones(count, dtype=bool),
             )
             found = minimise(program, budget, options=options)
             if found.values is None:
