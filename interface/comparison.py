@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyshift.catalogue import find_method, formulation_of
+from keyshift.catalogue import chosen_methods, formulation_of
 from keyshift.catalogue import methods as methods_of
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import COMPARED, GAP, Progress
@@ -31,7 +31,7 @@ class Comparison:
     ----------
     problem : Problem
     solutions : tuple of Solution
-        In the order the methods were asked for.
+        In the order in which the methods were given.
     """
 
     problem: Problem
@@ -48,16 +48,16 @@ class Comparison:
 
     @property
     def best(self) -> Solution | None:
-        """The solution of least objective, None when no method found one; it keeps every rule of the problem."""
+        """The solution with the smallest objective among those that keep every rule; None if no method found one."""
         return best_of(self.problem, self.solutions)
 
     @property
     def best_bound(self) -> float | None:
-        """The highest proven bound, None when there is none."""
+        """The highest proven bound; None if there is none."""
         return best_bound_of(self.solutions)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each method, failed ones included.
+        """A table with a row for each method, including those that failed.
 
         Returns
         -------
@@ -99,11 +99,11 @@ class Comparison:
         return comparison_table(self.problem, self.solutions, width >= WIDE if wide is None else wide)
 
     def notes(self) -> list[str]:
-        """Footnotes to the table's asterisks, and the methods' messages: a line each."""
+        """Explanations of the table's asterisks and the methods' messages, one line each."""
         return notes(self.problem, self.solutions)
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """Draw objective and bound of every method, and the loads before and after where the problem has them.
+        """Draw the objective and the bound of every method, and the loads before and after if the problem has loads.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class Comparison:
 
 def compare(
     problem: Problem,
-    methods: Sequence[str] | None = None,
+    methods: str | Sequence[str] | None = None,
     time_limit: float | None = COMPARED,
     *,
     gap: float = GAP,
@@ -141,12 +141,12 @@ def compare(
     effort: float | None = None,
     **options: Any,
 ) -> Comparison:
-    """Run methods on one problem, side by side.
+    """Run several methods on one problem and compare them.
 
     Parameters
     ----------
     problem : Problem
-    methods : sequence of str, optional
+    methods : str or sequence of str, optional
         None takes every method that applies.
     time_limit : float or None, default 10.0
         Seconds for each method; None: no limit.
@@ -170,8 +170,7 @@ def compare(
     InputError
         As `solve` does, before anything is run.
     """
-    known = {m.name: m for m in methods_of(problem)}
-    chosen = [find_method(problem, name) for name in (known if methods is None else methods)]
+    chosen = chosen_methods(problem, methods)
     for name in options:
         if not any(name in method.option_names for method in chosen):
             raise InputError(f"none of the methods {', '.join(m.name for m in chosen)} has an option {name!r}")

@@ -28,12 +28,12 @@ def plan(
     bandwidth: common.BandwidthOption = None,
     parallel: common.ParallelOption = 1,
     phase_moves: common.PhaseOption = 100,
-    max_load: Annotated[float | None, typer.Option(help="The most load that a node may have on the way.")] = None,
+    max_on_the_way: Annotated[float | None, typer.Option(help="The most load that a node may have on the way.")] = None,
     min_gain: Annotated[
         float | None, typer.Option(min=0.0, help="Drop moves worth less than this a unit of state.")
     ] = None,
     repair: common.RepairOption = False,
-    check: Annotated[Path | None, typer.Option(help="Hold this saved plan against the workload, and stop.")] = None,
+    check: Annotated[Path | None, typer.Option(help="Check that this saved plan still fits, and stop.")] = None,
     out: common.OutOption = None,
     report: common.ReportOption = None,
     every: common.AllOption = False,
@@ -65,7 +65,7 @@ def plan(
         bandwidth,
         parallel,
         phase_moves=phase_moves,
-        max_on_the_way=None if max_load is None else {"load": max_load},
+        max_on_the_way=None if max_on_the_way is None else {"load": max_on_the_way},
         min_gain=min_gain,
         seed=seed,
         **showing.patience(answer),
@@ -266,7 +266,7 @@ def remedies(
         for r in found
         if not r.drops
     ]
-    console.print(showing.plain_table(["limit", "now", "will do", "will not", "proven", posed.objective_name], rows))
+    console.print(showing.plain_table(["limit", "now", "enough", "not enough", "proven", posed.objective_name], rows))
     for remedy in found:
         console.print(str(remedy))
     raise typer.Exit(0 if any(r.value is not None for r in found) else 1)
@@ -285,7 +285,7 @@ def simulate(
     ] = None,
     at: Annotated[float, typer.Option(min=0.0, help="When the plan begins, in seconds.")] = 0.0,
     pause: Annotated[
-        str, typer.Option(help="Who stops while state travels: keys (those that move), nodes (theirs), or all.")
+        str, typer.Option(help="What waits during a transfer: keys (those that move), nodes (their nodes), or all.")
     ] = "keys",
     at_once: Annotated[
         bool, typer.Option("--at-once", help="Hold all moved key groups from the start of the plan.")

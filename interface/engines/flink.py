@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from keyshift.engines.flink_partitioner import Routing
@@ -20,6 +19,7 @@ from keyshift.engines.flink_rest import Seen, read_rest, read_saved
 from keyshift.engines.formats import as_json
 from keyshift.models import Budget, Solution, guards
 from keyshift.models.errors import InputError, MissingDependencyError
+from keyshift.models.files.arrow import pa
 from keyshift.models.files.reading import shown
 from keyshift.models.files.writing import write_text
 from keyshift.models.intervals import IntervalMigration
@@ -199,11 +199,7 @@ def max_parallelism_options(parallelism: int, candidates: Sequence[int] | None =
 
 
 def routing(
-    plan: RoutingTable | Solution | str,
-    *,
-    labels: Sequence[str | int] | None = None,
-    choices: int = 2,
-    seed: int = 0,
+    plan: RoutingTable | Solution | str, *, labels: Sequence[str | int] | None = None, choices: int = 2, seed: int = 0
 ) -> Routing:
     """The decisions of `partitioner`, without Flink: ``routing(...).partition(key, workers)``; see there."""
     entries: dict[str | int, int] = {}

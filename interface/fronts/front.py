@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import io
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from keyshift.catalogue import FORMULATIONS, find_method, formulation_of
 from keyshift.catalogue.method import Trade
-from keyshift.fronts.checkpoint import FrontCheckpoint
-from keyshift.fronts.tracing import Tracer, as_solution, find_trade
-from keyshift.models import Budget, InputError, Problem, Solution
+from keyshift.fronts.tracing import TracedPoint, Tracer, as_solution, find_trade
+from keyshift.models import Answer, Budget, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import problem_fingerprint
+from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, naming
+from keyshift.models.files.writing import only_writer
 from keyshift.models.guards import real, whole
+from keyshift.replays.checkpoint import fingerprint
 from keyshift.solving import MOST_SEED, interruptible, make_ready
 from keyshift.terminal import Terminal
 
@@ -39,10 +46,10 @@ class Distance:
     Attributes
     ----------
     imbalance : float
-        Its objective, which is the imbalance for `MCLB`, less that of the best front point that costs no more. Negative only
-        where it lies between two points of a coarse front and beats the cheaper one: give it among the `starts`.
+        The objective (for `MCLB`, the imbalance) minus that of the best front point that costs no more. It is negative only
+        if the solution lies between two points of a coarse front and beats the cheaper one: pass it in `starts`.
     state_moved : float or None
-        How much more it costs, in the second objective, than the cheapest front point that is at least as good; None when
+        The second objective minus that of the cheapest front point that is at least as good; None if
         no point is as good.
     relative : float
         Euclidean distance to the nearest front point, with both axes scaled to the extent of the front.
@@ -54,24 +61,24 @@ class Distance:
 
     @property
     def objective(self) -> float:
-        """`imbalance`, by a name that suits every front."""
+        """Another name of `imbalance`, which suits every front."""
         return self.imbalance
 
     @property
     def second(self) -> float | None:
-        """`state_moved`, by a name that suits every front."""
+        """Another name of `state_moved`, which suits every front."""
         return self.state_moved
 
 
 @dataclass(frozen=True)
 class Front:
-    """The solutions of a front, by rising second objective; none dominates another. Prints as a table.
+    """The solutions of a front, ordered by the second objective; none dominates another. It prints as a table.
 
     Attributes
     ----------
     problem : Problem
     solutions : tuple of Solution
-        Each answers the problem with a limit of its own, and carries its bound and gap.
+        Each answers the problem with a different limit on the second objective, and has its own bound and gap.
     trade : Trade
         What the second objective is.
     """
@@ -91,12 +98,12 @@ class Front:
 
     @property
     def second(self) -> np.ndarray:
-        """The second objective of each point, shape (points,), rising."""
+        """The second objective of each point in ascending order, shape (points,)."""
         return np.array([s.metrics[self.trade.metric] for s in self.solutions])
 
     @property
     def objective(self) -> np.ndarray:
-        """The problem's own objective of each point, shape (points,), falling."""
+        """The problem's own objective of each point in descending order, shape (points,)."""
         return np.array([s.objective for s in self.solutions], dtype=float)
 
     @property
@@ -106,11 +113,11 @@ class Front:
 
     @property
     def imbalance(self) -> np.ndarray:
-        """`objective`, by the name that it has for `MCLB`."""
+        """Another name of `objective`, as `MCLB` calls it."""
         return self.objective
 
     def hypervolume(self, reference: tuple[float, float] | None = None) -> float:
-        """Area that the front dominates, up to a reference point (second objective, objective).
+        """The area that the front dominates, up to a reference point (second objective, objective).
 
         Parameters
         ----------
@@ -132,7 +139,7 @@ class Front:
         return self.solutions[int(np.argmin(x + y))]
 
     def distance(self, solution: Solution) -> Distance:
-        """How far a solution of the same problem, whatever its budget, lies behind the front."""
+        """How far a solution of the same problem, with any budget, lies behind the front."""
         self.refuse_other_problem(solution)
         if solution.assignment is None or solution.objective is None:
             raise InputError(f"the solution holds no assignment: {solution!r}")
@@ -148,7 +155,7 @@ class Front:
         )
 
     def refuse_other_problem(self, solution: Solution) -> None:
-        """Raise `InputError` for an answer to another problem: the front says nothing of it, and may even lie above it."""
+        """Raise `InputError` for an answer to another problem, for which the front is no bound."""
         asked, front = solution.problem, self.problem
         if type(asked) is not type(front):
             raise InputError(f"the solution answers {asked.name}, the front belongs to {front.name}")
@@ -167,7 +174,7 @@ class Front:
         return (moved - self.second[0]) / width, (imbalance - self.objective[-1]) / height
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a point: both objectives, bound, gap, status, seconds."""
+        """A table with a row for each point: both objectives, bound, gap, status, seconds."""
         import pandas as pd
 
         first = "imbalance" if self.problem.name == "mclb" else "objective"
@@ -256,7 +263,7 @@ def pareto(
     workers : int, default 1
         Points solved at a time, for `MCLB`. With a time limit, more than one may change what is found.
     starts : sequence of array_like or Solution
-        Known placements, such as heuristics' answers: what each of them moves becomes a budget too, so that none of them
+        Known assignments, such as heuristics' answers: the state that each moves becomes a budget, too, so that none of them
         beats the front.
     checkpoint : str or Path, optional
         A .json file that each finished point is written to, and from which an interrupted run goes on. Two runs cannot
@@ -297,3 +304,124 @@ def pareto(
 def _free(problem: Problem, trade: Trade) -> Problem:
     """The problem without the limit that a front varies."""
     return dataclasses.replace(problem, **{trade.limit: None})  # type: ignore[type-var]
+
+
+# The checkpoint of a front: one JSON file, replaced in one step after every finished point ---------------------------
+
+
+Limit = int | float | str | None
+"""A limit as JSON holds it: a fraction is a text."""
+
+
+class PointPart(FileModel):
+    """A finished point: its limit on the second objective, and what was found."""
+
+    limit: Limit
+    assignment: Wholes
+    bound: float | None
+    termination: str
+    seconds: float
+
+
+class AboutPart(FileModel):
+    """Whose front it is."""
+
+    keyshift_pareto: int | None = None
+    workload: Annotated[str, Field(description="SHA-256 of the data, or of the whole problem")]
+    against: str
+    limit: Limit
+    points: Count | None
+    seed: Whole | None = None
+
+
+class FrontFile(FileFormat, kind="keyshift-front", newest=3, bare=True, verified=("points",)):
+    """The checkpoint of a front."""
+
+    about: AboutPart
+    points: list[PointPart]
+    digest: Annotated[str | None, Field(description="SHA-256 of the points; version 1 had none")] = None
+
+    @classmethod
+    def todays(cls, content: dict[str, Any]) -> dict[str, Any]:
+        """Versions 1 and 2 are about the front of MCLB alone, and called its limit by its name."""
+        about, points = content.get("about"), content.get("points")
+        if content["version"] >= 3 or not isinstance(about, dict) or not isinstance(points, list):
+            return content
+        return {
+            **content,
+            "about": {"against": "state-moved", **_renamed(about)},
+            "points": list(map(_renamed, points)),
+        }
+
+
+def _renamed(part: Any) -> Any:
+    old = "max_state_moved"
+    return {"limit" if name == old else name: v for name, v in part.items()} if isinstance(part, dict) else part
+
+
+class FrontCheckpoint:
+    """The finished points in a file. They are checked anew when read; only their bounds are taken on trust."""
+
+    def __init__(self, problem: Problem, trade: Trade, file: Path | None, points: int | None, seed: int) -> None:
+        self.problem, self.trade, self.file = problem, trade, file
+        self.about = {
+            # Of MCLB the workload and the limit are all there is: files of earlier versions stay valid.
+            "workload": fingerprint(problem.workload) if problem.name == "mclb" else problem_fingerprint(problem),  # type: ignore[attr-defined]
+            "against": trade.name,
+            "limit": self._limit(problem),
+            "points": points,
+            "seed": seed,
+        }
+        self.points: list[TracedPoint] = []
+        self.one_at_a_time = threading.Lock()
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Read what is there, and keep other runs out."""
+        if self.file is None:
+            yield
+            return
+        if self.file.is_dir():
+            raise InputError(f"{self.file} is a folder, not a file for checkpoints")
+        if not self.file.absolute().parent.is_dir():
+            raise InputError(f"{self.file}: the folder {self.file.absolute().parent} does not exist")
+        with only_writer(self.file.with_name(f".{self.file.name}.lock"), str(self.file)):
+            for left in self.file.absolute().parent.glob(f".{glob.escape(self.file.name)}-*.part"):
+                left.unlink(missing_ok=True)  # of a killed run
+            if self.file.exists() or self.file.is_symlink():
+                self.points = [self._read(record) for record in self._records(self.file)]
+            yield
+
+    def _records(self, file: Path) -> list[PointPart]:
+        content = FrontFile.read(file)
+        for name, mine in self.about.items():
+            theirs = getattr(content.about, name)
+            if theirs != mine and not (name == "seed" and theirs is None):  # version 1 did not say it
+                raise InputError(f"{file} holds a front with another {name}")
+        return content.points
+
+    def _read(self, record: PointPart) -> TracedPoint:
+        posed = dataclasses.replace(self.problem, **{self.trade.limit: record.limit})  # type: ignore[type-var]
+        with naming(str(self.file)):
+            report = posed.check(record.assignment)
+        if not report.feasible:
+            raise InputError(f"{self.file} holds a point that breaks a rule: {report.violations[0]}")
+        if record.bound is not None and not record.bound <= report.objective + posed.tolerance:
+            raise InputError(f"{self.file} holds a bound of {record.bound:g} for a point worth {report.objective:g}")
+        answer = Answer(posed.canonical(record.assignment), record.bound, record.termination)  # type: ignore[arg-type]
+        return TracedPoint(posed, answer, record.seconds)
+
+    def _limit(self, problem: Problem) -> Limit:
+        value = getattr(problem, self.trade.limit)
+        return str(value) if isinstance(value, Fraction) else value
+
+    def keep(self, point: TracedPoint) -> None:
+        """Take note of a finished point, and write all of them down."""
+        with self.one_at_a_time:
+            self.points = [*self.points, point]
+            if self.file is None:
+                return
+            records = [
+                PointPart.content(p.answer, limit=self._limit(p.problem), seconds=p.seconds) for p in self.points
+            ]
+            FrontFile.write(self.file, {"about": self.about, "points": records})

@@ -13,7 +13,7 @@ import numpy as np
 
 from keyshift.heuristics.splitting.partitioner import SCHEMES, Partitioner
 from keyshift.models import InputError, Workload
-from keyshift.models.answer import Progress
+from keyshift.models.answer import TIME_LIMIT, Progress
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.guards import real, whole
 from keyshift.models.splitting.stream import as_keys
@@ -29,7 +29,7 @@ from keyshift.solving import solve
 
 def replay(
     workloads: Iterable[Workload] | Iterable[Any],
-    methods: Sequence[str | Planner] = ("albic",),
+    methods: str | Planner | Sequence[str | Planner] = ("albic",),
     *,
     problem: str = DEFAULT_PROBLEM,
     periods: int | None = None,
@@ -44,13 +44,13 @@ def replay(
     capacities: Mapping[str, float] | None = None,
     scaling: ScalingRule | None = None,
     seed: int = 0,
-    time_limit: float | None = None,
+    time_limit: float | None = TIME_LIMIT,
     memory: int = 5,
     checkpoint: str | Path | None = None,
     watch: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Replay:
-    """Run the adaptation loop over a stream of statistics, for some methods side by side.
+    """Run the loop of measuring, planning and moving over recorded statistics, for several methods.
 
     Each period and method: (1-3) terminate the draining nodes that are empty; (4) plan on this period's statistics, or
     with a forecast on what the next window is expected to bring; (5) decide on scaling by the plan; (6-7) if the cluster
@@ -64,7 +64,7 @@ def replay(
         nodes and current assignment are where every method starts; the others' are ignored. `home` is the hash of the
         first one's nodes: added ones take keys from all of them, and those of a draining one are hashed anew [Thaler1998].
         For key splitting: the keys of each window, in the order in which they arrive.
-    methods : sequence of str or Planner
+    methods : str, Planner, or sequence of these
         A str is a method of `problem` under `options`.
     problem, options
         For the methods given by name. Any problem about a workload; those of contiguous intervals get their node counts from
@@ -78,7 +78,7 @@ def replay(
         and is valued on the next one; the stream's last window is only valued on. None values each plan on the statistics
         that it was made from.
     regret : bool, default True
-        With a forecast: also solve, from the same start, the realised window, and say by how much the plan is behind.
+        With a forecast: also solve the realised window from the same start, and record how far the plan is behind.
     min_gain : float, default 0
         Carry a plan out only if it gains more than this for each unit of state that it moves. Gain: how far the measure
         of the problem (load distance; remote traffic; theta, for routing and intervals; imbalance, for MCLB) falls,
@@ -101,8 +101,8 @@ def replay(
         From `Planned` to `Scaling`, such as `TargetUtilisation` or `NodeCounts`; None keeps the nodes.
     seed : int, default 0
         Period t is planned with seed + t.
-    time_limit : float, optional
-        Seconds for each plan. A limit that cuts plans short makes runs differ.
+    time_limit : float or None, default 60.0
+        Seconds for each plan; None: no limit. A limit that cuts plans short makes runs differ.
     memory : int, default 5
         A move back to the node left at most this many periods ago counts as an oscillation.
     checkpoint : str or Path, optional
@@ -121,6 +121,7 @@ def replay(
     InputError
         When key groups change between periods, or a checkpoint belongs to other arguments or another stream.
     """
+    methods = [methods] if isinstance(methods, str | Planner) else methods
     planners = [
         m if isinstance(m, Planner) else Planner(m, problem=problem, options=options, every=every) for m in methods
     ]
@@ -164,7 +165,7 @@ def _balanced(resource: str | None, capacities: Mapping[str, float] | None, plan
         limited = planner.options.get("resource_capacity") or {}
         if (balanced.capacities or resource not in (None, OWN)) and OWN in limited:
             raise InputError(
-                "resource_capacity names 'load', which another resource may stand in for: limit it as a resource"
+                "resource_capacity names 'load', which but another resource may be balanced in its place: limit it as a resource"
             )
     return balanced
 

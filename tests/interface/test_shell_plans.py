@@ -72,7 +72,8 @@ def test_a_plan_from_the_shell(folder, capsys):
     shown = json.loads(shell(capsys, "plan w --method flux --max-migrations 10 --bandwidth 5 --phase-moves 4 --json"))
     assert shown == plan.as_record()
     shell(
-        capsys, "plan w --method potc --max-migrations 10 --out other.json --min-gain 0.001 --parallel 2 --max-load 40"
+        capsys,
+        "plan w --method potc --max-migrations 10 --out other.json --min-gain 0.001 --parallel 2 --max-on-the-way 40",
     )
     said = shell(capsys, "diff plan.json other.json --report both.html")
     assert "state moved" in said
@@ -96,7 +97,7 @@ def test_explain_and_remedies(folder, capsys):
     assert "no limit has to be relaxed" in shell(capsys, "remedies w --max-migrations 2 -t 20")
     found = json.loads(shell(capsys, "remedies w -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 10 --json"))
     assert {r["limit"] for r in found} == {"theta_max", "max_table_size", "nodes"}
-    assert "will do" in shell(capsys, "remedies w -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 10")
+    assert "enough" in shell(capsys, "remedies w -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 10")
 
 
 def test_no_plan_is_said_and_no_file_left(folder, capsys):
