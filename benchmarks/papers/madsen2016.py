@@ -144,7 +144,7 @@ def job4(page: Page) -> None:
         after = ks.CollocatedAllocation(model.measured(first.replace(current=chosen))).metrics(chosen)
         rows.append({"method": f"cola, random start {seed + 1}", "periods": 1, "collocation_end": after["collocation_factor"],
                      "load_distance_mean": after["load_distance"], "migrations": int((chosen != place).sum())})  # fmt: skip
-    real_job(page, 4, 350, ("albic", SELECTIVE, "local-search"), pd.DataFrame(rows))
+    real_job(page, 4, 350, ("albic", PRINTED, SELECTIVE, "local-search"), pd.DataFrame(rows))
 
 
 def job1(page: Page) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -54,3 +56,13 @@ def test_a_wrong_problem_or_name_is_said():
         heuristics.albic(ks.KeyGroupAllocation(W))
     with pytest.raises(AttributeError, match="no attribute nothing"):
         _ = solvers.nothing
+
+
+def test_every_heuristic_of_a_paper_says_what_it_was_written_from():
+    page = (Path(__file__).parents[2] / "docs" / "papers.md").read_text()
+    table = page[page.index("## What each algorithm") : page.index("### ALBIC, both")]
+    heuristics = {
+        m.name for f in FORMULATIONS.values() for m in f.methods if m.kind == "heuristic" and m.source.startswith("[")
+    }
+    ours = {"off-greedy-d", "allocation-milp", "ssm", "ssm-printed"}  # combinations of methods that the table has
+    assert {name for name in heuristics - ours if f"`{name}`" not in table} == set()
