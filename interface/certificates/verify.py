@@ -216,7 +216,7 @@ class SplittingCase:
 
 
 class Rules:
-    """What the cluster does not allow besides.
+    """The rules of the cluster.
 
     Key groups that share a node (merged), nodes where some may not be (closed), the least and the most that key groups weigh in
     each of some sets of nodes (rooms), and the most that moves into some nodes weigh (budgets).

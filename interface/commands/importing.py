@@ -184,7 +184,7 @@ def redis(
 
 
 def _lines(text: str | None) -> str | None:
-    """What a file holds, its lines with commas between them, where the text names one; else the text."""
+    """The lines of a file, joined with commas, where the text names one; else the text."""
     from keyshift.models.files.reading import read_text
 
     if text is None or ":" in text:

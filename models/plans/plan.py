@@ -298,7 +298,7 @@ class Plan:
         return undone(self)
 
     def predict(self) -> pd.DataFrame:
-        """What the plan promises, indexed by figure and node ("all" for figures of the whole plan).
+        """The plan's predictions, indexed by figure and node ("all" for figures of the whole plan).
 
         `keyshift.compare_measured` puts measurements beside it.
         """

@@ -1,4 +1,4 @@
-"""What a plan promised, and what was measured, side by side."""
+"""A plan's predictions and measurements side by side."""
 
 from __future__ import annotations
 
