@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 COUNT ?= 1000
 SEED ?= 0
 
-BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
+BENCHMARKS ?= allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
 .PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known outside verify certificates flink redis kafka surface kit clean java
 
@@ -25,11 +25,11 @@ demo: setup
 	$(BIN)/keyshift demo --out out
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The same, traced line by line, which takes half as long again; at least 90 % must be covered.
 coverage: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 slow: setup
 	$(BIN)/python -m pytest -m slow
@@ -84,7 +84,7 @@ verify: setup
 
 # verify.py against brute force on a thousand tiny instances of every problem, and under every Python from 3.11 that is there.
 certificates: setup
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "slow or not slow" tests/interface/test_certificates.py -k "brute_force or every_python"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or not slow" tests/interface/test_certificates.py -k "brute_force or every_python"
 
 # A real Flink, in an environment of its own: keys, records, delays, state. Some 20 minutes; it needs a JDK, for javac.
 FLINK := benchmarks/flink/.venv

@@ -59,7 +59,7 @@ def certificate(entry: Entry, seconds: float) -> dict[str, Any] | None:
     else:
         answer = Answer(np.array(entry.answer), min(entry.bound or 0.0, entry.objective))
     try:
-        return ks.certify(Solution.of(problem, "best known", answer, 0.0), seconds=seconds).record
+        return ks.certify(Solution.of(problem, "best known", answer, 0.0), time_limit=seconds).record
     except ks.InputError as error:
         print(f"{entry.instance}: {error}", flush=True)
         return None

@@ -146,7 +146,7 @@ def row(problem: ks.Problem, file: Path, seconds: float) -> dict[str, object]:
     if solution.assignment is None and isinstance(problem, ks.MigrationPolicy):  # too many partitions to list
         solution = ks.solve(problem, "mtm-restricted", time_limit=seconds)
     began = time.perf_counter()
-    certificate = ks.certify(solution, file, seconds=seconds)
+    certificate = ks.certify(solution, file, time_limit=seconds)
     made = time.perf_counter()
     run = subprocess.run([sys.executable, "-I", "-S", verify.__file__, file], capture_output=True, check=False)
     bound, value = float(certificate.bound or 0), float(certificate.value or 0)

@@ -64,19 +64,19 @@ def split_loads(workload: ks.Workload, seed: int = 0, merge_cost: float = 0.0, p
     return loads + np.bincount(first, merge_cost * workload.state, workload.nodes)
 
 
-def planner(name: str, migrations: int = 10) -> ks.Planner:
+def planner(name: str, migrations: int = 10) -> ks.replays.Planner:
     """COLA knows no migration limit; everybody else has ten moves a period."""
     options = POINTS | ({} if name == "cola" else {"max_migrations": migrations})
     options |= {"distance_unit": "percent"} if name == OF_THE_MEAN else {}
     method = "milp" if name == "exact" else name.partition(",")[0]
-    return ks.Planner(method, label=name, options=options, **PLANNERS.get(name, {}))
+    return ks.replays.Planner(method, label=name, options=options, **PLANNERS.get(name, {}))
 
 
-def replayed(stream: Iterator[ks.Workload], model: ks.LoadModel, names: tuple[str, ...]) -> pd.DataFrame:
+def replayed(stream: Iterator[ks.Workload], model: ks.replays.LoadModel, names: tuple[str, ...]) -> pd.DataFrame:
     return ks.replay(stream, [planner(name) for name in names], load_model=model).to_frame()
 
 
-def job_table(frame: pd.DataFrame, model: ks.LoadModel) -> pd.DataFrame:
+def job_table(frame: pd.DataFrame, model: ks.replays.LoadModel) -> pd.DataFrame:
     """Means over the last tenth of the periods, and over all; how often a distance is below COLA's, how often collocation falls."""
     last = frame["period"].max() - max(1, frame["period"].nunique() // 10) + 1
     moving = model.per_tuple * frame["state_moved"] / frame["total_load"]  # a unit of state as a tuple
@@ -105,7 +105,7 @@ SAID = ["method", "collocation_end", "periods_to_most", "load_index_same_input_e
 
 
 def compared(
-    page: Page, name: str, caption: str, frame: pd.DataFrame, model: ks.LoadModel, *extra: pd.DataFrame
+    page: Page, name: str, caption: str, frame: pd.DataFrame, model: ks.replays.LoadModel, *extra: pd.DataFrame
 ) -> None:
     table = pd.concat([job_table(frame, model), *extra])
     page.table(table, name, table[SAID])
@@ -161,8 +161,8 @@ def busy(page: Page) -> None:
 def job1(page: Page) -> None:
     """Real Job 1 on Wikipedia edits (figures 6 to 9); PoTC pays a unit of load for merging a unit of state, every period."""
     periods = 6 if page.quick else 30
-    planners = [ks.Planner("flux", problem="key-group-allocation", options={"max_migrations": 13})]
-    planners += [ks.Planner("allocation-milp", label=f"milp, {m or 'all'}", options={"max_migrations": m, "max_load_distance": None})
+    planners = [ks.replays.Planner("flux", problem="key-group-allocation", options={"max_migrations": 13})]
+    planners += [ks.replays.Planner("allocation-milp", label=f"milp, {m or 'all'}", options={"max_migrations": m, "max_load_distance": None})
                  for m in (10, 13, 20, None)]  # fmt: skip
     try:
         frame = ks.replay(streams.edits(periods), planners).to_frame()
@@ -215,10 +215,10 @@ def gap(page: Page) -> None:
     """
     (periods, seconds), said = (3, 6) if page.quick else (16, 10), ["ALBIC", "exact, incumbent", "exact, bound"]
     drawn = {
-        "20 / 100, one to one": (synthetic_cluster(20, 100, 5, 1.0, periods, seed=1), ks.LoadModel()),
+        "20 / 100, one to one": (synthetic_cluster(20, 100, 5, 1.0, periods, seed=1), ks.replays.LoadModel()),
         "20 / 200, Real Job 2": streams.in_points(streams.flights(2, periods)),
-        "20 / 400, one to one": (synthetic_cluster(20, 400, 10, 1.0, periods, seed=3), ks.LoadModel()),
-        "20 / 400, half one to one": (synthetic_cluster(20, 400, 10, 0.5, periods, seed=4), ks.LoadModel()),
+        "20 / 400, one to one": (synthetic_cluster(20, 400, 10, 1.0, periods, seed=3), ks.replays.LoadModel()),
+        "20 / 400, half one to one": (synthetic_cluster(20, 400, 10, 0.5, periods, seed=4), ks.replays.LoadModel()),
     }  # fmt: skip
     frame = pd.DataFrame({"case": case, **row} for case, drawn_ in drawn.items() for row in gaps(*drawn_, periods, seconds))  # fmt: skip
     by = frame.groupby("case", sort=False)
@@ -229,7 +229,7 @@ def gap(page: Page) -> None:
 
 
 def gaps(
-    stream: Iterator[ks.Workload], model: ks.LoadModel, periods: int, seconds: float
+    stream: Iterator[ks.Workload], model: ks.replays.LoadModel, periods: int, seconds: float
 ) -> Iterator[dict[str, object]]:
     place = None
     for period, w in enumerate(islice(stream, periods)):
@@ -288,7 +288,7 @@ def call(page: Page) -> None:
 def hundred(page: Page) -> None:
     """A hundred periods at 20 nodes, 400 key groups, four methods."""
     draw = partial(synthetic_cluster, 20, 400, 10, 0.5)
-    model = ks.LoadModel.for_share(next(draw(1)), 0.3)
+    model = ks.replays.LoadModel.for_share(next(draw(1)), 0.3)
     methods = ("albic", "cola", "flux", "allocation-milp")
     seconds, cpu, frame = best_of(1, replayed, draw(5 if page.quick else 100), model, methods)
     page.say(f"{seconds:.0f} s, {cpu:.0f} s of CPU.")

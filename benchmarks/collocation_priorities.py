@@ -33,7 +33,7 @@ LIMIT = 10.0
 class Period:
     """One period's statistics, and the places where ALBIC's, COLA's and the exact model's runs begin it."""
 
-    def __init__(self, w: ks.Workload, model: ks.LoadModel, number: int, at: np.ndarray) -> None:
+    def __init__(self, w: ks.Workload, model: ks.replays.LoadModel, number: int, at: np.ndarray) -> None:
         self.model, self.number, self.workloads = model, number, [w.replace(current=place) for place in at]
         self.costs = {"serialisation": model.serialisation, "deserialisation": model.deserialisation}
         self.plans: dict[tuple[str, int], tuple[np.ndarray, dict[str, float]]] = {}

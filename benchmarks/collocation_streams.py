@@ -23,12 +23,12 @@ from keyshift.spark_stats import Operator, Topology, collect, local_session
 
 GROUPS, NODES = 100, 20
 """Key groups of every operator: five for each node."""
-SERVICE = ks.LoadModel(1.0, 1.0)
+SERVICE = ks.replays.LoadModel(1.0, 1.0)
 """A remote tuple costs its sender and its receiver what processing a tuple costs: all remote, Real Job 2 spends half
 its load on traffic, which is what [Madsen2016]'s load index of 50 % at full collocation says."""
 
 
-def in_points(stream: Iterator[ks.Workload], busy: float = BUSY) -> tuple[Iterator[ks.Workload], ks.LoadModel]:
+def in_points(stream: Iterator[ks.Workload], busy: float = BUSY) -> tuple[Iterator[ks.Workload], ks.replays.LoadModel]:
     """A stream whose loads are tuples, told in percentage points of a node's capacity, and its load model.
 
     [Madsen2016] (section 3, Statistics): "a load value of a particular resource is a percentage point in the range
@@ -36,7 +36,7 @@ def in_points(stream: Iterator[ks.Workload], busy: float = BUSY) -> tuple[Iterat
     """
     first = next(stream)
     point = busy * first.nodes / SERVICE.total_load(first, first.current)
-    model = ks.LoadModel(point * SERVICE.serialisation, point * SERVICE.deserialisation)
+    model = ks.replays.LoadModel(point * SERVICE.serialisation, point * SERVICE.deserialisation)
     return (w.replace(load=point * w.load) for w in chain([first], stream)), model
 
 

@@ -58,7 +58,7 @@ def one_call(page: Page) -> None:
     )
 
 
-def drawn(page: Page) -> Iterator[tuple[str, list[ks.Workload], ks.LoadModel, int]]:
+def drawn(page: Page) -> Iterator[tuple[str, list[ks.Workload], ks.replays.LoadModel, int]]:
     """Streams with what their tuples cost, and how many moves a period has: Real Jobs 2 to 4, then synthetic clusters."""
     periods = 3 if page.quick else page.given.periods
     for job, whole in ((2, 150), (3, 150), (4, 350)):
@@ -67,7 +67,7 @@ def drawn(page: Page) -> Iterator[tuple[str, list[ks.Workload], ks.LoadModel, in
             yield f"Real Job {job}", list(stream), model, 10
     draw = partial(synthetic_cluster, 20, 400, 10, periods=periods)
     for share in page.given.shares:
-        yield f"20 / 400, {share} % one to one", list(draw(share / 100)), ks.LoadModel(), 20
+        yield f"20 / 400, {share} % one to one", list(draw(share / 100)), ks.replays.LoadModel(), 20
 
 
 def periods(page: Page) -> None:
@@ -80,7 +80,9 @@ def periods(page: Page) -> None:
     for name, stream, model, moves in drawn(page):
         for method in ("albic", "cola", "local-search", "milp"):
             options = POINTS | ({} if method == "cola" else {"max_migrations": moves})
-            planner = ks.Planner(method, options=options, integrated=method != "cola", from_current=method == "milp")
+            planner = ks.replays.Planner(
+                method, options=options, integrated=method != "cola", from_current=method == "milp"
+            )
             limit = page.given.each if method == "milp" else None
             for many in {short, len(stream)} if method == "local-search" else {short}:
                 replay = ks.replay(stream[:many], [planner], load_model=model, time_limit=limit)

@@ -54,7 +54,7 @@ def theory(page: Page) -> None:
     for rate in (200, 500, 800):
         for method in ("fluid", "events"):
             found = ks.simulate([60 * rate], [0], [(10, [1])], service_rate=RATE, window_seconds=60, arrivals="even", method=method,
-                                migration=ks.Migration(bandwidth=0.5), spans=6000)  # fmt: skip
+                                migration=ks.simulation.Migration(bandwidth=0.5), spans=6000)  # fmt: skip
             rows.append({"arrivals/s": rate, "by": method, "largest backlog": found.largest_backlog, "theory: rate D": rate * 2,
                          "largest latency, s": found.latency_max, "theory: D": 2.0,
                          "all served after, s": found.times[found.latency > 0.0025].max() - 10,
@@ -74,7 +74,7 @@ def guo(page: Page) -> None:
     for nodes in (1, 4) if page.quick else (1, 2, 3, 4, 6, 8, 10, 12, 15):
         for share in (0.5, 0.8, 1.0) if nodes == 15 else (0.8, 1.0):
             w = words(nodes=nodes, windows=windows, rate=share * RATE * nodes)
-            how = ks.Migration(BANDWIDTH, 0.1 * w.load[:-1], pause="nodes")
+            how = ks.simulation.Migration(BANDWIDTH, 0.1 * w.load[:-1], pause="nodes")
             for method in METHODS:
                 found = ks.simulate(w, replay(w, method, period=3)[1], service_rate=RATE, window_seconds=60, migration=how,
                                     queue=ROOM if share == 1 else None)  # fmt: skip
@@ -121,7 +121,7 @@ def madsen(page: Page) -> None:
             at.append(ks.solve(problem, time_limit=2).assignment)
         moved = [int((a != b).sum()) for a, b in pairwise(at)]
         found = ks.simulate(load, np.array(at), service_rate=RATE, nodes=stream[0].nodes, window_seconds=300, method="fluid",
-                            migration=ks.Migration(seconds=2.5))  # fmt: skip
+                            migration=ks.simulation.Migration(seconds=2.5))  # fmt: skip
         label = "none" if most == 0 else str(most or "all")
         over_time += [{"limit": label, "period": t + 1, "paused, s": 2.5 * count} for t, count in enumerate(moved)]
         rows.append({"limit": label, "moved a period": np.mean(moved), "paused, s a period": found.paused / (periods - 1),
@@ -142,7 +142,7 @@ def nasir(page: Page) -> None:
     keys = with_head(np.random.default_rng(10), 200_000 if page.quick else 4_000_000, HEADS["WP"])
     schemes = {"hash": 10, "pkg": 8, "shuffle": 8}
 
-    def deployed(scheme: str, rate: float, delay: float, **options: Any) -> ks.Simulation:
+    def deployed(scheme: str, rate: float, delay: float, **options: Any) -> ks.simulation.Simulation:
         feed, times = ks.Partitioner(scheme, schemes[scheme], sources=8).feed, np.cumsum(rng.standard_exponential(keys.size)) / rate  # type: ignore[arg-type]  # fmt: skip
         return ks.simulate((times, keys), feed, service_rate=1e3 / delay, nodes=schemes[scheme], **options)
 
@@ -161,7 +161,7 @@ def nasir(page: Page) -> None:
     rows = []
     for scheme in schemes:
         for period in (10, 30, 60):
-            second = None if scheme == "hash" else ks.Aggregation(period, flush=1e-4, merge=5e-5, nodes=2)
+            second = None if scheme == "hash" else ks.simulation.Aggregation(period, flush=1e-4, merge=5e-5, nodes=2)
             found = deployed(scheme, 25_000, 0.4, queue=100, aggregation=second)
             rows.append({"scheme": scheme, "period": period, "throughput": found.throughput,
                          "counters a period": found.counters / np.ceil(found.drained / period)})  # fmt: skip

@@ -32,8 +32,8 @@ def ding(page: Page) -> None:
     after, everywhere = intervals.ssm(ks.IntervalMigration(w, 8, "0.2")), storm(ks.IntervalMigration(w, 8, "0.2"))
     phases = schedule(w, after).assignments()
     reads = [np.bincount(a, kept).max() / BANDWIDTH for a in (w.current, everywhere)]
-    for name, target, how in (("live, in phases", phases, ks.Migration(BANDWIDTH, kept)), ("live, at once", after, ks.Migration(BANDWIDTH, kept)),
-                              ("stop and restart", everywhere, ks.Migration(seconds=sum(reads), pause="all"))):  # fmt: skip
+    for name, target, how in (("live, in phases", phases, ks.simulation.Migration(BANDWIDTH, kept)), ("live, at once", after, ks.simulation.Migration(BANDWIDTH, kept)),
+                              ("stop and restart", everywhere, ks.simulation.Migration(seconds=sum(reads), pause="all"))):  # fmt: skip
         found = ks.simulate(
             rate * 840,
             w.current,
@@ -94,7 +94,7 @@ def ding_windows(page: Page) -> None:
         pairs = [(n, *step) for n, step in zip(counts, made[method], strict=True)]
         for window in (30, 60, 90, 120, 150):
             found = [ks.simulate(rate * (0.8 * RATE * n * 120), before, [(0, after)], service_rate=RATE, window_seconds=120, method="fluid",
-                                 migration=ks.Migration(BANDWIDTH, rate * 0.8 * RATE * n * window)) for n, before, after in pairs]  # fmt: skip
+                                 migration=ks.simulation.Migration(BANDWIDTH, rate * 0.8 * RATE * n * window)) for n, before, after in pairs]  # fmt: skip
             rows.append({"method": method, "window": window, "mean, ms": 1e3 * np.mean([one.latency_mean for one in found]),
                          "99 %, ms": 1e3 * np.mean([one.latency_p99 for one in found]), "held, s": np.mean([one.paused for one in found]),
                          "state moved, %": 100 * np.mean([rate[before != after].sum() for _, before, after in pairs]),
@@ -121,7 +121,7 @@ def ding_waiting(page: Page) -> None:
         for i, (n, (before, after)) in enumerate(zip(counts, made[method], strict=True)):
             moved = before != after
             took = ks.simulate(rate * (0.8 * RATE * n * 120), before, [(0, after)], service_rate=RATE, window_seconds=120, method="fluid",
-                               migration=ks.Migration(BANDWIDTH, rate * 0.8 * RATE * n * 90))  # fmt: skip
+                               migration=ks.simulation.Migration(BANDWIDTH, rate * 0.8 * RATE * n * 90))  # fmt: skip
             load = 0.8 * n * np.bincount(after, rate)
             got = n * np.bincount(after[moved], rate[moved], load.size)
             rows.append({"migration": i, "method": method, "more": n - np.unique(before).size, "state moved, %": 100 * rate[moved].sum(),

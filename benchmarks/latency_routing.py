@@ -42,12 +42,12 @@ def followed(method: str, stream: ZipfStream, intervals: int, theta: float, afte
     return np.array(loads), changes
 
 
-def routed(method: str, stream: ZipfStream, made: tuple[np.ndarray, list[Any]], load: float = 1.0, queue: int | None = ROOM) -> ks.Simulation:  # fmt: skip
+def routed(method: str, stream: ZipfStream, made: tuple[np.ndarray, list[Any]], load: float = 1.0, queue: int | None = ROOM) -> ks.simulation.Simulation:  # fmt: skip
     """What comes is a share of what all instances can serve."""
     loads, changes = made[0] * load * NODES * RATE * INTERVAL, made[1]
     route = {"ideal": "shuffle", "pkg": ks.Partitioner("pkg", NODES).feed}.get(method, stream.home)
-    second = ks.Aggregation(0.01, 0.1 / RATE, 0.1 / RATE, 2) if method == "pkg" else None
-    how = ks.Migration(BANDWIDTH, loads) if changes else None
+    second = ks.simulation.Aggregation(0.01, 0.1 / RATE, 0.1 / RATE, 2) if method == "pkg" else None
+    how = ks.simulation.Migration(BANDWIDTH, loads) if changes else None
     return ks.simulate(loads, route, changes, service_rate=RATE, nodes=NODES, window_seconds=INTERVAL, queue=queue,
                        aggregation=second, migration=how)  # fmt: skip
 
@@ -137,7 +137,7 @@ def scale_out(page: Page) -> pd.DataFrame:
         fixed = {"hash": home, "no eleventh": before}.get(method)
         after = planned(ks.MixedRouting(grown, theta_max=0.02), method) if fixed is None else fixed
         found = ks.simulate(load, before, [(60, after)], service_rate=RATE, nodes=11, window_seconds=180, queue=ROOM, spans=36,
-                            migration=ks.Migration(BANDWIDTH, load * INTERVAL / 180))  # fmt: skip
+                            migration=ks.simulation.Migration(BANDWIDTH, load * INTERVAL / 180))  # fmt: skip
         spans = found.to_frame()
         rows += [
             {"method": method, "seconds": t, "throughput": done} for t, done in spans[["seconds", "done"]].to_numpy()
@@ -157,7 +157,7 @@ def an_hour(page: Page) -> pd.DataFrame:
         stream = ZipfStream(10_000, NODES, 0.8, 1.0, tuples=1_000_000, seed=4)
         shares, changes = followed(method, stream, 4, theta, 60.0, 900)
         load = shares * 0.95 * NODES * RATE * 900
-        how = ks.Migration(BANDWIDTH, load * 300 / 900) if changes else None
+        how = ks.simulation.Migration(BANDWIDTH, load * 300 / 900) if changes else None
         found = ks.simulate(load, stream.home, changes, service_rate=RATE, nodes=NODES, window_seconds=900, method="fluid",
                             migration=how, spans=60)  # fmt: skip
         rows += [

@@ -12,7 +12,7 @@ ROOM = 1000
 """Tuples at a node before the source stops: ours."""
 
 
-def ms(found: ks.Simulation) -> dict[str, float]:
+def ms(found: ks.simulation.Simulation) -> dict[str, float]:
     """Latencies in milliseconds."""
     return {"mean, ms": 1e3 * found.latency_mean, "95 %, ms": 1e3 * found.latency_p95, "99 %, ms": 1e3 * found.latency_p99,
             "largest, ms": 1e3 * found.latency_max}  # fmt: skip

@@ -62,7 +62,7 @@ def replayed(stream: list[ks.Workload], method: str, rule: dict[str, Any]) -> pd
     settings = {"second_stage": False} if method == EXACT else {}  # of equally good answers any will do
     given = {"max_migrations": MOVES, **rule}
     asked = {name: given.pop(name) for name in ("forecast", "hysteresis", "min_gain") if name in given}
-    planner = ks.Planner(method, problem="key-group-allocation", options=given, settings=settings)
+    planner = ks.replays.Planner(method, problem="key-group-allocation", options=given, settings=settings)
     ahead = {"forecast": None} if asked.get("forecast") == CAME else asked
     windows = stream[1:] if asked.get("forecast") == CAME else stream
     frame = ks.replay(
@@ -265,7 +265,7 @@ def others(page: Page) -> None:
         for rule in ("last", "mean:4"):
             for method, settings in methods:
                 options = {k: v for k, v in limits[problem].items() if method != "cola" or k != "max_migrations"}
-                planner = ks.Planner(method, problem=problem, options=options, settings=settings)
+                planner = ks.replays.Planner(method, problem=problem, options=options, settings=settings)
                 runs = [
                     ks.replay(
                         with_traffic(seed) if problem == TRAFFIC else with_tables(seed), [planner], forecast=rule,

@@ -19,7 +19,7 @@ import keyshift as ks
 from keyshift.engines.kafka import made_of, replica_rules
 from keyshift.engines.kafka_files import Partition
 from keyshift.engines.kafka_replicas import Shares, lists_of, members_of, traffic
-from keyshift.models.families.replicas import replicated
+from keyshift.models.families.allocation import replicated
 from keyshift.rules import Apart, Count, Pinned, Rule, Spread, Use
 
 SIZES = ((20, 400), (40, 800), (60, 1_200), (200, 10_000))

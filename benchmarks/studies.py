@@ -49,7 +49,7 @@ def instances() -> Iterator[tuple[str, Problem]]:
     return itertools.chain.from_iterable(ks.family(name, **parameters) for name, parameters in DRAWN)  # type: ignore[arg-type]
 
 
-def run(way: str, out: Path) -> ks.Study:
+def run(way: str, out: Path) -> ks.studies.Study:
     """The study in one of its ways."""
     if way != "spark":
         return ks.study(

@@ -130,9 +130,11 @@ def methods(problem: str) -> str:
 
 
 def written_in(page: Path) -> None:
-    """The file that a page shows as JSON, if it shows one, under the name `w.json`."""
-    for text in re.findall(r"^```json\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
-        Path("w.json").write_text(text)
+    """The files that a page shows as JSON, under the names that it says."""
+    for name, text in re.findall(
+        r"in a file `([\w.]+)`:\n\n```json\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL
+    ):
+        Path(name).write_text(text)
 
 
 def options() -> str:

@@ -28,13 +28,12 @@ PAGES: dict[str, Callable[[], contextlib.AbstractContextManager[object] | None]]
     "shell.md": lambda: None,
     "log-to-plan.md": folders.clicks,
     "engines/kafka.md": folders.cluster,
-    "engines/redis.md": folders.redis_cluster,
-    "engines/flink.md": lambda: None,
+    "engines/index.md": folders.redis_cluster,
     **{f"problems/{page.name}": partial(folders.written_in, page) for page in sorted((DOCS / "problems").glob("*.md"))},
 }
 """The pages, and what lies in the folder - or runs beside it - before the first line of each."""
 WITH_SPARK = ("log-to-plan.md",)
-WITH_REDIS = ("engines/redis.md",)
+WITH_REDIS = ("engines/index.md",)
 BLOCK = re.compile(
     r"^(?P<fence>`{3,})(?P<kind>console|python transcript)\n(?P<text>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL
 )

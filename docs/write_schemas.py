@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from keyshift.fronts.checkpoint import FrontFile
+from keyshift.fronts.front import FrontFile
 from keyshift.models.files.plan import PlanFile
 from keyshift.models.files.policy import PolicyHeader, ProgressHeader
 from keyshift.models.files.routing_table import RoutingTableFile
 from keyshift.models.files.schema import FileFormat
 from keyshift.models.files.solution import SolutionFile
 from keyshift.models.files.statistics import StatisticsManifest
-from keyshift.models.files.workload import WorkloadFile
-from keyshift.models.files.workload_tables import WorkloadManifest
+from keyshift.models.files.workload import WorkloadFile, WorkloadManifest
 from keyshift.replays.checkpoint import PeriodFile, ReplayFile
 
 FOLDER = Path(__file__).parent / "_static" / "schemas"

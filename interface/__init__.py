@@ -13,112 +13,69 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 try:
-    from keyshift.models.answer import Progress
-    from keyshift.models.errors import (
-        BoundError,
-        ChangedWorkloadError,
-        InputError,
-        KeyshiftError,
-        MissingDependencyError,
-    )
-    from keyshift.models.lazily import lazily
+    from keyshift.models import InputError, KeyshiftError, Problem, Solution, Workload
+    from keyshift.models.lazily import Named, lazily, on_first_use
     from keyshift.models.plans.plan import Plan
-    from keyshift.models.problem import CheckReport, Problem, Violation
-    from keyshift.models.solution import Solution
-    from keyshift.models.workload import Workload
     from keyshift.version import __version__ as __version__
 except KeyboardInterrupt:
     if "keyshift" in (Path(sys.argv[0]).stem, *sys.orig_argv[1:3]):  # the command: a word, no traceback
         sys.exit("keyshift: interrupted")
     raise
 
-# Public names that load on first use: `__getattr__` finds them.
+# Public names that load on first use.
 with lazily() as _LAZY:
     from keyshift.catalogue import methods
-    from keyshift.certificates.certificate import Certificate, certify
-    from keyshift.comparison import Comparison, compare
-    from keyshift.fronts.front import Distance, Front, pareto
+    from keyshift.certificates.certificate import certify
+    from keyshift.comparison import compare
+    from keyshift.fronts.front import pareto
     from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
-    from keyshift.modelling.model import Model
-    from keyshift.modelling.opening import model, read_answer, statements
+    from keyshift.modelling.opening import model, statements
     from keyshift.models.allocation import KeyGroupAllocation
-    from keyshift.models.collocation import CollocatedAllocation, LoadModel
+    from keyshift.models.collocation import CollocatedAllocation
     from keyshift.models.files.solution import read_solution
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.plans.predicting import compare_measured
     from keyshift.models.plans.saved import read_plan
-    from keyshift.models.plans.way import Phase
     from keyshift.models.routing import MixedRouting, RoutingTable
-    from keyshift.models.simulation import Aggregation, Migration, Simulation, simulate
+    from keyshift.models.simulation import simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting
-    from keyshift.plans.explaining import Explanation, explain
+    from keyshift.plans.explaining import explain
     from keyshift.plans.making import plan
-    from keyshift.plans.remedying import Remedy, remedies
+    from keyshift.plans.remedying import remedies
     from keyshift.plans.repairing import repair
     from keyshift.replays.adaptation import replay
-    from keyshift.replays.forecasting import Forecast
-    from keyshift.replays.planner import Planner
-    from keyshift.replays.results import Replay
-    from keyshift.replays.scaling import NodeCounts, Planned, Scaling, TargetUtilisation
     from keyshift.report.exploring import explore
     from keyshift.solving import check, solve, warm_up
     from keyshift.studies.drawing import families, family
-    from keyshift.studies.study import Study, StudyProgress, study
-for _name in _LAZY:
-    del globals()[_name]
+    from keyshift.studies.study import study
+_opened = on_first_use(globals(), _LAZY)
 
 __all__ = [
     "MCLB",
-    "Aggregation",
-    "BoundError",
-    "Certificate",
-    "ChangedWorkloadError",
-    "CheckReport",
     "CollocatedAllocation",
-    "Comparison",
-    "Distance",
-    "Explanation",
-    "Forecast",
-    "Front",
     "InputError",
     "IntervalMigration",
     "KeyGroupAllocation",
     "KeyPlacement",
     "KeySplitting",
     "KeyshiftError",
-    "LoadModel",
-    "Migration",
     "MigrationPolicy",
     "MigrationSequence",
-    "MissingDependencyError",
     "MixedRouting",
-    "Model",
     "MovementWithinLimits",
-    "NodeCounts",
     "Partitioner",
-    "Phase",
     "Plan",
-    "Planned",
-    "Planner",
     "Problem",
-    "Progress",
-    "Remedy",
-    "Replay",
     "RoutingTable",
-    "Scaling",
-    "Simulation",
     "Solution",
-    "Study",
-    "StudyProgress",
-    "TargetUtilisation",
-    "Violation",
     "Workload",
     "certify",
     "check",
@@ -133,7 +90,6 @@ __all__ = [
     "model",
     "pareto",
     "plan",
-    "read_answer",
     "read_plan",
     "read_solution",
     "read_workload",
@@ -147,6 +103,46 @@ __all__ = [
     "warm_up",
     "write_workload",
 ]
+
+ROOMS = {
+    "catalogue": (),
+    "certificates": ("Certificate",),
+    "comparison": ("Comparison",),
+    "exercises": (),
+    "fronts": ("Distance", "Front"),
+    "modelling": ("Model",),
+    "models": (
+        "BoundError",
+        "ChangedWorkloadError",
+        "CheckReport",
+        "MissingDependencyError",
+        "Progress",
+        "Violation",
+    ),
+    "plans": ("Explanation", "Phase", "Remedy"),
+    "replays": (
+        "Forecast",
+        "LoadModel",
+        "NodeCounts",
+        "Planned",
+        "Planner",
+        "Replay",
+        "Scaling",
+        "TargetUtilisation",
+    ),
+    "rules": (),
+    "simulation": ("Aggregation", "Migration", "Simulation"),
+    "studies": ("Study", "StudyProgress"),
+}
+"""Public modules that open by their name - `keyshift.replays.Scaling` needs no import of its own -, and what moved there."""
+
+RETIRED = {
+    name: (f"keyshift.{room}.{name}", Named(f"keyshift.{room}", name))
+    for room, names in ROOMS.items()
+    for name in names
+} | {"read_answer": ("keyshift.model(problem, kind).read(path)", Named("keyshift.modelling.opening", "read_answer"))}
+"""Names that are retired: what to write instead, and what they still lead to. They go in `GONE_IN`; see the page *Stability*."""
+GONE_IN = "0.5"
 
 
 def _plan(solution: Solution, **options: Any) -> Plan:
@@ -180,12 +176,15 @@ Solution.writer = _save
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        globals()[name] = value = _LAZY[name].load()
-        return value
-    if name in ("exercises", "rules"):  # rooms of their own, opened on first use
+    if name in ROOMS:
         return importlib.import_module(f"keyshift.{name}")
-    raise AttributeError(f"module 'keyshift' has no attribute {name!r}")
+    if name in RETIRED:
+        instead, old = RETIRED[name]
+        warnings.warn(
+            f"keyshift.{name} is retired and goes in {GONE_IN}: write {instead}", DeprecationWarning, stacklevel=2
+        )
+        return old.load()
+    return _opened(name)
 
 
 def __dir__() -> list[str]:

@@ -129,6 +129,21 @@ COMMANDS = MappingProxyType(
     }
 )
 
+PANELS = MappingProxyType(
+    {
+        "Answer a problem": ("solve", "compare", "check", "explain", "remedies", "pareto", "explore"),
+        "Carry an answer out": ("plan", "diff", "simulate", "export", "run"),
+        "Read a cluster or a log": ("import", "stats"),
+        "Measure methods": ("generate", "families", "study", "replay"),
+        "Look inside": ("methods", "model", "certify", "verify"),
+        "Learn, set up": ("demo", "grade", "warm-up"),
+    }
+)
+"""The commands in groups, as `keyshift --help` shows them."""
+
+RETIRED = MappingProxyType({("plan", "--max-load"): "--max-on-the-way", ("certify", "--seconds"): "--proof-time-limit"})
+"""Options that are retired: of which command, and what to write instead. They go in 0.5; see the page *Stability*."""
+
 
 def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
     """The application with the wanted commands loaded; of the others it knows the names and what they do."""
@@ -140,18 +155,18 @@ def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for name, command in COMMANDS.items():
+    for panel, name in ((panel, name) for panel, names in PANELS.items() for name in names):
         if name in wanted:
-            _add(app, name, command)
+            _add(app, name, COMMANDS[name], panel)
         else:
-            app.command(name, help=escape(command.summary))(_unloaded)
+            app.command(name, help=escape(COMMANDS[name].summary), rich_help_panel=panel)(_unloaded)
     return app
 
 
-def _add(app: typer.Typer, name: str, command: Command) -> None:
+def _add(app: typer.Typer, name: str, command: Command, panel: str) -> None:
     loaded = getattr(importlib.import_module(f"keyshift.commands.{command.module}"), command.function or name)
     if isinstance(loaded, typer.Typer):
-        app.add_typer(loaded, name=name)
+        app.add_typer(loaded, name=name, rich_help_panel=panel)
         return
     settings: dict[str, Any] = {}
     if command.takes:
@@ -160,7 +175,18 @@ def _add(app: typer.Typer, name: str, command: Command) -> None:
         from keyshift.commands.common import ProblemCommand
 
         settings["cls"] = ProblemCommand
-    app.command(name, help=escape(inspect.getdoc(loaded) or ""), **settings)(loaded)
+    app.command(name, help=escape(inspect.getdoc(loaded) or ""), rich_help_panel=panel, **settings)(loaded)
+
+
+def _renewed(line: Sequence[str]) -> list[str]:
+    """The line with retired options as they are written today; says so where there were any."""
+    made = list(line)
+    for (command, old), new in RETIRED.items():
+        for at, token in enumerate(made):
+            if command in made[:at] and token.partition("=")[0] == old:
+                made[at] = new + token.removeprefix(old)
+                _said(f"{old} is retired and goes in 0.5: write {new}", 0)
+    return made
 
 
 def _unloaded() -> None:
@@ -278,7 +304,7 @@ def _told(error: Exception) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        line = sys.argv[1:] if arguments is None else list(arguments)
+        line = _renewed(sys.argv[1:] if arguments is None else arguments)
         asked = line or [word for name in COMPLETED for word in os.environ.get(name, "").split()]
         _plugged(line)
         code = application([token for token in asked if token in COMMANDS][:1])(args=line, standalone_mode=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyshift.catalogue import find_method, formulation_of
+from keyshift.catalogue import chosen_methods, formulation_of
 from keyshift.catalogue import methods as methods_of
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import COMPARED, GAP, Progress
@@ -132,7 +132,7 @@ class Comparison:
 
 def compare(
     problem: Problem,
-    methods: Sequence[str] | None = None,
+    methods: str | Sequence[str] | None = None,
     time_limit: float | None = COMPARED,
     *,
     gap: float = GAP,
@@ -146,7 +146,7 @@ def compare(
     Parameters
     ----------
     problem : Problem
-    methods : sequence of str, optional
+    methods : str or sequence of str, optional
         None takes every method that applies.
     time_limit : float or None, default 10.0
         Seconds for each method; None: no limit.
@@ -170,8 +170,7 @@ def compare(
     InputError
         As `solve` does, before anything is run.
     """
-    known = {m.name: m for m in methods_of(problem)}
-    chosen = [find_method(problem, name) for name in (known if methods is None else methods)]
+    chosen = chosen_methods(problem, methods)
     for name in options:
         if not any(name in method.option_names for method in chosen):
             raise InputError(f"none of the methods {', '.join(m.name for m in chosen)} has an option {name!r}")

@@ -6,20 +6,7 @@
 
 from __future__ import annotations
 
-from keyshift.models.rules import (
-    Apart,
-    Count,
-    Moves,
-    Near,
-    Never,
-    Only,
-    Pinned,
-    Rule,
-    Spread,
-    Together,
-    Use,
-    read_rule,
-)
+from keyshift.models.rules import Apart, Count, Moves, Near, Never, Only, Pinned, Rule, Spread, Together, Use, read_rule
 
 __all__ = [
     "Apart",

@@ -4,8 +4,14 @@ This floor knows no solver and no heuristic. Begin with workload.py and problem.
 problem.py carries the numbered formulation and its check, and whose *_model.py state it for a solver.
 """
 
-from keyshift.models.answer import Answer, Budget
-from keyshift.models.errors import BoundError, InputError, KeyshiftError, MissingDependencyError
+from keyshift.models.answer import Answer, Budget, Progress
+from keyshift.models.errors import (
+    BoundError,
+    ChangedWorkloadError,
+    InputError,
+    KeyshiftError,
+    MissingDependencyError,
+)
 from keyshift.models.problem import CheckReport, Problem, Violation
 from keyshift.models.solution import Solution
 from keyshift.models.workload import Workload
@@ -14,11 +20,13 @@ __all__ = [
     "Answer",
     "BoundError",
     "Budget",
+    "ChangedWorkloadError",
     "CheckReport",
     "InputError",
     "KeyshiftError",
     "MissingDependencyError",
     "Problem",
+    "Progress",
     "Solution",
     "Violation",
     "Workload",

@@ -15,7 +15,7 @@ import builtins
 import importlib
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
@@ -55,6 +55,20 @@ def lazily() -> Iterator[dict[str, Named]]:
             yield found
         finally:
             builtins.__import__ = real
+
+
+def on_first_use(namespace: dict[str, Any], found: Mapping[str, Named]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package that hands on what it imported lazily: the thing itself, whenever somebody asks."""
+    for name in found:
+        del namespace[name]
+
+    def opened(name: str) -> Any:
+        if name not in found:
+            raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
+        namespace[name] = value = found[name].load()
+        return value
+
+    return opened
 
 
 class NamesCode:

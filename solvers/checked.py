@@ -133,10 +133,7 @@ def _quiet_thread(raised: threading.ExceptHookArgs) -> None:
 
 
 def until_checked(
-    problem: Problem,
-    run: Callable[[], Answer],
-    forbid: Callable[[np.ndarray], None],
-    start: np.ndarray | None = None,
+    problem: Problem, run: Callable[[], Answer], forbid: Callable[[np.ndarray], None], start: np.ndarray | None = None
 ) -> Answer:
     """Run a model again, without the assignment that it gave, as long as the check refuses what rounding let in.
 

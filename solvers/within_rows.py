@@ -1,4 +1,4 @@
-"""Search under rules, one for all: single items, swaps and exchanges, annealed at a price for rows that are broken.
+"""One search for limits that are rows: single items, swaps and exchanges, annealed at a price for rows that are broken.
 
 Whatever limits an assignment is a row here (`keyshift.solvers.row_kernels`): the four forms of rules, limits of load in each
 window, budgets of state, a routing table's room. What is left is a measure to lower: state that moves, or squares of loads.
@@ -27,7 +27,7 @@ from keyshift.solvers.rows import RowFamily, families, rows_of, sharing
 
 @dataclass(frozen=True)
 class RuledSearchSettings(Settings):
-    """Tuning numbers of the search under rules.
+    """Tuning numbers of the search for least movement, and of the searches under rules.
 
     Attributes
     ----------

@@ -20,12 +20,10 @@ os.environ["KEYSHIFT_TRACEBACK"] = "1"  # a defect must not pass as a sentence
 
 
 def pytest_collection_modifyitems(items):
-    """Keep all tests that use Spark on one worker: they share its session."""
+    """What asks for a session is deselected by `-m "not spark"`, too."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

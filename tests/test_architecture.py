@@ -28,6 +28,13 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_KERNEL_ARGUMENTS = 500, 60, 12
 HEAVY = ("pyomo", "ortools", "pyspark", "numba", "matplotlib", "scipy", "pandas", "networkx", "pyarrow", "pydantic")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget_trees():
+    """They take 150 MB, and other tests of this process come after."""
+    yield
+    tree_of.cache_clear()
+
+
 @functools.cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())

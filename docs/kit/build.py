@@ -299,7 +299,7 @@ def course(out: Path, pdf: bool) -> None:
     settings = {
         "root_doc": "kit/book",
         "exclude_patterns": "_build,_ext",
-        "include_patterns": "kit/book.md,key-groups.md,bounds.md,paths.md,lessons/*",
+        "include_patterns": "kit/book.md,primer.md,paths.md,lessons/*",
         "suppress_warnings": "myst.xref_missing,epub.unknown_project_files",  # pages that are not in the book
         "html_math_renderer": "mathml",
         "html_css_files": "book.css",

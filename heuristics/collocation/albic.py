@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,6 @@ from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.collocation.step_four import StepFour
 from keyshift.models.ranges import NonNegative, Positive, Whole
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
@@ -218,15 +217,6 @@ def contracted(
         merged, max_migration_cost=max(limit, 0.0), into_draining=p.into_draining, resource_capacity=p.resource_capacity
     )
     return program, unit
-
-
-def step_four(
-    problem: CollocatedAllocation, measured: Workload, partitions: list[IntArray], demand: Demand | None
-) -> StepFour:
-    """Step 4 as a program of its own, nothing contracted: what `plan_under` solves, for its statements."""
-    program = replace(problem.allocation, workload=measured)
-    sets = tuple(partitions)
-    return StepFour(program, sets) if demand is None else StepFour(program, sets, demand.members, demand.node)
 
 
 def units_of(key_groups: int, partitions: list[IntArray], demand: Demand | None) -> IntArray:

@@ -101,10 +101,7 @@ def whole_weights(values: FloatArray, least: int) -> IntArray:
 
 
 def split_set(
-    members: IntArray,
-    traffic: sp.csr_array,
-    limited: Sequence[tuple[FloatArray, float]],
-    seed: int,
+    members: IntArray, traffic: sp.csr_array, limited: Sequence[tuple[FloatArray, float]], seed: int
 ) -> list[IntArray]:
     """Split a collocated set into partitions that keep every limit, cutting little traffic (lines 16-20).
 

@@ -120,13 +120,7 @@ def mixed_bf_plan(
             break
     assert best is not None
     return RoutingPlan(
-        problem,
-        best.assignment,
-        best.estimated,
-        best.forced,
-        best.moved_back,
-        done,
-        {"to_try": float(every.size)},
+        problem, best.assignment, best.estimated, best.forced, best.moved_back, done, {"to_try": float(every.size)}
     )
 
 

@@ -1,7 +1,7 @@
 """The catalogue: which problems there are, and which methods answer them.
 
 Entries import their code `lazily`: it loads on first use, so that listing the methods of a problem loads no solver. One
-module for each formulation, with the constant `FORMULATION`; intervals.py has three of them.
+module for each formulation, with the constant `FORMULATION`, or `FORMULATIONS` where it has more than one.
 """
 
 from __future__ import annotations
@@ -15,16 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from keyshift.catalogue import (
-    allocation,
-    collocation,
-    intervals,
-    mclb,
-    movement,
-    placement,
-    routing,
-    splitting,
-)
+from keyshift.catalogue import allocation, collocation, intervals, mclb, movement, routing, splitting
 from keyshift.catalogue.method import Formulation, Method, Statement, Trade
 from keyshift.models import InputError, Problem
 from keyshift.models.files.problem import CLASSES
@@ -50,8 +41,7 @@ _ALL = (
     collocation.FORMULATION,
     mclb.FORMULATION,
     movement.FORMULATION,
-    splitting.FORMULATION,
-    placement.FORMULATION,
+    *splitting.FORMULATIONS,
     routing.FORMULATION,
     *intervals.FORMULATIONS,
 )
@@ -63,20 +53,23 @@ FORMULATIONS: Mapping[str, Formulation] = MappingProxyType(_BY_NAME)
 """Every formulation, by the name of its problem."""
 
 
-def formulation_of(problem: Problem) -> Formulation:
-    """The catalogue's entry for a problem."""
-    name = str(getattr(type(problem), "name", ""))
-    if not isinstance(problem, Problem) or name not in FORMULATIONS:
-        raise InputError(f"{type(problem).__name__} is not a problem that keyshift knows: {', '.join(FORMULATIONS)}")
+def formulation_of(problem: Problem | type[Problem] | str) -> Formulation:
+    """The catalogue's entry for a problem, a class of problems or the name of one."""
+    cls = problem if isinstance(problem, type) else type(problem)
+    name = problem if isinstance(problem, str) else str(getattr(cls, "name", "")) if issubclass(cls, Problem) else ""
+    if name not in FORMULATIONS:
+        said = shown(name) if isinstance(problem, str) else cls.__name__
+        raise InputError(f"{said} is not a problem that keyshift knows: {', '.join(FORMULATIONS)}")
     return FORMULATIONS[name]
 
 
-def methods(problem: Problem) -> list[Method]:
+def methods(problem: Problem | type[Problem] | str) -> list[Method]:
     """List the methods that apply to a problem, the default one first.
 
     Parameters
     ----------
-    problem : Problem
+    problem : Problem, class or str
+        A class, or a name such as ``"mixed-routing"``, stands for its problems without rules.
 
     Returns
     -------
@@ -197,6 +190,13 @@ def _refuse_unimportable(method: Method) -> None:
 def registered(problem: str, name: str) -> Method | None:
     """The method of that name that was registered in this process; None for one that keyshift brings."""
     return _OWN.get((problem, name))
+
+
+def chosen_methods(problem: Problem, names: str | Sequence[str] | None) -> list[Method]:
+    """The methods of these names, in their order; a name alone is that method, None every one that applies."""
+    if names is None:
+        return methods(problem)
+    return [find_method(problem, name) for name in ([names] if isinstance(names, str) else names)]
 
 
 def find_method(problem: Problem, name: str | None) -> Method:

@@ -16,6 +16,7 @@ with lazily():
         madsen_allocation,
         madsen_scale_in,
         madsen_windows,
+        replicas_allocation,
         synthetic_workload,
     )
     from keyshift.models.families.collocation import madsen_collocation, madsen_collocation_windows
@@ -42,7 +43,6 @@ with lazily():
         words_routing,
         words_splitting,
     )
-    from keyshift.models.families.replicas import replicas_allocation
     from keyshift.models.families.routing import fang_routing
     from keyshift.models.families.splitting import nasir_placement, nasir_splitting
 

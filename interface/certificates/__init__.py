@@ -6,6 +6,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from keyshift.models.lazily import lazily, on_first_use
+
+with lazily() as _LAZY:
+    from keyshift.certificates.certificate import Certificate
+
+__all__ = ["Certificate"]
+__getattr__ = on_first_use(globals(), _LAZY)
+
 
 @dataclass(frozen=True)
 class Proven:

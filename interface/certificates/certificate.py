@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -17,6 +18,7 @@ from keyshift.certificates.allocation import prove_allocation, prove_collocation
 from keyshift.certificates.intervals import prove_intervals, values_of
 from keyshift.certificates.prices import prove_by_prices
 from keyshift.models import Budget, InputError, Problem, Solution
+from keyshift.models.answer import TIME_LIMIT
 from keyshift.models.figures import figure
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import real
@@ -143,11 +145,17 @@ class Certificate:
         return f"proven: {self.proven}" + (f"; {self.word}" if self.word else "")
 
 
-def certify(solution: Solution, path: str | Path | None = None, *, seconds: float = 60.0) -> Certificate:
+def certify(
+    solution: Solution,
+    path: str | Path | None = None,
+    *,
+    time_limit: float = TIME_LIMIT,
+    seconds: float | None = None,
+) -> Certificate:
     """Put a solution's instance, assignment, claim and proof into one file that `verify.py` checks without keyshift.
 
     The proof is looked for anew from what is claimed: prices and branches, a price on intervals, tables of values, a matrix
-    without negative eigenvalues. What is found within `seconds` is checked here by `verify.py` itself, and
+    without negative eigenvalues. What is found within `time_limit` is checked here by `verify.py` itself, and
     ``solution.details["proof"]`` says from then on what proves the bound.
 
     Parameters
@@ -156,9 +164,11 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
         With an assignment, or infeasible.
     path : str or Path, optional
         Where to write the certificate.
-    seconds : float, default 60
-        For the search for a proof. Where it is not enough, the highest bound that can be proven is in the certificate, and
-        `word` says what rests on a solver's word.
+    time_limit : float, default 60
+        Seconds for the search for a proof. Where they are not enough, the highest bound that can be proven is in the
+        certificate, and `word` says what rests on a solver's word.
+    seconds : float, optional
+        Retired: as `time_limit` was called until 0.2.
 
     Returns
     -------
@@ -169,7 +179,11 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
     InputError
         Where there is nothing to certify: no assignment and no proof that there is none.
     """
-    seconds = real("seconds", seconds, optional=False)
+    if seconds is not None:
+        said = "certify(seconds=...) is retired and goes in 0.5: write time_limit=..."
+        warnings.warn(said, DeprecationWarning, stacklevel=2)
+        time_limit = seconds
+    limit = real("time_limit", time_limit, optional=False)
     problem = solution.problem
     if solution.assignment is None and solution.status != "infeasible":
         raise InputError(f"there is nothing to certify: {solution!r}")
@@ -181,7 +195,7 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
     with interruptible(budget.interrupt):
         instance = problem.record()
         case, assignment, value = _read(solution, instance)
-        found = prove(problem, case, solution, value, budget, seconds)
+        found = prove(problem, case, solution, value, budget, limit)
         record = _record(solution, instance, assignment, value, found)
         return _checked(record, solution, value, found, path)
 

@@ -21,7 +21,7 @@ def certify(
     method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     seed: common.SeedOption = 0,
-    seconds: Annotated[float, typer.Option(help="For the search for a proof.")] = 60.0,
+    proof_time_limit: Annotated[float, typer.Option(help="Seconds for the search for a proof.")] = TIME_LIMIT,
     out: Annotated[Path, typer.Option(help="The certificate's file.")] = Path("certificate.json"),
 ) -> None:
     """Solve a problem and write the answer with its proof to a file that verify.py checks. Exit code 0: all is proven.
@@ -39,7 +39,7 @@ def certify(
         if solution.assignment is None and solution.status != "infeasible":
             console.print(f"there is nothing to certify: {solution!r}", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(1)
-        certificate = made(solution, out, seconds=0.0 if budget.interrupted else seconds)
+        certificate = made(solution, out, time_limit=0.0 if budget.interrupted else proof_time_limit)
     early = "interrupted; what was found until then: " if budget.interrupted else ""
     console.print(f"{early}{certificate}\nwritten to {out}", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(0 if certificate.complete else 1)

@@ -46,8 +46,7 @@ def _for_ever(seconds: float | None) -> float | None:
 
 
 TimeOption = Annotated[
-    float | None,
-    typer.Option("--time-limit", "-t", callback=_for_ever, help="Seconds for each method; inf: no limit."),
+    float | None, typer.Option("--time-limit", "-t", callback=_for_ever, help="Seconds for each method; inf: no limit.")
 ]
 TogetherOption = Annotated[
     float | None,

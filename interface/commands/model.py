@@ -43,14 +43,12 @@ def model(
         return
     if solver is not None and not solve:
         raise InputError(f"--solver {solver}: add --solve")
-    if read is not None:
-        from keyshift.modelling.opening import read_answer
-
-        _show(read_answer(posed, read, kind), as_json)
-        return
     from keyshift.modelling.opening import model as opened
 
     made = opened(posed, kind)
+    if read is not None:
+        _show(made.read(read), as_json)
+        return
     made = made.relax() if relax else made
     console = common.console()
     if shown or every:

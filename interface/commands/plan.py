@@ -28,7 +28,7 @@ def plan(
     bandwidth: common.BandwidthOption = None,
     parallel: common.ParallelOption = 1,
     phase_moves: common.PhaseOption = 100,
-    max_load: Annotated[float | None, typer.Option(help="The most load that a node may have on the way.")] = None,
+    max_on_the_way: Annotated[float | None, typer.Option(help="The most load that a node may have on the way.")] = None,
     min_gain: Annotated[
         float | None, typer.Option(min=0.0, help="Drop moves worth less than this a unit of state.")
     ] = None,
@@ -65,7 +65,7 @@ def plan(
         bandwidth,
         parallel,
         phase_moves=phase_moves,
-        max_on_the_way=None if max_load is None else {"load": max_load},
+        max_on_the_way=None if max_on_the_way is None else {"load": max_on_the_way},
         min_gain=min_gain,
         seed=seed,
         **showing.patience(answer),

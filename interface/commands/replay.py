@@ -12,7 +12,7 @@ from rich.table import Table
 
 from keyshift.commands import common
 from keyshift.models import InputError
-from keyshift.models.answer import Progress
+from keyshift.models.answer import TIME_LIMIT, Progress
 from keyshift.terminal import Terminal
 
 SHOWN = ("collocation_factor", "load_distance_percent", "load_index", "migrations", "oscillations")
@@ -54,7 +54,7 @@ def replay(
     node_load: Annotated[
         float | None, typer.Option(help="Load that one node can carry: scale to 70 % of it (50 - 90 %).")
     ] = None,
-    time_limit: common.TimeOption = None,
+    time_limit: common.TimeOption = TIME_LIMIT,
     seed: common.SeedOption = 0,
     forecast: ForecastOption = None,
     regret: RegretOption = True,

@@ -199,11 +199,7 @@ def max_parallelism_options(parallelism: int, candidates: Sequence[int] | None =
 
 
 def routing(
-    plan: RoutingTable | Solution | str,
-    *,
-    labels: Sequence[str | int] | None = None,
-    choices: int = 2,
-    seed: int = 0,
+    plan: RoutingTable | Solution | str, *, labels: Sequence[str | int] | None = None, choices: int = 2, seed: int = 0
 ) -> Routing:
     """The decisions of `partitioner`, without Flink: ``routing(...).partition(key, workers)``; see there."""
     entries: dict[str | int, int] = {}

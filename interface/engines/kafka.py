@@ -258,11 +258,7 @@ def _listed(brokers: Sequence[int]) -> str:
 
 
 def write_reassignment(
-    plan: Plan,
-    path: str | Path,
-    *,
-    assignment: str | Path | None = None,
-    racks: Mapping[int, str] | None = None,
+    plan: Plan, path: str | Path, *, assignment: str | Path | None = None, racks: Mapping[int, str] | None = None
 ) -> Reassignment:
     """Write what ``kafka-reassign-partitions`` reads: for each phase the move, the elections, and the way back.
 

@@ -174,10 +174,7 @@ PLACEMENT = (
         "number",
         _draw_assigned,
         _judge_distance,
-        (
-            {"load": [6, 7], "assignment": [1, 2], "nodes": 3},
-            {"load": [5, 4], "assignment": [1, 2], "nodes": 3},
-        ),
+        ({"load": [6, 7], "assignment": [1, 2], "nodes": 3}, {"load": [5, 4], "assignment": [1, 2], "nodes": 3}),
     ),
     Exercise(
         "allocation",
@@ -270,16 +267,6 @@ PLACEMENT = (
         "number or None",
         _draw_routing,
         _judge_routing,
-        (
-            {
-                "load": [6, 1],
-                "current": [1, 1],
-                "nodes": 2,
-                "state": [1, 4],
-                "home": [0, 0],
-                "theta": 1.0,
-                "entries": 0,
-            },
-        ),
+        ({"load": [6, 1], "current": [1, 1], "nodes": 2, "state": [1, 4], "home": [0, 0], "theta": 1.0, "entries": 0},),
     ),
 )

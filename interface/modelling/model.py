@@ -15,6 +15,7 @@ from keyshift.catalogue.method import Statement
 from keyshift.models import Answer, Budget, InputError, Problem, Solution
 from keyshift.models.answer import Termination
 from keyshift.models.errors import BoundError
+from keyshift.models.files.reading import MOST_JSON, read_text
 from keyshift.models.guards import real, whole
 from keyshift.models.lazily import load
 from keyshift.solving import MOST_SEED, interruptible, read_start
@@ -146,6 +147,34 @@ class Model(ABC):
             raise InputError(f"{target}: there is no folder {target.parent}")
         self._write(target)
         return target
+
+    def read(self, path: str | Path) -> Solution:
+        """Read what a solver answered to a file that `write` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            The solution file of HiGHS (``highs x.mps --solution_file x.sol``), SCIP (``write solution x.sol``), CBC or
+            Gurobi. Variables that it leaves out are 0.
+
+        Returns
+        -------
+        Solution
+            Checked and valued anew, like every answer; without a bound, of which such files say nothing.
+
+        Raises
+        ------
+        InputError
+            For a file that is not a solution, or one of another model.
+        """
+        from keyshift.modelling.solution_files import by_own_names, parse_solution
+
+        source = Path(path)
+        solver, values = parse_solution(read_text(source, MOST_JSON), source)
+        if ".mps" not in self.suffixes:
+            raise InputError(f"a model of kind {self.kind!r} is not written as .mps: say which kind was")
+        answer = Answer(self.assignment(by_own_names(self.names(), values, source)))
+        return Solution.of(self.problem, f"model:{self.kind}/{solver} file", answer, 0.0)
 
     def solve(self, solver: str | None = None, time_limit: float | None = None, seed: int = 0) -> Solution:
         """Solve the model as it stands, and answer the problem.

@@ -13,7 +13,7 @@ import numpy as np
 
 from keyshift.heuristics.splitting.partitioner import SCHEMES, Partitioner
 from keyshift.models import InputError, Workload
-from keyshift.models.answer import Progress
+from keyshift.models.answer import TIME_LIMIT, Progress
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.guards import real, whole
 from keyshift.models.splitting.stream import as_keys
@@ -29,7 +29,7 @@ from keyshift.solving import solve
 
 def replay(
     workloads: Iterable[Workload] | Iterable[Any],
-    methods: Sequence[str | Planner] = ("albic",),
+    methods: str | Planner | Sequence[str | Planner] = ("albic",),
     *,
     problem: str = DEFAULT_PROBLEM,
     periods: int | None = None,
@@ -44,7 +44,7 @@ def replay(
     capacities: Mapping[str, float] | None = None,
     scaling: ScalingRule | None = None,
     seed: int = 0,
-    time_limit: float | None = None,
+    time_limit: float | None = TIME_LIMIT,
     memory: int = 5,
     checkpoint: str | Path | None = None,
     watch: Callable[[Progress], None] | None = None,
@@ -64,7 +64,7 @@ def replay(
         nodes and current assignment are where every method starts; the others' are ignored. `home` is the hash of the
         first one's nodes: added ones take keys from all of them, and those of a draining one are hashed anew [Thaler1998].
         For key splitting: the keys of each window, in the order in which they arrive.
-    methods : sequence of str or Planner
+    methods : str, Planner, or sequence of these
         A str is a method of `problem` under `options`.
     problem, options
         For the methods given by name. Any problem about a workload; those of contiguous intervals get their node counts from
@@ -101,8 +101,8 @@ def replay(
         From `Planned` to `Scaling`, such as `TargetUtilisation` or `NodeCounts`; None keeps the nodes.
     seed : int, default 0
         Period t is planned with seed + t.
-    time_limit : float, optional
-        Seconds for each plan. A limit that cuts plans short makes runs differ.
+    time_limit : float or None, default 60.0
+        Seconds for each plan; None: no limit. A limit that cuts plans short makes runs differ.
     memory : int, default 5
         A move back to the node left at most this many periods ago counts as an oscillation.
     checkpoint : str or Path, optional
@@ -121,6 +121,7 @@ def replay(
     InputError
         When key groups change between periods, or a checkpoint belongs to other arguments or another stream.
     """
+    methods = [methods] if isinstance(methods, str | Planner) else methods
     planners = [
         m if isinstance(m, Planner) else Planner(m, problem=problem, options=options, every=every) for m in methods
     ]

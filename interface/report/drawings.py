@@ -121,7 +121,7 @@ def move_map(names: Sequence[Any], flow: np.ndarray, counts: np.ndarray) -> str:
             'fill="none" stroke="var(--line)"/>'
         )
     for i, j in np.argwhere(counts > 0).tolist():
-        said = f"{names[i]} to {names[j]}: {int(counts[i, j])} moves, {shown(float(flow[i, j]))} of state"
+        said = f"{names[i]} to {names[j]}: moves {int(counts[i, j])}, state {shown(float(flow[i, j]))}"
         x, y = left + cell * j, top + cell * i
         strength = 0.15 + 0.85 * float(flow[i, j]) / most
         count = _label(x + cell / 2, y + cell / 2 + 4, int(counts[i, j]), "middle") if cell >= 16 else ""

@@ -385,9 +385,9 @@ class Explorer {
     if (report) tiles.push([`${content.objective} as it is now`, this.said(today.objective)]);
     if (best !== null) tiles.push([trade ? "above the best known at this cost" : "above the best known", objective >= best ? this.said(objective - best) : `${this.said(best - objective)} better`]);
     else if (trade) tiles.push(["no answer is known that costs so little", "-"]);
-    if (bound !== null) tiles.push([`above the bound: no answer at this cost is below ${this.said(bound)}`, below ? (feasible ? "0" : "below it, against the limits") : this.said(objective - bound)]);
+    if (bound !== null) tiles.push([`above the bound: no answer at this cost is below ${this.said(bound)}`, below ? (feasible ? "0" : "below it, against the limits") : this.said(objective) === this.said(bound) ? "0" : this.said(objective - bound)]);
     if (metrics.migrations !== undefined) tiles.push(["key groups moved", figure(metrics.migrations)]);
-    if (metrics.state_moved !== undefined) tiles.push(["state moved", figure(metrics.state_moved)]);
+    if (metrics.state_moved !== undefined && content.objective !== "state moved") tiles.push(["state moved", figure(metrics.state_moved)]);
     if (trade && !["migrations", "state_moved"].includes(trade.metric)) tiles.push([trade.label, figure(metrics[trade.metric])]);
     const above = best !== null && objective > best ? `, ${shown(objective - best, content.scale)} above the best known at this cost` : "";
     this.now.textContent = `${content.objective} ${this.said(objective)}${above}${feasible ? "" : ` · ✗ ${report?.violations.length} broken`}`;

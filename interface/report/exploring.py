@@ -163,7 +163,7 @@ def _content(
 def _said(s: Solution, trade: Trade | None) -> str:
     """The name of a point of the front: what it costs, and whether it is proven."""
     proven = "proven optimum" if s.status == "optimal" else "best found"
-    return proven if trade is None else f"{figure(s.metrics[trade.metric])} {trade.label}, {proven}"
+    return proven if trade is None else f"{trade.label}: {figure(s.metrics[trade.metric])}, {proven}"
 
 
 def _schedule(

@@ -160,7 +160,7 @@ class Study:
 
 def study(
     instances: Instances,
-    methods: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    methods: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     seeds: Sequence[int] = (0,),
     time_limit: float | None = TIME_LIMIT,
     out: str | Path | None = None,
@@ -182,7 +182,7 @@ def study(
     ----------
     instances : mapping of str to Problem, iterable of (str, Problem), or str
         Names and problems, which may be of different kinds; `family` draws them. A text is the name of a family.
-    methods : sequence of str, or mapping of str to sequence of str, optional
+    methods : str, sequence of str, or mapping of str to sequence of str, optional
         None takes every method of each problem. A sequence takes those of these that a problem has; a mapping says
         which for each problem, by its name.
     seeds : sequence of int, default (0,)
@@ -270,12 +270,13 @@ def study(
 class _Methods:
     """Which methods run on a problem, with which options."""
 
-    def __init__(self, asked: Sequence[str] | Mapping[str, Sequence[str]] | None, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, asked: str | Sequence[str] | Mapping[str, Sequence[str]] | None, options: Mapping[str, Any]
+    ) -> None:
+        asked = [asked] if isinstance(asked, str) else asked
         self.asked, self.options = asked, options
         all_names = {m.name for f in FORMULATIONS.values() for m in f.methods}
         named = [n for names in asked.values() for n in names] if isinstance(asked, Mapping) else list(asked or [])
-        if isinstance(asked, str):
-            raise InputError(f"methods = {asked!r} must be a list of names")
         for name in named:
             if name not in all_names:
                 raise InputError(f"no problem has a method {name!r}; see `keyshift methods`")

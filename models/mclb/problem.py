@@ -142,11 +142,7 @@ class MCLB(Ruled):
         return records.placed(self.workload, rows, state=self.max_state_moved, **self.recorded_rules())
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        return [
-            *self._broken_budget(assignment),
-            *self._left_on_draining(assignment),
-            *self.broken_rules(assignment),
-        ]
+        return [*self._broken_budget(assignment), *self._left_on_draining(assignment), *self.broken_rules(assignment)]
 
     def _broken_budget(self, assignment: np.ndarray) -> list[Violation]:  # (3)
         moved = metrics.state_moved(self.workload, assignment)

@@ -266,7 +266,7 @@ def simulate(
 
     >>> import keyshift as ks
     >>> run = ks.simulate([10_000], [0], [(5, [1])], service_rate=1000, window_seconds=20, method="fluid",
-    ...                   migration=ks.Migration(bandwidth=0.5))
+    ...                   migration=ks.simulation.Migration(bandwidth=0.5))
     >>> round(run.latency_max, 3), round(run.largest_backlog), run.paused
     (2.001, 1000, 2.0)
     """

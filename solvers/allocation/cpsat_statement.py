@@ -17,12 +17,7 @@ NO_ASSIGNMENT = "no assignment meets all limits"
 
 
 def solve_cpsat(
-    problem: KeyGroupAllocation,
-    *,
-    budget: Budget,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    threads: Threads = 1,
+    problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
 ) -> Answer:
     """The same program in whole numbers by CP-SAT, from a warm start.
 

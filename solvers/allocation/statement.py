@@ -151,9 +151,7 @@ def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> A
     bound, termination = highs.relaxation_bound(program, budget, seed)
     if termination == "infeasible":
         said = Answer(
-            None,
-            termination="infeasible",
-            message="no assignment meets all limits, not even with divisible key groups",
+            None, termination="infeasible", message="no assignment meets all limits, not even with divisible key groups"
         )
         other = _second_opinion(problem, budget, seed, 1, said)
         return said if other.termination == "infeasible" else Answer(None, 0.0, budget.why)

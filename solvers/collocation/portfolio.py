@@ -147,11 +147,7 @@ def solve_milp(
 
 
 def _partitioned(
-    problem: CollocatedAllocation,
-    partitions: Multilevel,
-    asked: _Asked,
-    budget: Budget,
-    peer: Peer | None,
+    problem: CollocatedAllocation, partitions: Multilevel, asked: _Asked, budget: Budget, peer: Peer | None
 ) -> np.ndarray | None:
     """A start by graph partitioning, where it is better than the one that is known."""
     tuned, large = CollocationSettings.now(), problem.workload.key_groups > CollocationSettings.now().provable

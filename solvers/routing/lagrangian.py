@@ -86,10 +86,7 @@ class Relaxation:
     """
 
     def __init__(
-        self,
-        problem: MixedRouting,
-        keys: CompactKeys,
-        placed: tuple[IntArray, IntArray] | None = None,
+        self, problem: MixedRouting, keys: CompactKeys, placed: tuple[IntArray, IntArray] | None = None
     ) -> None:
         w, typical = problem.workload, problem.averaged()
         self.settings = DualSettings.now()

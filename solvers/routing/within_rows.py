@@ -12,12 +12,7 @@ from keyshift.solvers.within_rows import Task, load_limits, search_within
 
 
 def local_search(
-    problem: MixedRouting,
-    *,
-    budget: Budget,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    effort: NonNegative = 1.0,
+    problem: MixedRouting, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, effort: NonNegative = 1.0
 ) -> Answer:
     """Keys one by one, two in exchange, or those that are merged, annealed (`search_within`).
 

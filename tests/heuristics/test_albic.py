@@ -290,8 +290,8 @@ def test_in_points_collocation_never_falls_and_becomes_whole(integrated):
     tuples = rng.integers(50, 150, g)
     edges = [(k, g + k, float(tuples[k])) for k in range(g)]
     w = workload(load * 50 * nodes / load.sum() / 2, place, nodes, edges, np.repeat([0, 1], g))  # 50 points a node ...
-    model = ks.LoadModel.for_share(w, 0.5)  # ... half of them for traffic
-    planner = ks.Planner("albic", options={"max_migrations": 5, "distance_unit": "load"}, integrated=integrated)
+    model = ks.replays.LoadModel.for_share(w, 0.5)  # ... half of them for traffic
+    planner = ks.replays.Planner("albic", options={"max_migrations": 5, "distance_unit": "load"}, integrated=integrated)
     frame = ks.replay([w] * g, [planner], load_model=model).to_frame()
     assert (frame["collocation_factor"].diff().dropna() >= -1e-12).all()
     assert frame["collocation_factor"].iloc[-1] == 1

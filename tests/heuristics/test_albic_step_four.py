@@ -7,14 +7,13 @@ import itertools
 import numpy as np
 import pytest
 from instances.collocation import random_problem
+from step_four import StepFour, StepFourCpSat, step_four
 
 import keyshift as ks
 from keyshift.heuristics.collocation import albic as steps
 from keyshift.heuristics.collocation.partitions import score, split_by_place
 from keyshift.models import Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.collocation.step_four import StepFour
-from keyshift.models.collocation.step_four_cpsat import StepFourCpSat
 from keyshift.solvers import cpsat
 
 
@@ -98,7 +97,7 @@ def test_a_contracted_plan_is_as_good_as_a_declared_one():
         both = problem.max_migrations is not None and problem.max_migration_cost is not None
         for expected, partitions, demand in invocations(problem, case):
             contracted = steps.plan_under(problem, expected, partitions, demand, Budget(), case, 15)
-            step = steps.step_four(problem, expected, partitions, demand)
+            step = step_four(problem, expected, partitions, demand)
             bound, declared = by_cpsat(step)
             if declared is None:
                 assert contracted is None

@@ -39,7 +39,7 @@ def good() -> dict[str, bytes]:
         solution = ks.solve(ks.KeyGroupAllocation(workload(), max_migrations=2))
         solution.save(folder / "solution.json")
         ks.plan(solution.problem, solution).save(folder / "plan.json")
-        ks.certify(solution, folder / "certificate.json", seconds=1)
+        ks.certify(solution, folder / "certificate.json", time_limit=1)
         study = ks.study({"a": solution.problem}, ["flux"], out=folder / "study")
         study.update_best(folder / "best.csv")
         result = next((folder / "study" / "results").iterdir())

@@ -13,13 +13,7 @@ from keyshift.catalogue import FORMULATIONS
 
 TIME_LIMIT = 60.0  # generous: other tests run beside it
 CASES = [
-    pytest.param(
-        name,
-        method,
-        label,
-        id=f"{name}-{method.name}-{label}",
-        marks=pytest.mark.xdist_group(f"{name}-{label}"),  # the methods of one instance share their solutions
-    )
+    pytest.param(name, method, label, id=f"{name}-{method.name}-{label}")
     for name, formulation in FORMULATIONS.items()
     for method in formulation.methods
     for label in BATTERIES.get(name, dict)()

@@ -43,7 +43,7 @@ def certified(request):
     family, parameters = SMALL[request.param]
     ((_, problem),) = ks.family(family, **parameters, count=1)
     solution = ks.solve(problem, time_limit=5)
-    return solution, ks.certify(solution, seconds=20)
+    return solution, ks.certify(solution, time_limit=20)
 
 
 def refused(record) -> bool:
@@ -64,7 +64,7 @@ def holds(name: str, index: int, seed: int) -> int:
     truth.find()
     solution = ks.solve(problem, time_limit=2)
     try:
-        c = ks.certify(solution, seconds=5)
+        c = ks.certify(solution, time_limit=5)
     except ks.InputError:  # nothing to certify, or only by the rounding of floats
         return 0
     if solution.status == "infeasible":
@@ -116,7 +116,7 @@ def test_ctrl_c_ends_the_search_with_what_is_proven(certified, tmp_path, monkeyp
     prove = certificate.prove
     monkeypatch.setattr(certificate, "prove", interrupted)
     began = time.process_time()
-    made = ks.certify(solution, tmp_path / "c.json", seconds=1000)
+    made = ks.certify(solution, tmp_path / "c.json", time_limit=1000)
     assert time.process_time() - began < 5
     assert asked
     assert verify.check_file(str(tmp_path / "c.json")) == (True, str(made).partition(";")[0])
@@ -128,7 +128,7 @@ def test_a_formulation_of_ones_own_has_no_certificates(certified, monkeypatch):
     solution, _ = certified
     monkeypatch.setattr(type(solution.problem), "record", Problem.record)
     with pytest.raises(ks.InputError, match="there are no certificates for"):
-        ks.certify(solution, seconds=1)
+        ks.certify(solution, time_limit=1)
 
 
 def test_a_bound_without_a_certificate_is_the_solvers_word():
@@ -139,7 +139,7 @@ def test_a_bound_without_a_certificate_is_the_solvers_word():
 def test_collocation_of_pairs_that_form_a_forest_is_proven():
     parameters = {"nodes": 5, "key_groups": 40, "one_to_one": 1.0, "max_migrations": 4}
     ((_, problem),) = ks.family("madsen-collocation", **parameters, count=1)
-    c = ks.certify(ks.solve(problem, time_limit=2), seconds=20)
+    c = ks.certify(ks.solve(problem, time_limit=2), time_limit=20)
     assert c.bound > 0.99 * c.value
 
 
@@ -226,7 +226,7 @@ def test_another_instance_is_refused(certified):
     solution, c = certified
     family, parameters = SMALL[solution.problem.name]
     *_, (_, other) = ks.family(family, **parameters, count=3)
-    swapped = {**c.record, "instance": ks.certify(ks.solve(other, time_limit=2), seconds=1).record["instance"]}
+    swapped = {**c.record, "instance": ks.certify(ks.solve(other, time_limit=2), time_limit=1).record["instance"]}
     assert swapped["instance"] == c.record["instance"] or refused(swapped)
 
 

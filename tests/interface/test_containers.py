@@ -1,4 +1,4 @@
-"""As in a hardened container: an installation that cannot be written, no home, another user; see docs/settings.md."""
+"""As in a hardened container: an installation that cannot be written, no home, another user; see docs/reference-engines.md."""
 
 from __future__ import annotations
 

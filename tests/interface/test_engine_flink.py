@@ -315,7 +315,7 @@ def test_heavy_keys_outlive_a_long_tail():
 
 
 def test_a_partitioner_needs_pyflink_only_when_it_is_made():
-    with pytest.raises(ks.MissingDependencyError, match="pip install apache-flink"):
+    with pytest.raises(ks.models.MissingDependencyError, match="pip install apache-flink"):
         flink.partitioner("pkg")
     with pytest.raises(
         ks.InputError, match="must be a routing table, or one of hash, shuffle, pkg, greedy-d, d-choices"

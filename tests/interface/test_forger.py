@@ -100,7 +100,7 @@ def drawn(name, seed, number, monkeypatch):
         for trial in (certificate._by_trial, lambda case, value: Proven()):
             monkeypatch.setattr(certificate, "_by_trial", trial)
             try:
-                record = ks.certify(solution, seconds=2).record
+                record = ks.certify(solution, time_limit=2).record
             except ks.InputError:
                 continue
             if record["proof"] is not None:
@@ -143,7 +143,7 @@ def test_a_value_above_the_true_one_is_refused_or_said_to_be_at_most(problem, ho
 def test_a_policy_that_moves_nothing_is_worth_nothing():
     w = ks.Workload(load=[1, 1, 1], state=[0, 0, 0], current=[0, 0, 1], nodes=2)
     policy = ks.MigrationPolicy(w, transitions={2: {2: 0.5, 3: 0.5}, 3: {2: 1.0}}, tau=1, discount=0.9)
-    c = ks.certify(ks.solve(policy, time_limit=5), seconds=5)
+    c = ks.certify(ks.solve(policy, time_limit=5), time_limit=5)
     assert c.value == 0
     assert "state moved is 0" in c.proven
 

@@ -98,7 +98,7 @@ def test_cp_sat_has_no_relaxation(name):
                 ks.model(problem, entry.kind).relax()
 
 
-def native_optimum(model: ks.Model) -> float | None:
+def native_optimum(model: ks.modelling.Model) -> float | None:
     """The optimum of the model's own objective, by SCIP or GLOP through OR-Tools."""
     from keyshift.modelling import running
     from keyshift.models import Budget

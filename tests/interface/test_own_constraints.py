@@ -63,7 +63,7 @@ class Rule:
         return [(at(k, i) - at(other, i), 0)]
 
 
-def added(model: ks.Model, rules: list[Rule], p: int, n: int) -> None:
+def added(model: ks.modelling.Model, rules: list[Rule], p: int, n: int) -> None:
     """Put the rules into the native model, by its own means."""
     if model.kind == "pyomo":
         x = dict(model.native.x.items())

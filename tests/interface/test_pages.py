@@ -104,10 +104,10 @@ def test_the_shell_lines_of_the_cheat_sheet_run(tmp_path, monkeypatch, capsys):
 
 
 def test_the_python_blocks_for_those_who_come_from_elsewhere_run(capsys):
-    found = blocks((ROOT / "docs" / "coming-from.md").read_text(), "python")
+    found = blocks((ROOT / "docs" / "which-problem.md").read_text(), "python")
     assert len(found) == 2
     for code in found:
-        exec(compile(code, "coming-from", "exec"), {})
+        exec(compile(code, "which-problem", "exec"), {})
 
 
 def test_the_readme_is_short_and_its_links_lead_somewhere():

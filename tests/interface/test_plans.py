@@ -184,7 +184,7 @@ def test_a_workload_that_has_changed_is_refused_with_the_right_sentence(made, na
     problem, plan = made
     assert plan.check(problem.workload).feasible
     change, sentence = CHANGES[name]
-    with pytest.raises(ks.ChangedWorkloadError, match=sentence) as refused:
+    with pytest.raises(ks.models.ChangedWorkloadError, match=sentence) as refused:
         plan.check(change(problem.workload))
     assert len(refused.value.changes) == 1
     if name not in ("fewer key groups", "another node"):
@@ -193,7 +193,9 @@ def test_a_workload_that_has_changed_is_refused_with_the_right_sentence(made, na
 
 def test_many_changes_are_counted(made):
     problem, plan = made
-    with pytest.raises(ks.ChangedWorkloadError, match=r"and more: 40 loads differ.*objective [\d.]+, planned [\d.]+"):
+    with pytest.raises(
+        ks.models.ChangedWorkloadError, match=r"and more: 40 loads differ.*objective [\d.]+, planned [\d.]+"
+    ):
         plan.check(problem.workload.replace(load=problem.workload.load * 1.1))
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import sys
 from pathlib import Path
 
 import pyomo.environ as pyo
@@ -12,6 +13,10 @@ import keyshift as ks
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "problems").glob("*.md"))
+sys.path.insert(0, str(DOCS))
+
+import transcript_folders  # noqa: E402  # a script of the documentation, not a module of ours
+
 TABLE = re.compile(r"^\| in the formula \| in the model \| how many \| here \|\n\|[-|]+\n((?:\|.*\n)+)", re.MULTILINE)
 EXAMPLE = re.compile(r"^```python(?: transcript)?\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -33,8 +38,7 @@ def in_the_table(rows: str) -> dict[str, int]:
 def test_a_problems_page_prints_the_model_and_what_the_example_prints(page, tmp_path, monkeypatch):
     text = page.read_text()
     monkeypatch.chdir(tmp_path)
-    for written in re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        (tmp_path / "w.json").write_text(written)
+    transcript_folders.written_in(page)
     tables, examples = TABLE.findall(text), EXAMPLE.findall(text)
     assert len(tables) == len(examples) > 0
     for table, (code, said) in zip(tables, examples, strict=True):

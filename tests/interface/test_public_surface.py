@@ -1,11 +1,17 @@
-"""What people outside script against stays: nothing that 0.1 offered is lost, and every change is written down."""
+"""What docs/stability.md promises: nothing released is lost, retired names say what instead, every change is written down."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import warnings
 
 import pytest
-from public_surface import NOW, RELEASED, surface
+from public_surface import NOW, RELEASED, SNAPSHOTS, surface
+
+import keyshift as ks
+from keyshift import cli
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +46,87 @@ REPLACED = ("/names/keyshift.CollocatedAllocation/limits",)
 
 
 def test_nothing_that_was_released_is_lost(today):
-    gone = [loss for loss in lost(json.loads(RELEASED.read_text()), today) if not loss.startswith(REPLACED)]
+    names = today["names"]
+    old = {name: names[new] for name, new in today["retired"].items() if new in names}
+    released = json.loads(RELEASED.read_text())
+    gone = [loss for loss in lost(released, today | {"names": names | old}) if not loss.startswith(REPLACED)]
     assert gone == []
+
+
+def test_a_retired_name_leads_on_and_says_where(today):
+    for name, (instead, _) in ks.RETIRED.items():
+        with pytest.warns(DeprecationWarning, match=r"retired and goes in \d") as said:
+            old = getattr(ks, name)
+        assert instead in str(said[0].message)
+        assert said[0].filename == __file__, "the warning must name the caller's line"
+        room, _, new = instead.removeprefix("keyshift.").partition(".")
+        assert new == "read(path)" or (instead in today["names"] and getattr(getattr(ks, room), new) is old)
+    with pytest.raises(AttributeError, match="no attribute 'Forecasts'"):
+        ks.Forecasts  # noqa: B018
+
+
+def test_retired_words_of_parameters_and_options_still_work(capsys, tmp_path, monkeypatch):
+    w = ks.Workload(load=[3, 2, 2], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    solution = ks.solve(ks.KeyGroupAllocation(w))
+    with pytest.warns(DeprecationWarning, match="write time_limit="):
+        assert ks.certify(solution, seconds=5).complete
+    monkeypatch.chdir(tmp_path)
+    ks.write_workload(w, "w.json")
+    for line in ("certify w.json --seconds 5 --out c.json", "plan w.json --max-load=9"):
+        assert cli.main(line.split()) == 0
+        assert "is retired and goes in 0.5: write --" in capsys.readouterr().err
+    for (command, old), new in cli.RETIRED.items():
+        assert old not in surface()["commands"][command]
+        assert new in surface()["commands"][command]
+
+
+@pytest.mark.slow
+def test_the_script_of_the_last_readme_runs_with_warnings_only(tmp_path):
+    script = SNAPSHOTS / "readme_0_2.py"
+    line = [sys.executable, "-W", "error", "-W", "default::DeprecationWarning", str(script)]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "plan.json").exists()
+    assert (tmp_path / "allocation.mps").exists()
+
+
+def test_one_name_stands_for_a_list_of_one():
+    w = ks.Workload(load=[3, 2, 2], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    problem = ks.KeyGroupAllocation(w)
+    assert [s.method for s in ks.compare(problem, "flux")] == ["flux"]
+    assert ks.study({"one": problem}, "flux").to_frame().method.tolist() == ["flux"]
+    assert {row["method"] for row in ks.replay([w, w], "flux", problem="key-group-allocation").rows} == {"flux"}
+
+
+def test_a_problem_goes_by_its_name_or_its_class():
+    by_name, by_class = ks.methods("mixed-routing"), ks.methods(ks.MixedRouting)
+    assert [m.name for m in by_name] == [m.name for m in by_class]
+    assert ks.statements("mixed-routing") == ks.statements(ks.MixedRouting)
+    for wrong in ("mixed", int, 3):
+        with pytest.raises(ks.InputError, match=r"is not a problem that keyshift knows: .*mixed-routing"):
+            ks.methods(wrong)
+
+
+def test_the_page_lists_what_is_retired():
+    page = (SNAPSHOTS.parents[1] / "docs" / "stability.md").read_text()
+    listed = [line.partition(" | ")[0] for line in page.splitlines() if line.endswith("| 0.5 |")]
+    for name, (instead, _) in ks.RETIRED.items():
+        assert any(f"`{name}`" in row or f"`ks.{name}`" in row or f"`ks.{name}(" in row for row in listed), name
+        assert instead.startswith("keyshift.")
+    for command, old in cli.RETIRED:
+        assert any(f"`keyshift {command} {old}`" in row for row in listed)
+
+
+def test_every_command_is_in_one_group():
+    grouped = [name for names in cli.PANELS.values() for name in names]
+    assert sorted(grouped) == sorted(cli.COMMANDS)
+
+
+def test_the_package_itself_uses_no_retired_name():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in ks.__all__:
+            getattr(ks, name)
 
 
 def test_every_change_is_written_down(today):

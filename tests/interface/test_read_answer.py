@@ -25,7 +25,7 @@ def test_highs_reads_the_file_and_its_answer_comes_back(tmp_path, best, suffix):
     highs.readModel(str(path))
     highs.run()
     highs.writeSolution(str(tmp_path / "m.sol"), 0)
-    solution = ks.read_answer(PROBLEM, tmp_path / "m.sol")
+    solution = ks.model(PROBLEM).read(tmp_path / "m.sol")
     assert solution.objective == pytest.approx(best, abs=PROBLEM.tolerance)
     assert solution.method == "model:pyomo/HiGHS file"
     assert solution.bound is None
@@ -55,7 +55,7 @@ def written(style: str, values: dict[str, float]) -> str:
 def test_other_solvers_files_come_back(tmp_path, best, style):
     values = values_by_scip(ks.model(PROBLEM).write(tmp_path / "m.mps"))
     (tmp_path / "m.sol").write_text(written(style, values))
-    solution = ks.read_answer(PROBLEM, tmp_path / "m.sol")
+    solution = ks.model(PROBLEM).read(tmp_path / "m.sol")
     assert solution.objective == pytest.approx(best, abs=PROBLEM.tolerance)
     assert style in solution.method
 
@@ -69,13 +69,13 @@ def test_a_mathopt_model_comes_back_too(tmp_path):
         for v in model.native.variables()
     }
     (tmp_path / "m.sol").write_text(written("SCIP", values))
-    assert ks.read_answer(problem, tmp_path / "m.sol", "mathopt").objective == solution.objective
+    assert ks.model(problem, "mathopt").read(tmp_path / "m.sol").objective == solution.objective
 
 
 def test_an_answer_that_breaks_the_rules_is_offered_only(tmp_path):
     w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2)
     (tmp_path / "m.sol").write_text(written("SCIP", {f"x[k{k},n1]": 1.0 for k in range(4)}))
-    solution = ks.read_answer(ks.KeyGroupAllocation(w, max_migrations=1), tmp_path / "m.sol")
+    solution = ks.model(ks.KeyGroupAllocation(w, max_migrations=1)).read(tmp_path / "m.sol")
     assert solution.assignment is None
     assert solution.offered.tolist() == [1, 1, 1, 1]
     assert solution.violations
@@ -96,12 +96,12 @@ def test_an_answer_that_breaks_the_rules_is_offered_only(tmp_path):
 def test_foreign_files_are_refused_in_one_sentence(tmp_path, text, sentence):
     (tmp_path / "m.sol").write_text(text)
     with pytest.raises(ks.InputError, match=sentence):
-        ks.read_answer(PROBLEM, tmp_path / "m.sol")
+        ks.model(PROBLEM).read(tmp_path / "m.sol")
 
 
 def test_no_file_and_no_text_are_refused(tmp_path):
     with pytest.raises(ks.InputError, match="does not exist"):
-        ks.read_answer(PROBLEM, tmp_path / "none.sol")
+        ks.model(PROBLEM).read(tmp_path / "none.sol")
     (tmp_path / "m.sol").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ks.InputError, match="not text"):
-        ks.read_answer(PROBLEM, tmp_path / "m.sol")
+        ks.model(PROBLEM).read(tmp_path / "m.sol")

@@ -42,7 +42,7 @@ LIMITS = {"max_load_distance": 30.0, "max_migrations": 4}
 
 
 def test_collocation_rises_and_the_load_falls():
-    model = ks.LoadModel.for_share(job(), 0.5)
+    model = ks.replays.LoadModel.for_share(job(), 0.5)
     result = ks.replay(stream(7), ["albic", "milp"], load_model=model, **LIMITS)
     frame = result.to_frame()
     assert len(frame) == 14
@@ -55,7 +55,7 @@ def test_collocation_rises_and_the_load_falls():
 
 
 def test_figures_are_those_right_after_the_plan():
-    model = ks.LoadModel(0.01, 0.02)
+    model = ks.replays.LoadModel(0.01, 0.02)
     first = next(iter(stream(1)))
     row = ks.replay(stream(1), ["milp"], load_model=model, **LIMITS).rows[0]
     plan = ks.solve(ks.CollocatedAllocation(model.measured(first), **LIMITS), seed=0).assignment
@@ -68,8 +68,10 @@ def test_figures_are_those_right_after_the_plan():
 
 
 def test_an_integrated_plan_knows_what_it_saves():
-    model = ks.LoadModel.for_share(job(), 0.5)
-    planner = ks.Planner("milp", label="integrated", options={**LIMITS, "max_load_distance": 12.0}, integrated=True)
+    model = ks.replays.LoadModel.for_share(job(), 0.5)
+    planner = ks.replays.Planner(
+        "milp", label="integrated", options={**LIMITS, "max_load_distance": 12.0}, integrated=True
+    )
     frame = ks.replay(stream(4), [planner], load_model=model).to_frame()
     met = frame[frame["fallback"] == ""]
     assert len(met) >= 3
@@ -82,7 +84,7 @@ def test_balance_comes_first_where_the_limit_cannot_be_met():
     assert frame["fallback"].tolist()[:3] == ["balance"] * 3
     assert frame["fallback"].iloc[-1] == ""
     assert frame["load_distance"].iloc[0] > frame["load_distance"].iloc[-1]
-    stubborn = ks.Planner("milp", options=LIMITS, balance_first=False)
+    stubborn = ks.replays.Planner("milp", options=LIMITS, balance_first=False)
     assert set(ks.replay(stream(2, crowded), [stubborn]).to_frame()["fallback"]) == {"stay"}
 
 
@@ -100,37 +102,37 @@ def test_moves_straight_back_are_counted():
 
 def test_scaling_is_decided_on_the_plan_and_nodes_end_empty():
     w = job()
-    rule = ks.TargetUtilisation(node_load=2 * w.last_load.sum() / 4, target=0.8, low=0.6)
+    rule = ks.replays.TargetUtilisation(node_load=2 * w.last_load.sum() / 4, target=0.8, low=0.6)
     frame = ks.replay(stream(7), ["albic"], scaling=rule, **{**LIMITS, "max_load_distance": 60.0}).to_frame()
     assert bool(frame["replanned"].iloc[0])
     assert frame["draining"].iloc[0] == 1
     assert frame["nodes"].iloc[-1] == 3
     assert frame["draining"].iloc[-1] == 0
-    hot = ks.TargetUtilisation(node_load=0.9 * w.last_load.sum() / 4)
+    hot = ks.replays.TargetUtilisation(node_load=0.9 * w.last_load.sum() / 4)
     grown = ks.replay(stream(3), ["milp"], scaling=hot, **{**LIMITS, "max_load_distance": None}).to_frame()
     assert grown["nodes"].iloc[0] == 7  # ceil(4 / (0.7 * 0.9))
 
 
 def test_target_utilisation_by_hand():
     w = job()
-    seen = lambda loads: ks.Planned(w, w.current, np.array(loads, dtype=float))  # noqa: E731
-    rule = ks.TargetUtilisation(10.0)
+    seen = lambda loads: ks.replays.Planned(w, w.current, np.array(loads, dtype=float))  # noqa: E731
+    rule = ks.replays.TargetUtilisation(10.0)
     assert not rule(seen([7, 7, 7, 7]))
-    assert rule(seen([10, 10, 10, 10])) == ks.Scaling(add=2)
-    assert rule(seen([3, 1, 4, 2])) == ks.Scaling(drain=(1, 3))
-    assert not ks.TargetUtilisation(10.0)(
-        ks.Planned(w.replace(draining=[True, False, False, False]), w.current, np.ones(4))
+    assert rule(seen([10, 10, 10, 10])) == ks.replays.Scaling(add=2)
+    assert rule(seen([3, 1, 4, 2])) == ks.replays.Scaling(drain=(1, 3))
+    assert not ks.replays.TargetUtilisation(10.0)(
+        ks.replays.Planned(w.replace(draining=[True, False, False, False]), w.current, np.ones(4))
     )
     with pytest.raises(ks.InputError, match="rise"):
-        ks.TargetUtilisation(10.0, target=0.4)
+        ks.replays.TargetUtilisation(10.0, target=0.4)
 
 
 # Checkpoints ------------------------------------------------------------------------------------------------------
 
 
 def test_resumed_ends_with_the_same_bytes(tmp_path):
-    arguments = {"load_model": ks.LoadModel(0.01, 0.01), **LIMITS}
-    methods = ["albic", ks.Planner("cola", options={"max_load_distance": 30.0}), "flux"]
+    arguments = {"load_model": ks.replays.LoadModel(0.01, 0.01), **LIMITS}
+    methods = ["albic", ks.replays.Planner("cola", options={"max_load_distance": 30.0}), "flux"]
     ks.replay(stream(6), methods, checkpoint=tmp_path / "whole", **arguments)
     ks.replay(stream(6), methods, checkpoint=tmp_path / "parts", periods=3, **arguments)
     (tmp_path / "parts" / store.RESULTS).unlink()

@@ -31,7 +31,7 @@ def windows(count=9, p=12, n=3, seed=0, **options):
 
 def told(rule, seen, ahead=1):
     """What a forecast says after some windows."""
-    past = Past(ks.Forecast.read(rule))
+    past = Past(ks.replays.Forecast.read(rule))
     for w in seen:
         past.add(w)
     return past.expected(ahead)
@@ -77,13 +77,13 @@ def test_functions_and_their_rows():
     np.testing.assert_allclose(told(trend, stream).last_load, np.maximum(2 * a - b, 0))
     np.testing.assert_allclose(told(trend, stream, 5).last_load, np.maximum(3 * a - 2 * b, 0))
     seen = []
-    told(ks.Forecast(lambda load: seen.append(load.shape) or load[-1], windows=3), stream)
+    told(ks.replays.Forecast(lambda load: seen.append(load.shape) or load[-1], windows=3), stream)
     assert seen == [(3, 12)]
 
 
 def test_memory_does_not_grow_with_the_stream():
     for rule, most in (("last", 1), ("mean:8", 8), ("ewma", 1), ("seasonal:5:2", 10), ("quantile:0.5:3", 3)):
-        past = Past(ks.Forecast.read(rule))
+        past = Past(ks.replays.Forecast.read(rule))
         for w in windows(30):
             past.add(w)
         assert len(past.windows) == most

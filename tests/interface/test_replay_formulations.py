@@ -20,9 +20,11 @@ COUNTS = (4, 5, 4, 3, 3, 4)
 CHANCES = {3: {4: 1.0}, 4: {3: 0.5, 5: 0.5}, 5: {4: 1.0}}
 ROUTING = {"problem": "mixed-routing", "theta_max": 0.1, "max_table_size": 40}
 INTERVALS = [
-    ks.Planner("ssm", problem="interval-migration", options={"tau": 0.3}),
-    ks.Planner("oms", problem="migration-sequence", options={"tau": 0.3}),
-    ks.Planner("mtm", problem="migration-policy", options={"tau": 0.3, "transitions": CHANCES, "discount": 0.8}),
+    ks.replays.Planner("ssm", problem="interval-migration", options={"tau": 0.3}),
+    ks.replays.Planner("oms", problem="migration-sequence", options={"tau": 0.3}),
+    ks.replays.Planner(
+        "mtm", problem="migration-policy", options={"tau": 0.3, "transitions": CHANCES, "discount": 0.8}
+    ),
 ]
 KEYS = {"problem": "key-splitting", "workers": 5, "sources": 2}
 
@@ -50,7 +52,7 @@ def replayed(what, **more):
     runs = {
         "routing": lambda: ks.replay(zipf(), ["mixed", "readj"], forecast="last", **ROUTING, **more),
         "intervals": lambda: ks.replay(
-            tasks(), INTERVALS, forecast="ewma", scaling=ks.NodeCounts(COUNTS, ahead=3), **more
+            tasks(), INTERVALS, forecast="ewma", scaling=ks.replays.NodeCounts(COUNTS, ahead=3), **more
         ),
         "mclb": lambda: ks.replay(zipf(7, 20), ["uhlb", "clb"], problem="mclb", every=2, forecast="mean:3", **more),
         "keys": lambda: ks.replay(words(), ["pkg", "d-choices", "potc"], **KEYS, **more),
@@ -105,14 +107,14 @@ def test_the_hash_follows_nodes_that_come_and_go():
 
 def test_routing_scales_out_and_in():
     rows = ks.replay(
-        zipf(6), ["mixed"], scaling=ks.NodeCounts((4, 5, 5, 4, 4)), **{**ROUTING, "max_table_size": 300}
+        zipf(6), ["mixed"], scaling=ks.replays.NodeCounts((4, 5, 5, 4, 4)), **{**ROUTING, "max_table_size": 300}
     ).rows
     assert [row["nodes"] for row in rows] == [4, 5, 5, 5, 4, 4]
     assert [row["draining"] for row in rows] == [0, 0, 0, 1, 0, 0]
     assert all(row["fallback"] == "" for row in rows)
     assert max(row["theta"] for row in rows) <= 0.1 + 1e-9
     cluster, w = Cluster.of(next(zipf())), next(zipf())
-    cluster.scale(ks.Scaling(add=1, drain=(0,)))
+    cluster.scale(ks.replays.Scaling(add=1, drain=(0,)))
     assert set(cluster.workload(w).home.tolist()) == {
         1,
         2,
@@ -128,7 +130,7 @@ def test_routing_scales_out_and_in():
 def test_intervals_against_a_step_by_step_recomputation(planner):
     stream = list(tasks())
     place, names, fresh = stream[0].current, [0, 1, 2, 3], 4
-    rows = ks.replay(stream, [planner], forecast="last", scaling=ks.NodeCounts(COUNTS, ahead=3)).rows
+    rows = ks.replay(stream, [planner], forecast="last", scaling=ks.replays.NodeCounts(COUNTS, ahead=3)).rows
     for t, row in enumerate(rows):
         w = stream[t].replace(
             current=[names.index(name) for name in place] if t else place, nodes=len(names), draining=None
@@ -164,7 +166,7 @@ def test_intervals_against_a_step_by_step_recomputation(planner):
 
 def test_a_rule_scales_intervals_on_the_plan():
     stream = list(tasks())
-    rule = ks.TargetUtilisation(node_load=stream[0].last_load.sum() / 4 / 0.95)  # 95 % busy: too much
+    rule = ks.replays.TargetUtilisation(node_load=stream[0].last_load.sum() / 4 / 0.95)  # 95 % busy: too much
     rows = ks.replay(stream, INTERVALS[:1], scaling=rule).rows
     assert rows[0]["replanned"]
     assert {row["nodes"] for row in rows} == {6}  # ceil(4 * 0.95 / 0.7)
@@ -279,13 +281,13 @@ def test_movement_within_limits_decides_how_many_nodes_there_are():
     [
         (lambda: ks.replay(tasks(), ["ssm"], problem="interval-migration"), "needs tau"),
         (lambda: ks.replay(tasks(), ["ssm"], problem="interval-migration", tau=0.3, nodes_after=3), "comes from the replay"),
-        (lambda: ks.replay(tasks(), INTERVALS[:1], scaling=ks.NodeCounts(())), "at least one number of nodes"),
-        (lambda: ks.replay(tasks(), INTERVALS[:1], scaling=ks.NodeCounts((3, 0))), r"counts\[1\] = 0"),
+        (lambda: ks.replay(tasks(), INTERVALS[:1], scaling=ks.replays.NodeCounts(())), "at least one number of nodes"),
+        (lambda: ks.replay(tasks(), INTERVALS[:1], scaling=ks.replays.NodeCounts((3, 0))), r"counts\[1\] = 0"),
         (lambda: ks.replay(words(), ["flow"], **KEYS), "a stream of keys is replayed by hash, shuffle"),
         (lambda: ks.replay(words(), ["pkg", INTERVALS[0]], **KEYS), "mix problems of keys and of workloads"),
         (lambda: ks.replay(words(), ["pkg"], forecast="last", **KEYS), "keys are split as they come"),
         (lambda: ks.replay([[1, 2], []], ["pkg"], **KEYS), "window 1 holds no key"),
-        (lambda: ks.replay(words(), [ks.Planner("pkg", problem="key-splitting", settings={"speed": 1})]), "no setting like"),
+        (lambda: ks.replay(words(), [ks.replays.Planner("pkg", problem="key-splitting", settings={"speed": 1})]), "no setting like"),
     ],
 )  # fmt: skip
 def test_bad_requests_are_one_sentence(call, said):

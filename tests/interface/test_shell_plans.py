@@ -72,7 +72,8 @@ def test_a_plan_from_the_shell(folder, capsys):
     shown = json.loads(shell(capsys, "plan w --method flux --max-migrations 10 --bandwidth 5 --phase-moves 4 --json"))
     assert shown == plan.as_record()
     shell(
-        capsys, "plan w --method potc --max-migrations 10 --out other.json --min-gain 0.001 --parallel 2 --max-load 40"
+        capsys,
+        "plan w --method potc --max-migrations 10 --out other.json --min-gain 0.001 --parallel 2 --max-on-the-way 40",
     )
     said = shell(capsys, "diff plan.json other.json --report both.html")
     assert "state moved" in said

@@ -34,7 +34,7 @@ def large(p=200, n=20, seed=0):
 
 
 def test_a_bound_above_a_checked_objective_is_refused():
-    with pytest.raises(ks.BoundError, match="claims the bound 2, but a checked assignment has objective 0"):
+    with pytest.raises(ks.models.BoundError, match="claims the bound 2, but a checked assignment has objective 0"):
         Solution.of(small(), "liar", Answer(np.array([0, 1, 1, 1]), bound=2.0), 0.0)
 
 

@@ -10,7 +10,7 @@ import pytest
 import keyshift as ks
 from keyshift.models.files import tables
 from keyshift.models.files.tables import read_table, unpacked_bytes
-from keyshift.models.files.workload_tables import TABLES
+from keyshift.models.files.workload import TABLES
 from keyshift.models.splitting import stream
 
 WRITERS = [

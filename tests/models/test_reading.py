@@ -193,7 +193,7 @@ def test_the_other_readers_go_through_the_door(tmp_path, capsys):
         lambda: read_counts(tmp_path / "pipe.csv"),
         lambda: ks.KeySplitting(tmp_path / "pipe.parquet", workers=2),
         lambda: ks.KeySplitting(tmp_path, workers=2),
-        lambda: ks.read_answer(ks.KeyGroupAllocation(w, max_migrations=1), tmp_path / "pipe.csv"),
+        lambda: ks.model(ks.KeyGroupAllocation(w, max_migrations=1)).read(tmp_path / "pipe.csv"),
     ):
         with pytest.raises(ks.InputError, match="regular file"):
             read()

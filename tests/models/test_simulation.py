@@ -51,7 +51,7 @@ def a_case(seed):
     work = rng.uniform(0.2, 2, m)
     start, rates = rng.integers(0, n, p), rng.uniform(1, 6, n)
     changes = [(when, rng.integers(0, n, (int(rng.integers(1, 3)), p))) for when in (4.0, 13.0)[: seed % 3]]
-    how = ks.Migration(bandwidth=float(rng.uniform(1.5, 5)), state=rng.uniform(0.1, 1, p), seconds=float(rng.uniform(0, 0.2)),
+    how = ks.simulation.Migration(bandwidth=float(rng.uniform(1.5, 5)), state=rng.uniform(0.1, 1, p), seconds=float(rng.uniform(0, 0.2)),
                        pause=("keys", "nodes", "all")[seed // 3 % 3], buffers=bool(rng.integers(2)),
                        progressive=bool(rng.integers(2)))  # fmt: skip
     bound = int(rng.integers(1, 6)) if rng.integers(2) else None
@@ -61,7 +61,7 @@ def a_case(seed):
 @pytest.mark.parametrize("seed", range(300))
 def test_every_latency_is_that_of_a_plain_simulation(seed):
     (times, keys, work), start, changes, rates, how, bound = a_case(seed)
-    second = ks.Aggregation(1.7, flush=0.05) if seed % 2 else None
+    second = ks.simulation.Aggregation(1.7, flush=0.05) if seed % 2 else None
     holds, stands = read_changes(changes, start, 3, how, None)
     moves = list(zip(holds.start, holds.key, holds.target, holds.release[holds.group], strict=True))
     spans = [list(zip(stands.start[a:b], stands.end[a:b], strict=True)) for a, b in zip(stands.first, stands.first[1:], strict=False)]  # fmt: skip
@@ -93,7 +93,7 @@ def test_the_cases_try_everything():
 @pytest.mark.parametrize(("rate", "pause"), [(500, 2.0), (800, 1.0), (100, 4.0), (950, 0.25)])
 def test_a_paused_server(method, rate, pause):
     """Backlog rate * D, worked off in rate * D / (1000 - rate), latency from D down to nothing."""
-    how = ks.Migration(bandwidth=1 / pause)
+    how = ks.simulation.Migration(bandwidth=1 / pause)
     run = ks.simulate([20 * rate], [0], [(5, [1])], service_rate=1000, window_seconds=20, arrivals="even", method=method,
                       migration=how, spans=2000)  # fmt: skip
     assert run.paused == pytest.approx(pause)
@@ -111,7 +111,7 @@ def test_without_buffers_a_held_key_blocks_its_new_node():
     load, moves = [20 * 100.0, 20 * 500.0], [(5, [1, 1])]  # key group 0 joins 1, for 2 s of transfer
     how = {"bandwidth": 0.5, "state": [1, 0]}
     both = [
-        ks.simulate(load, [0, 1], moves, service_rate=1000, window_seconds=20, method="fluid", migration=ks.Migration(**how, buffers=buffers))
+        ks.simulate(load, [0, 1], moves, service_rate=1000, window_seconds=20, method="fluid", migration=ks.simulation.Migration(**how, buffers=buffers))
         for buffers in (True, False)
     ]  # fmt: skip
     buffered, blocked = (run.to_frame()["latency"].to_numpy() for run in both)
@@ -126,7 +126,7 @@ def test_standing_still_costs_more_the_more_stand_still():
     load, start = rng.uniform(100, 400, 12) * 20, np.arange(12) % 4
     moved = np.where(np.arange(12) < 2, (start + 1) % 4, start)
     keys, nodes, everything = (
-        ks.simulate(load, start, [(5, moved)], service_rate=1500, window_seconds=20, method="fluid", migration=ks.Migration(
+        ks.simulate(load, start, [(5, moved)], service_rate=1500, window_seconds=20, method="fluid", migration=ks.simulation.Migration(
             bandwidth=1.0, pause=pause)).latency_mean for pause in ("keys", "nodes", "all")
     )  # fmt: skip
     assert keys < nodes < everything
@@ -147,7 +147,7 @@ def test_events_become_the_fluid_as_tuples_become_many(seed):
     load, rates = rng.uniform(50, 1500, (windows, p)) * 20, rng.uniform(0.7, 2, n)
     rates *= 1.1 * load.sum(axis=1).max() / 20 / rates.sum()
     changes = [(when, rng.integers(0, n, p)) for when in (4.0, 13.0)[: seed % 3]]
-    how = ks.Migration(bandwidth=float(rng.uniform(1.5, 5)), state=rng.uniform(0.1, 1, p),
+    how = ks.simulation.Migration(bandwidth=float(rng.uniform(1.5, 5)), state=rng.uniform(0.1, 1, p),
                        pause=("keys", "nodes", "all")[seed // 3 % 3], buffers=seed % 2 == 0)  # fmt: skip
     start = rng.integers(0, n, p)
     fluid, events = (
@@ -195,7 +195,13 @@ def test_a_plan_holds_its_key_groups_while_they_travel():
 
     def run(**how):
         return ks.simulate(
-            w, None, [(5, plan)], service_rate=6000, window_seconds=60, method="fluid", migration=ks.Migration(**how)
+            w,
+            None,
+            [(5, plan)],
+            service_rate=6000,
+            window_seconds=60,
+            method="fluid",
+            migration=ks.simulation.Migration(**how),
         )
 
     assert run().paused == pytest.approx((plan.end - begins).sum())
@@ -234,7 +240,11 @@ def test_aggregation_by_hand():
     log = ([1.0, 2, 3, 4, 5, 11, 12], [0, 0, 1, 0, 1, 0, 0])
     sent = np.array([0, 0, 0, 1, 1, 0, 1])
     run = ks.simulate(
-        log, lambda keys: sent, service_rate=10, nodes=2, aggregation=ks.Aggregation(10, flush=1, merge=4, nodes=2)
+        log,
+        lambda keys: sent,
+        service_rate=10,
+        nodes=2,
+        aggregation=ks.simulation.Aggregation(10, flush=1, merge=4, nodes=2),
     )
     assert run.counters == 6
     first, second = 10 + 2 + 4, 16 + 4  # the nodes are done at 12 s, the aggregators take theirs one after the other
@@ -246,7 +256,7 @@ def test_aggregation_by_hand():
 def test_what_is_large_takes_no_memory():
     """A bound that no queue reaches; keys that are hashes."""
     far = np.array([10**15, 3, 10**15, 7])
-    log, second = (np.arange(4.0), far), ks.Aggregation(10)
+    log, second = (np.arange(4.0), far), ks.simulation.Aggregation(10)
     run = ks.simulate(log, lambda keys: np.zeros(keys.size, int), service_rate=1, queue=10**12, aggregation=second)
     assert run.counters == 3
 
@@ -263,7 +273,9 @@ def test_an_allocation_over_windows_is_a_change_at_each_window():
     calm = ks.simulate(load, [[0, 1], [0, 1]], service_rate=1000, window_seconds=60, arrivals="even")
     assert (calm.latency_mean, calm.latency_max) == pytest.approx((0.001, 0.001))
     assert calm.throughput == pytest.approx(1000, rel=1e-3)
-    how = ks.Migration(bandwidth=10_000, state=[5_000, 5_000], pause="nodes")  # 5000 given and 5000 taken: 1 s
+    how = ks.simulation.Migration(
+        bandwidth=10_000, state=[5_000, 5_000], pause="nodes"
+    )  # 5000 given and 5000 taken: 1 s
     swapped = ks.simulate(load, [[0, 1], [1, 0]], service_rate=1000, window_seconds=60, method="fluid", migration=how)
     assert swapped.latency_max == pytest.approx(1.001)
     assert swapped.latency_mean == pytest.approx(0.001 + (1 + 1) / 2 / 120)  # two seconds from 1 s down to none
@@ -314,10 +326,10 @@ def test_same_seed_same_outcome_and_what_is_said():
         ({"service_rate": float("nan")}, r"service_rate\[0\] = nan must be finite"),
         ({"changes": [3]}, r"changes\[0\] must be a pair"),
         ({"changes": [(5, [0, 0]), (2, [1, 1])]}, r"changes\[1\] at 2 s comes before the one before it"),
-        ({"changes": [(0.1, [1, 1]), (0.2, [0, 0])], "migration": ks.Migration(bandwidth=0.1)}, "moves again at 0.2 s, before its state"),
+        ({"changes": [(0.1, [1, 1]), (0.2, [0, 0])], "migration": ks.simulation.Migration(bandwidth=0.1)}, "moves again at 0.2 s, before its state"),
         ({"changes": [(0.1, [1, 1])], "routing": "shuffle"}, "changes need an assignment to change"),
-        ({"changes": [(0.1, [1, 1])], "migration": ks.Migration(state=[1])}, "state has 1 entries, expected 2"),
-        ({"changes": [(0.1, [1, 1])], "migration": ks.Migration(state=np.ones((2, 2)))}, "state has 2 rows, expected one for each"),
+        ({"changes": [(0.1, [1, 1])], "migration": ks.simulation.Migration(state=[1])}, "state has 1 entries, expected 2"),
+        ({"changes": [(0.1, [1, 1])], "migration": ks.simulation.Migration(state=np.ones((2, 2)))}, "state has 2 rows, expected one for each"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_in_a_sentence(given, said):
@@ -339,10 +351,10 @@ def test_plans_that_do_not_fit_are_refused():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: ks.Migration(bandwidth=0), "bandwidth = 0 must be above 0"),
-        (lambda: ks.Migration(pause="some"), "pause = 'some' must be one of 'keys', 'nodes', 'all'"),
-        (lambda: ks.Aggregation(0), "period = 0 must be above 0"),
-        (lambda: ks.Aggregation(1, nodes=0), "nodes = 0 must be at least 1"),
+        (lambda: ks.simulation.Migration(bandwidth=0), "bandwidth = 0 must be above 0"),
+        (lambda: ks.simulation.Migration(pause="some"), "pause = 'some' must be one of 'keys', 'nodes', 'all'"),
+        (lambda: ks.simulation.Aggregation(0), "period = 0 must be above 0"),
+        (lambda: ks.simulation.Aggregation(1, nodes=0), "nodes = 0 must be at least 1"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(make, said):

@@ -200,7 +200,7 @@ def test_a_replay_that_scales_keeps_racks_in_step_with_nodes():
     cluster = Cluster.of(w)
     cluster.draining[1], cluster.place = True, [0, 0, 2]
     assert cluster.terminate_empty() == 1
-    cluster.scale(ks.Scaling(add=1))
+    cluster.scale(ks.replays.Scaling(add=1))
     now = cluster.workload(w)
     assert now.domains == {"rack": ("r1", "r3", "new 3")}
     assert ks.KeyGroupAllocation(now, rules=["apart domain=rack key_groups=0,1"]).check([0, 2, 1]).feasible

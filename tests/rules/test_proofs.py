@@ -22,7 +22,7 @@ def certified(kind, seed):
         return None
     answer = ks.solve(problem, time_limit=5)
     try:
-        return problem, ks.certify(answer, seconds=5), best_of(problem, plain)
+        return problem, ks.certify(answer, time_limit=5), best_of(problem, plain)
     except ks.InputError:  # no proof, no assignment; or only by the rounding of floats
         return None
 

@@ -188,24 +188,24 @@ def test_load_model_by_definition():
         p, n = 7, 3
         traffic = rng.integers(0, 5, (p, p)) * (rng.random((p, p)) < 0.5)
         w = ks.Workload(load=rng.random(p), state=np.ones(p), current=rng.integers(0, n, p), nodes=n, traffic=traffic)
-        model, a = ks.LoadModel(0.3, 0.1), rng.integers(0, n, p)
+        model, a = ks.replays.LoadModel(0.3, 0.1), rng.integers(0, n, p)
         by_hand = [
             w.last_load[k] + sum(0.3 * traffic[k, j] + 0.1 * traffic[j, k] for j in range(p) if a[j] != a[k])
             for k in range(p)
         ]
         np.testing.assert_allclose(model.key_group_loads(w, a), by_hand)
-        fitted = ks.LoadModel.fitted(w, a, np.array(by_hand))
+        fitted = ks.replays.LoadModel.fitted(w, a, np.array(by_hand))
         np.testing.assert_allclose([fitted.serialisation, fitted.deserialisation], [0.3, 0.1], atol=1e-9)
 
 
 def test_load_model_for_a_share():
     w = workload([3, 5], [0, 1], 2, [(0, 1, 4)])
-    model = ks.LoadModel.for_share(w, 0.5)
+    model = ks.replays.LoadModel.for_share(w, 0.5)
     assert model.total_load(w, w.current) == pytest.approx(16)
     assert model.measured(w).last_load.sum() == pytest.approx(16)
-    assert ks.LoadModel.for_share(workload([3], [0], 1, []), 0.5) == ks.LoadModel()
+    assert ks.replays.LoadModel.for_share(workload([3], [0], 1, []), 0.5) == ks.replays.LoadModel()
     with pytest.raises(ks.InputError, match="share"):
-        ks.LoadModel.for_share(w, 1.0)
+        ks.replays.LoadModel.for_share(w, 1.0)
 
 
 def test_four_hundred_key_groups_one_to_one_are_proven():

@@ -165,7 +165,7 @@ def test_every_relaxation_is_below_the_optimum_on_a_thousand_instances():
 
 def test_an_unsafe_bound_is_caught():
     p = problem([[3, 2, 2, 1]], [0, 0, 0, 0], 2)
-    with pytest.raises(ks.BoundError, match="claims the bound"):
+    with pytest.raises(ks.models.BoundError, match="claims the bound"):
         ks.Solution.of(p, "planted", Answer(np.array([0, 1, 1, 0]), bound=p.tolerance * 2), 0.0)
 
 

@@ -138,7 +138,7 @@ def test_multipliers_beyond_the_optimal_ones_are_safe_only_with_the_shift():
     unsafe = float(dual.v @ dual.rows.right) * dual.unit / 4
     assert unsafe > best.objective * 1.01
     assert dual.safe_value() / 4 <= best.objective
-    with pytest.raises(ks.BoundError):
+    with pytest.raises(ks.models.BoundError):
         ks.Solution.of(p, "sdp", ks.models.answer.Answer(best.assignment, unsafe), 0.0)
 
 

@@ -10,8 +10,9 @@ from instances.movement import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.movement.local_search import MovementSearchSettings, anneal, local_search
+from keyshift.solvers.movement.local_search import local_search
 from keyshift.solvers.movement.statement import forced_movement
+from keyshift.solvers.within_rows import RuledSearchSettings, anneal
 
 
 def feasible_placements(problem) -> list[np.ndarray]:
@@ -119,12 +120,11 @@ def test_four_hundred_key_groups_are_within_the_limits_after_a_second():
     assert solution.objective < load.sum() / 2
 
 
-SEARCH = "keyshift.solvers.movement.local_search"
-
-
 def test_a_cooling_is_no_longer_than_the_time_that_is_left(monkeypatch):
     steps = []
-    monkeypatch.setattr(f"{SEARCH}.anneal", lambda *given: (steps.append(given[4]), anneal(*given))[1])
+    monkeypatch.setattr(
+        "keyshift.solvers.within_rows.anneal", lambda *given: (steps.append(given[6]), anneal(*given))[1]
+    )
     ((_, problem),) = ks.family("guo-movement", key_groups=400, nodes=8)
     ks.solve(problem, "local-search", time_limit=0.01)
-    assert 0 < max(steps) <= 0.01 * MovementSearchSettings.each_second
+    assert 0 < max(steps) <= 0.01 * RuledSearchSettings.each_second

@@ -118,7 +118,7 @@ def test_a_heuristic_gives_no_earlier_stage_up(kind, order, methods, share):
     rng = np.random.default_rng(3)
     heuristics = [m.name for m in ks.methods(posed(kind, rng, ())) if m.kind == "heuristic"]
     gained = 0
-    for _ in range(round(share * (25 if kind is routing else 6))):
+    for _ in range(round(share * (13 if kind is routing else 6))):
         problem = dataclasses.replace(kind.random_problem(rng, 10, 3), priorities=order)
         for name in heuristics:
             before, after = ks.solve(problem.plain(), name, time_limit=5), ks.solve(problem, name, time_limit=5)
@@ -264,11 +264,13 @@ def test_a_replay_plans_by_priorities():
     w = ks.Workload(load=[3, 2, 2, 3, 2, 2], state=np.ones(6), current=[0, 1, 0, 1, 0, 1], nodes=2, traffic=traffic)
     order = ("remote_traffic", "load_distance", "migrations")
     options = {"max_load_distance": 50.0, "max_migrations": 3, "priorities": order}
-    result = ks.replay([w, w], [ks.Planner("milp", options=options)], time_limit=10).to_frame()
+    result = ks.replay([w, w], [ks.replays.Planner("milp", options=options)], time_limit=10).to_frame()
     assert result["remote_traffic"].tolist() == [0, 0]
     tight = {**options, "max_load_distance": 0.0, "max_migrations": 0}
     heavy = w.replace(load=[30, 2, 2, 3, 2, 2])
-    assert (ks.replay([heavy], [ks.Planner("milp", options=tight)], time_limit=10).to_frame()["fallback"] != "").all()
+    assert (
+        ks.replay([heavy], [ks.replays.Planner("milp", options=tight)], time_limit=10).to_frame()["fallback"] != ""
+    ).all()
 
 
 def test_a_stage_ends_by_its_own_gap_alone(monkeypatch):

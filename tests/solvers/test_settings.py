@@ -53,4 +53,4 @@ def test_every_setting_is_documented(kind):
     assert is_dataclass(kind)
     for field in fields(kind):
         assert field.name in kind.__doc__.split("Attributes")[1], field.name
-    assert kind.__name__ in (DOCS / "settings.md").read_text()
+    assert kind.__name__ in (DOCS / "reference-engines.md").read_text()

@@ -98,14 +98,14 @@ def test_a_java_that_will_not_do_is_one_sentence(tmp_path, monkeypatch, script, 
         java.write_text(f"#!/bin/sh\n{script}\n")
         java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(ks.MissingDependencyError, match=message):
+    with pytest.raises(ks.models.MissingDependencyError, match=message):
         sessions.check_java()
 
 
 def test_no_java_on_the_path(monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", os.devnull)
-    with pytest.raises(ks.MissingDependencyError, match="none is on the PATH"):
+    with pytest.raises(ks.models.MissingDependencyError, match="none is on the PATH"):
         sessions.check_java()
 
 

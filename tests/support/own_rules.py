@@ -279,7 +279,7 @@ def drawn(module, rng: np.random.Generator) -> ks.Problem:
             return problem
 
 
-def add(model: ks.Model, rule: Rule) -> None:
+def add(model: ks.modelling.Model, rule: Rule) -> None:
     """Put a rule into the native model, by its own means."""
     native = model.native
     if model.about.language == "pyomo":

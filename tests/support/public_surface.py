@@ -1,33 +1,67 @@
-"""What people outside script against, as data: public names, signatures, methods, commands and their options."""
+"""What people outside script against, as data - what docs/stability.md promises.
+
+Public names with their signatures, names and options that are retired, methods, commands and their options.
+"""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import json
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 SNAPSHOTS = Path(__file__).parents[1] / "snapshots"
 RELEASED = SNAPSHOTS / "public_surface_0_1.json"
 NOW = SNAPSHOTS / "public_surface.json"
+PAGES = (*sorted((SNAPSHOTS.parents[1] / "docs").glob("reference*.md")), SNAPSHOTS.parents[1] / "docs" / "rules.md")
+"""The pages on which every public name stands."""
 
 
 def surface() -> dict[str, Any]:
     """The public surface: no annotations, since those name types by wherever they stand today."""
-    return {"names": _names(), "methods": _methods(), "commands": _commands()}
+    return {"names": _names(), "retired": retired(), "methods": _methods(), "commands": _commands()}
+
+
+def retired() -> dict[str, str]:
+    """What is retired, and what to write instead: names of the package, options of commands."""
+    import keyshift
+    from keyshift.cli import RETIRED
+
+    return {
+        **{f"keyshift.{name}": instead for name, (instead, _) in sorted(keyshift.RETIRED.items())},
+        **{f"keyshift {command} {old}": new for (command, old), new in sorted(RETIRED.items())},
+    }
+
+
+def public() -> dict[str, Any]:
+    """Everything public by its full name: the package's own names, and what else a reference page has."""
+    import keyshift
+
+    names = [("keyshift", name) for name in keyshift.__all__]
+    return {f"{within}.{name}": getattr(importlib.import_module(within), name) for within, name in [*names, *listed()]}
+
+
+def listed() -> Iterator[tuple[str, str]]:
+    """What the reference pages list, each with the module that it is in."""
+    for page in PAGES:
+        module = ""
+        for kind, name in re.findall(
+            r"^\.\. (currentmodule|auto(?!module)\w+):: ([\w.]+)$", page.read_text(), re.MULTILINE
+        ):
+            if kind == "currentmodule":
+                module = name
+            else:
+                within, _, last = name.rpartition(".")
+                yield within or module, last
 
 
 def _names() -> dict[str, Any]:
-    import keyshift
-    import keyshift.spark_stats
-
-    found = {f"keyshift.{name}": getattr(keyshift, name) for name in keyshift.__all__}
-    found |= {
-        f"keyshift.spark_stats.{name}": getattr(keyshift.spark_stats, name) for name in keyshift.spark_stats.__all__
-    }
-    return {name: _described(value) for name, value in sorted(found.items())}
+    return {name: _described(value) for name, value in sorted(public().items())}
 
 
 def _described(value: Any) -> Any:

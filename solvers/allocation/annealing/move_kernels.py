@@ -78,11 +78,7 @@ def between(rng, rounds, data, state):
     t = extreme(rng, int(draw(rng) * rounds), LOWEST, data, state)
     if not data.open[g]:
         return g, t, -state.lead[t] / data.weight[t]
-    return (
-        g,
-        t,
-        (state.lead[g] - state.lead[t]) / (data.weight[g] + data.weight[t]),
-    )
+    return (g, t, (state.lead[g] - state.lead[t]) / (data.weight[g] + data.weight[t]))
 
 
 @njit(**LEAF)
@@ -142,13 +138,7 @@ def replace_source(rng, x, edit, data, state):
     """A key group of another node comes to the target in its stead."""
     k, t = state.moves[0, x], state.moves[1, x]
     g = extreme(rng, int(draw(rng) * 3), HIGHEST, data, state)
-    edit.keys[0] = near(
-        rng,
-        g,
-        data.lead[k] - state.lead[t] / data.weight[t],
-        data,
-        state.role,
-    )
+    edit.keys[0] = near(rng, g, data.lead[k] - state.lead[t] / data.weight[t], data, state.role)
     return int(edit.keys[0] >= 0)
 
 
@@ -198,13 +188,7 @@ def lengthen_chain(rng, x, edit, data, state):
         return 0
     s = int(draw(rng) * data.weight.size)
     edit.targets[0] = s
-    edit.keys[1] = near(
-        rng,
-        s,
-        data.lead[state.moves[0, x]] + state.lead[s] / data.weight[s],
-        data,
-        state.role,
-    )
+    edit.keys[1] = near(rng, s, data.lead[state.moves[0, x]] + state.lead[s] / data.weight[s], data, state.role)
     edit.slots[1], edit.targets[1] = m, state.moves[1, x]
     return 2 if edit.keys[1] >= 0 else 0
 

@@ -65,11 +65,7 @@ class CountBound:
         D[i, a, b] in units of the mean, less what rounding can have added.
     """
 
-    def __init__(
-        self,
-        instance: Instance,
-        expired: Callable[[], bool] = lambda: False,
-    ) -> None:
+    def __init__(self, instance: Instance, expired: Callable[[], bool] = lambda: False) -> None:
         self.instance, self.expired, self.settings = instance, expired, CountingSettings.now()
         self.exact = instance.max_moves <= self.settings.most_exact
         size = int(math.sqrt(self.settings.most_entries / instance.nodes))

@@ -189,12 +189,7 @@ def step_back(line, before, x, taken, value):
 
 @njit(cache=True, nogil=True)
 def band_cuts(
-    starts: np.ndarray,
-    cuts: np.ndarray,
-    prefix: np.ndarray,
-    intervals: int,
-    trace: bool,
-    stored: int = STORED_STATES,
+    starts: np.ndarray, cuts: np.ndarray, prefix: np.ndarray, intervals: int, trace: bool, stored: int = STORED_STATES
 ) -> tuple[int, np.ndarray]:
     """The largest state kept by at most this many intervals, and cuts that keep it.
 

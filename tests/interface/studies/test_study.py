@@ -162,7 +162,7 @@ def test_what_is_generated_is_solved_by_the_line_that_is_printed(family, tmp_pat
     assert line[:2] == ["keyshift", "solve"]
     assert line[4] == FAMILIES[family].problem
     drawn = FAMILIES[family].function(seed=3)
-    heuristic = next(m.name for m in ks.methods(drawn) if m.kind == "heuristic")
+    heuristic = [m.name for m in ks.methods(drawn) if m.kind == "heuristic"][-1]  # a published one: it takes no time
     main([*line[1:], "-m", heuristic, "--json"])
     said = json.loads(capsys.readouterr().out)
     assert said["objective"] == ks.solve(drawn, heuristic).objective

@@ -1,16 +1,19 @@
-"""Step 4 of ALBIC ([Madsen2016], Algorithm 2): the allocation program under demands, for its statements."""
+"""Step 4 of ALBIC ([Madsen2016], Algorithm 2) as a declared program: what the contraction that ALBIC solves is held against."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 
+from keyshift.heuristics.collocation.albic import Demand
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.allocation.cpsat_model import AllocationCpSat
+from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.problem import Violation
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import IntArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,3 +77,38 @@ class StepFour:
             for k in self.members.tolist()
             if assignment[k] != self.node
         ]
+
+
+def step_four(
+    problem: CollocatedAllocation, measured: Workload, partitions: list[IntArray], demand: Demand | None
+) -> StepFour:
+    """Step 4 as a program of its own, nothing contracted: what `plan_under` solves, for its statements."""
+    program = replace(problem.allocation, workload=measured)
+    sets = tuple(partitions)
+    return StepFour(program, sets) if demand is None else StepFour(program, sets, demand.members, demand.node)
+
+
+class StepFourCpSat(AllocationCpSat):
+    """(1)-(7) by `AllocationCpSat`, the demands by one method each. The numbers are those of `StepFour`."""
+
+    def __init__(self, step: StepFour) -> None:
+        super().__init__(step.allocation)
+        self.step = step
+        self.sets_move_as_one()
+        self.pair_comes_together()
+
+    def sets_move_as_one(self) -> None:
+        """(12) Neighbours in a set run on the same node."""
+        for k, other in self.step.neighbours():
+            for i in range(self.workload.nodes):
+                one, two = self.x.get((k, i)), self.x.get((other, i))
+                if one is not None or two is not None:
+                    row = (0 if one is None else one) == (0 if two is None else two)
+                    self.model.add(row).with_name(f"one_set[k{k},k{other},n{i}]")
+
+    def pair_comes_together(self) -> None:
+        """(13) The demanded key groups run nowhere else than on their node."""
+        demanded = set(self.step.members.tolist())
+        for (k, i), x in self.x.items():
+            if k in demanded and i != self.step.node:
+                self.model.add(x == 0).with_name(f"pair[k{k},n{i}]")
