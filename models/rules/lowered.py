@@ -192,7 +192,8 @@ class Lowered:
         if self.closed is not None:
             codes = np.unique(self.closed, axis=0, return_inverse=True)[1].ravel()
             parts.append((np.flatnonzero(self.closed.any(axis=1)), codes[self.closed.any(axis=1)]))
-        for form in (*self.rooms, *self.budgets):
+        rows: tuple[Rooms | MoveBudget, ...] = (*self.rooms, *self.budgets)
+        for form in rows:
             parts.append((form.key_groups, np.unique(form.weights, return_inverse=True)[1]))
         fresh = 1
         for members, codes in parts:  # what a form tells apart parts, and leaves those that it does not name
