@@ -28,10 +28,13 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import teaching_sizes
-from page import Page, run
+from page import run
 
 import keyshift as ks
+from keyshift.models import Answer
 from keyshift.models.tuning import in_force
+from keyshift.papers.page import Page
+from keyshift.solvers.intervals.metric_bounds import sequence_bound
 
 Off = Callable[[], contextlib.AbstractContextManager[object]]
 Named = tuple[str, ks.Problem]
@@ -416,8 +419,64 @@ def routing(page: Page) -> None:
     ablate(page, "routing", ROUTING, instances)
 
 
+MAKESPAN = "splitting.makespan.Makespan"
+SPLITTING = [
+    Part("divided messages placed again", ("splitting.statement.polished",), instead("splitting.portfolio.polished", lambda items, share, budget: share)),
+    Part("program for what the flow leaves", (), instead("splitting.portfolio.search", lambda items, start, least, budget, *rest: Answer(start, least, budget.why))),
+    Part("flow as a bound for whole keys", (), several(*(instead(f"splitting.statement.{name}", lambda *given: SimpleNamespace(bound=0.0)) for name in ("whole_flow", "fractional_flow")))),
+    Part("bounds rounded up to loads that can occur", (), instead("splitting.statement.Items.next_possible_load", lambda self, bound: bound)),
+    Part("search for a makespan, HiGHS in its place", ("splitting.makespan",), instead("splitting.statement.Items.interchangeable_workers", NEVER)),
+    Part("keys of two workers exchanged", (f"{MAKESPAN}.deal_pairs", "splitting.makespan._halves"), instead(f"{MAKESPAN}.deal_pairs", lambda self, budget: None)),
+    Part("keys of three workers exchanged", (f"{MAKESPAN}.deal_triples", "splitting.makespan.deal_to_three"), instead(f"{MAKESPAN}.deal_triples", lambda self, times, budget: None)),
+    Part("bin completion", (f"{MAKESPAN}.complete_bins", "splitting.makespan.Packing"), instead(f"{MAKESPAN}.complete_bins", lambda self, most, budget: None)),
+    Part("MultiFit", ("splitting.makespan.multifit", "splitting.makespan._first_fit"), instead("splitting.makespan.multifit", lambda *given: None)),
+]  # fmt: skip
+
+
+def makespans(count: int) -> list[Named]:
+    """Whole keys of drawn weights that may go to any of ten workers."""
+    rng = np.random.default_rng(7)
+    weights = [rng.integers(1, 10_000, keys) for keys in (30, 50, 100)[:count]]
+    return [(f"any worker, {w.size} keys", ks.KeyPlacement(range(w.size), workers=10, choices=None, weights=w)) for w in weights]  # fmt: skip
+
+
+def splitting(page: Page) -> None:
+    """Key splitting and placement.
+
+    The default methods (`flow`, `milp`) on the paper's settings, hard instances, teaching sizes, and keys that may go to any worker.
+    """
+    instances = [
+        *drawn("nasir-splitting"), *drawn("nasir-placement"), *hard("splitting", "two-scales", "draining"), *hard("placement", "ties", "two-scales"),
+        *small(teaching_sizes.splitting, 1), *small(teaching_sizes.placement, 2), *makespans(3),
+    ]  # fmt: skip
+    ablate(page, "splitting", SPLITTING, instances)
+
+
+AHEAD = "intervals.sequence.oms.restricted_sequence"
+INTERVALS = [
+    Part("sequence: sweeps over all partitions", ("intervals.sequence.oms._by_sweeps", "intervals.sequence.oms._forward"), instead("intervals.sequence.oms._by_sweeps", lambda problem, counted, start, budget: Answer(start, sequence_bound(problem), budget.why))),
+    Part("sequence: a start from some partitions", ("intervals.sequence.restricted",), instead(AHEAD, lambda problem, *, budget, **options: Answer(None, sequence_bound(problem), budget.why))),
+    Part("sequence: the program last", (), instead("intervals.sequence.oms.refusal", lambda problem, budget: "off")),
+    Part("policy: potentials before enumeration", ("intervals.potentials.dual", "intervals.potentials.two_partitions_kernels"), set_to("intervals.policy.mtm.EnumerationSettings.few", 1 << 60)),
+    Part("policy: partitions of jittered steps", ("intervals.policy.restricted.candidates",), set_to("intervals.policy.potentials.PolicySettings.offered", 0)),
+    Part("policy: partitions that potentials lead to", ("intervals.policy.potentials.led_to",), instead("intervals.policy.potentials.led_to", lambda problem, *given: {n: {} for n in problem.reachable})),
+]  # fmt: skip
+
+
+def intervals(page: Page) -> None:
+    """Migration sequences and policies.
+
+    The default methods (`oms`, `mtm`) on the paper's settings and hard instances; one step has a single dynamic program, from which nothing can be taken.
+    """
+    instances = [
+        *drawn("ding-sequence"), *drawn("ding-sequence", tasks=64), *hard("sequence", "ties", "two-scales"),
+        *drawn("ding-policy"), *drawn("ding-policy", tasks=64), *hard("policy", "ties"),
+    ]  # fmt: skip
+    ablate(page, "intervals", INTERVALS, instances)
+
+
 if __name__ == "__main__":
     run(
-        "ablation", "What each part is worth", __doc__ or "", [allocation, moves, windows, mclb, collocation, routing],
+        "ablation", "What each part is worth", __doc__ or "", [allocation, moves, windows, mclb, collocation, routing, splitting, intervals],
         seconds={"type": float, "default": 4.0}, part={"nargs": "*", "default": (), "help": "only parts whose name has one of these words"},
     )  # fmt: skip

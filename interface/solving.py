@@ -96,7 +96,7 @@ def solve(
     watch : callable, optional
         Called with a `Progress` while the method runs.
     settings : sequence of Settings, optional
-        Tuning numbers of searches and bounds, where they are to be others than the defaults.
+        Tuning parameters of searches and bounds that replace the defaults.
     effort : float, optional
         A limit that counts work instead of seconds, in units of about a second of one core, and takes the place of
         `time_limit`: a run that it ends gives the same answer again, on any machine and beside any other work. A method with
@@ -171,7 +171,7 @@ def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> No
 
 
 def check(problem: Problem, assignment: Any) -> CheckReport:
-    """Check an assignment against a problem, with no solver behind it.
+    """Check an assignment against a problem, without a solver.
 
     Parameters
     ----------
@@ -359,10 +359,10 @@ def interruptible(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def warm_up(problem: Problem | str | None = None) -> float:
-    """Compile ahead, and keep what is compiled for the processes to come.
+    """Compile in advance, and keep the compiled code for later processes.
 
-    Nothing needs it: kernels compile when an instance is large enough to want them, once for a machine, and no time limit
-    runs meanwhile. It spares the first user of an image, or the first job of a pipeline, the wait.
+    It is never required: kernels compile when an instance is large enough to need them, once per machine, and no time limit
+    runs meanwhile. It saves the first user of an image, or the first job of a pipeline, the wait.
 
     Parameters
     ----------
@@ -373,7 +373,7 @@ def warm_up(problem: Problem | str | None = None) -> float:
     Returns
     -------
     float
-        Seconds that compiling took; 0 where all was there.
+        Seconds that compiling took; 0 if everything was compiled already.
     """
     if isinstance(problem, Problem):
         default = find_method(problem, None)

@@ -58,12 +58,12 @@ class Answer:
 
 @dataclass
 class Progress:
-    """The state of a running method, for whoever watches it.
+    """The state of a running method, as given to `watch`.
 
     Attributes
     ----------
     objective, bound : float or None
-        The best value so far, and what is proven so far, in the problem's unit.
+        The best objective and the best bound so far, in the problem's unit.
     note : str
         What the method is doing.
     """

@@ -405,7 +405,7 @@ def _layered() -> Any:
             try:
                 super().save_overload(sig, data)
             except OSError as error:  # such as a full disk
-                _LOG.warning("what is compiled is not kept: %s", error)
+                _LOG.warning("compiled code is not kept: %s", error)
             else:
                 list_installed(Path(self.cache_path), f"{self._impl.filename_base}*.nb[ic]")
 
@@ -455,6 +455,6 @@ def _temporary() -> str | None:
 def _say_where(folder: str | None) -> None:
     """Say once where what is compiled goes."""
     _LOG.warning(
-        "neither keyshift's folder nor a home can be written: what is compiled is %s; NUMBA_CACHE_DIR names a better place",
+        "neither keyshift's folder nor a home folder can be written: compiled code is %s; set NUMBA_CACHE_DIR to another folder",
         "not kept" if folder is None else f"kept in {folder}",
     )

@@ -2,15 +2,15 @@
 
 
 class KeyshiftError(Exception):
-    """Base of every error that keyshift raises on purpose."""
+    """Base class of the errors that keyshift raises on purpose."""
 
 
 class InputError(KeyshiftError, ValueError):
-    """Bad input: the sentence names the field, the position and the value. The shell's exit code is 2."""
+    """Bad input. The message names the field, the position and the value; on the shell the exit code is 2."""
 
 
 class ChangedWorkloadError(InputError):
-    """A plan was compared with another workload than it was made for; `changes` has a sentence for each difference."""
+    """The workload is not the one that the plan was made for; `changes` has a sentence for each difference."""
 
     def __init__(self, sentence: str, changes: tuple[str, ...] = ()) -> None:
         super().__init__(sentence)
@@ -22,4 +22,4 @@ class MissingDependencyError(KeyshiftError, ImportError):
 
 
 class BoundError(KeyshiftError, AssertionError):
-    """A method claimed a bound that a checked assignment disproves: a defect of keyshift, never of the input."""
+    """A method claimed a bound that a checked assignment disproves. This is a defect of keyshift, not of the input."""

@@ -124,7 +124,7 @@ class Prioritised(Problem):
         self._put("priorities", names)
 
     def limited(self, kept: Mapping[str, float]) -> Self | None:
-        """The problem with measures kept by limits of its own; None where it has no such limits."""
+        """The problem with limits that hold measures at given values; None if it has no such limits."""
         return None if kept else self.plain()
 
     @abstractmethod

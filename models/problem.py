@@ -60,9 +60,9 @@ class CheckReport:
     violations : tuple of Violation
         The rules it breaks.
     objective : float
-        Its value in the problem's unit, given even if it breaks a rule.
+        Its objective value in the problem's unit, even if it breaks a rule.
     metrics : dict of str to float
-        Figures of the assignment, whatever the objective.
+        Further figures of the assignment.
     """
 
     feasible: bool
@@ -133,7 +133,7 @@ class Limit:
 
 
 class Problem(ABC):
-    """Base of every formulation. A subclass is a frozen dataclass that validates itself in ``__post_init__``.
+    """Base class of every formulation. A subclass is a frozen dataclass that validates itself in ``__post_init__``.
 
     A subclass names itself, reads an assignment (`canonical`), lists broken rules (`violations`) and values
     (`objective`, `metrics`). All of it is plain arithmetic on arrays: `check` is what solvers are checked by.
@@ -226,11 +226,11 @@ class Problem(ABC):
 
     @abstractmethod
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        """List every rule that a canonical assignment breaks; empty when it is feasible."""
+        """List every rule that a canonical assignment breaks; the list is empty if the assignment is feasible."""
 
     @abstractmethod
     def objective(self, assignment: np.ndarray) -> float:
-        """Value of a canonical assignment, to be minimised."""
+        """The objective value of a canonical assignment; it is minimised."""
 
     @abstractmethod
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
@@ -243,7 +243,7 @@ class Problem(ABC):
 
     @property
     def tolerance(self) -> float:
-        """Two objectives closer than this are the same: a millionth of `scale`."""
+        """Objectives that differ by less than this count as equal: a millionth of `scale`."""
         return 1e-6 * self.scale
 
     def tolerance_of(self, objective: float) -> float:
@@ -256,14 +256,14 @@ class Problem(ABC):
         return self.tolerance
 
     def conflicts(self) -> list[str]:
-        """Sentences that prove, by arithmetic alone, that no assignment is feasible; empty when none is found."""
+        """Reasons, found by arithmetic alone, why no assignment is feasible, one sentence each; empty if none is found."""
         return []
 
     # Limits ------------------------------------------------------------------------------------------------------
 
     @property
     def limits(self) -> list[Limit]:
-        """The limits that are set, and the number of nodes; by default none is known."""
+        """The limits that are set, and the number of nodes; the default is none."""
         return []
 
     def more_nodes(self, **changes: Callable[[int], Any]) -> Limit:
@@ -290,7 +290,7 @@ class Problem(ABC):
         return found
 
     def mended(self, **changes: Any) -> Self:
-        """The problem with other values of its `repairable` limits, of which none holds it back from staying as it is."""
+        """The problem with other values of its `repairable` limits, so that the current assignment keeps them."""
         return replace(self, **changes)  # type: ignore[type-var]
 
     # Plans and periods -------------------------------------------------------------------------------------------
@@ -298,12 +298,12 @@ class Problem(ABC):
     def reached(
         self, assignment: np.ndarray, step: int = 0, nodes_after: int | None = None
     ) -> tuple[Workload, IntArray]:
-        """The workload, and the node of each key group, that an answer moves between in a step; `nodes_after` for a policy."""
+        """The workload before a step, and the node of each key group after it; `nodes_after` selects the step of a policy."""
         return self.workload, assignment  # type: ignore[attr-defined]  # a field of the subclass
 
     @classmethod
     def in_period(cls, workload: Workload, options: Mapping[str, Any], counts: Sequence[int] = ()) -> tuple[Self, str]:
-        """The problem of one period of a replay, and what had to give so that it has an answer.
+        """The problem of one period of a replay, and what was relaxed so that it has an answer.
 
         `counts` are the numbers of nodes from this period on, as far as they are known.
         """
@@ -314,7 +314,7 @@ class Problem(ABC):
 
     @classmethod
     def fallback(cls, workload: Workload, options: Mapping[str, Any]) -> Problem | None:
-        """The problem that is answered where this one has no answer, for `rescue` "balance"."""
+        """The problem to answer if this one has no answer, for `rescue` "balance"."""
         return None
 
     def after(self, answer: Any, window: Workload) -> Self:
@@ -331,7 +331,7 @@ class Problem(ABC):
         return replace(self, workload=here)  # type: ignore[type-var]
 
     def played(self) -> dict[str, Any] | str:
-        """The constants from which a page values an assignment as `check` does; else a sentence on what is shown instead."""
+        """The constants with which a page computes what `check` computes; or a sentence that says what the page shows instead."""
         return (
             "Nothing is moved by hand here: the page shows the loads, the moves and the figures of each answer instead."
         )

@@ -35,25 +35,25 @@ class Solution:
         The problem answered: the one asked, unless the method ignores a rule of it (see `Answer.problem`).
     method : str
     status : {"optimal", "feasible", "infeasible", "none"}
-        What you hold: a proven optimum (no assignment is better by more than `tolerance`), a checked assignment, a
-        proof that there is none, or nothing.
+        What was found: a proven optimum (no assignment is better by more than `tolerance`), a checked assignment, a
+        proof that no assignment is feasible, or nothing.
     termination : str
         Why the method stopped: "optimal", "gap", "time_limit", "infeasible", "completed", "interrupted".
     assignment : ndarray or None
-        Read-only; has passed `check`.
+        The assignment, read-only; it has passed `check`.
     objective, bound : float or None
-        Value of the assignment, and proven lower bound on every feasible assignment; in the problem's unit, and always
+        Value of the assignment, and a proven lower bound on the value of every feasible assignment; in the problem's unit, always
         minimised.
     seconds : float
-        Wall time of the method, less what warming up compiled.
+        Wall time of the method, without the time for compiling.
     metrics : dict of str to float
         Figures of the assignment by name, whatever the objective; see *Conventions* in the documentation.
     message : str
-        What conflicts when infeasible, or what else the reader should know.
+        What conflicts if the problem is infeasible, or another remark.
     details : dict
         Figures about the run itself.
     offered : ndarray or None
-        What the method offered although it breaks rules; `assignment` is None then.
+        An assignment that the method found although it breaks rules; `assignment` is then None.
     violations : tuple of Violation
         The rules it breaks.
     priorities : tuple of Priority
@@ -100,7 +100,7 @@ class Solution:
 
     @property
     def moves(self) -> pd.DataFrame:
-        """Which key groups move, the most valuable first: key_group, key, source, target, load, state, gain.
+        """The key groups that move, the most valuable first: key_group, key, source, target, load, state, gain.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class Solution:
         return self.mover()
 
     def to_frame(self) -> pd.DataFrame:
-        """Where everything goes, a row for each key group: as `Workload.to_frame`, with `target` and whether it `moved`.
+        """A table with a row for each key group: as `Workload.to_frame`, with its `target` and whether it `moved`.
 
         A sequence or a policy has a target for each of its rows; where there is no workload, `target` is all.
         """
@@ -142,22 +142,22 @@ class Solution:
 
     @property
     def tolerance(self) -> float | None:
-        """How far the bound may lie below the objective of what is called optimal; None without an assignment."""
+        """The largest difference of objective and bound at which an answer counts as optimal; None without an assignment."""
         return None if self.objective is None else self.problem.tolerance_of(self.objective)
 
     @property
     def gap_abs(self) -> float | None:
-        """Objective less bound, in the objective's unit; None when either is missing."""
+        """Objective minus bound, in the objective's unit; None if either is missing."""
         return None if self.objective is None or self.bound is None else abs(self.objective - self.bound)
 
     @property
     def gap(self) -> float | None:
-        """(objective - bound) / objective; None where undefined (no bound, or an objective of 0)."""
+        """(objective - bound) / objective; None if that is undefined (no bound, or an objective of 0)."""
         return None if self.gap_abs is None or self.objective == 0 else self.gap_abs / abs(self.objective or 1)
 
     @classmethod
     def of(cls, problem: Problem, method: str, answer: Answer, seconds: float) -> Solution:
-        """Check an answer and value it anew.
+        """Check an answer and compute its value again.
 
         An assignment that breaks a rule does not leave the library: it is dropped and the message says why.
 

@@ -29,9 +29,9 @@ MOST_NODES = 100_000
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Workload:
-    """Load, state and place of every key group, and the nodes that carry them.
+    """Load, state and node of every key group, and the nodes.
 
-    p key groups, n nodes, m windows. The arrays are copied, validated and read-only.
+    p key groups, n nodes, m windows. The arrays are copied, validated and made read-only.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Workload:
     Raises
     ------
     InputError
-        With the field, the position and the value that are wrong.
+        Names the field, the position and the value that are wrong.
 
     Examples
     --------
@@ -167,17 +167,17 @@ class Workload:
         return ~self.draining
 
     def key(self, k: int | np.integer) -> str | int:
-        """The name of key group k: its label, its number where it has none."""
+        """The name of key group k: its label, or its number if it has none."""
         return int(k) if self.keys is None else self.keys[k]
 
     def node(self, i: int | np.integer) -> str | int:
-        """The name of node i: its name, its number where it has none."""
+        """The name of node i, or its number if it has none."""
         return int(i) if self.node_names is None or i >= self.nodes else self.node_names[i]
 
     def replace(self, **changes: Any) -> Workload:
         """Return a copy with some fields changed, validated again.
 
-        Where `load` comes with another number of windows and `traffic` does not come at all, the last window's stands for all.
+        If `load` is given with another number of windows and `traffic` is not given, the last window's traffic stands for all.
         """
         values = self.arguments()
         if self.earlier_traffic and "load" in changes and len(np.atleast_2d(changes["load"])) != self.windows:
@@ -236,7 +236,7 @@ class Workload:
         Raises
         ------
         InputError
-            With the column, the row and the value that are wrong.
+            Names the column, the row and the value that are wrong.
         """
         from keyshift.models.frames import arguments_from_frame
 
@@ -245,9 +245,9 @@ class Workload:
         return cls(**made, draining=dict.fromkeys(draining, True), traffic=traffic)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each key group: key, node, load, state, and what else there is.
+        """A table with a row for each key group: key, node, load, state and further columns.
 
-        That is home, operator, resources, groups, and the domains of its node. `from_frame` reads it again. A column of
+        The further columns are home, operator, resources, groups and the domains of its node. `from_frame` reads it. A column of
         labels that is called like another is ``group.NAME`` or ``domain.NAME``.
         """
         import pandas as pd

@@ -132,6 +132,14 @@ def _quiet_thread(raised: threading.ExceptHookArgs) -> None:
         threading.__excepthook__(raised)
 
 
+def is_met(problem: Problem, answer: Answer) -> bool:
+    """Whether an answer is optimal by its own bound."""
+    if answer.assignment is None or answer.bound is None:
+        return False
+    value = problem.objective(answer.assignment)
+    return value - answer.bound <= problem.tolerance_of(value)
+
+
 def until_checked(
     problem: Problem, run: Callable[[], Answer], forbid: Callable[[np.ndarray], None], start: np.ndarray | None = None
 ) -> Answer:

@@ -116,7 +116,7 @@ def sum_rows(held, place, data):
 
 
 class Placed(NamedTuple):
-    """What the kernels above read of a search that has no more of its own."""
+    """The data that the kernels above need, for a search that has no more of its own."""
 
     current: IntArray
     rows: RuleRows

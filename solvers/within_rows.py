@@ -253,7 +253,7 @@ def level(item, source, target, data, sums):
 
 @njit(fastmath={"nnan", "nsz", "contract", "reassoc"}, **LEAF)
 def foreseen(k, q, data, place, sums):
-    """What it costs that item k goes to where q is, and q to where k is."""
+    """The cost of exchanging items k and q."""
     one, other = data.members[data.starts[k]], data.members[data.starts[q]]
     a, b, cost = place[one], place[other], 0.0
     if sums is None:

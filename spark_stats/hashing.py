@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
+
+from keyshift.models.files.arrow import pa
 
 UInt32 = NDArray[np.uint32]
 Int32 = NDArray[np.int32]

@@ -97,7 +97,7 @@ class KeyLog:
     def keys(self, operator: str | None, number: int | None) -> KeyTables:
         """The keys of one operator in one window, by default the last in which it accepts a tuple."""
         if operator is None and len(self.topology.operators) > 1:
-            raise InputError(f"whose keys? give one of {', '.join(self.topology.names)}")
+            raise InputError(f"give the operator whose keys are meant, one of {', '.join(self.topology.names)}")
         o = 0 if operator is None else self.topology.number(operator)
         if number is None:
             number = self.accepted(o).agg(F.max("window")).collect()[0][0]

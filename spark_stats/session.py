@@ -57,7 +57,7 @@ _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0
 def local_session(
     name: str = "keyshift", *, master: str | None = None, conf: Mapping[str, str] | None = None, brief: bool = False
 ) -> Iterator[SparkSession]:
-    """Lend the active Spark session, or one that ends with the block.
+    """Use the active Spark session, or start one that ends with the ``with`` block.
 
     Parameters
     ----------

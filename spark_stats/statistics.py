@@ -121,7 +121,7 @@ class Stats(Tallied):
 
     @in_one_sentence()
     def keys(self, operator: str | None = None, *, number: int | None = None) -> Keys:
-        """Return load, state and traffic of the single keys of an operator; this reads the log once more.
+        """Return load, state and traffic of each single key of an operator. This reads the log again.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Stats(Tallied):
         cluster: dict[str, Any] | None = None,
         keys: Sequence[str] = (),
     ) -> None:
-        """Write the statistics to a directory, whole or not at all; see `keyshift.models.files.statistics`.
+        """Write the statistics to a directory, completely or not at all; see `keyshift.models.files.statistics`.
 
         Windows that the directory holds already are replaced, others stay: a window written twice is one window.
 

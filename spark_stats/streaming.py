@@ -50,7 +50,7 @@ class StatsStream:
     topology, time, window, origin, time_zone, key_groups, hash
         As for `keyshift.spark_stats.collect`.
     path : str or Path
-        The output directory, see `keyshift.models.files.statistics`; also keeps the stream's place (``checkpoint/``,
+        The output directory, see `keyshift.models.files.statistics`; it also remembers the stream's position (``checkpoint/``,
         ``pending/``). Start again on the same directory to go on.
     watermark : str or timedelta, default "0 seconds"
         How late a tuple may come: a window closes once a tuple has been seen that is this much later than its end.
@@ -84,7 +84,7 @@ class StatsStream:
         if is_remote(path):
             raise InputError(f"a stream keeps its place in a local folder, not in {path}")
         if on_window is not None and nodes is None:
-            raise InputError("on_window is given a workload of every window: say how many nodes it has (nodes)")
+            raise InputError("on_window gets a workload for every window, which needs the number of nodes: give nodes")
         refuse_connect_frame(events)
         self._events, self._topology, self._time = events, topology, time
         self._windows, self._key_groups = (

@@ -48,7 +48,7 @@ class Operator:
     Raises
     ------
     InputError
-        With the operator, the field and the value that are wrong.
+        Names the operator, the field and the value that are wrong.
     """
 
     name: str
@@ -245,7 +245,7 @@ def _refuse_duplicate(what: str, values: Sequence[Any]) -> None:
 
 
 PARTS = ("operators", "edges", "keys", "transitions")
-"""What a topology's file may hold; the last two are options of `keyshift stats`."""
+"""The parts of a topology's file; the last two are options of `keyshift stats`."""
 
 
 def described(description: Any) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def choose_splitting(
     hash_seed: int = 0,
     seed: int = 0,
 ) -> Advice:
-    """Find how many choices keep the imbalance below a target, and which keys alone it would suffice to split.
+    """Find how many choices keep the imbalance below a target, and which few keys would be enough to split.
 
     Parameters
     ----------

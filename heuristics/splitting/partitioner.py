@@ -26,9 +26,9 @@ SCHEMES: tuple[Scheme, ...] = ("hash", "shuffle", "pkg", "greedy-d", "potc", "on
 
 
 class Partitioner:
-    """Decides for every message, as it comes, which worker it goes to.
+    """Decides for each message, when it arrives, which worker gets it.
 
-    Feeding a stream in chunks gives the decisions of feeding it whole. Memory does not grow with the stream,
+    A stream fed in chunks gets the same decisions as a stream fed at once. Memory does not grow with the stream,
     except in "potc" and "on-greedy", which must remember where they put each key.
 
     Parameters
@@ -114,11 +114,11 @@ class Partitioner:
         ----------
         keys : array_like of int or str, shape (messages,)
         weights : array_like, optional
-            With all chunks or with none.
+            Give them with every chunk or with none.
         source_keys : array_like, optional
             The keys by which the messages come to the sources, if not `keys`.
         out : ndarray of int32, optional
-            Where to put the answer.
+            The array to write the answer to.
 
         Returns
         -------
@@ -247,12 +247,12 @@ class Partitioner:
 
     @property
     def imbalance(self) -> float:
-        """I(t) now: the largest load less the load per unit of speed of all workers."""
+        """The current I(t): the largest load minus the load per unit of speed of all workers."""
         return float(self.loads.max() - self._mean(float(self.loads @ self.speeds)))
 
     @property
     def average_imbalance(self) -> float:
-        """The mean of I over all messages so far, divided by their load; 0 before the first."""
+        """The mean of I over all messages so far, divided by their load; 0 before the first message."""
         if self.messages == 0:
             return 0.0
         peaks, over_time = self._over_time[1], self._over_time[3]

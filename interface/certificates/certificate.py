@@ -103,7 +103,7 @@ PROVERS: dict[type, Prover] = {
 
 @dataclass(frozen=True)
 class Certificate:
-    """All that a stranger needs to check an answer: instance, assignment, claim and proof, in exact numbers.
+    """Everything needed to check an answer without keyshift: instance, assignment, claim and proof, in exact numbers.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Certificate:
     claimed : float or None
         The bound that the solution came with.
     complete : bool
-        Whether the certificate proves all that the solution claims: where it does not, the rest is the solver's word.
+        Whether the certificate proves everything that the solution claims. If not, the rest relies on the solver.
     """
 
     record: dict[str, Any] = field(repr=False)
@@ -128,7 +128,7 @@ class Certificate:
 
     @property
     def word(self) -> str:
-        """Claims that rest on a solver's word alone; empty where none does."""
+        """Claims that rely on the solver alone; empty if there are none."""
         return str(self.record["solvers_word"] or "")
 
     def save(self, path: str | Path) -> None:
@@ -152,7 +152,7 @@ def certify(
     time_limit: float = TIME_LIMIT,
     seconds: float | None = None,
 ) -> Certificate:
-    """Put a solution's instance, assignment, claim and proof into one file that `verify.py` checks without keyshift.
+    """Write a solution's instance, assignment, claim and proof to a file that `verify.py` checks without keyshift.
 
     The proof is looked for anew from what is claimed: prices and branches, a price on intervals, tables of values, a matrix
     without negative eigenvalues. What is found within `time_limit` is checked here by `verify.py` itself, and
@@ -166,7 +166,7 @@ def certify(
         Where to write the certificate.
     time_limit : float, default 60
         Seconds for the search for a proof. Where they are not enough, the highest bound that can be proven is in the
-        certificate, and `word` says what rests on a solver's word.
+        certificate, and `word` says what relies on the solver.
     seconds : float, optional
         Retired: as `time_limit` was called until 0.2.
 
@@ -177,7 +177,7 @@ def certify(
     Raises
     ------
     InputError
-        Where there is nothing to certify: no assignment and no proof that there is none.
+        If there is nothing to certify: no assignment and no proof that there is none.
     """
     if seconds is not None:
         said = "certify(seconds=...) is retired and goes in 0.5: write time_limit=..."

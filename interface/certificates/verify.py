@@ -216,7 +216,7 @@ class SplittingCase:
 
 
 class Rules:
-    """What the cluster does not allow besides.
+    """The rules of the cluster.
 
     Key groups that share a node (merged), nodes where some may not be (closed), the least and the most that key groups weigh in
     each of some sets of nodes (rooms), and the most that moves into some nodes weigh (budgets).
@@ -764,7 +764,7 @@ class IntervalsCase(PlacedCase):
         values = [number(value, "a value") for value in listed(policy["values"], "the values")]
         states, number_of = [(0, self.current)], {}
         for r, row in enumerate(listed(policy["table"], "the table", len(values))):
-            need(r < len(states), f"state {r} is met nowhere before its row")
+            need(r < len(states), f"state {r} is not reached by any row before its own")
             mode, before = states[r]
             expected, followed = Fraction(0), self.modes[mode][1]
             for (after, chance), decided in zip(followed, listed(row, "a row", len(followed))):

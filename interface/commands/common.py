@@ -53,10 +53,14 @@ TogetherOption = Annotated[
     typer.Option("--time-limit", "-t", callback=_for_ever, help="Seconds, for everything together; inf: no limit."),
 ]
 EffortOption = Annotated[
-    float | None, typer.Option(min=0.0, help="Limits work, not seconds: repeats itself anywhere; about a second each.")
+    float | None, typer.Option(min=0.0, help="A limit on work, in units of about a second; repeatable on any machine.")
 ]
 GapOption = Annotated[
-    float, typer.Option(min=0.0, help="Enough: objective less bound, as a share of the problem's scale; 0: a proof.")
+    float,
+    typer.Option(
+        min=0.0,
+        help="Stop when objective minus bound is at most this share of the scale; 0: prove the optimum.",
+    ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Same seed, same answer.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -304,7 +308,8 @@ ReportOption = Annotated[Path | None, typer.Option(help="Write a report there: o
 AllOption = Annotated[bool, typer.Option("--all", help="Show every move, not the first twenty.")]
 MethodOption = Annotated[str | None, typer.Option("--method", "-m", help="Default: the best exact one.")]
 RepairOption = Annotated[
-    bool, typer.Option("--repair", help="Where limits are broken already: mend what can be mended, make nothing worse.")
+    bool,
+    typer.Option("--repair", help="If limits are already broken: repair what can be repaired, make nothing worse."),
 ]
 
 

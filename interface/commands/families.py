@@ -98,17 +98,17 @@ def _write_problem(problem: Problem, out: Path) -> dict[str, str]:
 
 def _write_stream(problem: Any, out: Path) -> dict[str, str]:
     import numpy as np
-    import pandas as pd
 
+    from keyshift.models.files.arrow import pa, pq
     from keyshift.models.files.writing import write_file
 
     if problem.weights is not None or problem.source_keys is not None:
         raise InputError("a stream with weights, or with keys of its sources, has no file: draw it by ks.family")
     if out.suffix != ".parquet":
         raise InputError(f"{out}: a stream of keys is written as .parquet")
-    frame = pd.DataFrame({"key": np.concatenate(list(problem.stream.chunks()))})
-    write_file(out, lambda stream: frame.to_parquet(stream, index=False))
-    return {"workload": f"{len(frame):,} messages"}
+    keys = pa.table({"key": np.concatenate(list(problem.stream.chunks()))})
+    write_file(out, lambda stream: pq.write_table(keys, stream))
+    return {"workload": f"{keys.num_rows:,} messages"}
 
 
 def _line(problem: Problem, out: Path) -> str:

@@ -37,10 +37,12 @@ def kafka(
         ),
     ] = None,
     draining: DrainingOption = None,
-    capacities: Annotated[str | None, typer.Option(help="Of brokers that differ from 1, such as 1:2,4:0.5.")] = None,
+    capacities: Annotated[
+        str | None, typer.Option(help="Capacities of brokers that differ from 1, such as 1:2,4:0.5.")
+    ] = None,
     offsets: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(help="In place of --loads: what kafka-get-offsets printed before and after --seconds."),
+        typer.Option(help="Instead of --loads: what kafka-get-offsets printed, twice, --seconds apart."),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Seconds between the two of --offsets.")] = 0.0,
     replicas: ReplicasOption = False,
@@ -114,7 +116,7 @@ def flink(
     load: Annotated[str, typer.Option(help="The load: records or busy (milliseconds).")] = "records",
     keep: Annotated[Path | None, typer.Option(help="Keep the answers in this folder.")] = None,
     advise: Annotated[
-        str | None, typer.Option(help="Parallelisms to compare, such as 6,7,8: what each moves and carries.")
+        str | None, typer.Option(help="Parallelisms to compare, such as 6,7,8: state moved and loads of each.")
     ] = None,
     as_json: common.JsonOption = False,
 ) -> None:
@@ -182,7 +184,7 @@ def redis(
 
 
 def _lines(text: str | None) -> str | None:
-    """What a file holds, its lines with commas between them, where the text names one; else the text."""
+    """The lines of a file, joined with commas, where the text names one; else the text."""
     from keyshift.models.files.reading import read_text
 
     if text is None or ":" in text:
@@ -371,7 +373,9 @@ def _running() -> None:
 def run_redis(
     plan: Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")],
     url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run/--execute", help="Look and count only, or move.")] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run/--execute", help="Only count what would move, or move it.")
+    ] = True,
     keys_per_second: Annotated[float | None, typer.Option(help="The pace, on average.")] = None,
     bytes_per_second: Annotated[float | None, typer.Option(help="The pace, in bytes of memory.")] = None,
     batch: Annotated[int, typer.Option(help="Keys sent at once; source and target serve nobody else meanwhile.")] = 100,

@@ -83,7 +83,7 @@ def _table_row(row: dict[str, Any]) -> str:
 # keyshift warm-up: compile ahead ---------------------------------------------------------------------------------------
 
 STATISTICS = "stats"
-"""What `keyshift stats` needs is Java's, and no problem's."""
+"""The warm-up of `keyshift stats`: Java's, and no problem's."""
 SHORT_JOB = """
 import sys
 from keyshift.cli import main

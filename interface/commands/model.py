@@ -10,7 +10,7 @@ import typer
 from keyshift.commands import common, showing
 from keyshift.models import InputError, Solution
 
-KindOption = Annotated[str, typer.Option("--kind", "-k", help="Which model: pyomo, cp-sat, ...; see --list.")]
+KindOption = Annotated[str, typer.Option("--kind", "-k", help="The kind of model: pyomo, cp-sat, ...; see --list.")]
 
 
 def model(
@@ -26,7 +26,7 @@ def model(
     ] = None,
     solve: Annotated[bool, typer.Option("--solve", help="Solve it.")] = False,
     solver: Annotated[str | None, typer.Option(help="The solver to use; default: one that suits the model.")] = None,
-    relax: Annotated[bool, typer.Option("--relax", help="Take its linear relaxation.")] = False,
+    relax: Annotated[bool, typer.Option("--relax", help="Use the model's linear relaxation.")] = False,
     read: Annotated[Path | None, typer.Option(help="Read a solver's solution file for it, and check that.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the kinds that the problem has.")] = False,
     time_limit: common.TimeOption = None,

@@ -33,7 +33,7 @@ def plan(
         float | None, typer.Option(min=0.0, help="Drop moves worth less than this a unit of state.")
     ] = None,
     repair: common.RepairOption = False,
-    check: Annotated[Path | None, typer.Option(help="Hold this saved plan against the workload, and stop.")] = None,
+    check: Annotated[Path | None, typer.Option(help="Check that this saved plan still fits, and stop.")] = None,
     out: common.OutOption = None,
     report: common.ReportOption = None,
     every: common.AllOption = False,
@@ -266,7 +266,7 @@ def remedies(
         for r in found
         if not r.drops
     ]
-    console.print(showing.plain_table(["limit", "now", "will do", "will not", "proven", posed.objective_name], rows))
+    console.print(showing.plain_table(["limit", "now", "enough", "not enough", "proven", posed.objective_name], rows))
     for remedy in found:
         console.print(str(remedy))
     raise typer.Exit(0 if any(r.value is not None for r in found) else 1)
@@ -285,7 +285,7 @@ def simulate(
     ] = None,
     at: Annotated[float, typer.Option(min=0.0, help="When the plan begins, in seconds.")] = 0.0,
     pause: Annotated[
-        str, typer.Option(help="Who stops while state travels: keys (those that move), nodes (theirs), or all.")
+        str, typer.Option(help="What waits during a transfer: keys (those that move), nodes (their nodes), or all.")
     ] = "keys",
     at_once: Annotated[
         bool, typer.Option("--at-once", help="Hold all moved key groups from the start of the plan.")

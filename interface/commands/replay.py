@@ -20,12 +20,12 @@ SHOWN = ("collocation_factor", "load_distance_percent", "load_index", "migration
 ForecastOption = Annotated[
     str | None,
     typer.Option(
-        help="Plan on it, value on the realised window: last, mean:8, ewma:0.3, seasonal:24, seasonal:24:4, quantile:0.9:8."
+        help="Plan on a forecast, value on what came: last, mean:8, ewma:0.3, seasonal:24, seasonal:24:4, quantile:0.9:8."
     ),
 ]
 RegretOption = Annotated[bool, typer.Option(help="With a forecast: also solve the realised window.")]
 GainOption = Annotated[float, typer.Option(help="Carry a plan out only if each unit of state gains more than this.")]
-HorizonOption = Annotated[int, typer.Option(help="Windows over which a gain is summed.")]
+HorizonOption = Annotated[int, typer.Option(help="Number of windows over which the gain is summed.")]
 HysteresisOption = Annotated[
     float, typer.Option(help="Least gain of a plan, as a share of what staying would make the measure.")
 ]
@@ -34,9 +34,11 @@ CapacityOption = Annotated[
     list[str] | None,
     typer.Option(help="What a node carries, as load=100 and memory=64: the bottleneck is balanced; may be repeated."),
 ]
-ResourceOption = Annotated[str | None, typer.Option(help="Balance this one, whatever the bottleneck.")]
+ResourceOption = Annotated[
+    str | None, typer.Option(help="Balance this resource, even if another one is the bottleneck.")
+]
 CountsOption = Annotated[str | None, typer.Option(help="Nodes after each period, as 3,4,4, where they are known.")]
-AheadOption = Annotated[int, typer.Option(help="How many of these a plan may know.")]
+AheadOption = Annotated[int, typer.Option(help="How many of these counts a plan may know.")]
 
 
 def replay(

@@ -45,7 +45,8 @@ def stats(
     window: Annotated[str | None, typer.Option(help='Length of the windows, such as "1 hour". Default: one.')] = None,
     origin: Annotated[str | None, typer.Option(help="An instant at which a window starts (ISO 8601).")] = None,
     time_zone: Annotated[
-        str | None, typer.Option(help="Whose clocks cut windows of days: Europe/Berlin, or session. Default: UTC.")
+        str | None,
+        typer.Option(help="Time zone in which windows of days begin: Europe/Berlin, or session. Default: UTC."),
     ] = None,
     key_groups: Annotated[int, typer.Option(help="Key groups of every operator.")] = 128,
     hash_: Annotated[str, typer.Option("--hash", help="xxhash64, flink, kafka, storm or java.")] = "xxhash64",

@@ -37,7 +37,7 @@ def study(
     spark: Annotated[str | None, typer.Option(help="Run on this Spark master instead, such as local[4].")] = None,
     memory: Annotated[float | None, typer.Option(help="GiB for each solve.")] = None,
     best: Annotated[Path | None, typer.Option(help="A table of best known answers to compare with.")] = None,
-    update_best: Annotated[bool, typer.Option("--update-best", help="Write what is better into that table.")] = False,
+    update_best: Annotated[bool, typer.Option("--update-best", help="Write improvements into that table.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write a page (.html).")] = None,
     as_json: common.JsonOption = False,
 ) -> None:

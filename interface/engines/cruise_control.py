@@ -202,7 +202,7 @@ def read_workload(
 
 
 def _shares(used: Mapping[str, list[float]]) -> dict[str, Shares]:
-    """What leaders and followers use of each resource."""
+    """Each resource's use by leaders and by followers."""
     come, go, follow = CPU_WEIGHTS
     cpu = [
         c * follow * i / (come * i + go * o) if i > 0 else 0.0

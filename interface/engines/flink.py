@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from keyshift.engines.flink_partitioner import Routing
@@ -20,6 +19,7 @@ from keyshift.engines.flink_rest import Seen, read_rest, read_saved
 from keyshift.engines.formats import as_json
 from keyshift.models import Budget, Solution, guards
 from keyshift.models.errors import InputError, MissingDependencyError
+from keyshift.models.files.arrow import pa
 from keyshift.models.files.reading import shown
 from keyshift.models.files.writing import write_text
 from keyshift.models.intervals import IntervalMigration

@@ -240,9 +240,7 @@ class _OneOrigin(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         there, here = urllib.parse.urlsplit(newurl), urllib.parse.urlsplit(req.full_url)
         if there[:2] != here[:2]:
-            raise InputError(
-                f"{req.full_url} sends us to {there.scheme}://{there.netloc}, where we were not told to go"
-            )
+            raise InputError(f"{req.full_url} redirects to {there.scheme}://{there.netloc}, which is another host")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

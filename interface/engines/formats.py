@@ -47,7 +47,7 @@ def read_model(file: str | Path, schema: type[Model], most: int = MOST_JSON) -> 
     Raises
     ------
     InputError
-        With the file, and the field, position and value that are wrong.
+        Names the file, the field, the position and the value that are wrong.
     """
     return validated(schema, read_json(file, most), str(file))
 

@@ -238,7 +238,7 @@ def read_offsets(before: str | Path, after: str | Path, seconds: float) -> dict[
         For anything else, for partitions that only one of them lists, and for offsets that fall.
     """
     if not 0 < seconds < math.inf:
-        raise InputError(f"seconds = {seconds:g}: how long was it from one to the other?")
+        raise InputError(f"seconds = {seconds:g}: give the seconds between the two measurements")
     first, last = _offsets(before), _offsets(after)
     for name in sorted(first.keys() ^ last.keys()):
         raise InputError(f"{name} is listed in {before if name in first else after} alone")

@@ -28,7 +28,7 @@ _LABEL = re.compile(r"(?P<partition>[^ /]+)/(?P<number>[0-9]{1,9})")
 
 
 class Shares(NamedTuple):
-    """What each partition's leader carries, and what each of its followers, in the order of the partitions."""
+    """The load of each partition's leader, and that of each of its followers, in the order of the partitions."""
 
     leader: Sequence[float]
     follower: Sequence[float]
@@ -59,7 +59,7 @@ def labels(replicas: Replicas) -> tuple[list[str], dict[str, list[str | int]]]:
 
 
 def replica_rules(workload: Workload) -> list[Rule]:
-    """What a cluster of replicas does not allow, for the parameter `rules` of a problem.
+    """The rules of a cluster of replicas, for the parameter `rules` of a problem.
 
     Replicas of a partition are on different brokers and, where racks are known, on different racks; where there are fewer racks
     than replicas, each rack has its share. Brokers that drain keep none, and demoted ones (of Cruise Control) no leader.

@@ -125,7 +125,7 @@ def connected(url: str) -> Shards:
 
 
 def master(client: Any, name: str) -> Shard:
-    """What a master says of itself."""
+    """A master's own description of its shard."""
     said = client.execute_command("CLUSTER NODES")
     mine = next(node for node in said.values() if "myself" in node["flags"].split(","))
     slots = [

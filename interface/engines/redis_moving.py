@@ -18,7 +18,7 @@ WAIT = 60_000
 
 
 class Moved(NamedTuple):
-    """What was done, or would be.
+    """The slots and keys that were moved, or would be.
 
     Attributes
     ----------

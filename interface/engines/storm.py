@@ -67,7 +67,7 @@ def read_workload(file: str | Path) -> Workload:
     Raises
     ------
     InputError
-        With the field and the value that are wrong.
+        Names the field and the value that are wrong.
     """
     found = StormAssignmentFile.read(file)
     position = {slot: i for i, slot in enumerate(found.slots)}

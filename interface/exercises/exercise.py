@@ -182,7 +182,7 @@ WORDS = {
 
 
 def _kind(returned: Any) -> str:
-    """What somebody returned who returned no answer."""
+    """The kind of a returned value that is no answer."""
     if returned is None:
         return "nothing at all"
     if isinstance(returned, float) and not _number(returned):

@@ -188,7 +188,7 @@ class Process:
         self.folder.cleanup()
 
     def call(self, **given: Any) -> Any:
-        """What the submission's function returns; FailedCallError where it returns nothing."""
+        """The value that the submission's function returns; FailedCallError where it returns nothing."""
         name = self.exercise.function
         if self.functions is None:
             self.functions = self._answer("functions", LOADING, "the file was not loaded")
@@ -202,7 +202,7 @@ class Process:
         return int(getattr(self.process, name).fileno())
 
     def _answer(self, key: str, seconds: float, late: str) -> Any:
-        """What the next line says, within so many seconds and what is left of the whole time."""
+        """The record on the next line, read within so many seconds and the rest of the whole time."""
         text, until = b"", min(time.monotonic() + seconds, self.last)
         while not text.endswith(b"\n"):
             left = until - time.monotonic()
@@ -221,4 +221,4 @@ class Process:
                 raise FailedCallError(str(answer["failed"]))
             return answer[key]
         except (InputError, ValueError, TypeError, KeyError):  # written by the submission itself, past what calls it
-            raise FailedCallError("your function meddled with the process that called it") from None
+            raise FailedCallError("your function changed the process that called it") from None

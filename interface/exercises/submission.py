@@ -49,7 +49,7 @@ def told(error: BaseException) -> str:
 
 
 def call(function: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """What a call returned, or a sentence about what it did instead."""
+    """The value that a call returned, or a sentence about what it did instead."""
     before = copy.deepcopy(given)
     try:
         returned = function(**given)

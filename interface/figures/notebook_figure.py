@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import io
 
-from matplotlib.figure import Figure as PlainFigure
+from keyshift.models.errors import MissingDependencyError
+
+try:
+    from matplotlib.figure import Figure as PlainFigure
+except ImportError:
+    raise MissingDependencyError("pictures need Matplotlib: pip install '.[plot]' in a checkout of keyshift") from None
 
 
 class Figure(PlainFigure):

@@ -46,10 +46,10 @@ class Distance:
     Attributes
     ----------
     imbalance : float
-        Its objective, which is the imbalance for `MCLB`, less that of the best front point that costs no more. Negative only
-        where it lies between two points of a coarse front and beats the cheaper one: give it among the `starts`.
+        The objective (for `MCLB`, the imbalance) minus that of the best front point that costs no more. It is negative only
+        if the solution lies between two points of a coarse front and beats the cheaper one: pass it in `starts`.
     state_moved : float or None
-        How much more it costs, in the second objective, than the cheapest front point that is at least as good; None when
+        The second objective minus that of the cheapest front point that is at least as good; None if
         no point is as good.
     relative : float
         Euclidean distance to the nearest front point, with both axes scaled to the extent of the front.
@@ -61,24 +61,24 @@ class Distance:
 
     @property
     def objective(self) -> float:
-        """`imbalance`, by a name that suits every front."""
+        """Another name of `imbalance`, which suits every front."""
         return self.imbalance
 
     @property
     def second(self) -> float | None:
-        """`state_moved`, by a name that suits every front."""
+        """Another name of `state_moved`, which suits every front."""
         return self.state_moved
 
 
 @dataclass(frozen=True)
 class Front:
-    """The solutions of a front, by rising second objective; none dominates another. Prints as a table.
+    """The solutions of a front, ordered by the second objective; none dominates another. It prints as a table.
 
     Attributes
     ----------
     problem : Problem
     solutions : tuple of Solution
-        Each answers the problem with a limit of its own, and carries its bound and gap.
+        Each answers the problem with a different limit on the second objective, and has its own bound and gap.
     trade : Trade
         What the second objective is.
     """
@@ -98,12 +98,12 @@ class Front:
 
     @property
     def second(self) -> np.ndarray:
-        """The second objective of each point, shape (points,), rising."""
+        """The second objective of each point in ascending order, shape (points,)."""
         return np.array([s.metrics[self.trade.metric] for s in self.solutions])
 
     @property
     def objective(self) -> np.ndarray:
-        """The problem's own objective of each point, shape (points,), falling."""
+        """The problem's own objective of each point in descending order, shape (points,)."""
         return np.array([s.objective for s in self.solutions], dtype=float)
 
     @property
@@ -113,11 +113,11 @@ class Front:
 
     @property
     def imbalance(self) -> np.ndarray:
-        """`objective`, by the name that it has for `MCLB`."""
+        """Another name of `objective`, as `MCLB` calls it."""
         return self.objective
 
     def hypervolume(self, reference: tuple[float, float] | None = None) -> float:
-        """Area that the front dominates, up to a reference point (second objective, objective).
+        """The area that the front dominates, up to a reference point (second objective, objective).
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class Front:
         return self.solutions[int(np.argmin(x + y))]
 
     def distance(self, solution: Solution) -> Distance:
-        """How far a solution of the same problem, whatever its budget, lies behind the front."""
+        """How far a solution of the same problem, with any budget, lies behind the front."""
         self.refuse_other_problem(solution)
         if solution.assignment is None or solution.objective is None:
             raise InputError(f"the solution holds no assignment: {solution!r}")
@@ -155,7 +155,7 @@ class Front:
         )
 
     def refuse_other_problem(self, solution: Solution) -> None:
-        """Raise `InputError` for an answer to another problem: the front says nothing of it, and may even lie above it."""
+        """Raise `InputError` for an answer to another problem, for which the front is no bound."""
         asked, front = solution.problem, self.problem
         if type(asked) is not type(front):
             raise InputError(f"the solution answers {asked.name}, the front belongs to {front.name}")
@@ -174,7 +174,7 @@ class Front:
         return (moved - self.second[0]) / width, (imbalance - self.objective[-1]) / height
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a point: both objectives, bound, gap, status, seconds."""
+        """A table with a row for each point: both objectives, bound, gap, status, seconds."""
         import pandas as pd
 
         first = "imbalance" if self.problem.name == "mclb" else "objective"
@@ -263,7 +263,7 @@ def pareto(
     workers : int, default 1
         Points solved at a time, for `MCLB`. With a time limit, more than one may change what is found.
     starts : sequence of array_like or Solution
-        Known placements, such as heuristics' answers: what each of them moves becomes a budget too, so that none of them
+        Known assignments, such as heuristics' answers: the state that each moves becomes a budget, too, so that none of them
         beats the front.
     checkpoint : str or Path, optional
         A .json file that each finished point is written to, and from which an interrupted run goes on. Two runs cannot

@@ -52,7 +52,7 @@ class Run:
 
 
 class Model(ABC):
-    """A declarative statement of a problem, open for reading, changing, writing and solving.
+    """A declarative model of a problem, which can be read, changed, written to a file and solved.
 
     `keyshift.model` makes it. Whatever is added to `native` stays in force in `relax`, `write` and `solve`.
 
@@ -70,7 +70,7 @@ class Model(ABC):
     relaxed : bool
         Whether whole variables have become continuous.
     strengthened : bool
-        Whether it assumes what some optimum keeps, but not every answer: nothing may be added to it then.
+        Whether it excludes some feasible answers, but not all optima. Nothing may be added to such a model.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
@@ -87,13 +87,13 @@ class Model(ABC):
 
     @property
     def kind(self) -> str:
-        """The name `keyshift.model` knows it by."""
+        """The model's kind, as given to `keyshift.model`."""
         return self.about.kind
 
     # What a caller does with it ---------------------------------------------------------------------------------
 
     def start(self, assignment: Any) -> Self:
-        """Give it a warm start: an assignment that keeps the problem's rules, or a `Solution`.
+        """Set a warm start: an assignment that keeps the problem's rules, or a `Solution`.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class Model(ABC):
         Returns
         -------
         Solution
-            Checked and valued anew, like every answer; without a bound, of which such files say nothing.
+            Checked and valued again, like every answer. It has no bound, because such files do not contain one.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class Model(ABC):
         Returns
         -------
         Solution
-            Checked and valued anew, like every answer. ``details["bound_from"]`` says whose word the bound is. Where
+            Checked and valued again, like every answer. ``details["bound_from"]`` says who proved the bound. If
             the model is not the one that the problem states - its numbers are compared with those of a fresh one - no
             bound is claimed for the problem, so that the status is "feasible" at most. Where something was only added
             - rows, variables without a cost, variables fixed or their limits narrowed -,
@@ -203,7 +203,7 @@ class Model(ABC):
         Raises
         ------
         InputError
-            For a solver that is not there, or does not take such a model.
+            For a solver that is not installed, or that does not accept such a model.
         """
         limit = real("time_limit", time_limit)
         budget = Budget(limit)
@@ -233,7 +233,7 @@ class Model(ABC):
             return Solution.of(self.problem, name, answer, budget.seconds)
 
     def as_stated(self) -> bool:
-        """Whether the model still is what the problem states: its numbers are those of one built afresh."""
+        """Whether the model is unchanged: its numbers are those of a newly built one."""
         return self._standing() == "stated"
 
     def assignment(self, values: Any = None) -> np.ndarray:
@@ -254,7 +254,7 @@ class Model(ABC):
 
     @abstractmethod
     def algebra(self, every: bool = False) -> str:
-        """The model as a person reads it, in lines of 80 columns; the first rows of each family, or `every` one."""
+        """The model in readable form, in lines of 80 columns: the first rows of each family, or `every` row."""
 
     @property
     @abstractmethod

@@ -83,7 +83,7 @@ class OpenedCpSat(Model):
         return [v.name for v in self.native.proto.variables]
 
     def algebra(self, every: bool = False) -> str:
-        """The model as a person reads it, in lines of 80 columns; the first rows of each family, or `every` one."""
+        """The model in readable form, in lines of 80 columns: the first rows of each family, or `every` row."""
         proto = self.native.proto
         goal = [(float(c), self._name(v)) for v, c in zip(proto.objective.vars, proto.objective.coeffs, strict=True)]
         rows = ((row.name, self._row(row)) for row in proto.constraints)

@@ -20,7 +20,7 @@ LANGUAGES = {"pyomo": OpenedPyomo, "cp-sat": OpenedCpSat, "mathopt": OpenedMathO
 
 
 def statements(problem: Problem | type[Problem] | str) -> tuple[str, ...]:
-    """The kinds of declarative model that a problem has; the plainest first.
+    """The kinds of declarative model that a problem has; the simplest first.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def statements(problem: Problem | type[Problem] | str) -> tuple[str, ...]:
 
 
 def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False) -> Model:
-    """Open a declarative model of a problem: to read it, to change it, to write it down, to solve it anywhere.
+    """Build a declarative model of a problem, to read it, change it, write it to a file, or solve it with any solver.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False) 
     kind : str, default "pyomo"
         One of ``statements(problem)``.
     strengthened : bool, default False
-        Whether to assume what some optimum keeps, but not every answer, as our own solving does: interchangeable nodes
-        in order, limits from a known answer, variables fixed or held from one side alone. It is solved faster, and
+        Whether to exclude some feasible answers, but not all optima, as keyshift's own methods do: interchangeable nodes
+        in order, limits from a known answer, variables fixed or limited from one side only. It is solved faster, and
         wrong as soon as anything is added.
 
     Returns

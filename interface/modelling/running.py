@@ -41,7 +41,7 @@ class LinearModel(Model):
     def _write_nl(self, path: Path) -> None: ...
 
     def algebra(self, every: bool = False) -> str:
-        """The model as a person reads it, in lines of 80 columns; the first rows of each family, or `every` one."""
+        """The model in readable form, in lines of 80 columns: the first rows of each family, or `every` row."""
         return program_algebra(self.program(), every)
 
     def _fingerprint(self) -> str:

@@ -1,4 +1,4 @@
-"""What HiGHS, SCIP, CBC and Gurobi write as the solution of a model: the values, by the model's own names."""
+"""Solution files of HiGHS, SCIP, CBC and Gurobi: the values, by the model's own names."""
 
 from __future__ import annotations
 

@@ -69,9 +69,9 @@ class Explanation:
     nothing : str
         One sentence about doing nothing.
     nothing_objective : float or None
-        The objective without any move; None where that breaks a rule.
+        The objective if nothing moves; None if that breaks a rule.
     thinned : Thinned or None
-        With `min_gain`: the answer without its needless moves, and what that costs.
+        With `min_gain`: the answer without the moves that gain too little, and what leaving them out costs.
     """
 
     problem: Problem
@@ -89,13 +89,13 @@ class Explanation:
         return list(self.moves.itertuples())
 
     def marginal_frame(self) -> pd.DataFrame:
-        """The marginal values, one row a limit."""
+        """The marginal values as a table, one row for each limit."""
         import pandas as pd
 
         return pd.DataFrame([vars(m) for m in self.marginals])
 
     def as_record(self) -> dict[str, Any]:
-        """The explanation as JSON can hold it."""
+        """The explanation as plain values for JSON."""
         s = self.solution
         return {
             "problem": self.problem.name,
@@ -138,7 +138,7 @@ def explain(
     gap: float = GAP,
     seed: int = 0,
 ) -> Explanation:
-    """Explain an answer: its moves by arithmetic, and what looser limits would bring by solving.
+    """Explain an answer: what each move is worth, by arithmetic, and what looser limits would bring, by solving again.
 
     Parameters
     ----------
@@ -283,6 +283,8 @@ def describe_marginal(m: Marginal) -> str:
     most = m.at_least if m.at_most is None else m.at_most
     if m.at_least < 0 < most:
         return f"falls by at most {figure(most)}, if at all"
+    if m.at_least == most == 0:
+        return "does not change"
     verb, ends = ("falls", (m.at_least, most)) if m.at_least >= 0 else ("rises", (-most, -m.at_least))
     return f"{verb} by {' to '.join(dict.fromkeys(map(figure, ends)))}"
 

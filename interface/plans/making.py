@@ -55,7 +55,7 @@ def plan(
     time_limit: float | None = 10.0,
     seed: int = 0,
 ) -> Plan:
-    """Turn an answer into moves, an order and a schedule.
+    """Turn an answer into moves with an order and a schedule.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class RemedySettings(Settings):
 
 @dataclass(frozen=True, eq=False)
 class Remedy:
-    """One limit, changed just enough with all others as they are.
+    """A limit to change: by how much, if all other limits stay as they are.
 
     Attributes
     ----------
@@ -54,15 +54,15 @@ class Remedy:
     now : float
         Its value.
     value : float or None
-        The smallest change found that will do; None when none was found.
+        The limit's value after the smallest change found that is enough; None if none was found.
     bound : float or None
-        The largest change that is proven not to do; None when nothing is proven.
+        The limit's value after the largest change that is proven not to be enough; None if nothing is proven.
     proven : bool
-        Whether nothing smaller than `value` will do, or, without a value, whether none will at all.
+        Whether it is proven that no smaller change is enough or, without a value, that no change is.
     solution : Solution or None
         An answer at `value`.
     drops : bool
-        Whether the limit is a rule as a whole: `value` 0 is without it.
+        Whether the remedy drops a whole rule; `value` is then 0.
     """
 
     limit: str
@@ -80,18 +80,18 @@ class Remedy:
         what = f"{self.limit} (now {figure(self.now)})"
         if self.value is None:
             if self.proven:
-                return f"{what}: no value of it alone will do"
+                return f"{what}: no value of this limit alone is enough"
             if self.limit in COUNTED and self.bound is not None:
-                return f"{what}: none up to {figure(self.bound)} will do"
-            return f"{what}: undecided" + ("" if self.bound is None else f", {figure(self.bound)} will not do")
+                return f"{what}: no number up to {figure(self.bound)} is enough"
+            return f"{what}: undecided" + ("" if self.bound is None else f", {figure(self.bound)} is not enough")
         if self.proven:
-            return f"{what}: {figure(self.value)} will do, nothing nearer"
-        return f"{what}: {figure(self.value)} will do" + (
-            "" if self.bound is None else f", {figure(self.bound)} will not"
+            return f"{what}: {figure(self.value)} is enough, and no smaller change is"
+        return f"{what}: {figure(self.value)} is enough" + (
+            "" if self.bound is None else f", {figure(self.bound)} is not"
         )
 
     def as_record(self) -> dict[str, Any]:
-        """The remedy as JSON can hold it."""
+        """The remedy as plain values for JSON."""
         names = ("limit", "now", "value", "bound", "proven", "drops")
         objective = None if self.solution is None else self.solution.objective
         return {**{name: getattr(self, name) for name in names}, "objective": objective, "sentence": str(self)}
@@ -105,13 +105,13 @@ def remedies(
     time_limit: float | None = 60.0,
     seed: int = 0,
 ) -> list[Remedy]:
-    """For each limit of a problem: the smallest change that gives it an answer, the others kept.
+    """Find, for each limit of a problem, the smallest change that makes it feasible if the other limits stay.
 
     Parameters
     ----------
     problem : Problem
     target : float, optional
-        An objective that would be good enough. None asks for any answer at all.
+        An objective that is good enough. None: any answer is.
     method : str, optional
         How to answer; None takes the best exact method.
     time_limit : float, optional

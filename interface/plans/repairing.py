@@ -89,7 +89,7 @@ class Excess:
 
 
 def repair(problem: Problem, method: str | None = None, *, time_limit: float | None = 60.0, seed: int = 0) -> Solution:
-    """Answer a problem whose limits are broken already: repair first, then the objective, and nothing gets worse.
+    """Answer a problem whose limits are already broken: first repair, then minimise the objective, and make nothing worse.
 
     No limit is exceeded by more than it is now, and no node ends up with more of a resource than the larger of its
     capacity and what it holds now. Within that, the worst remaining share of the excess is made as small as the

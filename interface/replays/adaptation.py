@@ -50,7 +50,7 @@ def replay(
     watch: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Replay:
-    """Run the adaptation loop over a stream of statistics, for some methods side by side.
+    """Run the loop of measuring, planning and moving over recorded statistics, for several methods.
 
     Each period and method: (1-3) terminate the draining nodes that are empty; (4) plan on this period's statistics, or
     with a forecast on what the next window is expected to bring; (5) decide on scaling by the plan; (6-7) if the cluster
@@ -78,7 +78,7 @@ def replay(
         and is valued on the next one; the stream's last window is only valued on. None values each plan on the statistics
         that it was made from.
     regret : bool, default True
-        With a forecast: also solve, from the same start, the realised window, and say by how much the plan is behind.
+        With a forecast: also solve the realised window from the same start, and record how far the plan is behind.
     min_gain : float, default 0
         Carry a plan out only if it gains more than this for each unit of state that it moves. Gain: how far the measure
         of the problem (load distance; remote traffic; theta, for routing and intervals; imbalance, for MCLB) falls,
@@ -165,7 +165,7 @@ def _balanced(resource: str | None, capacities: Mapping[str, float] | None, plan
         limited = planner.options.get("resource_capacity") or {}
         if (balanced.capacities or resource not in (None, OWN)) and OWN in limited:
             raise InputError(
-                "resource_capacity names 'load', which another resource may stand in for: limit it as a resource"
+                "resource_capacity names 'load', which but another resource may be balanced in its place: limit it as a resource"
             )
     return balanced
 

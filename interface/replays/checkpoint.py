@@ -126,6 +126,8 @@ class Checkpoint:
         """Claim the directory; it is made, or compared with what is to be replayed."""
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"{self.folder} is a file, not a folder for checkpoints")
+        from keyshift.models.files import arrow  # noqa: F401  # the results are a table: said before the first period
+
         make_folder(self.folder)
         with only_writer(self.folder, str(self.folder)):
             self._compare()
@@ -230,8 +232,7 @@ def fingerprint(workload: Workload) -> str:
 
 def write_parquet(frame: pd.DataFrame, file: Path) -> Path:
     """Write a table as Parquet in one step."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from keyshift.models.files.arrow import pa, pq
 
     for name in ("objective", "bound"):
         if name in frame:

@@ -53,12 +53,12 @@ class Forecast:
     Raises
     ------
     InputError
-        With the field and the value that are wrong.
+        Names the field and the value that are wrong.
 
     Notes
     -----
-    Text says the same, so that a shell can: ``"mean:8"``, ``"ewma:0.5"``, ``"seasonal:24"``, ``"seasonal:24:4"``,
-    ``"quantile:0.9:8"``. State is never forecast: what a move carries is what the last window left.
+    A forecast can be written as text, for example on the shell: ``"mean:8"``, ``"ewma:0.5"``, ``"seasonal:24"``,
+    ``"seasonal:24:4"``, ``"quantile:0.9:8"``. State is never forecast: a move carries the state that the last window left.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Forecast:
 
     @classmethod
     def read(cls, given: str | LoadForecast | Forecast) -> Forecast:
-        """A forecast from its text, a function, or one that is made already."""
+        """Make a forecast from text or from a function; a `Forecast` is returned as it is."""
         if isinstance(given, Forecast):
             return given
         if not isinstance(given, str):
@@ -101,7 +101,7 @@ class Forecast:
                 for name, text in zip(names, numbers, strict=False)
             }
         except ValueError:
-            raise InputError(f"forecast = {given!r}: behind the colons stand numbers: {', '.join(names)}") from None
+            raise InputError(f"forecast = {given!r}: numbers follow the colons: {', '.join(names)}") from None
         return cls(rule, **read)  # type: ignore[arg-type]
 
     def __str__(self) -> str:

@@ -88,7 +88,7 @@ class Planner:
         return self.label or self.method
 
     def pose(self, workload: Workload, load_model: LoadModel, counts: Sequence[int] = ()) -> tuple[Problem, str]:
-        """The problem of one period, and what had to give so that it has an answer; `workload` holds processing loads."""
+        """The problem of one period, and what was relaxed so that it has an answer; `workload` holds processing loads."""
         cls, options = self.problem_class, dict(self.options)
         if self.integrated and "serialisation" in {f.name for f in fields(cls)}:  # type: ignore[arg-type]
             options |= {"serialisation": load_model.serialisation, "deserialisation": load_model.deserialisation}
@@ -96,7 +96,7 @@ class Planner:
         return cls.in_period(load_model.measured(workload), options, counts)
 
     def balancing(self, workload: Workload, load_model: LoadModel) -> Problem | None:
-        """The assignment to use where the problem has no answer; None to stay."""
+        """The assignment to use if the problem has no answer; None to leave everything where it is."""
         if self.problem_class.rescue != "balance" or not self.balance_first:
             return None
         return self.problem_class.fallback(load_model.measured(workload), self.options)

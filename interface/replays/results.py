@@ -92,7 +92,7 @@ class Replay:
         the forecast; the same after ``knew_``, of the plan made in hindsight; and regret, the problem's measure less that of the
         plan in hindsight.
     seconds : sequence of dict
-        period, method, seconds: apart from the rows, because no two runs take the same time.
+        period, method, seconds. They are kept apart from the rows, because no two runs take the same time.
     interrupted : bool
         Whether Ctrl-C ended it early; the period under way is not counted.
     """
@@ -108,7 +108,7 @@ class Replay:
         return pd.DataFrame(list(self.rows))
 
     def write(self, path: str | Path) -> Path:
-        """Write the rows as one Parquet file: the same rows give the same bytes.
+        """Write the rows as one Parquet file. The same rows give the same bytes.
 
         Returns
         -------
@@ -119,7 +119,7 @@ class Replay:
         return write_parquet(self.to_frame(), Path(path))
 
     def plot(self, folder: str | Path, metrics: Sequence[str] | None = None) -> list[Path]:
-        """Draw one figure for each metric over the periods, all methods in it; the paths written."""
+        """Draw a figure for each metric, with all methods over the periods, and return the paths of the files."""
         return metric_figures(self.to_frame(), Path(folder), metrics)
 
     def figure(self, metrics: Sequence[str] | None = None) -> Figure:

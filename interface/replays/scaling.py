@@ -15,7 +15,7 @@ from keyshift.models.workload import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Planned:
-    """The input of a scaling rule: the plan, not the present.
+    """The input of a scaling rule: the situation after the plan.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class TargetUtilisation:
 
 @dataclass(frozen=True)
 class NodeCounts:
-    """A known sequence of node counts: what a schedule, or a forecast of the arrivals, says.
+    """A known sequence of node counts, for example from a schedule or a forecast of the arrivals.
 
     Nodes are added, or the least loaded drained, until the kept ones are as many as said; problems of contiguous
     intervals take the counts as they are.
@@ -134,7 +134,7 @@ class NodeCounts:
         whole("ahead", self.ahead, least=1, optional=False)
 
     def known(self, period: int) -> tuple[int, ...]:
-        """The counts after this period and the next ones, as many as a plan may know."""
+        """The counts after this period and the next ones, as far as a plan may know them."""
         return self.counts[period : period + self.ahead] or self.counts[-1:]
 
     def __call__(self, planned: Planned) -> Scaling:

@@ -1,4 +1,4 @@
-"""What the page of `keyshift.explore` carries: names, constants, rules as forms, answers; of many key groups, blocks."""
+"""The data in the page of `keyshift.explore`: names, constants, rules as forms, answers; of many key groups, blocks."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def key_name(w: Workload, k: int) -> str:
 
 
 def _blocked(w: Workload, block: IntArray) -> dict[str, Any]:
-    """What blocks are called, how many key groups they hold, and to which nodes these hash."""
+    """Names of the blocks, their numbers of key groups, and the nodes to which these hash."""
     count, first = np.bincount(block), np.unique(block, return_index=True)[1]
     keys = [
         key_name(w, k) if many == 1 else f"{many:,} key groups of {node_name(w, int(w.current[k]))}"

@@ -43,7 +43,7 @@ def explore(
     title: str = "",
     watch: Callable[[Progress], None] | None = None,
 ) -> tuple[Solution, ...]:
-    """Trace a problem's front and write it as one page that one can play with: no server, no network.
+    """Trace a problem's front and write it as one interactive page that needs no server and no network.
 
     The page has a slider over the budgets, with loads, moves and schedule at each; key groups that can be dragged, with the
     arithmetic of `check` at every edit; two answers side by side; and a table under every drawing.
@@ -64,7 +64,7 @@ def explore(
     parallel : int, default 1
         Transfers at once at a node.
     time_limit : float or None, default 60.0
-        Seconds for everything together; None: no limit.
+        Seconds in total; None: no limit.
     gap : float, default 1e-4
         As in `solve`.
     seed : int, default 0
@@ -83,7 +83,7 @@ def explore(
     Raises
     ------
     InputError
-        For a bad number, a file that cannot be written, a problem for which nothing was found in time.
+        For a bad number, a file that cannot be written, or a problem for which no answer was found in time.
     """
     budgets = whole("budgets", budgets, least=2, most=30) or BUDGETS
     limit = real("time_limit", time_limit)
@@ -101,7 +101,7 @@ def explore(
         points = () if best.assignment is None else (best,)
     if not points:
         raise InputError(
-            "no answer was found, so there is nothing to explore: `keyshift remedies` says what would have to give"
+            "no answer was found, so there is nothing to explore: `keyshift remedies` says which limit to relax"
         )
     rivals = tuple(_rivals(problem, limit, seed, watch))
     points = points if trade is None else _undominated((*points, *rivals), trade.metric)

@@ -39,14 +39,14 @@ MOST_WORKERS = 1024
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """How far a study is.
+    """The progress of a study.
 
     Attributes
     ----------
     done, taken : int
-        Solves that have ended, in this run or before; and those of them that an earlier run had made.
+        Solves that have ended in this run or before, and how many of them an earlier run made.
     expected : int or None
-        Solves in all, from the solves of each instance so far; None where nobody can tell how many instances there are.
+        The expected number of solves, from the solves per instance so far; None if the number of instances is unknown.
     seconds : float
         Of this run.
     """
@@ -58,21 +58,21 @@ class StudyProgress:
 
     @property
     def left(self) -> float | None:
-        """Seconds to go, if the rest takes as long as what this run has done; None before there is anything to go by."""
+        """Estimated seconds to go, from what this run has done so far; None before the first solve has ended."""
         made = self.done - self.taken
         return None if self.expected is None or made == 0 else self.seconds / made * (self.expected - self.done)
 
 
 @dataclass(frozen=True)
 class Study:
-    """The result of `study`: a row for every solve, however it ended.
+    """The result of `study`: a row for every solve, whether or not it found an answer.
 
     Attributes
     ----------
     rows : tuple of dict
-        In the order of instances, methods and seeds, whoever ran them and when.
+        In the order of instances, methods and seeds, in whatever order they ran.
     known : BestKnown
-        The table that it was compared with; empty where none was given.
+        The table of best known answers that was given; empty if none was.
     """
 
     rows: tuple[Row, ...]
@@ -92,7 +92,7 @@ class Study:
         return gap_table(self.rows, self.known)
 
     def summary(self, seed: int = 0, by: str = "family") -> pd.DataFrame:
-        """One row a family and method: solves, how they ended, gaps with a bootstrap interval, wins, times.
+        """A table with a row for each family and method: solves, how they ended, gaps with a bootstrap interval, wins, times.
 
         Parameters
         ----------
@@ -120,15 +120,15 @@ class Study:
         return profile_table(self.to_frame(), over)
 
     def contradictions(self) -> list[str]:
-        """Bounds that lie above a checked objective of the same instance: defects, a sentence each."""
+        """Bounds that lie above a checked objective of the same instance, one sentence each. Each is a defect."""
         return self.known.contradictions(self.rows)
 
     def improvements(self) -> list[str]:
-        """Improvements on the table that the study was compared with, a sentence each."""
+        """Improvements on the table of best known answers, one sentence each."""
         return list(self.known.updated(self.rows).changed)
 
     def update_best(self, path: str | Path) -> list[str]:
-        """Write what this study found better into the table of best known answers; returns what improved."""
+        """Write the improvements of this study into the table of best known answers, and return them."""
         return self.known.updated(self.rows).write(path)
 
     def plot(self, path: str | Path | None = None) -> Figure:

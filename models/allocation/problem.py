@@ -31,7 +31,7 @@ LARGEST = 1e150
 
 @dataclass(frozen=True, eq=False)
 class KeyGroupAllocation(Limits):
-    r"""Move key groups so that the most deviating node deviates least, within a migration limit.
+    r"""Move key groups, within a migration limit, so that the largest deviation of a node from the mean load is least.
 
     Sets and data: key groups k, nodes i, of which A are kept and B drain; load :math:`y_k` (last window), state
     :math:`s_k`, capacity :math:`c_i` (1 when nodes are equal), :math:`q_{ki} = 1` iff k runs on i now, migration
@@ -98,12 +98,12 @@ class KeyGroupAllocation(Limits):
     probabilities : array_like, shape (k,), optional
         Of the scenarios, or of the windows, the oldest first; equal by default. What has probability 0 is left out.
     rules : sequence of Rule, optional
-        What the cluster does not allow besides (`keyshift.rules`).
+        Further restrictions of the cluster (`keyshift.rules`).
 
     Raises
     ------
     InputError
-        With the field and the value that are wrong.
+        Names the field and the value that are wrong.
 
     Notes
     -----
@@ -174,12 +174,12 @@ class KeyGroupAllocation(Limits):
 
     @property
     def mean_load(self) -> float:
-        """The mean of (3) and (4), load per unit of kept capacity: what (8) makes of those of the windows."""
+        """The mean in (3) and (4), in load per unit of kept capacity; over several windows, combined as in (8)."""
         return self.planned.combined(self.means)
 
     @property
     def exact_mean(self) -> Fraction:
-        """The mean of the last window without rounding but its own."""
+        """The mean of the last window, as a float64 number rounded once."""
         w = self.workload
         mean = Fraction(sum(map(Fraction, w.last_load.tolist()))) / sum(map(Fraction, w.capacity[w.kept].tolist()))
         return Fraction(math.ceil(mean)) if self.mean == "ceiling" else mean
@@ -196,13 +196,13 @@ class KeyGroupAllocation(Limits):
         return np.asarray(np.where(self.workload.kept, np.abs(deviation), np.maximum(deviation, 0.0)).max(axis=1))
 
     def deviations(self, assignment: np.ndarray) -> FloatArray:
-        """Load per unit of capacity less the mean, for every node in each window, shape (k, n)."""
+        """Load per unit of capacity minus the mean, for every node in each window, shape (k, n)."""
         loads = self.planned.node_loads(assignment, self.workload.nodes)
         return loads / self.workload.capacity - self.means[:, None]
 
     @property
     def rounding(self) -> float:
-        """A bound on the rounding error of a load distance; 0 where it is that of one window, of small whole numbers."""
+        """A bound on the rounding error of a load distance; 0 for one window of small whole numbers."""
         w, it, means = self.workload, self.planned, self.means
         total = it.load.sum(axis=1)
         whole = it.count == 1 and bool((it.load == np.floor(it.load)).all()) and bool((w.capacity == 1).all())
@@ -213,7 +213,7 @@ class KeyGroupAllocation(Limits):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def unit(self, measure: str) -> float:
-        """The mean for loads per unit of capacity, all load or state for sums of these, 1 for counts."""
+        """The unit of a measure: the mean for loads per unit of capacity; the total of load or state; 1 for counts."""
         if measure in ("load_distance", "deviation_sum"):
             return self.mean_load or 1.0
         w = self.workload
@@ -226,7 +226,7 @@ class KeyGroupAllocation(Limits):
         return replace(self, priorities=(), max_migrations=most["migrations"]) if kept else self.plain()
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
-        """Its figures; deviations are those of the window that deviates most either way."""
+        """Further figures of the assignment; deviations are those of the window with the largest deviation."""
         deviation, distances = self.deviations(assignment), self.distances(assignment)
         upper, lower = float(deviation.max()), float(-deviation[:, self.workload.kept].min())
         by_window = {"worst_distance": float(distances.max()), "mean_distance": float(self.planned.share @ distances)}
@@ -326,7 +326,7 @@ class KeyGroupAllocation(Limits):
 
     @classmethod
     def fallback(cls, workload: Workload, options: Mapping[str, Any]) -> KeyGroupAllocation:
-        """Key-group allocation with those of the options that it knows."""
+        """Key-group allocation with the options that it shares with this problem."""
         known = {f.name for f in fields(KeyGroupAllocation)} - {"priorities", "windows", "over"}
         return KeyGroupAllocation(workload, **{name: value for name, value in options.items() if name in known})
 
@@ -335,7 +335,7 @@ class KeyGroupAllocation(Limits):
         return super().mended(**changes, distance_floor=now)
 
     def binding(self, chosen: np.ndarray) -> list[str]:
-        """Limits and nodes without slack, by the numbers of the formulation."""
+        """The limits and nodes without slack, with their numbers in the formulation."""
         w, figures = self.workload, self.metrics(chosen)
         found = []
         if self.max_migrations is not None and figures["migrations"] >= self.max_migrations:

@@ -14,7 +14,7 @@ from keyshift.models.workload import FloatArray, IntArray, Workload
 
 @dataclass(frozen=True)
 class LoadModel:
-    r"""Load of a key group: processing, serialising what it sends away, deserialising what it gets from afar.
+    r"""The load of a key group: processing, serialising what it sends to other nodes, deserialising what it gets from them.
 
     With processing load :math:`y_k` (the workload's last window) and traffic :math:`t_{kl}` (tuples from k to l),
     under an assignment a
@@ -76,11 +76,11 @@ class LoadModel:
         return np.bincount(assignment, self.key_group_loads(workload, assignment), workload.nodes)
 
     def total_load(self, workload: Workload, assignment: IntArray) -> float:
-        """Load of the whole system under an assignment; the load index is its quotient by that of the start."""
+        """Load of the whole system under an assignment. The load index is this load divided by that of the start."""
         return float(self.key_group_loads(workload, assignment).sum())
 
     def measured(self, workload: Workload) -> Workload:
-        """The workload as a running system reports it: loads that hold the cost of today's remote traffic."""
+        """The workload as a running system reports it: the loads include the cost of the current remote traffic."""
         if self.per_tuple == 0:
             return workload
         last = self.key_group_loads(workload, workload.current)
@@ -90,7 +90,7 @@ class LoadModel:
 
     @classmethod
     def for_share(cls, workload: Workload, share: float) -> LoadModel:
-        """The symmetric model under which traffic, all of it remote, makes up a share of all load.
+        """The symmetric model in which traffic makes up this share of the total load if all of it is remote.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class LoadModel:
 
     @classmethod
     def fitted(cls, workload: Workload, assignment: IntArray, measured: FloatArray) -> LoadModel:
-        """The model nearest to measured key-group loads, by non-negative least squares.
+        """The model that fits measured key-group loads best, by non-negative least squares.
 
         Parameters
         ----------

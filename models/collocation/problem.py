@@ -57,7 +57,7 @@ def _both_ways(traffic: sp.csr_array) -> sp.csr_array:
 
 @dataclass(frozen=True, eq=False)
 class CollocatedAllocation(Ruled, OverWindows):
-    r"""Keep talkative key groups together, within a load distance and a migration limit.
+    r"""Keep key groups that exchange many tuples on one node, within a load distance and a migration limit.
 
     Sets and data as in `KeyGroupAllocation`; further :math:`t_e`, the tuples that the two key groups of pair
     :math:`e = \{k, l\}` send each other, either way; ser and des, the load of one remote tuple at its two ends;
@@ -136,12 +136,12 @@ class CollocatedAllocation(Ruled, OverWindows):
     probabilities : array_like, shape (k,), optional
         Of the windows or scenarios; equal by default. Where one is 0 its window has no part in anything.
     rules : sequence of Rule, optional
-        What the cluster does not allow besides (`keyshift.rules`).
+        Further restrictions of the cluster (`keyshift.rules`).
 
     Raises
     ------
     InputError
-        With the field and the value that are wrong; for a workload without traffic.
+        Names the field and the value that are wrong; also raised for a workload without traffic.
 
     Notes
     -----
@@ -210,7 +210,7 @@ class CollocatedAllocation(Ruled, OverWindows):
             )
 
     def arguments(self) -> dict[str, Any]:
-        """Without the rule where it is the usual one: such a problem's fingerprint is what it was before there were others."""
+        """The arguments without the default aggregation rule, so that fingerprints stay those of earlier versions."""
         given: dict[str, Any] = super().arguments()
         rule: dict[str, Any] = {"over": "mean", "level": 0.9, "probabilities": None}
         usual = all(np.array_equal(given.get(name, value), value) for name, value in rule.items())
@@ -220,13 +220,13 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     @property
     def combines(self) -> bool:
-        """Whether (15) is more than the one window of mean load and traffic."""
+        """Whether (15) differs from a single window with the mean load and traffic."""
         differs = bool(self.planned_traffic or self.minimise == "total_load")
         return self.planned.count > 1 and self.over != "mean" and differs
 
     @property
     def separate(self) -> bool:
-        """Whether each window's own traffic counts: elsewhere their mean says all."""
+        """Whether the traffic of each window matters; if not, their mean is enough."""
         return bool(self.planned_traffic) and (self.combines or self.load_model.per_tuple > 0)
 
     @property
@@ -263,7 +263,7 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     @property
     def saved(self) -> float:
-        """By how much (14) falls for each tuple that stays on its node."""
+        """The decrease of (14) for each tuple that stays on its node."""
         return 1.0 if self.minimise == "remote_traffic" else self.load_model.per_tuple
 
     @cached_property
@@ -277,14 +277,14 @@ class CollocatedAllocation(Ruled, OverWindows):
         return float(self.workload.capacity[self.workload.kept].sum())
 
     def load_band(self, mean: float) -> tuple[float, float]:
-        """The least and the greatest load per unit of capacity that (9) and (8) allow at a mean."""
+        """The smallest and the largest load per unit of capacity that (9) and (8) allow, given the mean."""
         if self.max_load_distance is None:
             return -np.inf, np.inf
         d = self.max_load_distance * (mean / 100 if self.distance_unit == "percent" else 1.0)
         return mean - d, mean + d
 
     def value(self, collocated: Any) -> Any:
-        """The objective when so much traffic is collocated, over k windows that of the mean: (15) is never below."""
+        """The objective if this much traffic is collocated; over k windows that of the mean, which (15) is never below."""
         if self.minimise == "remote_traffic":
             return self.total_traffic - collocated
         return float(self.remote_loads.sum()) - self.load_model.per_tuple * collocated
@@ -292,7 +292,7 @@ class CollocatedAllocation(Ruled, OverWindows):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def unit(self, measure: str) -> float:
-        """All traffic, load or state for sums of these, the mean with all traffic remote for a distance, 1 for counts."""
+        """The unit of a measure: all traffic, load or state; for a distance the mean with all traffic remote; for counts 1."""
         if measure == "remote_traffic":
             return self.total_traffic or 1.0
         total = float(self.remote_loads.sum())
@@ -364,7 +364,7 @@ class CollocatedAllocation(Ruled, OverWindows):
         return [*self.allocation.violations(assignment), *in_windows]
 
     def broken_load_distance(self, assignment: np.ndarray) -> list[Violation]:
-        """(8), (9): the node that deviates most, where that is too far."""
+        """(8), (9): the node that deviates most, if it deviates too far."""
         deviation, mean = self._deviations(assignment)
         high = self.load_band(mean)[1]
         excess = np.where(self.workload.kept, np.abs(deviation), deviation) - (high - mean)
@@ -378,7 +378,7 @@ class CollocatedAllocation(Ruled, OverWindows):
         return [Violation("max_load_distance", said, i, float(excess[i]))]
 
     def conflicts(self) -> list[str]:
-        """The conflicts of key-group allocation; a single key group too heavy for any node; nothing may move."""
+        """The conflicts of key-group allocation; a key group that is too heavy for any node; a limit that lets nothing move."""
         by_window = (found for window in self.by_window if (found := window._conflicts()))
         return next(by_window, self.allocation.conflicts())
 

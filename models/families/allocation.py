@@ -60,7 +60,7 @@ def synthetic_workload(
     if key_groups < nodes:
         raise InputError(f"nodes = {nodes}, key_groups = {key_groups}: every node needs at least one key group")
     if not 0 <= varies < 2 or not 0 <= changed <= 1 or not 0 <= noise < 1:
-        raise InputError(f"varies = {varies}, changed = {changed}, noise = {noise} leave no loads to speak of")
+        raise InputError(f"varies = {varies}, changed = {changed}, noise = {noise} leave almost no load")
     rng = np.random.default_rng(seed)
     current = np.arange(key_groups) % nodes
     before = 1 + rng.uniform(-noise, noise, key_groups)

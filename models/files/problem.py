@@ -132,7 +132,7 @@ def decode(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if len(value) != 1:
-        raise InputError(f"{sorted(value)}: one word should say what this is")
+        raise InputError(f"{sorted(value)}: use a single word here")
     ((kind, content),) = value.items()
     if kind not in _DECODERS:
         raise InputError(f"{kind!r} must be one of {', '.join(_DECODERS)}")

@@ -105,7 +105,7 @@ def parse_json(text: str, of: str) -> Any:
         raise InputError(f"{of} is not readable JSON: it is nested too deeply") from None
     except UnicodeEncodeError as error:
         said = ascii(error.object[error.start])
-        raise InputError(f"{of} holds {said}, which is half of a character") from None
+        raise InputError(f"{of} holds {said}, which is only half of a character") from None
     except InputError as error:
         raise InputError(f"{of} {error}") from None
     except ValueError as error:

@@ -46,8 +46,7 @@ def write_table(
             entry["label"] = label
         RoutingTableFile.write(target, {"entries": entries})
         return
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from keyshift.models.files.arrow import pa, pq
 
     columns = {"key": pa.array(keys, pa.int64()), "node": pa.array(nodes, pa.int64())}
     if labels is not None:

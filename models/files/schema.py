@@ -122,7 +122,7 @@ class FileFormat(FileModel):
         Raises
         ------
         InputError
-            With the file, and the field, position and value that are wrong.
+            Names the file, the field, the position and the value that are wrong.
         """
         return cls.of(read_json(Path(file), most), str(file))
 

@@ -81,12 +81,12 @@ def write_solution(solution: Solution, path: str | Path) -> None:
 
 
 def read_solution(path: str | Path) -> Solution:
-    """Read a solution that `Solution.save` wrote: the problem is posed again, and the assignment checked again.
+    """Read a solution that `Solution.save` wrote. The problem is posed again, and the assignment checked again.
 
     Raises
     ------
     InputError
-        With the file and what is wrong with it; also when the assignment breaks a rule, or has another objective than
+        Names the file and what is wrong with it; also raised when the assignment breaks a rule, has another objective than
         the file says, or one below the bound.
     """
     record = SolutionFile.read(path)

@@ -73,8 +73,7 @@ def read_table(
     InputError
         With the file, and what is missing, of another type, null, too much or unreadable.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from keyshift.models.files.arrow import pa, pq
 
     size_of(file)
     try:
@@ -102,8 +101,7 @@ def read_table(
 
 def count_rows(file: Path) -> int:
     """Rows of a table, by its own account."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from keyshift.models.files.arrow import pa, pq
 
     size_of(file)
     try:
@@ -322,4 +320,4 @@ class _Thrift:
             return [(self.value(kinds >> 4, depth + 1), self.value(kinds & 15, depth + 1)) for _ in range(size)]
         if kind == _STRUCT:
             return self.structure(depth)
-        raise ValueError("a field is of no known kind")
+        raise ValueError("a field has an unknown type")

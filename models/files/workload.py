@@ -99,7 +99,7 @@ class WorkloadFile(FileFormat, kind="keyshift-workload", newest=4, legacy="keysh
 
 
 def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write a workload, whole or not at all.
+    """Write a workload. It is written completely or not at all.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS, last: in
     Raises
     ------
     InputError
-        With the file, and the field, position and value that are wrong.
+        Names the file, the field, the position and the value that are wrong.
     """
     from keyshift.models.files import statistics
 
@@ -340,8 +340,7 @@ def replace_tables(workload: Workload, target: Path) -> None:
 
 def _write_tables(workload: Workload, folder: Path, mark: str) -> set[str]:
     """Write tables and manifest; return the tables' names. What cannot be finished leaves nothing."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from keyshift.models.files.arrow import pa, pq
 
     accounts: dict[str, dict[str, Any]] = {}
     try:

@@ -102,7 +102,7 @@ def write_text(file: str | Path, text: str) -> Path:
     try:
         content = text.encode()
     except UnicodeEncodeError as error:
-        raise InputError(f"{file} cannot be written: {text[error.start]!a} is half of a character") from None
+        raise InputError(f"{file} cannot be written: {text[error.start]!a} is only half of a character") from None
     return write_file(file, lambda stream: stream.write(content))
 
 

@@ -95,7 +95,7 @@ def parse_yaml(text: str, of: str) -> Any:
         json.dumps(content, ensure_ascii=False, default=str, skipkeys=True).encode()
         return content
     except UnicodeEncodeError as error:
-        raise InputError(f"{of} holds {error.object[error.start]!a}, which is half of a character") from None
+        raise InputError(f"{of} holds {error.object[error.start]!a}, which is only half of a character") from None
     except RecursionError:
         raise InputError(f"{of} is not readable YAML: it is nested too deeply") from None
     except (yaml.YAMLError, ValueError, TypeError) as error:

@@ -46,9 +46,9 @@ class MCLB(Ruled):
                     \text{ j the one before} \\
         (6) \quad & x_{k q_k} = 1                                       && \text{for every } k \text{ of } s_k > max\_state\_moved
 
-    (6) follows from (3), and helps solvers. (5) only breaks symmetry. Nodes are interchangeable when no state lies on
-    them or when there is no budget: then labels carry no cost. With a budget the nodes that hold state are all
-    different, and (5) leaves them alone.
+    (6) follows from (3) and helps solvers. (5) only breaks symmetry. Nodes are interchangeable if they hold no state,
+    or if there is no budget, since then it costs nothing to exchange them. With a budget all nodes that hold state
+    differ, and (5) does not apply to them.
 
     With :math:`C = Y^T Y` and :math:`Z_{kl} = 1` iff k and l share a node, :math:`h = \tfrac{1}{n} \langle C, Z - J/n
     \rangle`: maximum n-cut, NP-hard already for one window.
@@ -61,14 +61,14 @@ class MCLB(Ruled):
     workload : Workload
         p key groups on n equal nodes; all m windows of `load` count.
     max_state_moved : float, optional
-        The most state that may move, in units of `state`. None: no budget.
+        Upper limit on the state that moves, in units of `state`. None: no budget.
     rules : sequence of Rule, optional
-        What the cluster does not allow besides (`keyshift.rules`).
+        Further restrictions of the cluster (`keyshift.rules`).
 
     Raises
     ------
     InputError
-        With the field and the value that are wrong; unequal node capacities are refused.
+        Names the field and the value that are wrong; unequal node capacities are refused.
 
     Notes
     -----
@@ -107,12 +107,12 @@ class MCLB(Ruled):
 
     @cached_property
     def scale(self) -> float:  # type: ignore[override]
-        """The imbalance that one average key group makes by itself: its second moment over the kept nodes."""
+        """The imbalance caused by one average key group: its second moment over the kept nodes."""
         w = self.workload
         return float(np.square(w.load).sum() / (w.key_groups * w.kept.sum())) or 1.0
 
     def tolerance_of(self, objective: float) -> float:
-        """A millionth of the scale, or of the objective where that is more: sums of squares round with their size."""
+        """A millionth of the scale or of the objective, whichever is larger, since rounding grows with sums of squares."""
         return 1e-6 * max(self.scale, objective)
 
     def canonical(self, assignment: Any) -> np.ndarray:
@@ -159,7 +159,7 @@ class MCLB(Ruled):
         ]
 
     def conflicts(self) -> list[str]:
-        """The conflict where emptying the draining nodes moves more state than the budget allows."""
+        """The conflict that arises when emptying the draining nodes moves more state than the budget allows."""
         forced, found = self.core.forced, self.rule_conflicts()
         if self.max_state_moved is None or forced <= self.max_state_moved * (1 + SLACK):
             return found

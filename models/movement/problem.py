@@ -23,7 +23,7 @@ SLACK = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class MovementWithinLimits(Ruled, MovesState):
-    r"""Move the least state that brings every node's load into [v, u], on as many nodes as that asks for.
+    r"""Bring the load of every node in use into [v, u] and move as little state as possible.
 
     Sets and data: key groups k, nodes i, loads :math:`y_{tk}` (the last window, or all of them), state
     :math:`s_k`, current node :math:`q_k`, limits :math:`0 \le v < u`, and the number of nodes afterwards,
@@ -56,12 +56,12 @@ class MovementWithinLimits(Ruled, MovesState):
     windows : {"last", "all"}, default "last"
         Hold (2) for the last window, as ELB does, or for all of them.
     rules : sequence of Rule, optional
-        What the cluster does not allow besides (`keyshift.rules`).
+        Further restrictions of the cluster (`keyshift.rules`).
 
     Raises
     ------
     InputError
-        With the field and the value that are wrong.
+        Names the field and the value that are wrong.
 
     Notes
     -----
@@ -99,7 +99,7 @@ class MovementWithinLimits(Ruled, MovesState):
 
     @property
     def node_limit(self) -> int:
-        """Nodes to choose from: those there are, and the new ones."""
+        """The nodes to choose from: the current ones and the new ones."""
         return max(self.workload.nodes, self.nodes_after + int(self.workload.draining.sum()))
 
     @property
@@ -131,7 +131,7 @@ class MovementWithinLimits(Ruled, MovesState):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def tolerance_of(self, objective: float) -> float:
-        """A millionth of the objective: of what moves, not of all there is."""
+        """A millionth of the objective, the state that moves."""
         return 1e-6 * objective
 
     def canonical(self, assignment: Any) -> np.ndarray:
@@ -193,7 +193,7 @@ class MovementWithinLimits(Ruled, MovesState):
         ]
 
     def conflicts(self) -> list[str]:
-        """Limits that the total load, or one key group, cannot meet."""
+        """The limits that the total load, or a single key group, cannot meet."""
         found = []
         total, count = float(self.load.sum(axis=1).max()), self.nodes_after
         least = float(self.load.sum(axis=1).min())

@@ -47,13 +47,13 @@ class Plan:
     problem : str
         Name of the problem that the plan answers.
     parameters : mapping
-        The problem's own parameters, so that it can be asked again.
+        The problem's own parameters, so that it can be posed again.
     made_for : MadeFor
         The workload it was made for.
     method, status : str
         How the target was found, and whether it is proven ("optimal") or not.
     objective, bound : float or None
-        Of the target, in the problem's unit.
+        Objective and bound of the target, in the problem's unit.
     measure : str
         What `gain` is measured in: "load distance", "imbalance", "remote traffic".
     assignment : ndarray of int, shape (p,)
@@ -61,7 +61,7 @@ class Plan:
     key_group, source, target : ndarray of int
         Numbers; `moves` has names where the workload has them.
     load, state, gain : ndarray
-        Load (last window), state, and what undoing this move alone would cost.
+        Load (last window), state, and what the objective loses if this move alone is undone.
     start, end : ndarray
         Seconds from the start of the plan; where no bandwidth was given, units of state.
     phase : ndarray of int
@@ -71,7 +71,7 @@ class Plan:
     leaving : ndarray of bool, shape (n,)
         Nodes that drain, or that the plan empties and the problem may give up.
     bandwidth : ndarray, shape (n,) or None
-        Units of state a second that a node sends or receives in one transfer.
+        Units of state per second that a node sends or receives in one transfer.
     parallel : int
         Transfers that a node takes part in at once.
     limits : mapping of str to ndarray, shape (n,)
@@ -80,11 +80,11 @@ class Plan:
     usage : mapping of str to ndarray, shape (e,)
         Use of the limited resources by what moves; held : mapping of str to ndarray, shape (n,), before the plan.
     overload, overload_bound : float
-        By what share of itself some limit is exceeded on the way, and what no order of moves avoids; 0 when all hold.
+        The largest excess over a limit on the way, as a share of the limit, and the excess that no order of moves avoids.
     notes : tuple of str
-        What else the operator should know.
+        Further remarks for the operator.
     broken_rules, broken_rules_bound : float
-        By how much rules are broken at the worst moment in between, and what no order of moves avoids.
+        By how much rules are broken at the worst moment on the way, and the part that no order of moves avoids.
     """
 
     problem: str
@@ -137,7 +137,7 @@ class Plan:
 
     @cached_property
     def moves(self) -> pd.DataFrame:
-        """One row a move: key_group, key, source, target, load, state, gain, phase, start, end.
+        """A table with a row for each move: key_group, key, source, target, load, state, gain, phase, start, end.
 
         `source` and `target` are the nodes' names where the workload names them, else their numbers; `key` likewise.
         """
@@ -155,7 +155,7 @@ class Plan:
 
     @cached_property
     def lengths(self) -> FloatArray:
-        """How long each move takes, from its state: late in a long plan `end` - `start` rounds a short one to nothing."""
+        """How long each move takes, computed from its state, since `end` - `start` may round to 0 late in a long plan."""
         return durations(self.state, self.source, self.target, self.bandwidth)
 
     @property
@@ -231,7 +231,7 @@ class Plan:
     # What the plan is held to ----------------------------------------------------------------------------------
 
     def transfers(self) -> TransferScheduling:
-        """The scheduling problem of the whole plan, with the limits as far as they can be met."""
+        """The scheduling problem of the whole plan, with limits that are relaxed as far as necessary."""
         n = self.capacity.size
         names = tuple(self.limits)
         shape = (len(names), n)
@@ -270,7 +270,7 @@ class Plan:
     # A workload that has changed ---------------------------------------------------------------------------------
 
     def changes(self, workload: Workload) -> list[str]:
-        """The differences of a workload from the one that the plan was made for, a sentence each."""
+        """How a workload differs from the one that the plan was made for, one sentence for each difference."""
         return self.made_for.changes(workload)
 
     def check(self, workload: Workload) -> CheckReport:
@@ -285,20 +285,20 @@ class Plan:
         return check_plan(self, workload)
 
     def diff(self, other: Plan) -> PlanDifference:
-        """This plan and another for the same key groups, side by side."""
+        """Compare this plan with another one for the same key groups."""
         return difference(self, other)
 
     # What can be made of it ------------------------------------------------------------------------------------
 
     def undo(self) -> Plan:
-        """The plan that brings every key group back, in the opposite order; for the workload after this one.
+        """The plan that moves every key group back, in the opposite order, starting from where this plan ends.
 
-        A key group counts at both ends while it moves, so the way back holds the same limits as the way there.
+        A key group counts on both nodes while it moves, so the way back keeps the same limits.
         """
         return undone(self)
 
     def predict(self) -> pd.DataFrame:
-        """What the plan promises, indexed by figure and node ("all" for figures of the whole plan).
+        """The plan's predictions, indexed by figure and node ("all" for figures of the whole plan).
 
         `keyshift.compare_measured` puts measurements beside it.
         """
@@ -313,7 +313,7 @@ class Plan:
         return pd.concat(parts, keys=[*every, *of_all], names=["figure", "node"]).astype(float).to_frame("predicted")
 
     def as_record(self) -> dict[str, Any]:
-        """The plan as JSON can hold it; `keyshift.models.files.plan` says what each field means."""
+        """The plan as plain values for JSON; `keyshift.models.files.plan` says what each field means."""
         from keyshift.models.files.plan import LimitRecord, NodesRecord, PhaseRecord, PlanFile, WorkloadRecord
 
         limits = {
@@ -340,7 +340,7 @@ class Plan:
         self.reporter(path, **options)
 
     def save(self, path: str | Path) -> None:
-        """Write the plan as one JSON file, whole or not at all.
+        """Write the plan as one JSON file. The file is written completely or not at all.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What a plan promised, and what was measured, side by side."""
+"""A plan's predictions and measurements side by side."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def compare_measured(plan: Plan, measured: Mapping[str, Any]) -> pd.DataFrame:
-    """A plan's predictions beside what was measured when it was carried out.
+    """Compare a plan's predictions with what was measured when it was carried out.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class TransferScheduling:
     def __post_init__(self) -> None:
         if self.seconds.size and not (self.seconds > 0).all():
             j = int(np.argmin(self.seconds))
-            raise InputError(f"seconds[{j}] = {self.seconds[j]:g}: a transfer takes more than no time")
+            raise InputError(f"seconds[{j}] = {self.seconds[j]:g}: a transfer must take more than 0 seconds")
         if (self.source == self.target).any():
             j = int(np.argmax(self.source == self.target))
             raise InputError(f"transfer {j} goes from node {self.source[j]} to itself")

@@ -71,7 +71,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Phase:
-    """Moves that may run at the same time; the next phase begins when the last of them has ended.
+    """Moves that may run at the same time. The next phase begins when all of them have ended.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ SLACK = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class MixedRouting(Ruled, OverWindows):
-    r"""Rebalance keys routed by a hash plus a bounded table of exceptions, moving the least state.
+    r"""Rebalance keys that are routed by a hash and a table of exceptions of limited size, and move as little state as possible.
 
     Sets and data: keys k, nodes d, of which some may drain; load :math:`c(k)` (last window), state
     :math:`S(k, w)`, hash :math:`h(k)` (`workload.home`), current node :math:`F(k)` (`workload.current`), capacity
@@ -72,12 +72,12 @@ class MixedRouting(Ruled, OverWindows):
         (2) and (3) hold for each of these loads instead of the workload's: samples of a forecast, say. On the shell, a file:
         .csv, a row a scenario; .json, a list of lists; or .npy.
     rules : sequence of Rule, optional
-        What the cluster does not allow besides (`keyshift.rules`).
+        Further restrictions of the cluster (`keyshift.rules`).
 
     Raises
     ------
     InputError
-        With the field and the value that are wrong.
+        Names the field and the value that are wrong.
 
     Notes
     -----
@@ -143,7 +143,7 @@ class MixedRouting(Ruled, OverWindows):
 
     @property
     def table_limit(self) -> int:
-        """A_max, or the number of keys where there is no limit."""
+        """A_max, or the number of keys if there is no limit."""
         p = self.workload.key_groups
         return p if self.max_table_size is None else min(self.max_table_size, p)
 
@@ -156,7 +156,7 @@ class MixedRouting(Ruled, OverWindows):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def unit(self, measure: str) -> float:
-        """All the state for what moves, 1 for entries of the table."""
+        """The unit of a measure: the total state for what moves, 1 for entries of the table."""
         return (float(self.workload.state.sum()) if measure == "state_moved" else 0.0) or 1.0
 
     def limited(self, kept: Mapping[str, float]) -> Self | None:
@@ -166,7 +166,7 @@ class MixedRouting(Ruled, OverWindows):
         return replace(self, priorities=(), max_table_size=most) if kept else self.plain()
 
     def tie(self, measure: str, value: float) -> float:
-        """A millionth of the state that moves, not of all there is; a millionth of an entry."""
+        """A millionth of the state that moves, or of one entry."""
         return TIE * (value if measure == "state_moved" else 1.0)
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
@@ -179,7 +179,7 @@ class MixedRouting(Ruled, OverWindows):
         )
 
     def theta(self, assignment: np.ndarray) -> float:
-        """The largest balance factor over kept nodes in any window, one- or two-sided as the problem asks; 0 without any load."""
+        """The largest balance factor of a kept node in any window, one- or two-sided as the problem says; 0 without load."""
         return max(window._theta(assignment) for window in self.by_window)
 
     def _theta(self, assignment: np.ndarray) -> float:
@@ -268,7 +268,7 @@ class MixedRouting(Ruled, OverWindows):
         ]
 
     def conflicts(self) -> list[str]:
-        """One key above every limit, hashes that point at draining nodes, a table limit of 0, too few loaded keys."""
+        """The conflicts: one key above every limit, hashes to draining nodes, a table limit of 0, too few loaded keys."""
         if found := self.rule_conflicts():
             return found
         return next((found for window in self.by_window if (found := window._conflicts())), [])

@@ -39,7 +39,7 @@ class TableChange:
 
 
 class RoutingTable:
-    """The exceptions to the hash: keys (positions in the workload) in ascending order, and the node of each.
+    """The exceptions to the hash: keys (positions in the workload) in ascending order, with the node of each.
 
     Look-up is ``table node if the key has an entry, else the hash``, and is vectorised: O(q log size) for q keys.
 
@@ -73,7 +73,7 @@ class RoutingTable:
 
     @classmethod
     def of(cls, problem: Any, assignment: Any = None) -> RoutingTable:
-        """The table that an assignment (by default the current one) of a problem or a workload needs: the keys off their hash."""
+        """The table for an assignment of a problem or a workload, by default the current one: keys not on their hash's node."""
         w: Workload = getattr(problem, "workload", problem)
         if w.home is None:
             raise InputError("the workload has no home: a routing table needs the node that each key hashes to")
@@ -124,7 +124,7 @@ class RoutingTable:
         return self.lookup(np.arange(np.size(home)), home)
 
     def diff(self, previous: RoutingTable) -> TableChange:
-        """Edits that turn the previous table into this one."""
+        """The edits that turn the previous table into this one."""
         known = np.isin(self.keys, previous.keys, assume_unique=True)
         same = known.copy()
         same[known] = self.nodes[known] == previous.nodes[np.searchsorted(previous.keys, self.keys[known])]
@@ -169,7 +169,7 @@ class RoutingTable:
         Raises
         ------
         InputError
-            With the file, and what is missing, of another type or named twice.
+            Names the file, and what is missing, has the wrong type or is named twice.
         """
         from keyshift.models.files.routing_table import read_table
         from keyshift.models.files.schema import naming

@@ -109,7 +109,7 @@ class MoveBudget:
     less: tuple[IntArray, IntArray, FloatArray] | None = None
 
     def spent(self, assignment: IntArray, current: IntArray) -> float:
-        """What the moves weigh."""
+        """The total weight of the moves."""
         to = assignment[self.key_groups]
         weight = float(self.weights[(to != current[self.key_groups]) & self.into[to]].sum())
         if self.less is None:
@@ -216,7 +216,7 @@ class Lowered:
 
 
 class RowTally:
-    """What the rows of the forms hold while single key groups move, for heuristics that ask before each move.
+    """Sums of the forms' rows, kept up to date while single key groups move, for heuristics that ask before each move.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class NoWorse(Rule):
         return any(rule.of_today for rule in self.rules)
 
     def today(self, scope: Scope) -> IntArray:
-        """What nothing shall be worse than."""
+        """The assignment that repairs are compared with: nothing may get worse than in it."""
         return scope.workload.current if self.than is None else np.array(self.than)
 
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:

@@ -72,7 +72,7 @@ class Scope:
     _known: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def _once(self, what: str, chosen: Any, make: Callable[[], Any]) -> Any:
-        """What a selection comes to, read once: searches ask for every candidate."""
+        """The resolved selection, computed once: searches ask for every candidate."""
         said = f"{what} {chosen!r}"
         if said not in self._known:
             self._known[said] = make()

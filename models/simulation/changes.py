@@ -20,7 +20,7 @@ PAUSES = ("keys", "nodes", "all")
 
 @dataclass(frozen=True, eq=False)
 class Migration:
-    """How state travels when the assignment changes, and who waits for it meanwhile.
+    """How state is transferred when the assignment changes, and who waits for it.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Migration:
     state : array_like, shape (p,) or (changes, p), optional
         State of each key group, at each change; by default the workload's.
     seconds : float, default 0
-        What the transfer of a key group takes besides, in seconds.
+        Further seconds that each transfer of a key group takes.
     pause : {"keys", "nodes", "all"}, default "keys"
         Who stops: tuples of the moved key groups; besides, the nodes that send or receive, until they have; or all nodes.
     progressive : bool, default True

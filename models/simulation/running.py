@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Throughput and latency as simulated, under the assumptions of `simulate`. Nothing here was measured.
+    """Simulated throughput and latency, under the assumptions of `simulate`. Nothing here was measured.
 
-    A latency is the time from when a tuple comes until its node has served it, in seconds.
+    A latency is the time from a tuple's arrival until its node has served it, in seconds.
 
     Attributes
     ----------
@@ -47,19 +47,19 @@ class Simulation:
     seconds : float
         How long the stream was.
     drained : float
-        When the last tuple was done, in seconds from the start.
+        When the last tuple was served, in seconds from the start.
     throughput : float
-        Tuples a second that were done while the stream lasted.
+        Tuples served per second while the stream lasted.
     latency_mean, latency_p95, latency_p99, latency_max : float
-        Over all tuples, those that were done after the end of the stream too; in seconds. NaN where none arrived.
+        Over all tuples, including those served after the end of the stream; in seconds. NaN if none arrived.
     utilisation : ndarray, shape (n,)
         Share of the time, until the last tuple is done, that each node served.
     paused : float
-        Seconds that key groups were held while their state travelled, summed over them.
+        Seconds that key groups waited for the transfer of their state, summed over the key groups.
     times : ndarray, shape (b,)
         Ends of equal spans of time, in seconds.
     backlog : ndarray, shape (b, n)
-        Tuples that arrived for each node and are not done, at these times.
+        Tuples waiting at each node at these times, or being served.
     arrived : ndarray, shape (b,)
         Tuples that arrived in each span.
     done : ndarray, shape (b,)
@@ -98,7 +98,7 @@ class Simulation:
 
     @property
     def largest_backlog(self) -> float:
-        """The most tuples, over all nodes, that were not done at one of `times`."""
+        """The largest number of tuples that were waiting or being served, over all nodes, at one of `times`."""
         return float(self.backlog.sum(axis=1).max())
 
     def to_frame(self) -> pd.DataFrame:
@@ -150,13 +150,13 @@ class Aggregation:
     Parameters
     ----------
     period : float
-        Seconds between two times at which each node sends a counter for every key that has come to it since.
+        Every so many seconds each node sends a counter for every key that it has received since the last time.
     flush : float, default 0
-        Seconds that the node takes to send one, behind what it has queued.
+        Seconds that a node needs to send one counter, once its queue is done.
     merge : float, default 0
-        Seconds that an aggregator takes for one.
+        Seconds that an aggregator needs to merge one counter.
     nodes : int, default 1
-        Aggregators, which share the counters evenly.
+        Number of aggregators; they share the counters evenly.
     """
 
     period: float
@@ -203,7 +203,7 @@ def simulate(
     spans: int = 100,
     seed: int = 0,
 ) -> Simulation:
-    """Simulate throughput and latency of a stream on nodes that each serve one queue, first come first served.
+    """Simulate throughput and latency of a stream on nodes that each serve one queue in order of arrival.
 
     This is a simulation: it knows queues, held key groups and transfers, and nothing of a cluster's network, its threads or its
     garbage collector.
@@ -233,7 +233,7 @@ def simulate(
     migration : Migration, optional
         How state travels when the assignment changes; by default it takes no time, but for plans, whose transfers have times.
     queue : int, optional
-        Most tuples at a node, the one in service included. Where the next tuple finds its queue full, the source stops until
+        The most tuples at a node, including the one in service. If the next tuple finds the queue full, the source stops until
         there is room: back-pressure. By default queues have no end.
     aggregation : Aggregation, optional
         The second stage of split keys.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class KeySplitting(KeyStream):
-    r"""Send every message of a stream to a worker so that the most loaded worker has least to do.
+    r"""Send every message of a stream to a worker so that the largest load of a worker is as small as possible.
 
     Sets and data: messages t = 1..m with key :math:`k_t` and weight :math:`y_t` (1 unless given), workers i = 1..W
     with speed :math:`v_i` (1 unless given), and for every key its candidates :math:`C_k`: the workers to which d
@@ -74,7 +74,7 @@ class KeySplitting(KeyStream):
     Raises
     ------
     InputError
-        With the field, the position and the value that are wrong.
+        Names the field, the position and the value that are wrong.
 
     Notes
     -----
@@ -107,7 +107,7 @@ class KeySplitting(KeyStream):
         return cls(lambda: lines_of(source), **parameters)
 
     def relaxed(self, rules: set[str]) -> KeySplitting:
-        """The same problem without some of its rules: "candidates" is (2)."""
+        """The same problem without some of its constraints: "candidates" is (2)."""
         choices = None if "candidates" in rules else self.choices
         return dataclasses.replace(self, choices=choices, workers=self.speeds)
 
@@ -132,11 +132,11 @@ class KeySplitting(KeyStream):
 
     @property
     def tolerance(self) -> float:
-        """Below one message where loads are numbers of messages."""
+        """Less than one message if loads are numbers of messages."""
         return min(super().tolerance, 0.5) if self.counts else super().tolerance
 
     def tolerance_of(self, objective: float) -> float:
-        """A millionth of the largest load, which is never below the mean; `tolerance` where loads count messages."""
+        """A millionth of the largest load; `tolerance` if loads are numbers of messages."""
         return self.tolerance if self.counts else 1e-6 * objective
 
     def played(self) -> str:
@@ -193,7 +193,7 @@ class KeySplitting(KeyStream):
         return float(self.loads(assignment).max())
 
     def outcome(self, assignment: Any, points: int = 1000) -> Outcome:
-        """Everything the paper measures of an assignment: imbalance over time, loads, counters, aggregation.
+        """What the paper measures of an assignment: imbalance over time, loads, counters, aggregation.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class KeySplitting(KeyStream):
         return self.outcome(assignment, points=1).metrics
 
     def record(self) -> records.Record:
-        """Like items count together: groups with their candidates."""
+        """The instance in exact numbers; items that are alike form a group with its candidates."""
         items = self._items
         groups = [
             {"candidates": [int(i) for i in options if i >= 0], "count": int(count)}
@@ -248,7 +248,7 @@ class KeySplitting(KeyStream):
 
 @dataclass(frozen=True, eq=False)
 class KeyPlacement(KeySplitting):
-    r"""The same without splitting: all messages of a key go to one of its candidates.
+    r"""Key splitting without the split: all messages of a key go to one of its candidates.
 
     To (1)-(3) of `KeySplitting` comes
 
@@ -277,7 +277,7 @@ class KeyPlacement(KeySplitting):
         return [Violation("one_place", said, first, float(count))]
 
     def relaxed(self, rules: set[str]) -> KeySplitting:
-        """The same problem without some of its rules: "candidates" is (2), "one_place" is (4)."""
+        """The same problem without some of its constraints: "candidates" is (2), "one_place" is (4)."""
         less = super().relaxed(rules)
         if "one_place" not in rules:
             return less

@@ -139,10 +139,12 @@ def _hashed_texts(array: np.ndarray, offset: int) -> IntArray:
 
 def _end_to_end(array: np.ndarray) -> tuple[np.ndarray, IntArray] | None:
     """The bytes of many texts and where each begins, by pyarrow; None if they are not all texts, or all bytes."""
-    import pyarrow as pa
-
     if array.dtype.kind == "S":
         array = array.astype(object)  # pyarrow would take the padding for part of the text
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return _end_to_end_slowly(array.tolist())
     for kind in (pa.large_string(), pa.large_binary()):
         try:
             texts = pa.array(array, type=kind, from_pandas=False)
@@ -156,6 +158,18 @@ def _end_to_end(array: np.ndarray) -> tuple[np.ndarray, IntArray] | None:
     return None
 
 
+def _end_to_end_slowly(texts: list[Any]) -> tuple[np.ndarray, IntArray] | None:
+    """The same without pyarrow, which is an extra."""
+    if not all(isinstance(text, str | bytes) for text in texts):
+        return None
+    try:
+        parts = [text.encode() if isinstance(text, str) else text for text in texts]
+    except UnicodeEncodeError:
+        return None
+    where = np.cumsum([0, *map(len, parts)])
+    return np.frombuffer(b"".join(parts) or b"\0", dtype=np.uint8), where
+
+
 def _integers_of_objects(array: np.ndarray, offset: int) -> IntArray:
     for at, value in enumerate(array.tolist()):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
@@ -164,8 +178,9 @@ def _integers_of_objects(array: np.ndarray, offset: int) -> IntArray:
 
 
 def _from_parquet(path: Path, column: str | None) -> Stream:
-    import pyarrow as pa
-    import pyarrow.dataset as ds
+    from keyshift.models.files.arrow import pa
+
+    import pyarrow.dataset as ds  # isort: skip
 
     if not path.exists():
         raise InputError(f"stream = {str(path)!r}: there is no such file")

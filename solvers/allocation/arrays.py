@@ -150,7 +150,7 @@ class Instance:
     @cached_property
     def bump(self) -> float:
         """The weight of a node over a capacity: more than any deviation in an answer."""
-        broken = self.problem.rules and self.problem.lowered.excess(self.current) > 0
+        broken = self.problem.lowered and self.problem.lowered.excess(self.current) > 0
         if not broken and (self.used(self.current) <= self.room).all():
             return 1.0 + self.distance(self.current)
         return 1.0 + self.total

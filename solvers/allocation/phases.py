@@ -78,7 +78,7 @@ class Rounds:
         self.search = Search(self.instance, seed, expired=lambda: found.done, spend=found.budget.spend)
         self.one = self.instance.windows == 1
         few = movable(self.instance) and self.size <= self.settings.narrow_pairs and most is None
-        few = few and self.one and not found.problem.rules
+        few = few and self.one and not found.problem.lowered
         self.narrow = NarrowSets(found, self.instance, seed) if few else None
         self.planner: CountPlanner | None = None
         self.few: FewMoves | None = None

@@ -60,6 +60,9 @@ class MultilevelSettings(Settings):
         A level has so many at most.
     population : int
         Partitions that are kept to be combined.
+    idle : int
+        After so many combinations without a better best a new population begins, which the best of the old one joins in
+        the end.
     """
 
     coarsest: int = 100
@@ -69,10 +72,11 @@ class MultilevelSettings(Settings):
     tries: int = 10
     patience: int = 30
     from_all: int = 3
-    reach: float = 4.0
+    reach: float = 8.0
     worth_while: float = 1e-3
     rounds: int = 50
     population: int = 8
+    idle: int = 16
 
 
 class Multilevel:
@@ -99,6 +103,8 @@ class Multilevel:
         self.draw = np.random.default_rng([seed, 36])
         self.rng = self.draw.integers(1, 2**63, 1, dtype=np.uint64)
         self.found: list[Found] = []
+        self.elder: Found | None = None  # the best of the population before, until it joins
+        self.idle = 0
 
     @staticmethod
     def suits(problem: CollocatedAllocation, data: Arrays) -> bool:
@@ -114,20 +120,34 @@ class Multilevel:
     @property
     def best(self) -> IntArray | None:
         """The best partition that keeps the limits, as an assignment."""
-        return None if not self.found or self.found[0][0] > SLIGHT else self.nodes[self.found[0][2]]
+        known = self.found[:1] + ([] if self.elder is None else [self.elder])
+        broken, _, of = min(known, key=lambda one: one[:2], default=(math.inf, 0.0, np.zeros(0, np.int64)))
+        return None if broken > SLIGHT else self.nodes[of]
 
     def go_on(self, budget: Budget, cycles: float = math.inf) -> None:
         """So many cycles more, or until the budget ends, but one at least."""
-        while cycles > 0 and not (budget.expired and self.found):
+        while cycles > 0 and not (budget.expired and (self.found or self.elder)):
             cycles -= 1
             if len(self.found) < self.settings.population:
-                new = self.cycle(budget)
-            else:  # the better of two, twice: they are in order
-                drawn = self.draw.permutation(len(self.found))[:4]
-                one, other = sorted((drawn[:2].min(), drawn[2:].min()))
-                kin = self.found[one][2] * self.nodes.size + self.found[other][2]
-                new = self.cycle(budget, kin, self.found[one][2])
-            self.keep(new)
+                self.keep(self.cycle(budget))
+                continue
+            # the better of two, twice: they are in order
+            drawn, before = self.draw.permutation(len(self.found))[:4], self.found[0][:2]
+            one, other = sorted((drawn[:2].min(), drawn[2:].min()))
+            kin = self.found[one][2] * self.nodes.size + self.found[other][2]
+            self.keep(self.cycle(budget, kin, self.found[one][2]))
+            self.idle = 0 if self.found[0][:2] < before else self.idle + 1
+            if self.idle >= self.settings.idle:
+                self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Where combining helps no more: a population from nothing, or the best of the one before joins this one."""
+        self.idle = 0
+        if self.elder is None:
+            self.elder, self.found = self.found[0], []
+        else:
+            self.found[-1], self.elder = self.elder, None
+            self.found.sort(key=lambda one: one[:2])
 
     def keep(self, new: Found) -> None:
         """Take a partition in; where they get too many, of those that are no better the one most like it gives way."""

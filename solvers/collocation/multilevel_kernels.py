@@ -36,7 +36,7 @@ class Blocks(NamedTuple):
     of: IntArray
     """The block of each vertex."""
     held: FloatArray
-    """What each block holds, shape (rows, blocks)."""
+    """Sums of each block, shape (rows, blocks)."""
     most: FloatArray
     least: FloatArray
     tie: FloatArray

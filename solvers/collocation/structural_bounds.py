@@ -14,6 +14,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import Whole
+from keyshift.models.workload import FloatArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.threads import one_blas_thread
@@ -58,33 +59,49 @@ def component_cuts(data: Arrays) -> float:
 
 
 def spectral_cut(data: Arrays) -> float:
-    r"""Share of traffic that is remote at least because every kept node has to carry its part of the load.
+    r"""Share of traffic that is remote at least because no node may carry everything.
 
-    With the Laplacian L of the traffic and the loads D, the indicators of the nodes' key groups are D-orthogonal, so
-    with :math:`l_i` the least load of node i
+    With the Laplacian L of the traffic and the loads D, the indicators of the nodes' key groups are D-orthogonal, and
+    their squares are the loads :math:`l_i`:
 
-    .. math:: remote = \tfrac12 \sum_i 1_i^T L 1_i \ge \tfrac12 \sum_i l_i \, \lambda_i(L, D),
+    .. math:: remote = \tfrac12 \sum_i 1_i^T L 1_i \ge \tfrac12 \sum_i l_{(i)} \, \lambda_i(L, D),
 
-    the largest :math:`l_i` against the smallest eigenvalues. Where collocation changes loads, 0.
+    the largest load against the smallest eigenvalue. The j largest loads are together at most the j largest upper
+    limits, and at most the total less the smallest lower limits of the others; that leaves the least to the larger
+    eigenvalues. Each resource with a capacity gives such a bound, too; the load does where collocation does not change it.
 
     Notes
     -----
     Source: [Donath1973], with weights. Key groups without
     load get a little of it, which can only lower the eigenvalues. The eigenvalues are taken
-    smaller than computed by far more than LAPACK's error.
+    smaller than computed by far more than LAPACK's error, and the limits wider than the check's.
     """
     p = data.key_groups
-    floors = np.sort(data.lower[data.lower > 0])[::-1]
-    if data.cost[0] > 0 or floors.size == 0 or p > LARGEST_SPECTRUM or data.traffic.size == 0:
+    if p > LARGEST_SPECTRUM or data.traffic.size == 0:
         return 0.0
-    floors = floors[:p]
     graph = sp.csr_array((data.weight[0], data.neighbour, data.indptr), shape=(p, p)).toarray()
-    root = 1.0 / np.sqrt(data.load[0] + 1e-6)
-    laplacian = root[:, None] * (np.diag(graph.sum(axis=1)) - graph) * root
+    laplacian = np.diag(graph.sum(axis=1)) - graph
+    rows = [] if data.cost[0] > 0 else [(data.load[0], data.lower[0], data.upper[0])]
+    rows += [(use, np.zeros(data.nodes), most) for use, most in zip(data.use, data.capacity, strict=True)]
+    return max((_spectral(laplacian, *row) for row in rows), default=0.0)
+
+
+def _spectral(laplacian: FloatArray, size: FloatArray, least: FloatArray, most: FloatArray) -> float:
+    """What is cut at least when each node holds from `least` to `most` of what sizes count."""
+    p, total = size.size, float(size.sum())
+    little = 1e-6 * total / p
+    ceilings = np.cumsum(np.sort(np.maximum(most, 0.0))[::-1]) * (1 + 1e-9)
+    floors = total - np.cumsum(np.sort(np.maximum(least, 0.0)))[::-1] * (1 - 1e-9)
+    held = np.minimum(ceilings, np.append(floors[1:], total))[:p]
+    if total <= 0 or held[0] >= total:
+        return 0.0
+    held = np.append(np.minimum(held[:-1], total), total) + p * little
+    root = 1.0 / np.sqrt(size + little)
+    scaled = root[:, None] * laplacian * root
     with one_blas_thread():  # two that wait for each other on a busy machine take ten times as long
-        values = scipy.linalg.eigh(laplacian, eigvals_only=True, subset_by_index=[0, floors.size - 1])
-    doubt = 1e-10 * float(np.abs(laplacian).sum(axis=1).max())
-    return float(max(0.0, (floors * np.maximum(values - doubt, 0.0)).sum() / 2))
+        values = scipy.linalg.eigh(scaled, eigvals_only=True, subset_by_index=[0, held.size - 1])
+    doubt = 1e-10 * float(np.abs(scaled).sum(axis=1).max())
+    return float(np.diff(held, prepend=0.0) @ np.maximum(values - doubt, 0.0)) / 2
 
 
 def cut_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:

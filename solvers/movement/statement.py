@@ -16,7 +16,7 @@ from keyshift.models.ranges import Threads
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import better_of, second_word, until_checked, within
+from keyshift.solvers.checked import better_of, is_met, second_word, until_checked, within
 from keyshift.solvers.movement.local_search import local_search
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def solve_milp(
     if open_still and large:
         found = local_search(problem, budget=budget, seed=seed + 1, start=answer.assignment, effort=math.inf)
         answer.assignment, answer.termination = found.assignment, budget.why
-    doubtful = answer.termination == "infeasible" or (answer.termination == "optimal" and not _met(problem, answer))
+    doubtful = answer.termination == "infeasible" or (answer.termination == "optimal" and not is_met(problem, answer))
     if not doubtful and (large or not open_still):
         return answer
     other = solve_cpsat(problem, budget=budget, seed=seed, start=answer.assignment, threads=threads)
@@ -200,17 +200,9 @@ def _by_size(
         if answer.termination == "infeasible":  # a cap this tight is a promise kept too well
             return Answer(best, least, "gap")
         answer.bound = least if answer.bound is None else max(answer.bound, least)
-        if answer.assignment is None or answer.termination != "optimal" or _met(problem, answer):
+        if answer.assignment is None or answer.termination != "optimal" or is_met(problem, answer):
             return answer
         value = problem.objective(answer.assignment)
         if value > MovementSettings.now().smaller * most:
             return answer
         best, most = answer.assignment, value
-
-
-def _met(problem: MovementWithinLimits, answer: Answer) -> bool:
-    """Whether an answer is optimal by its own bound."""
-    if answer.assignment is None or answer.bound is None:
-        return False
-    value = problem.objective(answer.assignment)
-    return value - answer.bound <= problem.tolerance_of(value)

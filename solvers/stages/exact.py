@@ -13,7 +13,7 @@ from keyshift.models.priorities import Prioritised, Stage
 from keyshift.models.stages import state
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import better_of, until_checked, within
+from keyshift.solvers.checked import better_of, is_met, until_checked, within
 from keyshift.solvers.stages.search import StageSettings, improve_within
 
 MIP_DOUBT = 5e-7
@@ -71,7 +71,7 @@ def by_highs(
             return Answer(None, termination="infeasible", message=NO_ASSIGNMENT)
 
     answer = _until_checked(stage, statement, run, start)
-    if answer.termination in ("optimal", "infeasible") and not _met(stage, answer):
+    if answer.termination in ("optimal", "infeasible") and not is_met(stage, answer):
         other = by_cpsat(stage, formulation, budget=budget, seed=seed, start=_settled(stage, answer, start).assignment)
         other.bound = max(other.bound or 0.0, 0.0 if answer.termination == "infeasible" else answer.bound or 0.0)
         answer = other
@@ -88,7 +88,7 @@ def by_search_and_solvers(
     if known is not None and not budget.expired:
         bound = float(known(stage.problem, budget.part(0.3), seed))
     answer = _settled(stage, Answer(start, bound, budget.why), start)
-    if _met(stage, answer) or budget.expired:
+    if is_met(stage, answer) or budget.expired:
         return answer
     settings = StageSettings.now()
     if _columns(stage.problem) > min(settings.most_columns, settings.columns_per_second * budget.remaining):
@@ -99,7 +99,7 @@ def by_search_and_solvers(
             return answer
         start, bound = answer.assignment, max(bound, answer.bound or 0.0)
         answer.bound = bound
-        if _met(stage, answer) or budget.expired:
+        if is_met(stage, answer) or budget.expired:
             break
     return answer
 
@@ -124,14 +124,6 @@ def _until_checked(stage: Stage, statement: Any, run: Callable[[], Answer], star
     return better_of(stage, answer, start)
 
 
-def _met(stage: Stage, answer: Answer) -> bool:
-    """Whether an answer is optimal by its own bound."""
-    if answer.assignment is None or answer.bound is None:
-        return False
-    value = stage.objective(answer.assignment)
-    return value - answer.bound <= stage.tolerance_of(value)
-
-
 def _settled(stage: Stage, answer: Answer, start: np.ndarray | None) -> Answer:
     """The answer, without what its start, or its own assignment, plainly disproves."""
     if answer.termination == "infeasible":
@@ -141,7 +133,7 @@ def _settled(stage: Stage, answer: Answer, start: np.ndarray | None) -> Answer:
     value = stage.objective(answer.assignment)
     if (answer.bound or 0.0) > value + stage.tolerance_of(value):
         answer.bound, answer.termination = 0.0, "gap"
-    if _met(stage, answer):
+    if is_met(stage, answer):
         answer.termination = "optimal"
     elif answer.termination == "optimal":
         answer.termination = "gap"

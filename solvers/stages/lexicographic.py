@@ -107,7 +107,7 @@ def _mended(problem: Prioritised, own: Own, budget: Budget, found: IntArray | No
 
 
 def _as_broken(plain: Prioritised, stage: Stage, own: Own, found: IntArray, budget: Budget) -> IntArray:
-    """What the method makes of an assignment where no rule may be broken by more; it proves nothing of others."""
+    """Improve an assignment by the method where no rule may be broken by more; it proves nothing of others."""
     other = own(plain.as_broken(found), budget, found)  # type: ignore[attr-defined]  # it has rules
     return found if (best := _better(stage, other.assignment, found)) is None else best
 

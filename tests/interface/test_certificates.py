@@ -266,7 +266,7 @@ def test_the_checker_is_one_short_file_of_the_standard_library():
     assert len(PROGRAM.read_text().splitlines()) <= 1025  # the four forms of rules among them
 
 
-@pytest.mark.parametrize("python", ["python3.11", "python3.12", "python3.13"])
+@pytest.mark.parametrize("python", ["python3.11", "python3.12", "python3.13", "python3.14"])
 def test_it_runs_alone_under_every_python(python, certified, tmp_path):
     found = sorted(Path.home().glob(f".pyenv/versions/{python.removeprefix('python')}*/bin/{python}"))
     program = str(found[0]) if found else python

@@ -32,7 +32,7 @@ HOSTILE = {
     "too much": ("return [0] * 10**6", "you returned far more than the task asks for"),
     "nonsense on the pipe": (
         "import os; os.write(4, b'[]\\n')",
-        "your function meddled with the process that called it",
+        "your function changed the process that called it",
     ),
 }
 

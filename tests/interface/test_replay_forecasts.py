@@ -225,7 +225,7 @@ def test_the_bottleneck_is_what_the_cluster_uses_most_of():
     ("options", "said"),
     [
         ({"forecast": "tomorrow"}, "choose one of last, mean"),
-        ({"forecast": "mean:x"}, "behind the colons"),
+        ({"forecast": "mean:x"}, "numbers follow the colons"),
         ({"forecast": "last:3"}, "last takes no number"),
         ({"forecast": "mean:0"}, "windows = 0 must be at least 1"),
         ({"forecast": "ewma:0"}, "weight = 0 must be above 0"),

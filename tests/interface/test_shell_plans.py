@@ -97,7 +97,7 @@ def test_explain_and_remedies(folder, capsys):
     assert "no limit has to be relaxed" in shell(capsys, "remedies w --max-migrations 2 -t 20")
     found = json.loads(shell(capsys, "remedies w -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 10 --json"))
     assert {r["limit"] for r in found} == {"theta_max", "max_table_size", "nodes"}
-    assert "will do" in shell(capsys, "remedies w -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 10")
+    assert "enough" in shell(capsys, "remedies w -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 10")
 
 
 def test_no_plan_is_said_and_no_file_left(folder, capsys):

@@ -56,6 +56,7 @@ def test_a_solution_shows_no_noise():
         (-2.0, -2.0, "rises by 2"),
         (1.0, 1.0, "falls by 1"),
         (0.5, 1.0, "falls by 0.5 to 1"),
+        (0.0, 0.0, "does not change"),
     ],
 )
 def test_a_marginal_never_falls_by_less_than_nothing(least, most, said):

@@ -55,7 +55,7 @@ def against_brute_force(kind, seed):
         else:
             assert remedy.value == pytest.approx(least, rel=3e-6, abs=1e-9), said
             assert kept_by(limit.at(remedy.value).rules, w, [remedy.solution.assignment.tolist()]), said
-            assert ("there is an answer" if limit.drops else "will do") in str(remedy)
+            assert ("there is an answer" if limit.drops else "enough") in str(remedy)
     return True
 
 
@@ -114,8 +114,8 @@ def test_prices_and_remedies_are_said_in_words():
     assert "Count(at_most=3) costs nothing" in str(explained)
     found = ks.remedies(ks.KeyGroupAllocation(w, rules=["together topic=a", "count 1"]))
     assert [str(remedy) for remedy in found] == [
-        "at_most of Count(at_most=1) (now 1): 2 will do, nothing nearer",
+        "at_most of Count(at_most=1) (now 1): 2 is enough, and no smaller change is",
         "without Together(key_groups={'topic': 'a'}): still no answer",
         "without Count(at_most=1): there is an answer",
-        "nodes (now 2): none up to 22 will do",
+        "nodes (now 2): no number up to 22 is enough",
     ]

@@ -205,6 +205,23 @@ def test_even_traffic_is_cut_by_spectrum():
     assert ks.solve(problem, "lp").bound == pytest.approx(0, abs=1e-3)  # a third of everything on every node
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_spectrum_bounds_what_is_cut_under_capacities(seed):
+    """With the heavy side alone limited, by load or a resource, nodes of different sizes: above 0 and never above the optimum."""
+    rng = np.random.default_rng(seed)
+    p, nodes = 8, 2 + seed % 2
+    load = 10.0 ** rng.integers(-3, 4) * rng.integers(1, 5, p)
+    traffic = [
+        (k, j, float(rng.integers(1, 9))) for k in range(p) for j in range(k) if j == k - 1 or rng.random() < 0.3
+    ]
+    room = load.sum() * np.array([0.6, 0.55, 0.3])[:nodes]
+    problem = cluster(load.tolist(), traffic, nodes, max_load_distance=None, resource_capacity={"load": room.tolist()})
+    every = (np.array(a) for a in itertools.product(range(nodes), repeat=p))
+    least = min(problem.objective(a) for a in every if not problem.violations(a))
+    assert 0 < spectral_cut(arrays_of(problem)) * problem.scale <= least
+    assert 0 < ks.solve(problem, "cut").bound <= least
+
+
 def test_largest_and_arrivals():
     assert largest(np.array([3.0, 1.0, 2.0]), 2) == 5
     assert largest(np.array([3.0]), 5) == 3

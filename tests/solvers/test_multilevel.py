@@ -117,3 +117,15 @@ def test_graph_knows_both_directions_of_an_edge():
     assert (source[graph.twin] == graph.neighbour).all()
     assert (graph.neighbour[graph.twin] == source).all()
     assert (source != graph.neighbour).all()
+
+
+def test_a_new_population_keeps_the_best_of_the_old_one():
+    """Where combining helps no more a population begins anew; the best is never lost, and the old best joins the new."""
+    search, best, begun = search_of(problem_of(nx.grid_2d_graph(14, 14), 4)), np.inf, 0
+    for _ in range(120):
+        search.go_on(Budget(), 1)
+        value, begun = search.problem.objective(search.best), begun + (search.elder is not None and not search.found)
+        assert value <= best
+        best = value
+    assert begun
+    assert search.settings.population >= len(search.found) > 0

@@ -78,5 +78,5 @@ def test_a_directory_of_other_statistics_is_refused(spark, tmp_path):
             spark.readStream.schema(SCHEMA).json(str(tmp_path)), TOPOLOGY, tmp_path / "out",
             time="ts", window="1 hour", origin=START, key_groups=8,
         )  # fmt: skip
-    with pytest.raises(InputError, match="say how many nodes"):
+    with pytest.raises(InputError, match="needs the number of nodes"):
         stream_of(spark, tmp_path, tmp_path / "out", nodes=None, on_window=print)

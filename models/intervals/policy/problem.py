@@ -25,7 +25,7 @@ from keyshift.models.workload import FloatArray, IntArray, Workload
 
 @dataclass(frozen=True, eq=False)
 class MigrationPolicy(InIntervals):
-    r"""Decide every migration of an operator whose node count follows a Markov chain, and move little state.
+    r"""Decide every migration of an operator whose node count follows a Markov chain, so that little state moves in expectation.
 
     States: (n, P), n nodes and a partition P of the tasks into at most n intervals, each within the load limit (3) of
     `IntervalMigration` for n nodes. The next count n' is revealed, with probability :math:`M_{n n'}`, THEN the next
@@ -69,7 +69,7 @@ class MigrationPolicy(InIntervals):
     Raises
     ------
     InputError
-        With the field, the position and the value that are wrong.
+        Names the field, the position and the value that are wrong.
 
     Notes
     -----
@@ -123,7 +123,7 @@ class MigrationPolicy(InIntervals):
 
     @cached_property
     def reachable(self) -> Transitions:
-        """The rows of the counts that can come, ascending; the others restrict nothing, feasible or not."""
+        """The rows of the node counts that can occur, in ascending order; the others do not matter."""
         found, waiting = set(self.first_row), list(self.first_row)
         while waiting:
             new = set(self.transitions[waiting.pop()]) - found
@@ -142,7 +142,7 @@ class MigrationPolicy(InIntervals):
     def reached(
         self, assignment: np.ndarray, step: int = 0, nodes_after: int | None = None
     ) -> tuple[Workload, IntArray]:
-        """The decision depends on the node count that comes; by default the likeliest."""
+        """The decision for a next node count, by default the most likely one."""
         likely = self.first_row
         return self.workload, self.decision(assignment, nodes_after or max(likely, key=lambda n: (likely[n], -n)))
 
@@ -205,11 +205,11 @@ class MigrationPolicy(InIntervals):
         return record_of_policy(self)
 
     def recorded(self, assignment: np.ndarray) -> Table:
-        """The decisions of each state that the policy meets."""
+        """The decisions in each state that the policy can reach."""
         return table_of_policy(self, assignment)
 
     def conflicts(self) -> list[str]:
-        """For each node count that can come and cannot carry the tasks: what blocks, and the smallest feasible tau."""
+        """For each node count that can occur and cannot carry the tasks: the reason, and the smallest feasible tau."""
         found = []
         for n in self.reachable:
             blocked = self.prefix.conflict(Fraction(self.tau), n)
@@ -302,7 +302,7 @@ class PolicyTable:
         first = [(column[after], chance) for after, chance in p.first_row.items()]
         for r in range(self.assignment.shape[0]):
             if r >= len(self.classes):
-                self.broken.append(Violation("closed", f"state {r} is met nowhere before its row", r))
+                self.broken.append(Violation("closed", f"state {r} is not reached by any row before its own", r))
                 break
             for j, chance in rows[self.classes[r]] if r > 0 else first:
                 self.chance[r, j] = chance

@@ -80,10 +80,10 @@ def renormalised(transitions: Any, counts: Iterable[int]) -> Transitions:
 
 
 def node_counts(arrivals: Any, least: int, most: int) -> NDArray[np.int64]:
-    """Nodes needed in each window: what arrives, scaled linearly into least..most, rounded half up.
+    """The nodes needed in each window: the arrivals, scaled linearly to least..most and rounded half up.
 
-    The quietest window gets `least`, the busiest `most`; a constant series gets `least`. [Ding2015] says "normalized into
-    the range of [8, 16]" (section 6), and no more.
+    The window with the fewest arrivals gets `least`, the one with the most gets `most`; a constant series gets `least`.
+    [Ding2015] says "normalized into the range of [8, 16]" (section 6), and no more.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def transition_matrix(
 
     Notes
     -----
-    A node count from which nothing was seen, as the last one may be, stays where it is with probability 1.
+    A node count with no observed transition, such as possibly the last one, stays with probability 1.
     """
     given = np.asarray(counts)
     if given.ndim != 1 or given.size < 2:

@@ -31,7 +31,7 @@ from keyshift.models.workload import IntArray, Workload, grown
 
 @dataclass(frozen=True, eq=False)
 class MigrationSequence(InIntervals):
-    r"""Migrate through a known sequence of node counts, and move as little state as possible in all.
+    r"""Migrate through a known sequence of node counts, and move as little state as possible in total.
 
     With :math:`x^0` the assignment of now, the variables of `IntervalMigration` for every step t = 1..p, and its rules
     (1)-(5) with :math:`n_t` for :math:`n'`:
@@ -59,7 +59,7 @@ class MigrationSequence(InIntervals):
     Raises
     ------
     InputError
-        With the field, the position and the value that are wrong.
+        Names the field, the position and the value that are wrong.
 
     Notes
     -----
@@ -115,7 +115,7 @@ class MigrationSequence(InIntervals):
         return before.replace(current=assignment[step - 1]), assignment[step]
 
     def limit(self, nodes: int) -> int:
-        """The whole load that a node may carry when there are this many, in the units of `prefix`."""
+        """The load that a node may carry if there are this many nodes, in the units of `prefix`."""
         return self.prefix.limit(Fraction(self.tau), nodes)
 
     def starts(self, nodes: int) -> IntArray:
@@ -124,7 +124,7 @@ class MigrationSequence(InIntervals):
 
     @property
     def node_numbers(self) -> int:
-        """How many node numbers there are: those of now, and one for each node ever added."""
+        """How many node numbers there are: the current nodes, and one for each node that is ever added."""
         before = (int(self.workload.kept.sum()), *self.counts[:-1])
         return self.workload.nodes + sum(max(0, n - b) for b, n in zip(before, self.counts, strict=True))
 
@@ -135,7 +135,7 @@ class MigrationSequence(InIntervals):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def tolerance_of(self, objective: float) -> float:
-        """A millionth of the objective itself: its methods count in whole units, fine enough for any answer."""
+        """A millionth of the objective itself; the methods count in whole units that are fine enough for any answer."""
         return 1e-6 * min(objective, self.scale)
 
     def canonical(self, assignment: Any) -> np.ndarray:
@@ -186,7 +186,7 @@ class MigrationSequence(InIntervals):
         return table_of_chain(np.atleast_2d(assignment))
 
     def conflicts(self) -> list[str]:
-        """For each node count that cannot carry the tasks: what blocks, and the smallest feasible tau."""
+        """For each node count that cannot carry the tasks: the reason, and the smallest feasible tau."""
         found = []
         for n in dict.fromkeys(self.counts):
             blocked = self.prefix.conflict(Fraction(self.tau), n)

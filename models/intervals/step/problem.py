@@ -33,7 +33,7 @@ class IntervalMigration(InIntervals):
 
     Sets and data: tasks (key groups) k = 0..m-1 in order, of load :math:`w_k` (last window) and state :math:`s_k`;
     :math:`q_k` the node that runs k now, each node one interval; :math:`n'` the number of nodes after the migration;
-    nodes i: those of now, of which some may drain, and new ones, which take the next numbers.
+    nodes i: the current ones, some of which may drain, and new ones, which get the next numbers.
 
     Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i afterwards; :math:`b_{ki} \in \{0, 1\}`, whether the
     interval of i begins at k; :math:`v_k \in \{0, 1\}`, whether k moves.
@@ -69,7 +69,7 @@ class IntervalMigration(InIntervals):
     Raises
     ------
     InputError
-        With the field and the value that are wrong; also when `current` is not in intervals.
+        Names the field and the value that are wrong; also raised when `current` is not in intervals.
 
     Notes
     -----
@@ -117,12 +117,12 @@ class IntervalMigration(InIntervals):
 
     @property
     def node_numbers(self) -> int:
-        """How many node numbers there are: those of now, and the new ones when kept nodes are too few."""
+        """How many node numbers there are: the current nodes, and new ones if the kept nodes are too few."""
         return self.workload.nodes + max(0, self.nodes_after - int(self.workload.kept.sum()))
 
     @cached_property
     def old_cuts(self) -> IntArray:
-        """Where the intervals of now begin and end; nodes without tasks leave no trace."""
+        """Where the current intervals begin and end; nodes without tasks are left out."""
         return cuts_of(self.workload.current)
 
     @property
@@ -137,13 +137,13 @@ class IntervalMigration(InIntervals):
         return w.state if w.kept.all() else np.where(w.draining[w.current], 0.0, w.state)
 
     def first_step(self, nodes_after: int) -> IntervalMigration:
-        """The step to another number of nodes; sequences and policies answer this too."""
+        """The step to another number of nodes; sequences and policies have one, too."""
         return IntervalMigration(self.workload, nodes_after, self.tau)
 
     # What every problem answers ---------------------------------------------------------------------------------
 
     def tolerance_of(self, objective: float) -> float:
-        """A millionth of the objective itself: its methods count in whole units, fine enough for any answer."""
+        """A millionth of the objective itself; the methods count in whole units that are fine enough for any answer."""
         return 1e-6 * min(objective, self.scale)
 
     def canonical(self, assignment: Any) -> np.ndarray:
@@ -166,6 +166,6 @@ class IntervalMigration(InIntervals):
         return table_of_chain(np.atleast_2d(assignment))
 
     def conflicts(self) -> list[str]:
-        """The task or the prefix that no number of cuts can place, with the smallest feasible tau."""
+        """The task or the first tasks that cannot be placed however the intervals are cut, with the smallest feasible tau."""
         blocked = self.prefix.conflict(Fraction(self.tau), self.nodes_after)
         return [] if blocked is None else [blocked]

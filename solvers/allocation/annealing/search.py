@@ -242,7 +242,7 @@ class Search:
         put_all(away, np.asarray(start, dtype=np.int64), self.data, self.state)
 
     def _empty_rows(self) -> tuple[FloatArray, IntArray, IntArray] | tuple[None, None, None]:
-        """What the rules' rows hold, where key groups are, and the list of broken rows; None without rules."""
+        """Arrays for the sums of the rules' rows, the current nodes and the list of broken rows; None without rules."""
         if self.rows is None:
             return None, None, None
         count = self.rows.most.size

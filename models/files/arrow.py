@@ -1,0 +1,16 @@
+"""PyArrow, which reads and writes tables; where it is not installed, one sentence says how to install it."""
+
+from __future__ import annotations
+
+from keyshift.models.errors import MissingDependencyError
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError:
+    raise MissingDependencyError(
+        "this needs PyArrow, as Parquet tables and workloads in folders do: pip install '.[parquet]' in a checkout of "
+        "keyshift; a workload in one .json file needs none"
+    ) from None
+
+__all__ = ["pa", "pq"]
