@@ -28,11 +28,12 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import teaching_sizes
-from page import Page, run
+from page import run
 
 import keyshift as ks
 from keyshift.models import Answer
 from keyshift.models.tuning import in_force
+from keyshift.papers.page import Page
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 
 Off = Callable[[], contextlib.AbstractContextManager[object]]

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from markdown_table import markdown
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import Problem
 from keyshift.models.files.problem import problem_fingerprint
+from keyshift.papers.markdown_table import markdown
 from keyshift.studies.best_known import BestKnown
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from markdown_table import markdown
 
 import keyshift as ks
 from keyshift.certificates import verify
 from keyshift.models.answer import Answer
 from keyshift.models.solution import Solution
+from keyshift.papers.markdown_table import markdown
 from keyshift.studies.best_known import BestKnown, Entry
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"

@@ -19,11 +19,9 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-import collocation_streams as streams
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from markdown_table import markdown
 
 import keyshift as ks
 from keyshift.certificates import verify
@@ -33,6 +31,8 @@ from keyshift.models.families.mclb import guo_mclb
 from keyshift.models.families.real import flights
 from keyshift.models.families.routing import fang_routing
 from keyshift.models.families.splitting import nasir_splitting
+from keyshift.papers import madsen2016_streams as streams
+from keyshift.papers.markdown_table import markdown
 
 Drawn = Iterator[tuple[str, Callable[[], ks.Problem]]]
 PROVEN = Path(__file__).parent.parent / "docs" / "benchmarks" / "0.1.0" / "allocation.csv"

@@ -13,13 +13,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import collocation_streams as streams
 import numpy as np
 import pandas as pd
-from collocation import planner
-from page import Page, run
+from page import run
 
 import keyshift as ks
+from keyshift.papers import madsen2016_streams as streams
+from keyshift.papers.madsen2016 import planner
+from keyshift.papers.page import Page
 
 ORDER = ("remote_traffic", "load_distance", "migrations")
 SETTINGS = {"search_steps": 200_000, "bound_steps": 150}

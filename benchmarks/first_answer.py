@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from page import Page, run
+from page import run
 
 import keyshift as ks
+from keyshift.papers.page import Page
 
 HERE = Path(__file__).resolve().parents[1]
 FLOORS = ("models", "solvers", "heuristics", "spark_stats")

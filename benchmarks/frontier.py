@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from typing import Any, get_args
 
-import intervals
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -22,13 +21,15 @@ import pyarrow.parquet as parquet
 from frontier_allocation import abound, capacities, cold, limited
 from frontier_collocation import dense, one_call, periods
 from frontier_routing import long, tables
-from page import Page, run
+from page import run
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import Problem
 from keyshift.models.families.hard import Kind
 from keyshift.models.families.mclb import section_5_stream
+from keyshift.papers import ding2015 as intervals
+from keyshift.papers.page import Page
 
 NEAR = 1e-4
 """A default counts as beaten where it is worse by more than this share of the problem's scale, such as a node's mean load."""

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numba import njit
-from page import Page
 
 import keyshift as ks
 from keyshift.models.families.allocation import madsen_allocation, synthetic_workload
+from keyshift.papers.page import Page
 from keyshift.solvers.random_kernels import uniform
 
 SETTING = ["nodes", "key_groups", "varies", "limit", "seed"]

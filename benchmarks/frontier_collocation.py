@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
-import collocation_streams as streams
 import numpy as np
 import pandas as pd
-from page import Page, best_of
 from scipy import sparse
 
 import keyshift as ks
 from keyshift.models.families.collocation import synthetic_cluster
+from keyshift.papers import madsen2016_streams as streams
+from keyshift.papers.page import Page, best_of
 
 POINTS = {"max_load_distance": 10.0, "distance_unit": "load"}
 SHARES = (0, 25, 50, 75, 100)

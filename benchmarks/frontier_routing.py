@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from page import Page
 
 import keyshift as ks
 from keyshift.models import Problem
 from keyshift.models.families.collocation import synthetic_cluster
+from keyshift.papers.page import Page
 
 
 def tables(page: Page) -> None:

@@ -11,11 +11,12 @@ import tracemalloc
 
 import numpy as np
 import pandas as pd
-from page import Page, best_of, run
+from page import run
 
 import keyshift as ks
 from keyshift.models.families.splitting import draw_keys, zipf_shares
 from keyshift.models.splitting.stream import CHUNK
+from keyshift.papers.page import Page, best_of
 
 LAWS = {"uniform, 100k keys": (100_000, 0.0), "Zipf 0.8, 100k keys": (100_000, 0.8), "Zipf 1.2, 1M keys": (10**6, 1.2)}
 SCHEMES = ("hash", "shuffle", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices")

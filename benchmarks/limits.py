@@ -20,11 +20,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pandas as pd
-from page import Page, run
+from page import run
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS, find_method
 from keyshift.models.compiling import COMPILING
+from keyshift.papers.page import Page
 from keyshift.solving import make_ready
 
 HEARD, UNTIL_SIGNAL, GIVEN_UP = 2.0, 1.0, 180.0

@@ -19,11 +19,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from page import Page, run
+from page import run
 from spark_keys import peak_memory
 
 import keyshift as ks
 from keyshift.models.files.replay import read_periods
+from keyshift.papers.page import Page
 
 MINUTE, DAY = 60_000_000, 1440
 START = 1_704_067_200_000_000  # a Monday

@@ -8,22 +8,14 @@ cores shared with other work. What it does to latency is simulated, in latency.p
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
-from page import Page, by_method, cases, run, studied
+from page import run
 
 import keyshift as ks
-from keyshift.models.errors import InputError
-from keyshift.models.families.mclb import section_5_stream, word_stream
-from keyshift.models.families.real import data_file
-
-KEYS = ["gaussian", "zipf"]
-HEURISTICS = ("elb", "clb", "clb-moment", "uhlb", "pkg")
-BEST = "best found"
-PERIOD = 24
-"""Windows between two runs of CLB: five in 120 windows, as in the paper."""
+from keyshift.models.families.mclb import section_5_stream
+from keyshift.papers.guo2018 import HEURISTICS, KEYS, clb_thresholds, greedy, kept_hashes, over_time
+from keyshift.papers.page import Page, by_method, cases, studied
 
 
 def gaps(page: Page) -> None:
@@ -71,106 +63,6 @@ def large(page: Page) -> None:
 def lpt(w: ks.Workload) -> np.ndarray:
     """Longest processing time first on the total loads."""
     return greedy(w.load.sum(axis=0), np.tile(np.arange(w.nodes)[:, None], w.key_groups), w.nodes)
-
-
-def greedy(load: np.ndarray, candidates: np.ndarray, nodes: int = 10) -> np.ndarray:
-    """Greatest first, each key group on the least loaded of its candidates."""
-    loads, at = np.zeros(nodes), np.zeros(load.size, dtype=np.int64)
-    for k in np.argsort(-load, kind="stable"):
-        at[k] = candidates[loads[candidates[:, k]].argmin(), k]
-        loads[at[k]] += load[k]
-    return at
-
-
-def replay(w: ks.Workload, method: str, period: int = PERIOD, **options: object) -> tuple[pd.DataFrame, np.ndarray]:
-    """Rebalance window by window, each placed by what the ones before it showed: a row a window, and the placements."""
-    every = period if method.startswith("clb") or method == BEST else 1
-    options = {"method": "local-search", "effort": 0.3} if method == BEST else {"method": method, **options}
-    moved, at = np.full(w.windows, np.nan), np.tile(w.current, (w.windows + 1, 1))
-    for t in range(every - 1, w.windows, every):
-        now = ks.MCLB(w.replace(load=w.load[t + 1 - every : t + 1], state=0.1 * w.load[t], current=at[t]))
-        s = ks.solve(now, seed=0 if method == BEST else t, **options)  # type: ignore[arg-type]
-        at[t + 1 :], moved[t] = s.assignment, 100 * s.metrics["share_moved"]
-    loads = np.array([np.bincount(a, load, w.nodes) for a, load in zip(at, w.load, strict=False)])
-    rows = {"method": method, "window": np.arange(w.windows) + 1, "variance": loads.var(axis=1), "moved, %": moved,
-            "share": loads.max(axis=1) / loads.sum(axis=1)}  # fmt: skip
-    return pd.DataFrame(rows), at[:-1]
-
-
-def over_time(page: Page) -> None:
-    """Imbalance and movement over time (figures 2 to 4, Table 1).
-
-    CLB and the best found rebalance every 24 windows; means are over the windows after the first of these.
-    """
-    streams = {
-        "gaussian": section_5_stream("gaussian", nodes=10), "zipf": section_5_stream("zipf", nodes=10),
-        "drifting gaussian": section_5_stream("gaussian", nodes=10, drift=20), "words": words(nodes=10, rate=10_000.0),
-    }  # fmt: skip
-    rows = []
-    for name, w in list(streams.items())[: 1 if page.quick else None]:
-        frame = pd.concat([replay(w, method)[0] for method in (*HEURISTICS, BEST)])
-        alone = np.mean((w.load.sum(axis=1) / w.nodes) ** 2 * (w.nodes - 1))
-        for method, part in frame.groupby("method", sort=False):
-            v, moved = part["variance"][PERIOD:], part["moved, %"]
-            rows.append({"stream": name, "method": method, "mean var(L_t)": v.mean(), "std": v.std(ddof=0),
-                         "state moved a run, %": moved.mean(), "amortised over the windows, %": moved.sum() / w.windows,
-                         "one node alone": alone})  # fmt: skip
-        page.draw(
-            f"over_time_{name.split()[0]}", f"{name}, n = 10: imbalance, and state moved, window by window.",
-            {"frame": frame.assign(variance=frame["variance"].clip(1.0)), "x": "window", "y": "variance", "by": "method",
-             "style": {"marker": ""}, "yscale": "log", "ylabel": "variance of node loads (tuples squared)", "title": name},
-            {"frame": frame.dropna(), "x": "window", "y": "moved, %", "by": "method",
-             "style": {"marker": ".", "linewidth": 0.6}, "ylabel": "state moved (% of all)"}, size=(5, 4.2),
-        )  # fmt: skip
-    page.table(rows, "over_time")
-
-
-def words(**options: float) -> ks.Workload:
-    try:
-        return word_stream(data_file("count_1w.txt"), **options)  # type: ignore[arg-type]
-    except InputError:
-        return section_5_stream("zipf", **options)  # type: ignore[arg-type]
-
-
-def clb_thresholds(page: Page) -> None:
-    """Table 1's 2.09e10: CLB as printed, by threshold.
-
-    CLB every 24 windows on n = 10 nodes, theta as a correlation; *share* is that of the fullest node. One node with all load: 3.24e10.
-    """
-    rows = []
-    for keys in KEYS:
-        w = section_5_stream(keys, nodes=10, windows=48 if page.quick else 120)
-        for theta in (0.0, 0.5) if page.quick else (0.0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.8):
-            frame = replay(w, "clb", theta=theta)[0]
-            v, share = frame["variance"][PERIOD:], frame["share"][PERIOD:]
-            rows.append({"keys": keys, "theta": theta, "mean var(L_t)": v.mean(), "std": v.std(ddof=0), "share": share.mean(),
-                         "state moved a run, %": frame["moved, %"].mean()})  # fmt: skip
-    page.table(rows, "clb_thresholds")
-
-
-def kept_hashes(page: Page) -> None:
-    """State moved by UHLB, PKG and ELB (figure 4).
-
-    What moves from window to window where both candidates of a key group stay what they are, and only the less loaded one
-    changes - each window on its own loads, greatest first - against two fresh hashes a window, and one. n = 10. Below: what ELB
-    moves where the words' frequencies drift more (standard deviation of their logarithms over the windows).
-    """
-    rows, rng = [], np.random.default_rng(0)
-    for name, w in {**{keys: section_5_stream(keys) for keys in KEYS}, "words": words(nodes=10)}.items():
-        hashes = partial(rng.integers, 0, 10)
-        kept, p = hashes((2, w.key_groups)), w.key_groups
-        for way, at in {
-            "two kept hashes": [greedy(load, kept) for load in w.load],
-            "two fresh hashes": [greedy(load, hashes((2, p))) for load in w.load],
-            "a fresh hash": [hashes(p) for _ in w.load],
-        }.items():
-            moved = [100 * w.load[t][at[t] != at[t - 1]].sum() / w.load[t].sum() for t in range(1, w.windows)]
-            rows.append({"stream": name, "way": way, "state moved a window, %": np.mean(moved)})
-    page.table(rows, "kept_hashes")
-    drifts = (0.3,) if page.quick else (0.3, 1.0, 3.0, 10.0)
-    frames = {drift: replay(words(nodes=10, windows=40, drift=drift), "elb")[0] for drift in drifts}
-    means = pd.concat(frames, names=["drift"]).groupby("drift")[["moved, %", "variance"]].mean()
-    page.table(means.set_axis(["state moved a window, %", "mean var(L_t)"], axis=1), "elb_drift")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from page import Page, run
+from page import run
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
+from keyshift.papers.page import Page
 
 Size = Callable[[int, int], int]
 Drawn = tuple[str, ks.Problem]

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from next_window_streams import NODES, STREAMS, with_tables, with_traffic
-from page import Page, grid, run
+from page import run
 
 import keyshift as ks
 from keyshift.models.families.real import DATA
+from keyshift.papers.page import Page, grid
 from keyshift.replays.results import COLOURS
 
 MOVES = 5

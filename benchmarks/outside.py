@@ -22,13 +22,14 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from page import Page, run
+from page import run
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import Delaunay
 
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.families.real import DATA
+from keyshift.papers.page import Page
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search import Annealing
 from keyshift.solvers.collocation.multilevel import Multilevel, MultilevelSettings

@@ -1,39 +1,48 @@
-"""The figure of the benchmarks' front page: three differences that a parameter missing in print explains.
+"""Every figure, table and claim of the papers that `keyshift reproduce --list` names, one after the other.
 
-    python benchmarks/papers.py [--quick] --out DIR
+    python benchmarks/papers.py [--quick] [--only nasir2015:9 ...] [--keep] --out DIR
 
-Drawn from the tables of mclb.py, key_splitting.py and mixed_routing.py in DIR, or in benchmarks/results/0.2.0 where DIR has none.
+Figures that are read off the same runs take them once. With --keep, seconds and figures go into the registry's own record,
+benchmarks/papers/figures.json, which the pages and the list show.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import traceback
 from pathlib import Path
 
-import pandas as pd
-from page import Page, run
+import page  # where the folder of data is
 
-KEPT = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "0.2.0"
-CHOICES, ADJUSTMENTS = [2, 4, 9, 20, 40], [4**i for i in range(6)]
+from keyshift.papers import registry
 
 
-def figure(page: Page) -> None:
-    """Thresholds, choices, adjustments."""
-
-    def read(name: str) -> pd.DataFrame:
-        return pd.read_csv(page.out / name if (page.out / name).exists() else KEPT / name)
-
-    least = read("key_splitting_least_choices.csv").melt(
-        "exponent", ["W = 5", "W = 10", "W = 40"], "workers", "least choices"
-    )
-    page.draw("figure", "Dotted: what the papers print.",
-              {"frame": read("mclb_clb_thresholds.csv"), "x": "theta", "y": "mean var(L_t)", "by": "keys", "yscale": "log",
-               "at": [2.09e10], "title": "CLB by its threshold"},
-              {"frame": least.dropna(), "x": "exponent", "y": "least choices", "by": "workers", "yscale": "log", "at": [4, 9],
-               "yticks": CHOICES, "yticklabels": CHOICES, "title": "Choices that balance, by skew"},
-              {"frame": read("mixed-routing_adjustments.csv").assign(table=lambda f: f["table"].clip(1)), "x": "adjustments", "y": "table",
-               "by": "series", "xscale": "log", "xticks": ADJUSTMENTS, "xticklabels": ADJUSTMENTS, "at": [9350], "title": "MinMig's table"},
-              size=(4.2, 3.4))  # fmt: skip
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--only", nargs="+", help="names, or their beginnings")
+    parser.add_argument("--out", type=Path, default=Path("out/benchmarks") / page.__name__)
+    given = parser.parse_args()
+    size, done = "quick" if given.quick else "full", {}
+    for name, figure in registry.figures().items():
+        if not figure.run or (given.only and not name.startswith(tuple(given.only))):
+            continue
+        runs = json.dumps(figure.run)
+        try:
+            made = done.get(runs) or registry.reproduce(name, quick=given.quick, out=given.out)
+        except Exception:
+            traceback.print_exc()
+            continue
+        done[runs] = made
+        ours = [registry.value(made.tables, where) for _, _, where in figure.numbers]
+        print(f"== {name}: {made.seconds:.0f} s\n{registry.compared(figure, ours).to_string()}", flush=True)
+        if given.keep:
+            kept = json.loads(registry.KEPT.read_text()) if registry.KEPT.exists() else {}
+            kept.setdefault(name, {})[size] = {"seconds": round(made.seconds, 1), "ours": ours}
+            registry.KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True, default=float) + "\n")
 
 
 if __name__ == "__main__":
-    run("papers", "The papers' figures", __doc__, (figure,))
+    main()

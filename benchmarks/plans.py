@@ -11,10 +11,11 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-from page import Page, best_of, run
+from page import run
 
 import keyshift as ks
 from keyshift.models.plans.transfers import TransferScheduling
+from keyshift.papers.page import Page, best_of
 from keyshift.solvers.plans.fast import fast_schedule
 
 SIZES = ((10, 5), (10, 20), (100, 10), (100, 20), (1000, 20), (1000, 50))

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from page import Case, Page, cases, grid, run, studied
+from page import run
+
+from keyshift.papers.page import Case, Page, cases, grid, studied
 
 Side = tuple[str, str, dict[str, Any]]
 """A method, whose value is taken (its bound, where it is a relaxation), a family and its parameters."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 from cruise_control_goals import BALANCE, MARGIN, goals, most_of_topic
-from page import Page, run
+from page import run
 from rebalancer import FORMULAS, ask
 
 import keyshift as ks
@@ -20,6 +20,7 @@ from keyshift.engines.kafka import made_of, replica_rules
 from keyshift.engines.kafka_files import Partition
 from keyshift.engines.kafka_replicas import Shares, lists_of, members_of, traffic
 from keyshift.models.families.allocation import replicated
+from keyshift.papers.page import Page
 from keyshift.rules import Apart, Count, Pinned, Rule, Spread, Use
 
 SIZES = ((20, 400), (40, 800), (60, 1_200), (200, 10_000))

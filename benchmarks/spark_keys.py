@@ -17,13 +17,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from page import Page, run
+from page import run
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import keyshift as ks
 from keyshift.engines import spark as engine
 from keyshift.models.placement import placement
+from keyshift.papers.page import Page
 from keyshift.spark_stats import Operator, Topology, collect_keys, local_session
 from keyshift.spark_stats.heavy_pairs import summarise
 

@@ -23,8 +23,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from page import Page, run
+from page import run
 from spark_keys import peak_memory
+
+from keyshift.papers.page import Page
 
 WINDOWS, GROUPS, KEPT, HOUR = 60, 400, 4, 3_600_000_000
 START = 1_700_000_000_000_000 // HOUR * HOUR

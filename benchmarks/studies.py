@@ -20,10 +20,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-from markdown_table import markdown
 
 import keyshift as ks
 from keyshift.models import Problem
+from keyshift.papers.markdown_table import markdown
 
 LIMIT, PATIENCE = 60.0, 900.0
 """Seconds for a solve, and for what comes before: none of these small instances needs them on an idle machine, and a solve that

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from page import Page, run
+from page import run
 
 import keyshift as ks
 from keyshift.models import answer
+from keyshift.papers.page import Page
 
 answer.time = SimpleNamespace(monotonic=time.process_time)  # type: ignore[assignment] # limits count the processor's seconds, whoever else runs
 

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from page import Page, run
+from page import run
 
 import keyshift as ks
 from keyshift.models.families.allocation import madsen_windows
 from keyshift.models.families.collocation import synthetic_cluster
+from keyshift.papers.page import Page
 
 SETTING = ["nodes", "key_groups", "windows", "over", "varies", "max_migrations", "seed"]
 

@@ -32,6 +32,7 @@ extensions = [
     "guard",
     "live",
     "kit_pages",
+    "reproduced",
     "measured",
     "moved",
     "notebooks",

@@ -47,6 +47,7 @@ with lazily() as _LAZY:
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.simulation import simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting
+    from keyshift.papers.registry import reproduce
     from keyshift.plans.explaining import explain
     from keyshift.plans.making import plan
     from keyshift.plans.remedying import remedies
@@ -96,6 +97,7 @@ __all__ = [
     "remedies",
     "repair",
     "replay",
+    "reproduce",
     "simulate",
     "solve",
     "statements",
@@ -119,6 +121,7 @@ ROOMS = {
         "Progress",
         "Violation",
     ),
+    "papers": (),
     "plans": ("Explanation", "Phase", "Remedy"),
     "replays": (
         "Forecast",

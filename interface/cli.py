@@ -131,6 +131,9 @@ COMMANDS = MappingProxyType(
         "warm-up": Command("methods", "Compile ahead what methods need: for images and CI.", function="warm_up"),
         "methods": Command("methods", "List problems and methods; the first method of each problem is its default."),
         "model": Command("model", _MODEL, "problem"),
+        "reproduce": Command(
+            "reproduce", "Run a figure, a table or a claim of the five papers again; with --list, name all of them."
+        ),
         "grade": Command("grade", "Mark a file of solutions of an exercise sheet. Exit code 0: all marks; 1: not all."),
     }
 )
@@ -140,7 +143,7 @@ PANELS = MappingProxyType(
         "Answer a problem": ("solve", "compare", "check", "explain", "remedies", "pareto", "explore"),
         "Carry an answer out": ("plan", "diff", "simulate", "export", "run"),
         "Read a cluster or a log": ("import", "stats"),
-        "Measure methods": ("generate", "families", "study", "replay"),
+        "Measure methods": ("generate", "families", "study", "replay", "reproduce"),
         "Look inside": ("methods", "model", "certify", "verify"),
         "Learn, set up": ("demo", "grade", "warm-up"),
     }

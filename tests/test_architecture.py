@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "heuristics": {"models", "solvers", "heuristics"},
     "spark_stats": {"models", "spark_stats"},
 }
-FOLDERS = (*MAY_IMPORT, "interface")
+FOLDERS = (*MAY_IMPORT, "interface", "benchmarks/papers")
 CHECKER = "interface/certificates/verify.py"
 """One file on purpose, since it is to be read, and trusted, as a whole; tests/interface/test_certificates.py holds its length."""
 MOST_LINES, MOST_FUNCTION_LINES, MOST_KERNEL_ARGUMENTS = 500, 60, 12
@@ -47,9 +47,9 @@ def sources(*folders: str) -> list[Path]:
 
 
 def module_of(path: Path) -> str:
-    """The name a file is imported by: `interface/` is the package itself."""
+    """The name a file is imported by: `interface/` is the package itself, and the papers' experiments are `keyshift.papers`."""
     parts = path.relative_to(ROOT).with_suffix("").parts
-    parts = parts[1:] if parts[0] == "interface" else parts
+    parts = parts[1:] if parts[0] in ("interface", "benchmarks") else parts
     return ".".join(("keyshift", *(part for part in parts if part != "__init__")))
 
 
@@ -167,7 +167,7 @@ def test_only_its_own_rooms_name_a_formulation():
 
     problems = {formulation.problem_class.__name__ for formulation in FORMULATIONS.values()}
     rooms = {path.name for path in (ROOT / "models").iterdir() if (path / "problem.py").exists()} | {"intervals"}
-    own = ("models/", "interface/catalogue/", "interface/__init__.py", *POSE_ONE, *STILL_BY_TYPE)
+    own = ("models/", "benchmarks/papers/", "interface/catalogue/", "interface/__init__.py", *POSE_ONE, *STILL_BY_TYPE)
     own += tuple(f"{floor}/{room}/" for floor in ("solvers", "heuristics") for room in rooms)
     found = {
         f"{path.relative_to(ROOT)}:{node.lineno}"
@@ -265,7 +265,8 @@ def test_every_subpackage_is_installed():
 
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     found = {"keyshift"} | {
-        "keyshift." + ".".join(init.parent.relative_to(ROOT).parts).removeprefix("interface.")
+        "keyshift."
+        + ".".join(init.parent.relative_to(ROOT).parts).removeprefix("interface.").removeprefix("benchmarks.")
         for floor in FOLDERS
         for init in (ROOT / floor).rglob("__init__.py")
         if init.parent != ROOT / "interface"

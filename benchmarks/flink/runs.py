@@ -19,7 +19,7 @@ from keyshift.engines import flink as ours
 from keyshift.engines.flink_partitioner import Routing
 
 sys.path.append(str(Path(__file__).parents[1]))  # the other benchmarks' own modules
-from markdown_table import markdown
+from keyshift.papers.markdown_table import markdown
 
 RATE = 4_000
 """Records a second that the sources offer: about what two idle cores carry of Python."""

@@ -18,10 +18,11 @@ import numpy as np
 sys.path.append(str(Path(__file__).parents[1]))  # the other benchmarks' own modules
 
 from brokers import PORTS, SERVERS, ZOOKEEPER, Brokers, running
-from page import Page, run
+from page import run
 
 import keyshift as ks
 from keyshift.engines import kafka
+from keyshift.papers.page import Page
 
 TOPIC, PARTITIONS = "orders", 24
 KEEPER = ("--zookeeper", f"127.0.0.1:{ZOOKEEPER}")

@@ -24,12 +24,13 @@ import redis
 sys.path.append(str(Path(__file__).parents[1]))  # the other benchmarks' own modules
 
 from cluster import client, fill, memory, owners, running, served, spread, still_open
-from page import Page, run
+from page import run
 from redis.crc import key_slot
 
 import keyshift as ks
 from keyshift.engines.redis import read_workload
 from keyshift.engines.redis_moving import execute
+from keyshift.papers.page import Page
 
 MASTERS = 6
 FAMILY = 1_250

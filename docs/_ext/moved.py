@@ -10,7 +10,6 @@ from sphinx.errors import ExtensionError
 
 MOVED = {
     "benchmarks/ablation": "benchmarks/index",
-    "benchmarks/papers": "benchmarks/index",
     "benchmarks/releases": "benchmarks/index",
     "bounds": "primer#what-is-a-linear-program-a-dual-a-bound",
     "coming-from": "which-problem#coming-from-another-tool",

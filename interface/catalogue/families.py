@@ -19,7 +19,7 @@ with lazily():
         replicas_allocation,
         synthetic_workload,
     )
-    from keyshift.models.families.collocation import madsen_collocation, madsen_collocation_windows
+    from keyshift.models.families.collocation import madsen_collocation, madsen_collocation_windows, madsen_patterns
     from keyshift.models.families.hard import (
         hard_allocation,
         hard_collocation,
@@ -119,6 +119,11 @@ _ALL = (
         "madsen-collocation", "collocated-allocation",
         "A chain of operators of which a share of the key groups sends one to one.",
         "[Madsen2016], section 5.3, Figures 10 and 11", madsen_collocation,
+    ),
+    Family(
+        "madsen-patterns", "collocated-allocation", "Two operators under each of the four patterns of partitioning.",
+        "[Madsen2016], Figure 1", madsen_patterns,
+        grid={"pattern": ("one-to-one", "partial-merge", "partial-partitioning", "full")},
     ),
     Family(
         "madsen-collocation-windows", "collocated-allocation",

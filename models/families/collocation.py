@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,6 +54,8 @@ def synthetic_cluster(
     partner = np.concatenate([rng.permutation(g) for _ in range(operators)])
     if spread:
         place = np.concatenate([(np.arange(g) + o * g) % nodes for o in range(operators)])
+    targets = [[(k // g + 1) * g + int(partner[k])] if single[k] else range((k // g + 1) * g, (k // g + 2) * g)
+               for k in range((operators - 1) * g)]  # fmt: skip
     for period in range(periods):
         if period > 0:
             for i in rng.permutation(nodes)[: nodes // 5]:
@@ -64,21 +67,60 @@ def synthetic_cluster(
             state=np.ones(key_groups),
             current=place,
             nodes=nodes,
-            traffic=_chain(load, single, partner, g, operators),
+            traffic=_chain(load, targets),
             operator=np.repeat(np.arange(operators), g),
         )
 
 
-def _chain(load: np.ndarray, single: np.ndarray, partner: np.ndarray, g: int, operators: int) -> sp.csr_array:
-    """The traffic from each key group to the next operator: all of it to one partner, or an equal part to each."""
-    rows, columns, tuples = [], [], []
-    for k in range((operators - 1) * g):
-        after = (k // g + 1) * g
-        to = [after + int(partner[k])] if single[k] else range(after, after + g)
-        rows += [k] * len(to)
-        columns += list(to)
-        tuples += [TUPLES * load[k] / len(to)] * len(to)
-    return sp.csr_array((np.rint(tuples), (rows, columns)), shape=(load.size, load.size))
+def _chain(load: np.ndarray, targets: Sequence[Any]) -> sp.csr_array:
+    """The traffic where each key group sends an equal part to each of its targets."""
+    sizes = [len(to) for to in targets]
+    rows, columns = (
+        np.repeat(np.arange(len(targets)), sizes),
+        np.concatenate([np.asarray(to, dtype=int) for to in targets]),
+    )
+    tuples = np.rint(TUPLES * load[rows] / np.repeat(sizes, sizes))
+    return sp.csr_array((tuples, (rows, columns)), shape=(load.size, load.size))
+
+
+def madsen_patterns(
+    *,
+    seed: int = 0,
+    nodes: int = 20,
+    key_groups: int = 200,
+    pattern: Literal["one-to-one", "partial-merge", "partial-partitioning", "full"] = "one-to-one",
+    fan: int = 5,
+    max_migrations: int | None = 20,
+    max_load_distance: float = 10.0,
+) -> CollocatedAllocation:
+    """Two operators under one of the four patterns of partitioning ([Madsen2016], Figure 1).
+
+    Parameters
+    ----------
+    pattern : {"one-to-one", "partial-merge", "partial-partitioning", "full"}
+        Each key group of the first operator sends to one of the second, and no two to the same; so many of them to
+        the same; each to so many; each to all.
+    fan : int, default 5
+        How many of the one share one of the other, for the two partial patterns. The paper names no number.
+    """
+    rng, g = np.random.default_rng(seed), key_groups // 2
+    guards.whole("fan", fan, least=1, most=g, optional=False)
+    sent: dict[str, Callable[[], Any]] = {
+        "one-to-one": lambda: rng.permutation(g)[:, None],
+        "partial-merge": lambda: (rng.permutation(g) // fan)[:, None],
+        "partial-partitioning": lambda: [rng.permutation(g)[:fan] for _ in range(g)],
+        "full": lambda: [np.arange(g)] * g,
+    }
+    if pattern not in sent or 2 * g != key_groups:
+        raise InputError(
+            f"pattern {pattern:.40}: choose one of {', '.join(sent)}; key_groups = {key_groups} must be even"
+        )
+    load = rng.uniform(0.95, 1.05, key_groups) * BUSY * nodes / key_groups
+    w = Workload(
+        load=load, state=np.ones(key_groups), current=rng.permutation(key_groups) % nodes, nodes=nodes,
+        traffic=_chain(load, [g + np.asarray(to) for to in sent[pattern]()]), operator=np.repeat([0, 1], g),
+    )  # fmt: skip
+    return CollocatedAllocation(w, max_migrations=max_migrations, max_load_distance=max_load_distance)
 
 
 def madsen_collocation(

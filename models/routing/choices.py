@@ -14,9 +14,10 @@ from keyshift.models.workload import FloatArray, IntArray
 
 
 def records_of(problem: MixedRouting) -> CompactKeys:
-    """Keys alike as one record; over windows, whose loads differ, or under rules, every key is one, with its mean load."""
-    alike = problem.planned.count == 1 and not problem.rules
-    return compact(problem.typical()) if alike else every_key(problem.typical())
+    """Keys alike as one record, also to the rules; over windows, whose loads differ, every key is one, with its mean load."""
+    if problem.planned.count > 1:
+        return every_key(problem.typical())
+    return compact(problem.typical(), label=problem.alike if problem.rules else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +61,13 @@ class Choices:
         return cls.of(problem, keys, np.repeat(np.arange(keys.size), kept.size), np.tile(kept, keys.size))
 
     def by_key(self, x: Sequence[Any]) -> dict[tuple[int, int], Any]:
-        """The variables of pairs by key and node, where every record is one key: 1 for a key without a choice."""
-        pairs = zip(self.keys.members[self.record].tolist(), self.node.tolist(), strict=True)
-        fixed = zip(self.keys.members[self.fixed].tolist(), self.fixed_node.tolist(), strict=True)
-        return {**dict(zip(pairs, x, strict=True)), **dict.fromkeys(fixed, 1)}
+        """The units on pairs by node and the first key of their record, which stands for all: rules see no difference."""
+        heads = self.keys.heads
+        made = dict(zip(zip(heads[self.record].tolist(), self.node.tolist(), strict=True), x, strict=True))
+        shares = zip(heads[self.fixed].tolist(), self.fixed_node.tolist(), self.fixed_units.tolist(), strict=True)
+        for k, i, units in shares:
+            made[k, i] = made.get((k, i), 0) + units
+        return made
 
     @property
     def state_unit(self) -> float:

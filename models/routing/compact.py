@@ -75,7 +75,12 @@ def every_key(workload: Workload) -> CompactKeys:
     )
 
 
-def compact(workload: Workload, load: FloatArray | None = None, state: FloatArray | None = None) -> CompactKeys:
+def compact(
+    workload: Workload,
+    load: FloatArray | None = None,
+    state: FloatArray | None = None,
+    label: IntArray | None = None,
+) -> CompactKeys:
     """Group keys alike in (current, home, load, state); records come out in ascending order of the four. O(p log p).
 
     Parameters
@@ -83,18 +88,22 @@ def compact(workload: Workload, load: FloatArray | None = None, state: FloatArra
     workload : Workload
     load, state : ndarray, shape (p,), optional
         Values to group by (discretised ones); None takes the true ones, which loses nothing.
+    label : ndarray of int, shape (p,), optional
+        Keys of different labels are not alike.
     """
     assert workload.home is not None
     loads, load_code = np.unique(workload.last_load if load is None else load, return_inverse=True)
     states, state_code = np.unique(workload.state if state is None else state, return_inverse=True)
     code = workload.current * workload.nodes + workload.home
-    if code.max(initial=0) * loads.size * states.size < 2**62:
-        code = (code * loads.size + load_code) * states.size + state_code
+    label = np.zeros_like(code) if label is None else label
+    labels = int(label.max(initial=0)) + 1
+    if code.max(initial=0) * loads.size * states.size * labels < 2**62:
+        code = ((code * loads.size + load_code) * states.size + state_code) * labels + label
         members = np.argsort(code, kind="stable")
         changes = code[members][1:] != code[members][:-1]
     else:  # too many different values for one 64-bit code
-        members = np.lexsort((state_code, load_code, code))
-        differs = [a[members][1:] != a[members][:-1] for a in (code, load_code, state_code)]
+        members = np.lexsort((label, state_code, load_code, code))
+        differs = [a[members][1:] != a[members][:-1] for a in (code, load_code, state_code, label)]
         changes = np.logical_or.reduce(differs)
     first = np.flatnonzero(np.concatenate([[True], changes]))
     heads = members[first]

@@ -185,6 +185,24 @@ class Lowered:
         return space if self.closed is None else space.without(self.closed)
 
     @cached_property
+    def alike(self) -> IntArray:
+        """A label for each key group: those of one label are the same to every form, but for where they are now."""
+        label = np.zeros(self.current.size, dtype=np.int64)
+        parts = [(one, np.arange(one.size)) for one in self.merged]
+        if self.closed is not None:
+            codes = np.unique(self.closed, axis=0, return_inverse=True)[1].ravel()
+            parts.append((np.flatnonzero(self.closed.any(axis=1)), codes[self.closed.any(axis=1)]))
+        rows: tuple[Rooms | MoveBudget, ...] = (*self.rooms, *self.budgets)
+        for form in rows:
+            parts.append((form.key_groups, np.unique(form.weights, return_inverse=True)[1]))
+        fresh = 1
+        for members, codes in parts:  # what a form tells apart parts, and leaves those that it does not name
+            pair = label[members] * (int(codes.max(initial=0)) + 1) + codes
+            label[members] = fresh + np.unique(pair, return_inverse=True)[1]
+            fresh += members.size
+        return np.unique(label, return_inverse=True)[1].ravel()
+
+    @cached_property
     def linear(self) -> bool:
         """Whether there is more than a move space can say."""
         return bool(self.merged or self.rooms or self.budgets)

@@ -107,6 +107,11 @@ class Ruled(Problem):
         soft = self.yielding
         return self.wished if soft is None else self.wished.no_worse(soft.today(self.scope))
 
+    @cached_property
+    def alike(self) -> IntArray:
+        """A label for each key group: those of one label that are on one node now are the same to all rules."""
+        return np.unique(np.stack([self.wished.alike, self.lowered.alike]), axis=1, return_inverse=True)[1].ravel()
+
     def plain(self) -> Self:
         """The same problem with nothing but its own objective; rules that give way still do."""
         soft = self.yielding

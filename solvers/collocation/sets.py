@@ -4,11 +4,13 @@ A set S on a node costs half of the traffic over its boundary, so that a choice 
 What limits say of a node by itself - its loads in each window, resources, key groups that come and go - is said of its sets.
 There are too many to list. Those that the linear program of set partitioning asks for are found near the ones it has, by
 moves and swaps. Then those of least reduced cost are looked for in all (`sets_above`), which proves a bound, and as soon as what
-that leaves open is little enough to list every set of less, a tree over these ends it.
+that leaves open is little enough to list every set of less, a tree over these ends it, or HiGHS. HiGHS, given the best of what
+the linear program has, also finds better assignments on the way: the fewer are the sets that are left.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +23,8 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.sets_kernels import DONE, FULL, PAUSED, SetData, SetSearch, sets_above
+from keyshift.solvers.highs import minimise
+from keyshift.solvers.safe_bounds import LinearProgram
 from keyshift.solvers.set_partitioning import (
     RIGHT_SIDE,
     Cover,
@@ -45,8 +49,12 @@ class CollocationSetsSettings(Settings):
         So many sets are changed by moves and swaps, and so many of what is found join the linear program's in a round.
     rounds : int
         After so many of them, or where they gain next to nothing, all sets are asked for.
+    program_columns, program_nodes : int
+        HiGHS looks for assignments among so many of these columns, in a tree of so many nodes.
     tree_nodes : int
-        Of a tree over the linear program's own sets, for its assignments.
+        Of a tree over all sets that are left, which proves in arithmetic of its own, before HiGHS is asked.
+    by_program : float
+        The share of the time left that HiGHS has for them; the tree has the rest.
     """
 
     most_key_groups: int = 60
@@ -54,7 +62,10 @@ class CollocationSetsSettings(Settings):
     near: int = 40
     fresh: int = 200
     rounds: int = 40
-    tree_nodes: int = 50
+    program_columns: int = 600
+    program_nodes: int = 5
+    tree_nodes: int = 300
+    by_program: float = 0.6
 
 
 WIDENED = ("max_load_distance", "resource_capacity", "max_migration_cost")
@@ -309,7 +320,7 @@ class CollocationSets(Cover):
             news = self.relaxed < searched
             if news and self.goal - self.relaxed > GAIN * self.goal and not budget.expired:
                 searched = self.relaxed - GAIN**2 * self.goal
-                self.cover(self.columns, budget, self.visited + self.settings.tree_nodes)
+                self._improve(prices, budget)
             done = self._prove(prices, budget)
             if done is not None:
                 return done
@@ -373,11 +384,59 @@ class CollocationSets(Cover):
             most = self.cheapest + max(self.goal - self.proven, 0.0) + 2 * doubt
             every, level = self._below(self.center, most, self.settings.most_columns, budget, whole=True)
             if (level >= most).all():
-                return self.cover(every, budget)
+                return self._end(every, budget)
             if stuck:
                 return False
         self.trust = self.trust if helped else 0.0 if self.trust < 0.2 else self.trust / 2
         return None
+
+    def _improve(self, prices: CoverPrices, budget: Budget) -> None:
+        """Assignments of the linear program's columns of least reduced cost."""
+        reduced = self.reduced(self.columns, prices)
+        some = self.columns.take(np.argsort(reduced, kind="stable")[: self.settings.program_columns])
+        self._program(some.take(some.cost <= self.goal), budget, {"mip_max_nodes": self.settings.program_nodes})
+
+    def _end(self, columns: SetColumns, budget: Budget) -> bool:
+        """Whether the columns, of which all better assignments are made, were looked at to the end."""
+        if self.cover(columns, budget, self.visited + self.settings.tree_nodes):
+            self.raise_to(np.inf)
+            return True
+        bound, own, prices, _ = self.price(columns, self.lowest, budget)
+        columns = columns.take(self.reduced(columns, prices) <= self.goal - own + self.rounding(prices))
+        self.raise_to(bound)
+        self.raise_to(self._program(columns, budget.part(self.settings.by_program), {}))
+        return self.lowest >= self.goal or self.cover(columns, budget)
+
+    def _program(self, columns: SetColumns, budget: Budget, options: Mapping[str, float | str]) -> float:
+        """HiGHS on set partitioning over columns: assignments are offered, and what it proves of the columns comes back."""
+        count = columns.cost.size
+        kinds = sp.csr_array((np.ones(count), (np.arange(count), columns.kind)), shape=(count, self.sizes.size))
+        rows = sp.csr_array(sp.hstack([columns.members, kinds, sp.csr_array(columns.moved)]).T)
+        lower = np.concatenate([np.ones(self.key_groups), self.sizes, np.full(self.rows, -np.inf)])
+        upper = np.concatenate([np.ones(self.key_groups), self.sizes, np.full(self.rows, RIGHT_SIDE)])
+        while True:
+            program = LinearProgram(
+                columns.cost,
+                0.0,
+                rows,
+                lower,
+                upper,
+                np.zeros(count),
+                self.sizes[columns.kind],
+                np.ones(count, dtype=bool),
+            )
+            found = minimise(program, budget, options=options)
+            if found.values is None:
+                return np.inf if found.termination == "infeasible" else found.bound
+            taken = np.rint(found.values).astype(np.int64)
+            at = np.repeat(np.arange(count), taken)
+            value = self.value
+            self.offer(columns.members[at].toarray(), columns.kind[at])
+            if self.value < value or columns.cost[at].sum() >= self.goal or found.termination != "optimal":
+                return found.bound
+            cut = sp.csr_array(taken[None] > 0, dtype=np.float64)  # the check refuses what rounding let in
+            rows = sp.csr_array(sp.vstack([rows, cut]))
+            lower, upper = np.append(lower, -np.inf), np.append(upper, at.size - 1.0)
 
     def _below(
         self, prices: CoverPrices, most: FloatArray, count: int, budget: Budget, whole: bool = False

@@ -14,6 +14,7 @@ from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.ranges import Whole
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
+from keyshift.solvers.checked import kept
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.descent import descend
@@ -22,6 +23,7 @@ from keyshift.solvers.mclb.qp import shared_squares
 from keyshift.solvers.mclb.sdp import SemidefiniteSettings, semidefinite_squares
 from keyshift.solvers.mclb.set_partitioning import SetPartitioning
 from keyshift.solvers.mclb.statement import solve_cpsat
+from keyshift.solvers.rows import rule_rows
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class TreeSettings(Settings):
         The share of the time left that the semidefinite bound has there.
     margin : float
         A subtree is left alone unless it can improve by more than this share of the problem's tolerance.
+    ruled : float
+        The share of the time left that the tree has under rules, before CP-SAT.
     point : int
         Loads that the tree search of one point of a front may touch: small instances end in a proof, others keep the root bound.
     """
@@ -60,6 +64,7 @@ class TreeSettings(Settings):
     hopeless: int = 60
     bounding: float = 0.2
     margin: float = 0.5
+    ruled: float = 0.25
     point: int = 400_000_000
 
 
@@ -87,8 +92,8 @@ def branch_and_bound(
     Notes
     -----
     When the tree is exhausted the bound is the incumbent less half of the tolerance. Rounding in the search, some
-    1e-14 of the total second moment, stays far below that margin. The tree knows no rules: under rules local search finds the
-    placement, CP-SAT goes on from it, and the root bounds, which leave rules out, still hold.
+    1e-14 of the total second moment, stays far below that margin. Under rules local search finds the placement, the root bounds
+    leave rules out, the tree is cut where a row of theirs cannot be kept any more, and CP-SAT goes on where it does not end.
     """
     if problem.rules:
         return _under_rules(problem, budget, seed, start)
@@ -168,9 +173,49 @@ def _under_rules(problem: MCLB, budget: Budget, seed: int, start: np.ndarray | N
     if hopeless and start is not None and math.isfinite(budget.remaining):
         found = local_search(problem, budget=budget, seed=seed + 1, start=start, effort=math.inf)
         return Answer(found.assignment, root, found.termination)
+    if not hopeless:
+        answer = _tree_under_rules(problem, budget.part(settings.ruled), start, root)
+        if answer.termination in ("optimal", "infeasible"):
+            return answer
+        start = answer.assignment
     answer = solve_cpsat(problem, budget=budget, seed=seed, start=start)
     answer.bound = max(root, answer.bound or 0.0)
     return answer
+
+
+def _tree_under_rules(problem: MCLB, budget: Budget, start: IntArray | None, root: float) -> Answer:
+    """The tree over key groups that move as one, cut also where rows of rules cannot be kept any more."""
+    core = ItemCore.of_items(problem)
+    search = DepthFirst(problem, core, None if start is None else core.lower(start)[core.heads])
+    done = search.run(budget, None)
+    details = {"tree_nodes": search.visited}
+    if search.best is None:
+        ended: Termination = "infeasible" if done else budget.why
+        return Answer(None, root, ended, "no placement keeps within the budget and the rules" if done else "", details)
+    found = core.lift(search.best[core.label])
+    if not kept(problem, found):  # rows were kept but for rounding: nothing is proven
+        return Answer(start, root, budget.ended("completed"), details=details)
+    bound = max(root, search.value - search.data.margin / core.nodes) if done else root
+    return Answer(found, bound, "optimal" if done else budget.why, details=details)
+
+
+def _rules_of(core: ItemCore, order: IntArray) -> kernels.TreeRules | None:
+    """The rows of the items in the order of placing, and what those of each depth and deeper may add."""
+    made = rule_rows(core.forms, int(core.forms.closed.shape[1]))  # type: ignore[union-attr]  # not None
+    if made is None:
+        return None
+    rows = made._replace(domain=np.ascontiguousarray(made.domain[:, core.names]))
+    low, high = np.zeros((2, order.size + 1, rows.most.size))
+    for depth in range(order.size - 1, -1, -1):
+        k = int(order[depth])
+        low[depth], high[depth] = low[depth + 1], high[depth + 1]
+        for x in range(rows.starts[k], rows.starts[k + 1]):
+            f = rows.family[x]
+            at = np.unique(rows.domain[rows.kind[f]])
+            at = rows.offset[f] + at[at >= 0]
+            low[depth, at] += min(rows.weight[x], 0.0)
+            high[depth, at] += max(rows.weight[x], 0.0)
+    return kernels.TreeRules(rows, core.current, order, low, high, np.zeros(rows.most.size))
 
 
 class DepthFirst:
@@ -193,9 +238,13 @@ class DepthFirst:
         self.slice = max(100, settings.slice // (core.nodes * m))
         n = core.nodes
         self.data = kernels.TreeData(
-            load, rest, core.state[self.order], core.current[self.order], core.interchangeable, float(core.budget),
+            load, rest, np.ascontiguousarray(core.stake.T[self.order]), core.interchangeable, float(core.budget),
             settings.margin * problem.tolerance * n,
         )  # fmt: skip
+        self.rules: kernels.TreeRules | None = None
+        if isinstance(core, ItemCore):
+            self.data.stake[core.forms.closed[self.order][:, core.names]] = np.inf  # type: ignore[index]  # not None
+            self.rules = _rules_of(core, self.order)
         nowhere, orders = np.full((2, p), -1, dtype=np.int64), np.tile(np.arange(n), (m, 1))
         self.state = kernels.TreeState(
             nowhere[0], np.zeros((p, n), dtype=bool), np.zeros((n, m)), np.zeros(n, dtype=np.int64), orders,
@@ -209,7 +258,7 @@ class DepthFirst:
             if budget.expired or (max_tree is not None and self.visited >= max_tree):
                 return False
             limit = self.constant + self.value * core.nodes - self.data.margin
-            _, visited = kernels.explore(limit, self.slice, self.data, self.state)
+            _, visited = kernels.explore(limit, self.slice, self.data, self.state, self.rules)
             self.visited += visited
             self._keep()
             budget.report(objective=None if self.best is None else self.value)

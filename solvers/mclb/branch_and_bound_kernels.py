@@ -8,6 +8,10 @@ import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.row_kernels import RuleRows, row_at
+
+ROUNDED = 1e-9
+"""Rows are kept up to this, in units of their heaviest weight."""
 
 
 class TreeData(NamedTuple):
@@ -17,14 +21,28 @@ class TreeData(NamedTuple):
     """Shape (p, m)."""
     rest: FloatArray
     """Load still to place at each depth, shape (p + 1, m)."""
-    state: FloatArray
-    current: IntArray
+    stake: FloatArray
+    """State that a key group moves on each node, infinite where it may not run, shape (p, n)."""
     free: BoolArray
     """Interchangeable nodes, shape (n,)."""
     budget: float
     """State that may move."""
     margin: float
     """How much better a placement must be."""
+
+
+class TreeRules(NamedTuple):
+    """The rows of rules, on key groups that are placed already, and what the others may still add to them."""
+
+    rows: RuleRows
+    current: IntArray
+    item: IntArray
+    """The item of each depth, as rows know it."""
+    low: FloatArray
+    """The least that is added from each depth on, shape (p + 1, rows)."""
+    high: FloatArray
+    held: FloatArray
+    """Of each row, by the key groups that are placed."""
 
 
 class TreeState(NamedTuple):
@@ -92,7 +110,29 @@ def place(depth, node, sign, spent, data, state):
     for t in range(data.rest.shape[1]):
         state.sums[node, t] += sign * data.load[depth, t]
     state.held[node] += sign
-    return spent + sign * data.state[depth] if node != data.current[depth] else spent
+    return spent + sign * data.stake[depth, node]
+
+
+@njit(**LEAF)
+def weigh(rules, depth, node, sign):
+    """The same in the rows of rules; whether those that the key group has a part in can still be kept."""
+    if rules is None:
+        return True
+    rows, k, kept = rules.rows, rules.item[depth], True
+    for x in range(rows.starts[k], rows.starts[k + 1]):
+        row = row_at(rows.family[x], k, node, rules)
+        if row >= 0:
+            rules.held[row] += sign * rows.weight[x]
+    if sign < 0:
+        return True
+    for x in range(rows.starts[k], rows.starts[k + 1]):
+        f = rows.family[x]
+        end = rows.offset[f + 1] if f + 1 < rows.offset.size else rows.most.size
+        for row in range(rows.offset[f], max(end, rows.offset[f] + 1)):
+            held = rules.held[row]
+            kept = kept and held + rules.low[depth + 1, row] <= rows.most[row] + ROUNDED
+            kept = kept and held + rules.high[depth + 1, row] >= rows.least[row] - ROUNDED
+    return kept
 
 
 @njit(**LEAF)
@@ -106,7 +146,8 @@ def next_node(depth, spent, data, state):
             if seen_empty:
                 continue
             seen_empty = True
-        if tried[depth, i] or (i != data.current[depth] and spent + data.state[depth] > data.budget):
+        stake = data.stake[depth, i]
+        if tried[depth, i] or stake == np.inf or (stake > 0.0 and spent + stake > data.budget):
             continue
         rise = 0.0
         for t in range(sums.shape[1]):
@@ -117,7 +158,7 @@ def next_node(depth, spent, data, state):
 
 
 @njit(nogil=True, **LEAF)
-def explore(limit, most_nodes, data, state):
+def explore(limit, most_nodes, data, state, rules):
     """Search on from where it stopped last, for at most this many tree nodes.
 
     Parameters
@@ -127,6 +168,7 @@ def explore(limit, most_nodes, data, state):
     most_nodes : int
     data : TreeData
     state : TreeState
+    rules : TreeRules or None
 
     Returns
     -------
@@ -139,6 +181,7 @@ def explore(limit, most_nodes, data, state):
     while depth >= 0 and visited < most_nodes:
         if choice[depth] >= 0:  # come back from below: undo
             spent = place(depth, choice[depth], -1, spent, data, state)
+            weigh(rules, depth, choice[depth], -1)
             choice[depth] = -1
         i = next_node(depth, spent, data, state)
         if i < 0:
@@ -150,6 +193,8 @@ def explore(limit, most_nodes, data, state):
         visited += 1
         choice[depth] = i
         spent = place(depth, i, 1, spent, data, state)
+        if not weigh(rules, depth, i, 1):
+            continue
         lower = completion_bound(state.sums, data.rest[depth + 1], state.order)
         if lower >= limit:
             continue

@@ -43,7 +43,7 @@ class MovementSettings(Settings):
     """
 
     large: int = 20_000
-    ruled: float = 0.3
+    ruled: float = 0.05
     smaller: float = 1 / 8
 
 
@@ -100,7 +100,10 @@ def solve_milp(
     start: np.ndarray | None = None,
     threads: Threads = 1,
 ) -> Answer:
-    """The mixed-integer program by HiGHS; its word that there is no placement is held against CP-SAT's."""
+    """The mixed-integer program by HiGHS; its word that there is no placement is held against CP-SAT's.
+
+    Under rules CP-SAT has the second half of a limited time.
+    """
     with off_clock():
         from keyshift.models.movement.pyomo_model import MovementPyomo
 
@@ -113,13 +116,15 @@ def solve_milp(
     if problem.rules:  # whose programs are slow to better anything
         start = local_search(problem, budget=budget.part(settings.ruled), seed=seed, start=start).assignment
     pairs = problem.workload.key_groups * problem.node_limit
-    large = pairs > settings.large and not math.isinf(budget.remaining)
-    answer = _by_size(problem, budget.part(0.5) if large else budget, start, MovementPyomo, run)
-    if large and answer.termination not in ("optimal", "infeasible"):
+    large, limited = pairs > settings.large, not math.isinf(budget.remaining)
+    half = limited and (large or bool(problem.rules))
+    answer = _by_size(problem, budget.part(0.5) if half else budget, start, MovementPyomo, run)
+    open_still = half and answer.termination not in ("optimal", "infeasible")
+    if open_still and large:
         found = local_search(problem, budget=budget, seed=seed + 1, start=answer.assignment, effort=math.inf)
         answer.assignment, answer.termination = found.assignment, budget.why
     doubtful = answer.termination == "infeasible" or (answer.termination == "optimal" and not is_met(problem, answer))
-    if not doubtful:
+    if not doubtful and (large or not open_still):
         return answer
     other = solve_cpsat(problem, budget=budget, seed=seed, start=answer.assignment, threads=threads)
     if answer.termination == other.termination == "infeasible":

@@ -149,7 +149,8 @@ def solve_milp(
     1. Keys alike become one record; the Lagrangian dual bounds the optimum from below (O(records) a round).
     2. Small restricted programs over the records whose choice is least clear improve on the start.
     3. Pairs whose reduced cost exceeds the gap between the two are closed: no better assignment uses them.
-    4. What is open, if it has at most `largest` pairs, goes to HiGHS until proven; else the bound stands as it is.
+    4. What is open, if it has at most `largest` pairs, goes to HiGHS until proven - under rules to CP-SAT -; else the bound
+       stands as it is.
 
     Parameters
     ----------
@@ -329,12 +330,13 @@ class _OpenKeys:
     def _around_best(self, choices: Choices) -> Choices:
         """The same records to choose for, and all others where the best has them: prices know nothing of rules."""
         assert self.best is not None
-        opened = np.zeros((choices.keys.size, self.problem.workload.nodes), dtype=bool)
+        keys = choices.keys
+        opened = np.zeros((keys.size, self.problem.workload.nodes), dtype=bool)
         opened[choices.record, choices.node] = True
         if (closed := self.problem.lowered.closed) is not None:
-            opened &= ~closed
-        opened[np.arange(self.best.size), self.best] = True  # under rules each key is a record
-        return Choices.of(self.problem, choices.keys, *np.nonzero(opened))
+            opened &= ~closed[keys.heads]
+        opened[np.repeat(np.arange(keys.size), keys.count), self.best[keys.members]] = True
+        return Choices.of(self.problem, keys, *np.nonzero(opened))
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
         """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""
@@ -349,6 +351,8 @@ class _OpenKeys:
                 "the bound is the Lagrangian one"
             )
             return self._answer(bound, "gap", said)
+        if self.problem.rules:  # HiGHS's program of all that rules leave open says nothing for long
+            self.solver = by_cpsat
         before, effort = self.value, replace(self.effort, most=self.value)
         choices = self.relaxation.open_choices(dual.prices, allowance)
         outcome = self.solver(choices, self.budget, self.best, effort)

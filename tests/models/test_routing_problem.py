@@ -147,6 +147,13 @@ def test_the_papers_example_ends_with_no_deviation():
     assert (values - made).sum() == 0
 
 
+def test_the_printed_rule_ends_at_minus_one():
+    values = np.array([8, 6, 3, 2, 2, 1, 1, 1, 1, 1.0])
+    made = hlhe(values, 4, printed=True)
+    assert made.tolist() == [8, 4, 4, 4, 2, 1, 1, 1, 1, 1]
+    assert (values - made).sum() == -1
+
+
 def test_the_piecewise_function_of_figure_6a_ends_with_three():
     values = np.array([8, 6, 3, 2, 2, 1, 1, 1, 1, 1.0])
     made = np.select([values <= 3, values <= 6], [2, 5], 8)

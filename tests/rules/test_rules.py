@@ -10,8 +10,9 @@ import pytest
 from rules.drawn import best_of, best_rank, draw_near, draw_rule, keeps, workload
 
 import keyshift as ks
-from keyshift import rules
 from keyshift.models import Violation
+from keyshift.models.routing.choices import records_of
+from keyshift.rules import Apart, Count, Moves, Never, Pinned, Together, Use
 from keyshift.solvers import checked
 from keyshift.solvers.allocation.settings import PortfolioSettings
 
@@ -163,7 +164,7 @@ class FewFromEach(ks.KeyGroupAllocation):
 
     @property
     def wished_rules(self):
-        return [*super().wished_rules, *(rules.Moves(1, out_of=[i]) for i in range(self.workload.nodes))]
+        return [*super().wished_rules, *(Moves(1, out_of=[i]) for i in range(self.workload.nodes))]
 
     def violations(self, assignment):
         w = self.workload
@@ -184,3 +185,51 @@ def test_a_limit_that_a_problem_says_as_rules_of_its_own_is_kept_by_every_method
         assert s.bound is None or s.bound <= best + 1e-9
         assert s.status == ("feasible" if method == "flux" else "optimal")
         assert method == "flux" or s.objective == pytest.approx(best)
+
+
+def like_keys(seed):
+    """Keys of which many are alike, some named by a rule: by itself, by a topic, by a use, all of them."""
+    rng = np.random.default_rng([35, seed])
+    p, n = 8, 2
+    w = ks.Workload(
+        load=rng.integers(1, 3, p), state=np.ones(p), current=rng.integers(0, n, p), home=np.zeros(p, dtype=int), nodes=n,
+        groups={"topic": rng.choice(["a", "b"], p).tolist()}, resources={"disk": rng.integers(1, 3, p) * 1.0},
+        domains={"rack": ["r1", "r2"]},
+    )  # fmt: skip
+    plain = ks.MixedRouting(w, float(rng.choice([0.1, 0.3])), int(rng.integers(2, p)))
+    drawn = (
+        Never({"topic": "a"}, 0), Count(int(rng.integers(4, 7))), Use("disk", float(rng.integers(5, 10))),
+        Pinned([0]), Apart([1, 2]), Together([3, 4]), Moves(int(rng.integers(1, 4)), {"topic": "b"}),
+    )  # fmt: skip
+    chosen = rng.choice(len(drawn), int(rng.integers(1, 4)), replace=False)
+    return plain, replace(plain, rules=[drawn[i] for i in chosen])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_keys_alike_to_the_rules_stay_one_record_of_routing(seed):
+    plain, problem = like_keys(seed)
+    best = best_of(problem, plain)
+    for method in ("milp", "cp-sat"):
+        answer = ks.solve(problem, method, time_limit=20, gap=0)
+        assert answer.objective == (None if best is None else pytest.approx(best))
+        assert answer.status == ("infeasible" if best is None else "optimal")
+
+
+def test_a_rule_on_a_single_key_takes_that_one_out_of_its_record():
+    w = ks.Workload(load=[1] * 50, state=[1] * 50, current=[0] * 50, home=[0] * 50, nodes=2)
+    for rules, records in (([], 1), (["pinned 7"], 2), (["count 30"], 1), (["apart key_groups=7,8", "never 9 1"], 3)):
+        assert records_of(ks.MixedRouting(w, 0.5, rules=rules)).size == records
+
+
+def test_the_tree_of_mclb_is_cut_by_rows_and_ends_in_a_proof():
+    rng = np.random.default_rng(6)
+    w = ks.Workload(
+        load=rng.uniform(3, 60, (2, 12)), state=rng.uniform(1, 5, 12), current=rng.integers(0, 3, 12), nodes=3,
+        groups={"partition": (np.arange(12) // 2).tolist()}, resources={"disk": rng.uniform(1, 3, 12)},
+    )  # fmt: skip
+    rules = [Apart(by="partition"), Together([2, 5]), Count(at_most=5, at_least=3), Use("disk", 11.0), Moves(5)]
+    problem = ks.MCLB(w, 0.6 * float(w.state.sum()), rules=rules)
+    tree, other = (ks.solve(problem, method, time_limit=60, gap=0) for method in ("branch-and-bound", "cp-sat"))
+    assert tree.status == other.status == "optimal"
+    assert tree.objective == pytest.approx(other.objective, abs=problem.tolerance)
+    assert 0 < tree.details["tree_nodes"] < 3**8

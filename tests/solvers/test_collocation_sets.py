@@ -19,7 +19,7 @@ from keyshift.solvers.set_partitioning import CoverPrices
 SETTINGS = {
     "as it is": CollocationSetsSettings(),
     "few sets at once": CollocationSetsSettings(most_columns=3),
-    "few columns at once": CollocationSetsSettings(near=2, rounds=2, tree_nodes=1, fresh=3),
+    "few columns at once": CollocationSetsSettings(near=2, rounds=2, tree_nodes=0, program_columns=5, fresh=3),
 }
 
 

@@ -200,7 +200,7 @@ def test_only_the_first_empty_interchangeable_node_is_tried():
 
     def first(spent, tried=(), free=True, current=-1, cost=1.0):
         data = TreeData(
-            load=np.array([[2.0]]), rest=np.zeros((2, 1)), state=np.array([cost]), current=np.array([current]),
+            load=np.array([[2.0]]), rest=np.zeros((2, 1)), stake=np.where(np.arange(4) == current, 0.0, cost)[None],
             free=np.full(4, free), budget=9.0, margin=0.0,
         )  # fmt: skip
         state = TreeState(
@@ -224,7 +224,7 @@ def test_the_tree_search_interpreted_finds_the_optimum():
     search = DepthFirst(p, p.core, None)
     limit, visited = np.inf, 0
     while search.state.frame[0] >= 0:
-        limit, more = tree_kernels.explore.py_func(limit, 5, search.data._replace(margin=0.0), search.state)
+        limit, more = tree_kernels.explore.py_func(limit, 5, search.data._replace(margin=0.0), search.state, None)
         visited += more
     search._keep()
     assert search.value == pytest.approx(optimum(p))

@@ -19,6 +19,7 @@ SMALL = {
     "madsen-collocation": {"nodes": 4, "key_groups": 16},
     "madsen-windows": {"nodes": 4, "key_groups": 16, "windows": 2},
     "madsen-collocation-windows": {"nodes": 4, "key_groups": 16, "windows": 2},
+    "madsen-patterns": {"nodes": 4, "key_groups": 16, "fan": 2},
     "guo-mclb": {"windows": 3, "key_groups": 12, "nodes": 3},
     "fang-routing": {"keys": 3000},
     "nasir-splitting": {"messages": 500},

@@ -1,19 +1,19 @@
-"""Figures 11 and 16 of [Ding2015], simulated: parts of latency.py."""
+"""[Ding2015], figures 11 and 16, simulated."""
 
 from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
 
-import intervals
 import numpy as np
 import pandas as pd
-from latency_setting import BANDWIDTH, RATE, ms
-from page import Page
 
 import keyshift as ks
 from keyshift.heuristics.intervals.baselines import consistent_hashing, storm
 from keyshift.models import Budget
+from keyshift.papers import ding2015 as intervals
+from keyshift.papers.page import Page
+from keyshift.papers.queues import BANDWIDTH, RATE, ms
 from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration
 from keyshift.solvers.intervals.schedule import schedule
 

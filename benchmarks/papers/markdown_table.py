@@ -15,5 +15,6 @@ def markdown(frame: pd.DataFrame) -> str:
             return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
         return str(value)
 
-    head, *rows = ("| " + " | ".join(map(cell, row)) + " |" for row in (frame.columns, *frame.itertuples(index=False)))
+    lines: list[Any] = [frame.columns, *frame.itertuples(index=False)]
+    head, *rows = ("| " + " | ".join(map(cell, row)) + " |" for row in lines)
     return "\n".join([head, "|" + "---|" * frame.shape[1], *rows])

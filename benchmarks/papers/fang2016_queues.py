@@ -1,20 +1,21 @@
-"""Figures 13 to 16 of [Fang2016], simulated: parts of latency.py."""
+"""[Fang2016], figures 13 to 16, simulated."""
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from latency_setting import BANDWIDTH, RATE, ROOM, ms
-from page import Page
 
 import keyshift as ks
 from keyshift.models.errors import InputError
 from keyshift.models.families.mclb import read_counts
 from keyshift.models.families.real import data_file
 from keyshift.models.families.routing import ZipfStream, consistent_hash
+from keyshift.papers.page import Page, each
+from keyshift.papers.queues import BANDWIDTH, RATE, ROOM, ms
 
 NODES, INTERVAL, REACTION = 10, 30, 5.0
 """Task instances; seconds between two changes of the frequencies, and until the controller reacts to one."""
@@ -74,57 +75,50 @@ def fluctuation(page: Page) -> pd.DataFrame:
     return page.table(pd.DataFrame(rows).groupby(["f", "method"], sort=False).mean(), "fang_f")
 
 
-def fang(page: Page) -> None:
-    """[Fang2016], Figures 13 and 14: throughput and latency by fluctuation and by tolerance.
+def by_fluctuation(page: Page) -> None:
+    """[Fang2016], Figure 13: throughput and latency by fluctuation.
 
     10 instances, z = 0.85, K = 10,000, N_A = 3,000, theta_max = 0.08, five streams, as in the paper. Throughput: as much comes as all
     instances together can serve, and the source stops where 1,000 tuples are at one. Latency: 80 % of that comes, and queues have no end. Ours:
     frequencies change every 30 s, tables 5 s later, 8 times; moved keys are held while their state (an interval's tuples) travels. PKG
     merges every 10 ms, as in the paper; a partial result takes a tenth of a tuple's time at both ends; *merged* is the mean time until an
-    aggregator has it. *ideal* shuffles, *hash* is Storm. Figure 14's streams stand in for the paper's: words, without the 2,000 most
-    frequent, for the microblog, 1,036 Zipf keys for the stocks.
+    aggregator has it. *ideal* shuffles, *hash* is Storm.
     """
-    count, frame = 2 if page.quick else 8, fluctuation(page)
-    rows = []
+    count, frame, rows = 2 if page.quick else 8, fluctuation(page), []
     for after in (0.0, 1.0, 5.0):
         made = followed("mixed", stream := ZipfStream(nodes=NODES, seed=1), count, 0.08, after, INTERVAL)
-        rows.append(
-            {
-                "reaction": after,
-                "throughput": routed("mixed", stream, made).throughput,
-                **ms(routed("mixed", stream, made, 0.8, None)),
-            }
-        )
+        rows.append({"reaction": after, "throughput": routed("mixed", stream, made).throughput,
+                     **ms(routed("mixed", stream, made, 0.8, None))})  # fmt: skip
     page.say("Mixed at f = 1, one stream, by how long the controller takes to react, in seconds:")
     page.table(rows, "fang_reaction")
+    page.draw("fang_f", "As Figure 13 of [Fang2016], simulated.",
+              {"frame": frame, "x": "f", "y": "throughput", "by": "method", "title": "throughput", "ylabel": "tuples a second"},
+              {"frame": frame, "x": "f", "y": "mean, ms", "by": "method", "yscale": "log", "title": "latency", "ylabel": "mean latency, ms"},
+              size=(5, 3.6))  # fmt: skip
+
+
+def by_tolerance(page: Page) -> None:
+    """[Fang2016], Figure 14: throughput by tolerance.
+
+    As Figure 13; words, without the 2,000 most frequent, stand in for the microblog, 1,036 Zipf keys for the stocks.
+    """
+    count, rows = 2 if page.quick else 8, []
     try:
         words = np.sort(read_counts(data_file("count_1w.txt"))[1])[::-1][2_000:182_000]
     except InputError:
         words = 1e9 / np.arange(2_000, 182_000)
     streams = {"words": partial(ZipfStream, frequencies=words, nodes=NODES, tuples=300_000, fluctuation=0.3),
                "1,036 keys": partial(ZipfStream, 1036, NODES, 0.85, 1.0, tuples=300_000)}  # fmt: skip
-    rows = []
-    for name, draw in streams.items():
-        for theta in (0.02, 0.08, 0.15, 0.3):
-            for method in ROUTES if theta == 0.02 else TABLES:
-                made = followed(method, drawn := draw(seed=2), count, theta, REACTION, INTERVAL)
-                rows.append(
-                    {
-                        "stream": name,
-                        "theta_max": theta,
-                        "method": method,
-                        "throughput": routed(method, drawn, made).throughput,
-                    }
-                )
+    for (name, draw), theta in product(streams.items(), (0.02, 0.3) if page.quick else (0.02, 0.08, 0.15, 0.3)):
+        for method in ROUTES if theta == 0.02 else TABLES:
+            made = followed(method, drawn := draw(seed=2), count, theta, REACTION, INTERVAL)
+            rows.append({"stream": name, "theta_max": theta, "method": method, "throughput": routed(method, drawn, made).throughput})  # fmt: skip
     thetas = page.keep(rows, "fang_theta")
     page.table(thetas.pivot(index=["stream", "method"], columns="theta_max", values="throughput"))
     flat = thetas[~thetas["method"].isin(TABLES)]
-    shown = pd.concat([thetas, flat.assign(theta_max=0.3)])
-    page.draw("fang", "As Figures 13 and 14 of [Fang2016], simulated.",
-              {"frame": frame, "x": "f", "y": "throughput", "by": "method", "title": "Figure 13: throughput", "ylabel": "tuples a second"},
-              {"frame": frame, "x": "f", "y": "mean, ms", "by": "method", "yscale": "log", "title": "Figure 13: latency", "ylabel": "mean latency, ms"},
-              *({"frame": part, "x": "theta_max", "y": "throughput", "by": "method", "title": f"Figure 14: {name}", "ylabel": "tuples a second"}
-                for name, part in shown.groupby("stream", sort=False)), columns=2, size=(5, 3.6))  # fmt: skip
+    page.draw("fang_theta", "As Figure 14 of [Fang2016], simulated.", *each(
+        pd.concat([thetas, flat.assign(theta_max=0.3)]), "stream", x="theta_max", y="throughput", by="method",
+        ylabel="tuples a second"), size=(5, 3.6))  # fmt: skip
 
 
 def scale_out(page: Page) -> pd.DataFrame:
@@ -171,16 +165,22 @@ def an_hour(page: Page) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def fang_dynamics(page: Page) -> None:
-    """[Fang2016], Figures 15 and 16: an instance more, and frequencies that change every quarter of an hour.
+def one_more(page: Page) -> None:
+    """[Fang2016], Figure 15: an instance more.
 
-    Figure 15: ten instances, balanced, get what eleven can serve; the eleventh comes at 60 s, and its keys are planned at once
-    (theta_max = 0.02); the source stops where 1,000 tuples are at one. Figure 16: an hour, z = 0.8, f = 1, windows of five minutes as in the
-    paper; 95 % of what all can serve comes; the controller reacts 60 s after a change. As a fluid, so that queues have no end. TPC-H's query is
-    not here: an operator that takes the same time for each tuple.
+    Ten instances, balanced, get what eleven can serve; the eleventh comes at 60 s, and its keys are planned at once
+    (theta_max = 0.02); the source stops where 1,000 tuples are at one.
     """
-    page.draw("fang_dynamics", "As Figures 15 and 16 of [Fang2016], simulated: throughput over time.",
-              {"frame": scale_out(page), "x": "seconds", "y": "throughput", "by": "method", "title": "Figure 15: an instance more at 60 s",
-               "ylabel": "tuples a second"},
-              {"frame": an_hour(page), "x": "minute", "y": "throughput", "by": "table", "title": "Figure 16: changes every 15 minutes",
-               "ylabel": "tuples a second", "style": {"marker": ""}}, size=(5.5, 3.8))  # fmt: skip
+    page.draw("fang_scale_out", "As Figure 15 of [Fang2016], simulated: an instance more at 60 s.",
+              {"frame": scale_out(page), "x": "seconds", "y": "throughput", "by": "method", "ylabel": "tuples a second"}, size=(5.5, 3.8))  # fmt: skip
+
+
+def quarters(page: Page) -> None:
+    """[Fang2016], Figure 16: frequencies that change every quarter of an hour.
+
+    An hour, z = 0.8, f = 1, windows of five minutes as in the paper; 95 % of what all can serve comes; the controller reacts 60 s after a
+    change. As a fluid, so that queues have no end. TPC-H's query is not here: an operator that takes the same time for each tuple.
+    """
+    page.draw("fang_hour", "As Figure 16 of [Fang2016], simulated: changes every 15 minutes.",
+              {"frame": an_hour(page), "x": "minute", "y": "throughput", "by": "table", "ylabel": "tuples a second", "style": {"marker": ""}},
+              size=(5.5, 3.8))  # fmt: skip

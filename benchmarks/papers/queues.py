@@ -1,4 +1,4 @@
-"""What the simulations of latency.py share: rates, and how latencies are said."""
+"""What the simulated figures share: rates, and how latencies are said."""
 
 from __future__ import annotations
 

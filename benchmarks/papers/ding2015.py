@@ -1,0 +1,263 @@
+"""[Ding2015]: figures 12 to 15 and 17 and Table 3 on word-count loads and hourly flights, and the sizes that are reached.
+
+Loads and states: the words of `count_1w.txt` hashed to m tasks, the load of a task the count of its words, its state their number; without
+the file a flattened Zipf law of 100,000 words. The hash is the first under which every count from 8 to 16 nodes is feasible at tau = 0.2.
+Node counts: hourly departures of 2013 scaled to 8..16; the transition matrix counts the real changes of January to November, the 100
+consecutive migrations are the first of December. Costs are mean shares of all the state; gamma = 0.8; CPU times of one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import cache, partial
+from itertools import pairwise, product
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import keyshift as ks
+from keyshift.heuristics.intervals.baselines import consistent_hashing, redist, storm
+from keyshift.models import Budget
+from keyshift.models.errors import InputError
+from keyshift.models.families.mclb import read_counts
+from keyshift.models.families.real import data_file, flights
+from keyshift.models.intervals.exact_arithmetic import Prefix
+from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
+from keyshift.papers.page import Page, best_of, by_method, studied
+from keyshift.solvers.intervals.owners import Owners
+from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration, census
+from keyshift.solvers.intervals.sequence.oms import solve_oms
+from keyshift.solvers.intervals.step.band_kernels import band_cuts
+from keyshift.solvers.intervals.step.printed import ssm_repaired
+from keyshift.solvers.intervals.step.ssm import keepable, solve_ssm
+from keyshift.solvers.intervals.units import weights
+
+LOW, HIGH, TASKS, TAU, GAMMA = 8, 16, 64, "0.2", 0.8
+MOST_PARTITIONS = 900_000
+
+
+@cache
+def words() -> np.ndarray:
+    try:
+        return read_counts(data_file("count_1w.txt"))[1]
+    except InputError:
+        return np.rint(1e9 / np.arange(20, 100_020))
+
+
+def balanced(tasks: int) -> tuple[np.ndarray, np.ndarray]:
+    """Loads and states under the first hash for which every node count is feasible."""
+    for salt in range(1000):
+        task = np.random.default_rng(salt).integers(0, tasks, words().size)
+        prefix = Prefix(load := np.bincount(task, words(), tasks))
+        if all(prefix.conflict(Fraction(TAU), n) is None for n in range(LOW, HIGH + 1)):
+            return load, np.bincount(task, minlength=tasks).astype(float)
+    raise InputError(f"no hash of 1000 makes m = {tasks} feasible at tau = {TAU}")
+
+
+@cache
+def histories() -> tuple[list[int], list[int]]:
+    """Node counts of January to November, and of December."""
+    hourly = flights().groupby("ts").size().asfreq("h", fill_value=0)
+    counts, past = node_counts(hourly.to_numpy(), LOW, HIGH).tolist(), int((hourly.index < "2013-12-01").sum())
+    return counts[:past], counts[past:]
+
+
+def workload(load: np.ndarray, state: np.ndarray, nodes: int) -> ks.Workload:
+    """Start from a feasible partition into so many nodes: single-step migration from one node that has it all."""
+    one = ks.Workload(load=load, state=state, current=np.zeros(load.size), nodes=1)
+    start = ssm(ks.IntervalMigration(one, nodes, TAU))
+    return ks.Workload(load=load, state=state, current=np.unique(start, return_inverse=True)[1], nodes=nodes)
+
+
+def ssm(problem: ks.IntervalMigration) -> np.ndarray:
+    return solve_ssm(problem, budget=Budget()).assignment
+
+
+Made = Iterator[tuple[np.ndarray, np.ndarray]]
+"""Migrations: the assignments before and after each."""
+
+
+def mean_cost(w: ks.Workload, made: Made) -> float:
+    """Mean state moved by a migration, as a share of all the state."""
+    return float(np.mean([w.state[after != before].sum() for before, after in made]) / w.state.sum())
+
+
+def migrations(w: ks.Workload, counts: list[int], tau: str, step: Callable[[ks.IntervalMigration], np.ndarray]) -> Made:
+    """Those of a strategy that sees one step."""
+    now = w
+    for n in counts:
+        contiguous = cuts_of(now.current).size - 1 == np.unique(now.current).size
+        after = step(ks.IntervalMigration(now, n, tau) if contiguous else loose(now, n, tau))
+        yield now.current, after
+        names, number = np.unique(after, return_inverse=True)
+        now = ks.Workload(load=w.load, state=w.state, current=number, nodes=max(n, names.size))
+
+
+def loose(w: ks.Workload, nodes_after: int, tau: str) -> Any:
+    """What the baselines read of a problem, for assignments that are not in intervals."""
+    prefix = Prefix(w.last_load)
+    limit, nodes = prefix.limit(Fraction(tau), nodes_after), max(w.nodes, nodes_after)
+    return SimpleNamespace(workload=w, nodes_after=nodes_after, prefix=prefix, limit=limit, node_numbers=nodes)
+
+
+def policy_migrations(w: ks.Workload, counts: list[int], policy: object) -> Made:
+    """Those of a policy that knows the transition matrix."""
+    prefix, owners, n = weights(w.state).prefix, Owners(w.current, list(range(w.nodes)), w.nodes), w.nodes
+    for after in counts:
+        before = owners.assignment
+        cuts = policy.decide(n, cuts_of(before), after)  # type: ignore[attr-defined]
+        yield before, owners.migrate(cuts, after, prefix)
+        n = after
+
+
+def milliseconds(work: Callable[[], object], repeat: int = 1) -> float:
+    """CPU time of this thread, compiled and warm, the least of some runs: the machine may be shared."""
+    return 1e3 * best_of(repeat + 1, work)[1]
+
+
+def band(problem: ks.IntervalMigration, traced: bool = True) -> Callable[[], object]:
+    return partial(band_cuts, problem.starts, problem.old_cuts, keepable(problem).prefix, problem.nodes_after, traced)
+
+
+def policy_row(w: ks.Workload, counts: list[int], tau: str, gamma: float) -> dict[str, float]:
+    """MTM: what it costs, and what its precomputation takes."""
+    problem = ks.MigrationPolicy(w, transition_matrix(histories()[0]), tau, gamma)
+    size = sum(census(problem).values())
+    if size > MOST_PARTITIONS:
+        return {"partitions": size}
+    iteration = PolicyIteration(problem)
+    took = best_of(1, iteration.run, Budget(), 1e-7)[1]
+    return {"mtm": mean_cost(w, policy_migrations(w, counts, iteration.policy())), "partitions": size, "rounds": iteration.rounds,
+            "precompute, s": took, "gap over state": iteration.gap / problem.scale}  # fmt: skip
+
+
+def start(page: Page, tasks: int = TASKS) -> tuple[ks.Workload, list[int]]:
+    """The tasks at the start of December, and the real changes that follow."""
+    series = np.array(histories()[1])
+    counts = series[np.flatnonzero(np.diff(series, prepend=-1))][: 21 if page.quick else 101].tolist()
+    return workload(*balanced(tasks), counts[0]), counts[1:]
+
+
+def by_tau(page: Page) -> None:
+    """Figures 12 to 14: the tolerance tau."""
+    (w, counts), rows = start(page), []
+    for tau in (TAU,) if page.quick else (TAU, "0.21", "0.22", "0.225", "0.25", "0.3", "0.4", "0.5"):
+        hashes = [partial(consistent_hashing, rng=np.random.default_rng(s)) for s in range(3 if page.quick else 100)]
+        costs = {name: mean_cost(w, migrations(w, counts, tau, step)) for name, step in (("ssm", ssm), ("storm", storm), ("redist", redist))}  # fmt: skip
+        rows.append({"tau": float(tau), **costs, "consistent hashing": np.mean([mean_cost(w, migrations(w, counts, tau, step)) for step in hashes]),
+                     **policy_row(w, counts, tau, GAMMA), "ssm, ms": milliseconds(band(ks.IntervalMigration(w, counts[0], tau)), 200)})  # fmt: skip
+    frame, cost, ticks = page.table(rows, "by_tau"), "state moved, % of all", [3, 5, 10, 20, 50]
+    long = frame.melt("tau", ["storm", "redist", "consistent hashing", "ssm", "mtm"], "strategy", cost)
+    page.draw("by_tau", "As Figures 12 to 14.",
+              {"frame": long.assign(**{cost: 100 * long[cost]}), "x": "tau", "y": cost, "by": "strategy", "yscale": "log",
+               "title": "Figure 12: cost of a migration", "yticks": ticks, "yticklabels": ticks},
+              {"frame": frame, "x": "tau", "y": "ssm, ms", "title": "Figure 13: time of SSM (kernel)", "ylim": (0, None)},
+              {"frame": frame.dropna(), "x": "tau", "y": "precompute, s", "title": "Figure 14: precomputation of MTM"}, size=(4.3, 3.6))  # fmt: skip
+
+
+def by_tasks(page: Page) -> None:
+    """Figure 15: the number of tasks."""
+    rows = []
+    for m in (64, 128) if page.quick else (64, 128, 256, 512, 1024, 2048, 4096):
+        w, counts = start(page, m)
+        problem = ks.IntervalMigration(w, counts[0], TAU)
+        slow = milliseconds(partial(ssm_repaired, problem, budget=Budget())) if m <= 1024 else np.nan
+        rows.append({"m": m, "band, ms": milliseconds(band(problem), 50), "Figure 7, repaired, ms": slow,
+                     "ssm": mean_cost(w, migrations(w, counts, TAU, ssm))})  # fmt: skip
+    frame = page.table(rows, "by_tasks")
+    times = frame.melt("m", ["band, ms", "Figure 7, repaired, ms"], "program", "ms")
+    page.draw("by_tasks", "As Figure 15.",
+              {"frame": times, "x": "m", "y": "ms", "by": "program", "xscale": "log", "yscale": "log", "title": "time of SSM"},
+              {"frame": frame, "x": "m", "y": "ssm", "xscale": "log", "ylabel": "share of the state moved", "title": "cost of SSM",
+               "ylim": (0, None)}, size=(4.5, 3.4))  # fmt: skip
+
+
+def by_gamma(page: Page) -> None:
+    """Figure 17: the discount."""
+    w, counts = start(page)
+    gammas = (0.0, 0.2) if page.quick else (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
+    frame = page.table([{"gamma": g, **policy_row(w, counts, TAU, g)} for g in gammas], "by_gamma")
+    page.draw("by_gamma", "As Figure 17: MTM's cost (share of the state moved), and its precomputation, over the discount.",
+              *({"frame": frame, "x": "gamma", "y": y} for y in ("mtm", "precompute, s")), size=(4.5, 3.2))  # fmt: skip
+
+
+def known_sequences(page: Page) -> None:
+    """Known sequences: OMS against repeated SSM."""
+    rng, walk = np.random.default_rng(1), [12]
+    while len(walk) < (11 if page.quick else 101):
+        if LOW <= (n := walk[-1] + int(rng.choice([-2, -1, 1, 2]))) <= HIGH:
+            walk.append(n)
+    uniform = rng.integers(50, 151, TASKS).astype(float)
+    table3 = ks.Workload(load=np.ones(20), state=np.ones(20), current=np.repeat([0, 1], [13, 7]), nodes=2)
+    drawn = [({"instance": name, "steps": len(counts), "state": w.state.sum()}, ks.MigrationSequence(w, counts, tau))
+             for name, w, counts, tau in (
+        ("Table 3", table3, [3, 4], "0.4"), ("words, flights", *start(page), TAU),
+        ("uniform 50-150, steps of 1 and 2", workload(uniform, uniform, walk[0]), walk[1:], TAU))]  # fmt: skip
+    frame, took = (
+        studied(drawn, ["oms", "ssm"]),
+        [best_of(1, solve_oms, problem, budget=Budget())[1] for _, problem in drawn],
+    )
+    of = by_method(frame.assign(mean=frame["objective"] / frame["steps"] / frame["state"]), "instance", "steps")
+    oms, greedy = of["oms"], of["ssm"]
+    page.table({"oms": oms["mean"], "ssm": greedy["mean"], "oms, total": oms["objective"], "ssm, total": greedy["objective"],
+                "saved": 1 - oms["objective"] / greedy["objective"], "oms, s": took, "proven": oms["status"] == "optimal"},
+               "known_sequences")  # fmt: skip
+
+
+def sizes(page: Page) -> None:
+    """Sizes, milliseconds."""
+    rng, rows = np.random.default_rng(0), []
+    cases = [(64, 8, 16, "0.4"), (1000, 32, 40, "0.2"), (10_000, 100, 120, "0.2"), (100_000, 1000, 1200, "0.2"),
+             (100_000, 1200, 1000, "0.2"), (100_000, 100_000, 100, "0.2")]  # fmt: skip
+    for m, n, after, tau in cases[: 3 if page.quick else None]:
+        load = rng.integers(50, 151, m)
+        sums = np.concatenate(([0], np.cumsum(load)))
+        current = np.minimum(sums[:-1] * n // sums[-1], n - 1) if n < m else np.arange(m)
+        w = ks.Workload(load=load, state=rng.integers(1, 1000, m), current=current, nodes=n)
+        problem, repeat = ks.IntervalMigration(w, after, tau), 500 if m == 64 else 5 if m < 100_000 else 1
+        anew = partial(lambda *step: ks.solve(ks.IntervalMigration(*step)), w, after, tau)  # with what a problem remembers  # fmt: skip
+        rows.append({"m": m, "n": n, "n after": after, "tau": float(tau), "value only": milliseconds(band(problem, False), repeat),
+                     "with the partition": milliseconds(band(problem), repeat), "solve": milliseconds(anew, repeat),
+                     "lagrangian": milliseconds(partial(ks.solve, problem, "lagrangian"))})  # fmt: skip
+    page.table(rows, "sizes")
+
+
+def table_3(page: Page) -> None:
+    """Table 3: 20 unit tasks, 13 and 7 on two nodes, then three nodes, then four; tau = 0.4."""
+    w = ks.Workload(load=np.ones(20), state=np.ones(20), current=np.repeat([0, 1], [13, 7]), nodes=2)
+    found = {method: ks.solve(ks.MigrationSequence(w, [3, 4], "0.4"), method) for method in ("oms", "ssm")}
+    page.table([{"method": method, "moved": s.objective, "status": s.status, **{
+        f"tasks, step {step + 1}": " ".join(map(str, np.bincount(at)[np.bincount(at) > 0])) for step, at in enumerate(s.assignment)}}
+        for method, s in found.items()], "table_3")  # fmt: skip
+
+
+def table_4(page: Page) -> None:
+    """Table 4: how likely a sequence of node counts is."""
+    matrix = pd.DataFrame([[0.3, 0.6, 0.1], [0.3, 0.4, 0.3], [0.1, 0.5, 0.4]], index=[2, 3, 4], columns=[2, 3, 4])
+    page.table([{"sequence": ", ".join(map(str, counts)), "probability": np.prod([matrix.loc[step] for step in pairwise(counts)])}
+                for counts in product((2, 3, 4), repeat=3)], "table_4")  # fmt: skip
+
+
+def printed(page: Page) -> None:
+    """Lemmas 4.1 to 4.5 and Figure 7: how often the program as printed is wrong, on small instances drawn at random."""
+    rng, rows = np.random.default_rng(0), []
+    for _ in range(300 if page.quick else 10_000):
+        m, n, after = int(rng.integers(1, 9)), int(rng.integers(1, 6)), int(rng.integers(1, 6))
+        current = np.unique(np.sort(rng.integers(0, n, m)), return_inverse=True)[1]
+        w = ks.Workload(
+            load=rng.integers(1, 21, m), state=rng.integers(1, 10, m), current=current, nodes=int(current.max()) + 1
+        )
+        problem = ks.IntervalMigration(w, after, str(rng.choice(["0.1", "0.2", "0.4", "1"])))
+        least, said = (ks.solve(problem, method) for method in ("ssm", "ssm-printed"))
+        if least.objective is not None:
+            wrong = (
+                "no answer" if said.objective is None else "moves more" if said.objective > least.objective else "right"
+            )
+            rows.append({"as printed": wrong})
+    counts = pd.DataFrame(rows)["as printed"].value_counts()
+    page.table([{"feasible": len(rows), **{what: int(counts.get(what, 0)) for what in ("right", "moves more", "no answer")},
+                 "wrong, %": 100 * (1 - counts.get("right", 0) / len(rows))}], "printed")  # fmt: skip
