@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
-.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known outside verify certificates flink redis kafka surface kit clean java
+.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known outside verify certificates flink redis kafka surface kit dist clean java
 
 setup: $(READY) java
 
@@ -110,6 +110,11 @@ kafka: setup
 # For lecturers: decks, workbook, sheets and projects as pages and PDF; the lessons as EPUB and PDF. PDF needs Chromium.
 kit: setup
 	$(BIN)/python docs/kit/build.py out/kit --pdf --course
+
+# sdist and wheel of the last commit, twice byte for byte, and the README run on the wheel alone; into out/dist.
+dist: $(READY)
+	rm -rf out/dist
+	$(BIN)/python .ci/dist.py out/dist
 
 # The public surface as it is now; read the difference before committing it.
 surface: setup
