@@ -172,6 +172,22 @@ def _report(plan: Plan, path: str | Path, **options: Any) -> None:
     write_plan_report(plan, path, **options)
 
 
+def _methods_by_name() -> None:
+    """`from keyshift.heuristics import albic`: the floors below know nothing of the catalogue, this package tells them."""
+    import keyshift.heuristics
+    import keyshift.solvers
+
+    for floor in (keyshift.heuristics, keyshift.solvers):
+
+        def called(name: str, floor: Any = floor) -> Any:
+            from keyshift.catalogue.by_name import method_called
+
+            return method_called(floor, name)
+
+        floor.__getattr__ = called  # type: ignore[method-assign]
+
+
+_methods_by_name()
 Plan.reporter = _report
 Solution.planner = _plan  # models know nothing of what stands above them: this package tells them
 Solution.mover = _moves

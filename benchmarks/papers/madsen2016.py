@@ -144,7 +144,7 @@ def job4(page: Page) -> None:
         after = ks.CollocatedAllocation(model.measured(first.replace(current=chosen))).metrics(chosen)
         rows.append({"method": f"cola, random start {seed + 1}", "periods": 1, "collocation_end": after["collocation_factor"],
                      "load_distance_mean": after["load_distance"], "migrations": int((chosen != place).sum())})  # fmt: skip
-    real_job(page, 4, 350, ("albic", SELECTIVE, "local-search"), pd.DataFrame(rows))
+    real_job(page, 4, 350, ("albic", PRINTED, SELECTIVE, "local-search"), pd.DataFrame(rows))
 
 
 def job1(page: Page) -> None:
@@ -154,11 +154,12 @@ def job1(page: Page) -> None:
     planners += [ks.replays.Planner("allocation-milp", label=f"milp, {m or 'all'}", options={"max_migrations": m, "max_load_distance": None})
                  for m in (10, 13, 20, None)]  # fmt: skip
     try:
-        frame = ks.replay(streams.edits(periods), planners, time_limit=2.0 if page.quick else 60.0).to_frame()
+        stream = list(streams.edits(periods))
+        frame = ks.replay(iter(stream), planners, time_limit=2.0 if page.quick else 60.0).to_frame()
     except InputError as no_data:
         page.say(f"Left out: {no_data}.")
         return
-    loads = np.array([split_loads(w, merge_cost=1.0) for w in streams.edits(periods)])
+    loads = np.array([split_loads(w, merge_cost=1.0) for w in stream])
     distance = 100 * np.abs(loads / loads.mean(axis=1, keepdims=True) - 1).max(axis=1)
     potc = {"period": range(len(loads)), "method": "PoTC", "load_distance_percent": distance, "migrations": 0, "oscillations": 0}  # fmt: skip
     frame = pd.concat([frame, pd.DataFrame(potc)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from rules.drawn import best_of, best_rank, draw_near, draw_rule, keeps, workload
 
 import keyshift as ks
+from keyshift.models import Violation
 from keyshift.models.routing.choices import records_of
 from keyshift.rules import Apart, Count, Moves, Never, Pinned, Together, Use
 from keyshift.solvers import checked
@@ -155,6 +157,34 @@ def test_the_check_and_the_forms_say_the_same(kind):
             assert kept == (not near.broken_rules(place)) == (near.lowered.excess(place) == 0)
             by_name = all(keeps(rule, problem.workload, place.tolist()) for rule in problem.rules)
             assert by_name == (not problem.broken_rules(place)) == (problem.lowered.excess(place) == 0)
+
+
+class FewFromEach(ks.KeyGroupAllocation):
+    """At most one key group leaves each node: a limit of the problem's own, which the forms of rules can say."""
+
+    @property
+    def wished_rules(self):
+        return [*super().wished_rules, *(Moves(1, out_of=[i]) for i in range(self.workload.nodes))]
+
+    def violations(self, assignment):
+        w = self.workload
+        left = np.bincount(w.current[assignment != w.current], minlength=w.nodes)
+        found = [Violation("leaving", f"{left[i]} leave node {i}", i) for i in np.flatnonzero(left > 1).tolist()]
+        return [*super().violations(assignment), *found]
+
+
+@pytest.mark.parametrize("method", ["milp", "cp-sat", "flux"])
+def test_a_limit_that_a_problem_says_as_rules_of_its_own_is_kept_by_every_method(method):
+    rng = np.random.default_rng(71)
+    for _ in range(3):
+        w = ks.Workload(load=rng.integers(0, 9, 6), state=np.ones(6), current=rng.integers(0, 2, 6), nodes=3)
+        problem = FewFromEach(w, max_migrations=3)
+        every = map(np.array, itertools.product(range(3), repeat=6))
+        best = min(problem.objective(place) for place in every if not problem.violations(place))
+        s = ks.solve(problem, method, time_limit=10)
+        assert s.bound is None or s.bound <= best + 1e-9
+        assert s.status == ("feasible" if method == "flux" else "optimal")
+        assert method == "flux" or s.objective == pytest.approx(best)
 
 
 def like_keys(seed):
