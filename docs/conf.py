@@ -40,7 +40,7 @@ extensions = [
 ]
 # Beside the site: tables that scripts write and pages include, how the code is built, and what a test reads.
 exclude_patterns = ["_build", "_ext", "kit", "**.ipynb_checkpoints", "benchmarks/releases.md", "benchmarks/ablation.md"]
-exclude_patterns += ["design.md", "engines/refusals.md"]
+exclude_patterns += ["design.md", "book.md", "engines/refusals.md"]
 html_theme = "furo"
 html_title = "keyshift"
 html_static_path = ["_static"]

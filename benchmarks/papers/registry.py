@@ -151,7 +151,7 @@ def reproduce(
     name : str
         Such as "nasir2015:9", "fang2016:table2", "madsen2016:12".
     quick : bool, default False
-        Small sizes, for a look: under two minutes.
+        Small sizes, for a look.
     out : path, optional
         A folder for pictures (.png), their data (.csv) and a page of tables (.md). By default `reproduced/`, here.
     say : callable, optional

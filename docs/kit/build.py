@@ -297,9 +297,9 @@ def print_pdf(source: Path, target: Path) -> None:
 def course(out: Path, pdf: bool) -> None:
     """The lessons as EPUB, and as one page that is printed."""
     settings = {
-        "root_doc": "kit/book",
+        "root_doc": "book",
         "exclude_patterns": "_build,_ext",
-        "include_patterns": "kit/book.md,primer.md,paths.md,lessons/*",
+        "include_patterns": "book.md,primer.md,paths.md,lessons/*",
         "suppress_warnings": "myst.xref_missing,epub.unknown_project_files",  # pages that are not in the book
         "html_math_renderer": "mathml",
         "html_css_files": "book.css",
