@@ -322,6 +322,8 @@ def _listen() -> None:
 
         def on_start(self, event: Any) -> None:
             COMPILING.begin(self.what)
+            if self.what == "anew":
+                _LOG.debug("compiling %s", event.data["dispatcher"].py_func.__qualname__)
 
         def on_end(self, event: Any) -> None:
             COMPILING.end(self.what)
