@@ -192,7 +192,7 @@ def page(tmp_path_factory):
     ks.write_workload(small(), folder / "w")
     problem = ks.KeyGroupAllocation(small(), max_migrations=6, rules=[Count(at_most=9)])
     points = ks.explore(
-        problem, path=folder / "e.html", budgets=5, time_limit=8, title=HOSTILE, checkpoint=folder / "c.json"
+        problem, path=folder / "e.html", budgets=5, time_limit=90, title=HOSTILE, checkpoint=folder / "c.json"
     )
     return folder, points, (folder / "e.html").read_text()
 
@@ -222,7 +222,7 @@ def test_the_page_carries_the_front_and_asks_for_nothing(page):
     assert tags.names.count("script") == 2
     assert "\u2028" not in text
     again = ks.explore(points[0].problem.__class__(small(), max_migrations=6, rules=[Count(at_most=9)]), path=folder / "f.html",
-                       budgets=5, time_limit=8, checkpoint=folder / "c.json")  # fmt: skip
+                       budgets=5, time_limit=90, checkpoint=folder / "c.json")  # fmt: skip
     assert [s.objective for s in again] == [s.objective for s in points]
 
 

@@ -104,7 +104,6 @@ def test_a_crash_a_loop_and_a_glutton_are_rows_and_the_rest_is_there():
     ("change", "said"),
     [
         ({"methods": ["nobody"]}, "no problem has a method 'nobody'"),
-        ({"methods": "flux"}, "must be a list"),
         ({"methods": ["ssm"]}, "has none of the methods ssm"),
         ({"methods": {"nothing": ["flux"]}}, "methods names 'nothing'"),
         ({"workers": 0}, "workers = 0"),
