@@ -16,7 +16,6 @@ import pandas as pd
 import yaml
 
 from keyshift.models.errors import InputError
-from keyshift.papers.page import Page
 
 HERE = Path(__file__).parent
 KEPT = HERE / "figures.json"
@@ -160,6 +159,8 @@ def reproduce(
     figure = find(name)
     if not figure.run:
         raise InputError(f"{name}: {figure.verdict}: {figure.why}")
+    from keyshift.papers.page import Page  # it draws; to list is possible without Matplotlib
+
     page = Page(name.replace(":", "_"), Path(out or "reproduced"), quick, say=say or (lambda text: None))
     began, before = time.perf_counter(), {path: path.stat().st_mtime_ns for path in page.out.iterdir()}
     for step in figure.run:

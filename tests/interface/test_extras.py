@@ -41,7 +41,8 @@ WITHOUT = textwrap.dedent("""
     refused(lambda: ks.write_workload(w, "folder"))
     refused(lambda: ks.KeySplitting("keys.parquet", workers=2))
     refused(lambda: ks.replay([w, w], "flux", problem="key-group-allocation", checkpoint="replayed"))
-    for line in ("verify c.json", "compare w.json -m flux --plot p.png", "import kafka --log-dirs none --out w"):
+    for line in ("verify c.json", "compare w.json -m flux --plot p.png", "import kafka --log-dirs none --out w",
+                 "reproduce --list nasir2015"):
         print(cli.main(line.split()))
 """)
 
@@ -52,7 +53,7 @@ def test_answering_needs_no_extra_and_the_rest_says_which(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "pip install '.[plot]'" in said[0]
     assert all("pip install '.[parquet]'" in line for line in said[1:4])
-    assert [line for line in said[4:] if line.isdigit()] == ["0", "2", "2"]
+    assert [line for line in said[4:] if line.isdigit()] == ["0", "2", "2", "0"]
     assert "pip install '.[plot]'" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "folder").exists()
