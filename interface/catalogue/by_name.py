@@ -27,7 +27,7 @@ def methods_of(floor: str) -> dict[str, dict[str, Method]]:
 def method_called(floor: ModuleType, name: str) -> Callable[..., Solution]:
     """The method of that name as a function of a problem; AttributeError where there is none, or a module is called so."""
     home = Path(floor.__path__[0])
-    hidden = name.startswith("_") or (home / name).is_dir() or (home / f"{name}.py").is_file()
+    hidden = name.startswith("_") or (home / name).is_dir() or (home / name).with_suffix(".py").is_file()
     found = {} if hidden else methods_of(floor.__name__)
     if name not in found:
         raise AttributeError(f"module {floor.__name__} has no attribute {name}")
