@@ -309,5 +309,7 @@ class Search:
         count = self.best_moves[0, -1]
         assignment = it.current.copy()
         assignment[self.best_moves[0, :count]] = self.best_moves[1, :count]
+        if it.distance(assignment) >= value:  # the kernel's sums, kept up move by move, are off by rounding
+            return None
         self.level = it.level(assignment) if self.level else 0.0  # a round from the current nodes looks at all windows
         return self.items.expanded(assignment)
