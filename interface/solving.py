@@ -17,12 +17,11 @@ import numpy as np
 from keyshift.catalogue import FORMULATIONS, find_method, formulation_of, methods
 from keyshift.catalogue.method import Method
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
-from keyshift.models.answer import GAP, TIME_LIMIT, Progress
+from keyshift.models.answer import GAP, TIME_LIMIT, Progress, Settings, in_force
 from keyshift.models.compiling import COMPILING, off_clock
 from keyshift.models.guards import real, whole
 from keyshift.models.lazily import load
 from keyshift.models.priorities import Prioritised
-from keyshift.models.tuning import Settings, in_force
 
 _LOG = logging.getLogger("keyshift")
 _STOPS: list[Callable[[], None]] = []

@@ -9,8 +9,8 @@ from itertools import combinations
 import numpy as np
 
 from keyshift.models import Budget
+from keyshift.models.answer import Settings
 from keyshift.models.plans.transfers import TransferScheduling
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.plans.schedule_kernels import Transfers, list_schedule, ordered_schedule
 

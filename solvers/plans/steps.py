@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.plans.transfers import TransferScheduling
 from keyshift.models.plans.way import Way
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.plans.fast import compiled
 from keyshift.solvers.plans.schedule_kernels import Transfers

@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.guards import Count, Share, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy import macqueen
-from keyshift.models.ranges import Count, Share, Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.owners import close
