@@ -335,10 +335,14 @@ class Statement(NamesCode):
     exact: bool = True
     reader: Any = None
 
-    def build(self, problem: Problem, strengthened: bool = True) -> Any:
-        """The statement of a problem: an object of the class that `code` names."""
+    def build(self, problem: Problem, strengthened: bool = True, **options: Any) -> Any:
+        """The statement of a problem: an object of the class that `code` names, with options of its own."""
         cls = load(self.code)
         make: Callable[..., Any] = getattr(cls, "of", cls)
-        if "strengthened" in inspect.signature(make).parameters:
-            return make(problem, strengthened=strengthened)
-        return make(problem)
+        known = inspect.signature(make).parameters
+        for name in options:
+            if name not in known:
+                raise InputError(f"a model of kind {self.kind!r} of {problem.name} has no option {name!r:.40}")
+        if "strengthened" in known:
+            options["strengthened"] = strengthened
+        return make(problem, **options)

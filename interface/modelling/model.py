@@ -77,9 +77,9 @@ class Model(ABC):
 
     suffixes: ClassVar[tuple[str, ...]]
 
-    def __init__(self, problem: Problem, about: Statement, strengthened: bool = False) -> None:
-        self.problem, self.about, self.strengthened = problem, about, strengthened
-        self.statement = about.build(problem, strengthened)
+    def __init__(self, problem: Problem, about: Statement, strengthened: bool = False, **options: Any) -> None:
+        self.problem, self.about, self.strengthened, self.options = problem, about, strengthened, options
+        self.statement = about.build(problem, strengthened, **options)
         self.native: Any = self.statement.model
         self._whole = False
         self.relaxed = False
@@ -162,7 +162,8 @@ class Model(ABC):
         Returns
         -------
         Solution
-            Checked and valued again, like every answer. It has no bound, because such files do not contain one.
+            Checked and valued again, like every answer. It has no bound, because such files do not contain one; but where
+            the variables are values of a policy's partitions, the policy that is best for them has one.
 
         Raises
         ------
@@ -173,7 +174,8 @@ class Model(ABC):
         solver, values = parse_solution(read_text(source, MOST_JSON), source)
         if ".mps" not in self.suffixes:
             raise InputError(f"a model of kind {self.kind!r} is not written as .mps: say which kind was")
-        answer = Answer(self.assignment(by_own_names(self.names(), values, source)))
+        own = by_own_names(self.names(), values, source)
+        answer = Answer(self.assignment(own)) if self.about.reader is None else self._by_reader(own)
         return Solution.of(self.problem, f"model:{self.kind}/{solver} file", answer, 0.0)
 
     def solve(self, solver: str | None = None, time_limit: float | None = None, seed: int = 0) -> Solution:
@@ -252,6 +254,10 @@ class Model(ABC):
     def names(self) -> list[str]:
         """The names of all variables, as files have them."""
 
+    def set_values(self, values: dict[str, float]) -> None:
+        """Give the variables values by their names; in Pyomo, whose variables hold them."""
+        raise InputError(f"a model of kind {self.kind!r} keeps no values")
+
     @abstractmethod
     def algebra(self, every: bool = False) -> str:
         """The model in readable form, in lines of 80 columns: the first rows of each family, or `every` row."""
@@ -288,7 +294,7 @@ class Model(ABC):
 
     def _fresh(self) -> Self:
         """The model that the problem states, built anew."""
-        made = type(self)(self.problem, self.about, self.strengthened)
+        made = type(self)(self.problem, self.about, self.strengthened, **self.options)
         return made.relax() if self.relaxed else made
 
     def _standing(self) -> Literal["stated", "added", "changed"]:
@@ -387,6 +393,13 @@ class Model(ABC):
             return Answer(None, termination="infeasible", message=said, details=details)
         said = f"{run.solver} finds the changed model infeasible, which says nothing of the problem"
         return Answer(None, termination="completed", message=said, details=details)
+
+    def _by_reader(self, values: dict[str, float]) -> Answer:
+        """What the statement's own reader makes of values, which here decide by what they are worth."""
+        assert self.about.reader is not None
+        self.set_values(values)
+        answer: Answer = load(self.about.reader)(self.statement, Budget())
+        return answer
 
     def _require_answers(self, what: str) -> None:
         if not self._reads:

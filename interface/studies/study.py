@@ -200,7 +200,7 @@ def study(
     memory : float, optional
         GiB that the address space of a process may have; a method that asks for more ends in a row that says so.
     patience : float, default 60
-        Seconds beyond one and a half times the limit after which a solve is killed.
+        Seconds beyond one and a half times the limit after which a solve is killed; of an effort, a unit counts as a second.
     best_known : path, optional
         A table of best known answers to compare with.
     watch : callable, optional
@@ -228,6 +228,7 @@ def study(
         real("time_limit", time_limit if effort is None else None),
         real("patience", patience, optional=False),
         real("memory", memory),
+        effort,
     )
     share = real("gap", gap, optional=False)
     chosen = _Methods(methods, options)
