@@ -73,6 +73,8 @@ def tables(args: argparse.Namespace, studies: Sequence[ks.studies.Study]) -> Non
     """The gaps of everything that answers, the bounds of everything that bounds, and what contradicts itself: nothing may."""
     whole = ks.studies.Study(tuple(row for study in studies for row in study.rows), BestKnown())
     frame, wrong = whole.to_frame(), whole.contradictions()
+    scale = {name: problem.scale for name, problem in instances(args.instances)}
+    frame["of_scale"] = 100 * frame["gap_abs"] / frame["instance"].map(scale)
     page = Page("gaps", args.out, say=lambda text: None)
     page.begin("Gaps by family and method")
     page.say(
@@ -81,17 +83,20 @@ def tables(args: argparse.Namespace, studies: Sequence[ks.studies.Study]) -> Non
         f"of the instances is proven, or that there is no answer; {len(wrong)} contradictions; "
         f"{int((frame['status'] == 'failed').sum())} solves failed.",
         "",
-        "Gap: (objective - best bound) / objective, in percent; 100 where the bound is 0 and the objective is not. At the best: "
-        "how many answers are the best known one. Interval: 95 % of the mean, by bootstrap.",
+        "Gap: (objective - best bound) / objective, in percent; 100 where the bound is 0 and the objective is not. *of the scale*: the same "
+        "difference in percent of the problem's scale - the mean load, all the state, all the traffic. At the best: how many answers are the "
+        "best known one. Interval: 95 % of the mean, by bootstrap. Without a gap: no answer keeps the limits, or the method answers another "
+        "problem, as schemes do that know no candidates.",
     )
-    answers = whole.summary().merge(frame[["family", "problem", "method", "kind"]].drop_duplicates())
+    more = frame.groupby(["family", "method"], sort=False).agg(kind=("kind", "first"), of_scale=("of_scale", "mean"))
+    answers = whole.summary().merge(more, on=["family", "method"])
     answers = answers[answers["kind"] != "relaxation"]
     of = {name: (100 * answers[f"gap_{name}"]).round(2) for name in ("mean", "low", "high", "median", "worst")}
     counts = answers[["family", "method", "kind", "solves", "solved", "proven"]]
     page.table(
         counts.assign(**{
             "at the best, %": (100 * answers["wins"] / answers["solves"]).round(1), "gap, mean": of["mean"], "from": of["low"],
-            "to": of["high"], "median": of["median"], "worst": of["worst"],
+            "to": of["high"], "median": of["median"], "worst": of["worst"], "of the scale, mean": answers["of_scale"].round(3),
         }),
         "answers",
     )  # fmt: skip
