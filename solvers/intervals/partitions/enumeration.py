@@ -145,15 +145,6 @@ def some_of_class(starts: IntArray, nodes: int, chosen: Iterable[IntArray]) -> P
     return PartitionClass(nodes, starts, first, parents, _rows(starts, first, parents, nodes))
 
 
-def table_of(cuts: list[IntArray]) -> np.ndarray:
-    """A table like `PartitionClass.rows` of any partitions, sorted."""
-    width = max(c.size for c in cuts) - 1
-    rows = np.zeros((len(cuts), width), dtype=np.int16)
-    for row, c in zip(rows, cuts, strict=True):
-        row[: c.size - 2] = c[-2:0:-1]
-    return rows[np.lexsort(rows.T[::-1])]
-
-
 @njit(cache=True, nogil=True)
 def _trie(starts: np.ndarray, rest: np.ndarray, nodes: int, prefixes: int) -> tuple[np.ndarray, np.ndarray]:
     tasks = starts.size - 1
