@@ -16,7 +16,7 @@ from keyshift.models.ranges import Threads
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import better_of, is_met, second_word, until_checked, within
+from keyshift.solvers.checked import better_of, by_second_word, is_met, until_checked, within
 from keyshift.solvers.movement.local_search import local_search
 
 if TYPE_CHECKING:
@@ -126,10 +126,7 @@ def solve_milp(
     doubtful = answer.termination == "infeasible" or (answer.termination == "optimal" and not is_met(problem, answer))
     if not doubtful and (large or not open_still):
         return answer
-    other = solve_cpsat(problem, budget=budget, seed=seed, start=answer.assignment, threads=threads)
-    if answer.termination == other.termination == "infeasible":
-        return answer
-    return second_word(problem, answer, other)
+    return by_second_word(problem, answer, solve_cpsat, budget=budget, seed=seed, threads=threads)
 
 
 def solve_cpsat(
