@@ -18,9 +18,8 @@ with lazily():
     from keyshift.solvers.intervals.sequence.restricted import repeated_ssm, restricted_sequence
     from keyshift.solvers.intervals.sequence.two_changes import two_known_steps
     from keyshift.solvers.intervals.statement import solve_cpsat, solve_free, solve_milp
-    from keyshift.solvers.intervals.step.lagrangian import lagrangian
     from keyshift.solvers.intervals.step.printed import simple_ssm, ssm_printed, ssm_repaired
-    from keyshift.solvers.intervals.step.ssm import solve_ssm
+    from keyshift.solvers.intervals.step.ssm import lagrangian, solve_ssm
     from keyshift.solvers.rehearsals import migration, policy, sequence
 
 MIGRATION = Formulation(

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from keyshift.models.intervals.partition import cuts_of, spread
-from keyshift.models.intervals.sequence.problem import MigrationSequence
-from keyshift.models.intervals.step.problem import IntervalMigration
+from keyshift.models.intervals.sequence import MigrationSequence
+from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
 
 

@@ -18,7 +18,7 @@ from keyshift.models.ranges import Count, Threads, Whole
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.metric_bounds import policy_bound
-from keyshift.solvers.intervals.partitions.enumeration import some_of_class
+from keyshift.solvers.intervals.partitions import some_of_class
 from keyshift.solvers.intervals.policy.policy_iteration import (
     MOST_STATES,
     TOLERANCE,

@@ -16,8 +16,7 @@ from keyshift.models.ranges import Whole
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
-from keyshift.solvers.intervals.partitions.best_partners import Ruler
-from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
+from keyshift.solvers.intervals.partitions import PartitionClass, Ruler, count_partitions, enumerate_class
 from keyshift.solvers.intervals.sequence.restricted import realise, restricted_sequence
 from keyshift.solvers.intervals.statement import refusal, solve_milp
 from keyshift.solvers.intervals.units import in_fine_units

@@ -10,7 +10,7 @@ from keyshift.models.compiling import njit
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
-from keyshift.solvers.intervals.partitions.enumeration import fewest_after
+from keyshift.solvers.intervals.partitions import fewest_after
 from keyshift.solvers.intervals.sequence.restricted import realise
 from keyshift.solvers.intervals.units import in_fine_units, weights
 from keyshift.solvers.threads import until_limit
