@@ -32,7 +32,7 @@ from page import run
 
 import keyshift as ks
 from keyshift.models import Answer
-from keyshift.models.tuning import in_force
+from keyshift.models.answer import in_force
 from keyshift.papers.page import Page
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 

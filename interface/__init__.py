@@ -180,7 +180,7 @@ def _methods_by_name() -> None:
     for floor in (keyshift.heuristics, keyshift.solvers):
 
         def called(name: str, floor: Any = floor) -> Any:
-            from keyshift.catalogue.by_name import method_called
+            from keyshift.solving import method_called
 
             return method_called(floor, name)
 

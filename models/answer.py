@@ -1,21 +1,25 @@
-"""A method's budget, and its answer."""
+"""A method's budget, the tuning numbers in force, and its answer."""
 
 from __future__ import annotations
 
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from keyshift.models.compiling import COMPILING
+from keyshift.models.errors import InputError
 
 if TYPE_CHECKING:
     from keyshift.models.priorities import StageBound
     from keyshift.models.problem import Problem
+
 
 _LOG = logging.getLogger("keyshift")
 Termination = Literal["optimal", "gap", "time_limit", "infeasible", "completed", "interrupted"]
@@ -270,3 +274,43 @@ class _Part(Budget):
 
     def ended(self, otherwise: Termination) -> Termination:
         return "gap" if self.closed and not self.interrupted else self._whole.ended(otherwise)
+
+
+# Tuning numbers in force: the defaults of each search and bound, or what solve was handed in their stead ---------------
+
+
+class Settings:
+    """Tuning numbers of one search or bound: its dataclass documents them, ``solve(..., settings=[...])`` hands others in."""
+
+    @classmethod
+    def now(cls) -> Self:
+        """Those in force."""
+        return _IN_FORCE.get().get(cls) or cls()  # type: ignore[return-value]
+
+
+_IN_FORCE: ContextVar[dict[type, Settings]] = ContextVar("settings", default={})  # noqa: B039 - never changed
+
+
+@contextmanager
+def in_force(settings: Iterable[Settings]) -> Iterator[None]:
+    """Let these stand for the defaults of their classes."""
+    given = list(settings)
+    for one in given:
+        if not isinstance(one, Settings):
+            raise InputError(f"settings holds {one!r}: there are the classes that the page of settings lists")
+    token = _IN_FORCE.set(_IN_FORCE.get() | {type(one): one for one in given})
+    try:
+        yield
+    finally:
+        _IN_FORCE.reset(token)
+
+
+# How far below a solver's word a bound has to lie to be safe: one number for each solver that works in floats ----------
+
+HIGHS_DOUBT = 2e-7
+"""HiGHS proves its bounds within tolerances of its units, near 1 in rows (`solvers.scaling.in_units`): rows and integrality
+within 1e-8, reduced costs within 1e-7. This share of the objective's size - of its largest coefficient, or of the bound
+itself (`solvers.highs`) - is taken off, and once more of a load where a statement's rows are coarser than its objective."""
+SCIP_DOUBT = 4e-7
+"""SCIP keeps rows within 1e-9 here, and bounds sums of squares within tolerances of its own: this share of a statement's
+scale is taken off."""

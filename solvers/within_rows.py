@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.rules.lowered import ROUNDING, Lowered
 from keyshift.models.rules.ruled import Ruled
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.random_kernels import uniform

@@ -9,9 +9,8 @@ import numpy as np
 from keyshift.heuristics.allocation.flux import Migrations
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.answer import Termination
+from keyshift.models.answer import Settings, Termination
 from keyshift.models.compiling import off_clock
-from keyshift.models.tuning import Settings
 
 
 @dataclass(frozen=True)

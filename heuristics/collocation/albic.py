@@ -12,9 +12,9 @@ from keyshift.heuristics.collocation.partitions import Scored, collocated_sets, 
 from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.ranges import NonNegative, Positive, Whole
-from keyshift.models.tuning import Settings
+from keyshift.models.guards import NonNegative, Positive, Whole
 from keyshift.models.workload import FloatArray, IntArray
 
 

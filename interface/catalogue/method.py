@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le
 
 from keyshift.catalogue.options import annotations_of, check_value
-from keyshift.models import Answer, InputError, Problem, ranges
+from keyshift.models import Answer, InputError, Problem, guards
 from keyshift.models.compiling import COMPILING, off_clock
 from keyshift.models.lazily import NamesCode, load
 from keyshift.models.priorities import Stage
@@ -187,7 +187,7 @@ class Formulation(NamesCode):
 
 GIVEN_BY_SOLVE = ("problem", "budget", "seed", "start")
 """No options: what `solve` gives every method."""
-_KNOWN = {**vars(ranges), "Annotated": Annotated, "Any": Any, "Literal": Literal, "Ge": Ge, "Gt": Gt, "Le": Le}
+_KNOWN = {**vars(guards), "Annotated": Annotated, "Any": Any, "Literal": Literal, "Ge": Ge, "Gt": Gt, "Le": Le}
 
 
 @lru_cache(maxsize=256)

@@ -15,8 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from keyshift.engines.formats import Amount, EngineModel, Id, OpenModel, read_model
 from keyshift.engines.kafka import made_of, partition_of
-from keyshift.engines.kafka_files import TOPIC, Partition
-from keyshift.engines.kafka_replicas import LEADER, Shares, lists_of, members_of
+from keyshift.engines.kafka_files import LEADER, TOPIC, Partition, Shares, lists_of, members_of
 from keyshift.models import CheckReport, Problem, guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import parse_json, read_text, shown

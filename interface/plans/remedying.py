@@ -10,10 +10,10 @@ import numpy as np
 
 from keyshift.catalogue import find_method, formulation_of
 from keyshift.models import Budget, InputError, Problem, Solution
+from keyshift.models.answer import Settings
 from keyshift.models.figures import figure
 from keyshift.models.guards import real, whole
 from keyshift.models.problem import Limit, Number
-from keyshift.models.tuning import Settings
 from keyshift.solving import interruptible, solve
 
 COUNTED = ("nodes", "nodes_after", "workers")

@@ -148,7 +148,7 @@ class Study:
 
     def report(self, path: str | Path, title: str = "A study") -> None:
         """Write one self-contained HTML page: profiles, gaps, the worst instances by name, every number."""
-        from keyshift.report.study_page import write_study_report
+        from keyshift.studies.tables import write_study_report
 
         curves = {measure: self.profile(measure) for measure in ("time", "gap")}
         write_study_report(self.to_frame(), self.summary(), curves, path, title)

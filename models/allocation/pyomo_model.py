@@ -9,10 +9,10 @@ import numpy as np
 import pyomo.environ as pyo
 
 from keyshift.models.allocation.problem import KeyGroupAllocation
+from keyshift.models.answer import HIGHS_DOUBT
 from keyshift.models.knapsack import Knapsack
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PyomoStages
-from keyshift.models.tuning import HIGHS_DOUBT
 from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import IntArray
 

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
-from keyshift.models.tuning import Settings
+from keyshift.models.answer import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, Incumbent

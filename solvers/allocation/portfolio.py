@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.compiling import off_clock
-from keyshift.models.ranges import NonNegative, Threads, Whole
+from keyshift.models.guards import NonNegative, Threads, Whole
 from keyshift.solvers.allocation.incumbent import PLANNED, Incumbent
 from keyshift.solvers.allocation.settings import PortfolioSettings
 from keyshift.solvers.checked import kept, within

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from keyshift.models.tuning import Settings
+from keyshift.models.answer import Settings
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.models import Answer, Budget, InputError
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.compiling import off_clock
-from keyshift.models.ranges import NonNegative, Threads
+from keyshift.models.guards import NonNegative, Threads
 from keyshift.solvers import highs
 from keyshift.solvers.allocation.cpsat_statement import NO_ASSIGNMENT, solve_cpsat
 from keyshift.solvers.checked import by_second_word, is_met, until_checked, within, without_false_bound

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
+from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.errors import InputError
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import UNLIMITED, Arrays
 from keyshift.solvers.collocation.multilevel_kernels import (

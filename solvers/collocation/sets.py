@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
+from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays

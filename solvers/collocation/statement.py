@@ -11,7 +11,7 @@ from pyomo.common.errors import InfeasibleConstraintException
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.compiling import off_clock
-from keyshift.models.ranges import Threads
+from keyshift.models.guards import Threads
 from keyshift.models.workload import BoolArray, FloatArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import better_of, by_second_word, is_met, until_checked, within, without_false_bound

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Termination
+from keyshift.models.answer import Settings, Termination
+from keyshift.models.guards import Whole
 from keyshift.models.mclb.problem import MCLB, Core
-from keyshift.models.ranges import Whole
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import Settings
+from keyshift.models.guards import NonNegative
 from keyshift.models.mclb.problem import MCLB, SLACK, Core
-from keyshift.models.ranges import NonNegative
 from keyshift.models.rules.contraction import MergedItems
 from keyshift.models.rules.lowered import Lowered
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept, promised
 from keyshift.solvers.mclb import local_search_kernels as kernels

@@ -41,8 +41,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import Settings
 from keyshift.models.mclb.problem import MCLB, Core
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import local_search_kernels as search_kernels
 from keyshift.solvers.mclb import sdp_kernels as kernels

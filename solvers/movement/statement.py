@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import off_clock
+from keyshift.models.guards import Threads
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
-from keyshift.models.ranges import Threads
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import better_of, by_second_word, is_met, until_checked, within

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Budget
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.plans.transfers import TransferScheduling
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
-from keyshift.models.plans.ruled_way import RuledWay
 from keyshift.models.plans.transfers import TransferScheduling
-from keyshift.models.plans.way import Way
+from keyshift.models.plans.way import RuledWay, Way
 from keyshift.models.rules.lowered import ROUNDING
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.plans.fast import Transfers, compiled
 
@@ -244,7 +243,7 @@ class Phases:
 def ruled_phases(way: RuledWay, order: IntArray) -> Phases:
     """Phases in each of which moves may overlap at will without breaking a rule, or break rules as little as can be.
 
-    A phase takes, in the given order, every unit of moves that (1) of `keyshift.models.plans.ruled_way` lets join. Where none
+    A phase takes, in the given order, every unit of moves that (1) of `keyshift.models.plans.way` lets join. Where none
     may go first, the one that breaks least goes alone. Of up to `exact_up_to` units all orders are searched where that breaks
     anything (over sets of done units, O(2^u u)). Of more, it is proven best where no room is entered by two units and none has
     a least: then a move that can be made never stands in another's way, and whoever is stuck is stuck in every order.

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget, metrics
+from keyshift.models.answer import Settings
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import CompactKeys
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.routing import lagrangian_kernels as kernels

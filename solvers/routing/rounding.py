@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyshift.models import Budget
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.integers import scaled
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 
 

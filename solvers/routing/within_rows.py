@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.ranges import NonNegative
+from keyshift.models.guards import NonNegative
 from keyshift.models.routing import MixedRouting
 from keyshift.solvers.rows import RowFamily
 from keyshift.solvers.within_rows import Task, load_limits, search_within

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.ranges import Threads
+from keyshift.models.guards import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
 from keyshift.solvers.splitting.flow import Flow, fractional_flow, whole_flow

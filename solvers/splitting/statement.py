@@ -10,7 +10,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached, Termination
 from keyshift.models.compiling import off_clock
-from keyshift.models.ranges import Threads
+from keyshift.models.guards import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
 from keyshift.models.workload import IntArray
@@ -43,7 +43,7 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less its doubt (`models.tuning`), rounded up to a load that can occur.
+    The bound is HiGHS's dual bound less its doubt (`models.answer`), rounded up to a load that can occur.
     """
     least, items = 0.0, Items.of(problem)
     if problem.one_place and not budget.expired and not items.interchangeable_workers:

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from keyshift.models import Budget
 from keyshift.models.allocation.limits import SLACK
+from keyshift.models.answer import Settings
 from keyshift.models.priorities import Prioritised, Searched, Stage
 from keyshift.models.rules.lowered import Lowered, Rooms
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.rows import rule_rows

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.tuning import Settings
+from keyshift.models.answer import Settings
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound_kernels as kernels
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from keyshift.models.tuning import Settings
+from keyshift.models.answer import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.search import data_of, generator
 from keyshift.solvers.allocation.arrays import TINY, Instance

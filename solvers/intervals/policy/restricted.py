@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.guards import Count, Share, Whole
 from keyshift.models.intervals import MigrationPolicy
-from keyshift.models.ranges import Count, Share, Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.owners import close

@@ -9,10 +9,10 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
 from keyshift.models.compiling import off_clock
+from keyshift.models.guards import Positive, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.policy.dense import DensePolicyModel, evaluated
 from keyshift.models.intervals.policy.transitions import macqueen_interval
-from keyshift.models.ranges import Positive, Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.intervals.metric_bounds import policy_bound

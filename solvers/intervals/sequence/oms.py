@@ -9,11 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached
+from keyshift.models.answer import LimitReached, Settings
+from keyshift.models.guards import Whole
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.ranges import Whole
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions import PartitionClass, Ruler, count_partitions, enumerate_class

@@ -9,9 +9,9 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
+from keyshift.models.guards import Count, Share
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.ranges import Count, Share
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.owners import Owners
