@@ -14,6 +14,7 @@ from keyshift.catalogue.families import FAMILIES, GENERATORS, Family
 from keyshift.commands import common
 from keyshift.models import InputError, Problem, Workload
 from keyshift.models.lazily import load
+from keyshift.terminal import table
 
 
 def families(
@@ -22,9 +23,6 @@ def families(
     as_json: common.JsonOption = False,
 ) -> None:
     """List the families of instances; with a name, what its parameters are."""
-    from rich.markup import escape as rich_text
-    from rich.table import Table
-
     from keyshift.studies.drawing import families as listed
     from keyshift.studies.drawing import find_family
 
@@ -36,12 +34,8 @@ def families(
     if name is not None:
         _show(FAMILIES[name])
         return
-    table = Table()
-    for heading in ("family", "problem", "what it draws"):
-        table.add_column(heading, no_wrap=heading == "family")
-    for family in chosen:
-        table.add_row(family.name, family.problem, rich_text(f"{family.summary} {family.source}"))
-    common.console().print(table)
+    rows = ((family.name, family.problem, f"{family.summary} {family.source}") for family in chosen)
+    common.console().print(table(("family", "problem", "what it draws"), rows, whole=("family",)))
 
 
 def _record(family: Family) -> dict[str, object]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from keyshift.commands import common
+from keyshift.terminal import table
 
 
 def grade(
@@ -24,8 +25,6 @@ def grade(
     files. That stops accidents, not malice: it can read and delete whatever you can. Mark strangers' files in a container, or
     as a user without rights.
     """
-    from rich.table import Table
-
     from keyshift.exercises import grading
 
     with common.progress(f"sheet {sheet}: trying the exercises"):
@@ -33,16 +32,14 @@ def grade(
     if as_json:
         common.print_json({"submission": str(submission), **result.to_dict()})
     else:
-        table = Table()
-        for heading in ("exercise", "marks", "result"):
-            table.add_column(heading, justify="right" if heading == "marks" else "left")
-        for name, verdict in result.verdicts.items():
-            at = "passed on" if verdict else "fails on instance"
-            of = " instances" if verdict else ""
-            table.add_row(name, f"{result.marks[name]} of {result.sheet.marks[name]}", f"{at} {verdict.tried}{of}")
+        rows = [
+            (name, f"{result.marks[name]} of {result.sheet.marks[name]}",
+             f"passed on {verdict.tried} instances" if verdict else f"fails on instance {verdict.tried}")
+            for name, verdict in result.verdicts.items()
+        ]  # fmt: skip
         console = common.console()
         console.print(f"Sheet {sheet}: {result.sheet.title} - {result.total} of {result.most} marks", soft_wrap=True)
-        console.print(table)
+        console.print(table(("exercise", "marks", "result"), rows, right=("marks",)))
         for verdict in result.verdicts.values():
             if not verdict:
                 console.print(str(verdict), soft_wrap=True)

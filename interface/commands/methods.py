@@ -15,6 +15,7 @@ import typer
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.commands import common
+from keyshift.terminal import table
 
 
 def methods(
@@ -22,21 +23,13 @@ def methods(
     as_json: common.JsonOption = False,
 ) -> None:
     """List problems and methods; the first method of each problem is its default."""
-    from rich.markup import escape as rich_text
-    from rich.table import Table
-
     common.expect_problem(problem)
     chosen = [(f, m) for name, f in FORMULATIONS.items() if problem in (None, name) for m in f.methods]
     if as_json:
         common.print_json([as_row(formulation, method) for formulation, method in chosen])
         return
-    table = Table()
-    for heading in ("problem", "method", "kind", "source"):
-        table.add_column(heading)
-    for formulation, method in chosen:
-        limits = f" (for {method.limits})" if method.limits else ""
-        table.add_row(formulation.name, method.name, method.kind, rich_text(f"{method.source}{limits}"))
-    common.console().print(table)
+    rows = ((f.name, m.name, m.kind, m.source + (f" (for {m.limits})" if m.limits else "")) for f, m in chosen)
+    common.console().print(table(("problem", "method", "kind", "source"), rows))
 
 
 COLUMNS = ("method", "kind", "certain", "for", "options", "source", "code", "lesson")

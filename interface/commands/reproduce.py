@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from keyshift.commands import common
 from keyshift.models import InputError
+from keyshift.terminal import table
+
+SIZES = ("quick", "full")
 
 
 def reproduce(
@@ -38,7 +42,9 @@ def reproduce(
     console = common.console()
     console.print(f"{figure.id}: {figure.shows}", soft_wrap=True)
     if len(made.numbers):
-        console.print(_compared(made))
+        columns = list(made.numbers.columns)
+        rows = (map(_cell, row) for row in made.numbers.itertuples(index=False))
+        console.print(table(columns, rows, right=[name for name in columns if name != "figure"]))
     said = [("verdict", figure.said), ("why", figure.why), ("data", figure.data), ("seed", figure.seed)]
     said += [
         ("seconds", f"{made.seconds:.1f}" + (", quick" if quick else "")),
@@ -49,40 +55,19 @@ def reproduce(
             console.print(f"{what}: {text}", soft_wrap=True, markup=False)
 
 
-def _compared(made):  # type: ignore[no-untyped-def]
-    from rich.table import Table
-
-    table = Table()
-    for heading in made.numbers.columns:
-        table.add_column(heading, justify="left" if heading == "figure" else "right")
-    for row in made.numbers.itertuples(index=False):
-        table.add_row(
-            *(
-                "-" if cell is None or cell != cell else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
-                for cell in row
-            )
-        )
-    return table
+def _cell(value: Any) -> str:
+    return "-" if value is None or value != value else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _listed(rows, as_json: bool) -> None:  # type: ignore[no-untyped-def]
-    from collections import Counter
-
-    from rich.table import Table
-
     if as_json:
         common.print_json([row.to_dict() for row in rows])
         return
-    table = Table()
-    for heading in ("name", "what it shows", "verdict", "quick, s", "full, s"):
-        table.add_column(
-            heading, no_wrap=heading == "name", justify="right" if heading.endswith("s") and "," in heading else "left"
-        )
-    for row in rows:
-        seconds = [f"{row.kept[size]['seconds']:.0f}" if size in row.kept else "-" for size in ("quick", "full")]
-        table.add_row(row.id, row.shows, row.said, *seconds)
+    times = [[f"{row.kept[size]['seconds']:.0f}" if size in row.kept else "-" for size in SIZES] for row in rows]
+    cells = ((row.id, row.shows, row.said, *seconds) for row, seconds in zip(rows, times, strict=True))
+    heads = [f"{size}, s" for size in SIZES]
     console = common.console()
-    console.print(table)
+    console.print(table(["name", "what it shows", "verdict", *heads], cells, right=heads, whole=("name",)))
     counts = Counter(row.said for row in rows)
     console.print(
         f"{len(rows)} rows: " + ", ".join(f"{count} {said}" for said, count in counts.items()), soft_wrap=True

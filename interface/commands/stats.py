@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from keyshift.commands import common
 from keyshift.commands.common import named_values
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.placement import placement as place
-from keyshift.terminal import Terminal
+from keyshift.terminal import Terminal, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,14 +92,10 @@ def _report(out: str, manifest: dict[str, Any], as_json: bool) -> None:
         common.print_json(record)
         return
     size = f"{out}: {len(held)} windows, {len(record['operators'])} operators of {record['key_groups']} key groups"
-    table = Table(title=size, min_width=len(size))
-    table.add_column("rows refused because")
-    table.add_column("rows", justify="right")
-    for kind, rows in manifest["rejected"].items():
-        table.add_row(kind, f"{rows:,}")
-    if not manifest["rejected"]:
-        table.add_row("none", "0")
-    common.console().print(table)
+    rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
+    common.console().print(
+        table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
+    )
 
 
 # One run of `keyshift stats`: what was asked for, refused early, and done ----------------------------------------------
