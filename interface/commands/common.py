@@ -144,7 +144,6 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
     """
     from keyshift.models.files.reading import read_json
     from keyshift.models.files.schema import naming
-    from keyshift.models.files.yaml_text import read_yaml
     from keyshift.models.rules import read_rule, read_rules
 
     tokens, rest = list(extra), list[str]()
@@ -165,7 +164,12 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
             rules.append(read_rule(value, "--rule"))
             continue
         file = Path(value)
-        held = read_json(file) if file.suffix == ".json" else read_yaml(file)
+        if file.suffix == ".json":
+            held = read_json(file)
+        else:
+            from keyshift.models.files.yaml_text import read_yaml
+
+            held = read_yaml(file)
         if not isinstance(held, list):
             raise InputError(f"{file}: there must be a list of rules, not {held!r:.60}")
         with naming(file):
