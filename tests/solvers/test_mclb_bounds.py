@@ -14,7 +14,7 @@ from instances.mclb import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.mclb import bounds, qp, sdp
-from keyshift.solvers.mclb import sdp_kernels as kernels
+from keyshift.solvers.mclb import sdp as kernels
 
 
 def problem(load, current, nodes, limit=None, **fields):
