@@ -369,6 +369,17 @@ def _layered() -> Any:
     from numba import config
     from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+    class Index(IndexDataCacheFile):  # type: ignore[misc]
+        """An index of another version, which names modules that are gone, is read as an empty one."""
+
+        def _load_index(self) -> Any:
+            try:
+                return super()._load_index()
+            except OSError:
+                raise
+            except Exception:  # whatever unpickling raises
+                return {}
+
     class Layered(FunctionCache):  # type: ignore[misc]
         _impl_class = _placed()
         _cache_file: Any
@@ -381,8 +392,9 @@ def _layered() -> Any:
             if config.CACHE_DIR:
                 places.insert(0, Path(config.CACHE_DIR) / self._impl.locator.get_suitable_cache_subpath(str(written)))
             stamp, base = self._impl.locator.get_source_stamp(), self._impl.filename_base
+            self._cache_file = Index(cache_path=self.cache_path, filename_base=base, source_stamp=stamp)
             self._others = [
-                IndexDataCacheFile(cache_path=str(place), filename_base=base, source_stamp=stamp)
+                Index(cache_path=str(place), filename_base=base, source_stamp=stamp)
                 for place in places
                 if str(place) != self.cache_path and (place / f"{base}.nbi").exists()
             ]

@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 import re
+import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -346,7 +347,7 @@ def named_problem(line: list[str]) -> str:
         if token in ("-p", "--problem") and position + 1 < len(line):
             return line[position + 1]
         for head in ("--problem=", "-p"):
-            if token.startswith(head) and len(token) > len(head) and not token.startswith("--p" + "arallel"):
+            if token.startswith(head) and len(token) > len(head):
                 return token.removeprefix(head)
     return DEFAULT_PROBLEM
 
@@ -362,16 +363,9 @@ def show_problem_options(console: Console, name: str) -> None:
         if item.name == "rules":
             kind, words = RULES_HELP
         console.print(Text("  --" + item.name.replace("_", "-"), style="bold cyan"), Text(f" {kind}"))
-        for part in textwrap_lines(words, console.width - 6):
+        for part in textwrap.wrap(words, max(40, console.width - 6)):
             console.print(f"      {part}")
     console.print()
-
-
-def textwrap_lines(words: str, width: int) -> list[str]:
-    """Words in lines of a width."""
-    import textwrap
-
-    return textwrap.wrap(words, max(40, width))
 
 
 def documented(cls: type) -> dict[str, tuple[str, str]]:

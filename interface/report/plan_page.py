@@ -9,7 +9,8 @@ import numpy as np
 
 from keyshift.models.plans.plan import Plan
 from keyshift.report import drawings
-from keyshift.report.page import Data, section, text, write_page
+from keyshift.report.page import Data, records, section, text, write_page
+from keyshift.report.page import shown as figure_text
 
 if TYPE_CHECKING:
     from keyshift.comparison import Comparison
@@ -75,19 +76,9 @@ def _content(plan: Plan, comparison: Comparison | None, other: Plan | None) -> d
     if other is not None:
         difference = plan.diff(other)
         content["figures"] = [{"name": k, "here": a, "there": b} for k, (a, b) in difference.figures.items()]
-        content["differing"] = [
-            {name: _plain(value) for name, value in row.items()}
-            for row in difference.moves[difference.moves["change"] != "same"].astype(object).to_dict("records")
-        ]
+        content["differing"] = records(difference.moves[difference.moves["change"] != "same"])
         content["change_counts"] = difference.counts()
     return content
-
-
-def _plain(value: Any) -> Any:
-    """The rows of a pandas table as JSON: no NaN, and plain Python numbers."""
-    if value is None or value != value:
-        return None
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _head(plan: Plan, data: Data) -> str:
@@ -115,9 +106,7 @@ def _head(plan: Plan, data: Data) -> str:
 
 
 def _plain_text(data: Data, path: str) -> str:
-    from keyshift.report.page import shown
-
-    return shown(data.at(path))
+    return figure_text(data.at(path))
 
 
 def _share(data: Data, place: int) -> str:

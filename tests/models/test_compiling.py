@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import pickle
 from typing import NamedTuple
 
 import numpy as np
@@ -249,3 +250,13 @@ def test_kernels_that_are_kept_beside_an_installed_package_go_when_it_is_uninsta
     ]
     compiling.list_installed(tmp_path / "elsewhere", "sums.add-1.py311*.nb[ic]")
     assert len(record.read_text().splitlines()) == 3
+
+
+def test_an_index_of_another_version_which_names_a_module_that_is_gone_costs_no_answer(tmp_path):
+    kernel = Kernel(halve.py_func, {"cache": True})
+    index = kernel.dispatcher._cache._cache_file
+    index._cache_path, index._index_path = str(tmp_path), str(tmp_path / "other.nbi")
+    (tmp_path / "other.nbi").write_bytes(pickle.dumps(index._version) + b"cno_such_module\nThing\n.")
+    assert index._load_index() == {}
+    assert kernel.dispatcher(np.array([4.0])) == 1.0  # and it is written anew
+    assert index._load_index()
