@@ -364,14 +364,11 @@ def _placed() -> Any:
 
 
 @functools.cache
-def _layered() -> Any:
-    """Numba's cache on disk, which also reads where it may not write: an image's cache, made by root, serves every user."""
-    from numba import config
-    from numba.core.caching import FunctionCache, IndexDataCacheFile
+def _index_file() -> Any:
+    """Numba's index of what is kept; one of another version, which names modules that are gone, is read as an empty one."""
+    from numba.core.caching import IndexDataCacheFile
 
     class Index(IndexDataCacheFile):  # type: ignore[misc]
-        """An index of another version, which names modules that are gone, is read as an empty one."""
-
         def _load_index(self) -> Any:
             try:
                 return super()._load_index()
@@ -379,6 +376,15 @@ def _layered() -> Any:
                 raise
             except Exception:  # whatever unpickling raises
                 return {}
+
+    return Index
+
+
+@functools.cache
+def _layered() -> Any:
+    """Numba's cache on disk, which also reads where it may not write: an image's cache, made by root, serves every user."""
+    from numba import config
+    from numba.core.caching import FunctionCache
 
     class Layered(FunctionCache):  # type: ignore[misc]
         _impl_class = _placed()
@@ -392,9 +398,10 @@ def _layered() -> Any:
             if config.CACHE_DIR:
                 places.insert(0, Path(config.CACHE_DIR) / self._impl.locator.get_suitable_cache_subpath(str(written)))
             stamp, base = self._impl.locator.get_source_stamp(), self._impl.filename_base
-            self._cache_file = Index(cache_path=self.cache_path, filename_base=base, source_stamp=stamp)
+            index = functools.partial(_index_file(), filename_base=base, source_stamp=stamp)
+            self._cache_file = index(cache_path=self.cache_path)
             self._others = [
-                Index(cache_path=str(place), filename_base=base, source_stamp=stamp)
+                index(cache_path=str(place))
                 for place in places
                 if str(place) != self.cache_path and (place / f"{base}.nbi").exists()
             ]
