@@ -96,21 +96,21 @@ PANELS: Mapping[str, Mapping[str, Command]] = MappingProxyType(
         },
         "Read a cluster or a log": {"import": Command("importing", function="app"), "stats": Command("stats")},
         "Measure methods": {
-            "generate": Command("families", "rest"),
-            "families": Command("families"),
+            "generate": Command("study", "rest"),
+            "families": Command("study"),
             "study": Command("study", "rest"),
             "replay": Command("replay", "problem"),
-            "reproduce": Command("reproduce"),
+            "reproduce": Command("study"),
         },
         "Look inside": {
             "methods": Command("methods"),
             "model": Command("model", "problem"),
-            "certify": Command("certify", "problem"),
-            "verify": Command("certify"),
+            "certify": Command("model", "problem"),
+            "verify": Command("model"),
         },
         "Learn, set up": {
             "demo": Command("demo"),
-            "grade": Command("grade"),
+            "grade": Command("methods"),
             "warm-up": Command("methods", function="warm_up"),
         },
     }
