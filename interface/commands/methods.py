@@ -148,7 +148,7 @@ def _note_classes() -> str:
             "--window",
         ]
         java = f"spark.driver.extraJavaOptions={BRIEF} {RARELY} -XX:ArchiveClassesAtExit={made}"
-        asked = [*line, "1 week", "--conf", java]
+        asked = [*line, "--conf", java]
         done = subprocess.run(
             [sys.executable, "-c", SHORT_JOB, *asked], cwd=folder, capture_output=True, text=True, check=False
         )

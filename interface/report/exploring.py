@@ -204,14 +204,7 @@ def _plain(data: Data) -> str:
     names = [
         name for name in data.content["points"][0]["metrics"] if name.replace("_", " ") != data.content["objective"]
     ]
-    rows = [
-        [
-            f"points.{i}.name",
-            f"points.{i}.objective",
-            f"points.{i}.bound",
-            *(f"points.{i}.metrics.{name}" for name in names),
-        ]
-        for i in places
-    ]
+    shown = ["name", "objective", "bound", *(f"metrics.{name}" for name in names)]
+    rows = [[f"points.{i}.{name}" for name in shown] for i in places]
     heads = ["answer", data.content["objective"], "bound", *(name.replace("_", " ") for name in names)]
     return section("The answers as a table", data.table(heads, rows), wide=True)

@@ -172,33 +172,19 @@ def _timeline(plan: Plan, data: Data) -> str:
 
 def _by_phase(plan: Plan, data: Data) -> str:
     distances = [plan.load_distance[0], *(p.load_distance for p in plan.phases)]
-    table = data.table(
-        ["phase", "start", "end", "at least", "load distance after"],
-        [
-            [
-                f"={i}",
-                f"plan.phases.{i}.start",
-                f"plan.phases.{i}.end",
-                f"plan.phases.{i}.bound",
-                f"plan.phases.{i}.load_distance",
-            ]
-            for i in range(len(plan.phases))
-        ],
-    )
+    names = ("start", "end", "bound", "load_distance")
+    rows = [[f"={i}", *(f"plan.phases.{i}.{name}" for name in names)] for i in range(len(plan.phases))]
+    table = data.table(["phase", "start", "end", "at least", "load distance after"], rows)
     note = "Stopping after any phase leaves this load distance."
     return section("Phase by phase", drawings.distance_steps(distances) + table, note)
 
 
 def _limits(plan: Plan, data: Data) -> str:
+    nodes = [node["name"] for node in data.content["nodes"]]
     rows = [
-        [
-            f"={name}",
-            f"={data.content['nodes'][i]['name']}",
-            f"plan.limits.{name}.limit.{i}",
-            f"plan.limits.{name}.held.{i}",
-        ]
+        [f"={name}", f"={node}", *(f"plan.limits.{name}.{part}.{i}" for part in ("limit", "held"))]
         for name in plan.limits
-        for i in range(plan.capacity.size)
+        for i, node in enumerate(nodes)
     ]
     over = (
         f"Exceeded by at most {data.figure('plan.overload')} of themselves." if plan.overload > 0 else "All are kept."

@@ -342,20 +342,10 @@ class _Tasks:
             chosen = self.methods.of(problem)
             self.instances, self.solves = self.instances + 1, self.solves + len(chosen) * len(self.seeds)
             for method, options in chosen:
+                group, own = self._group(name, problem), registered(problem.name, method)
                 for seed in self.seeds:
-                    task = SolveTask(
-                        name,
-                        self._group(name, problem),
-                        problem,
-                        mark,
-                        method,
-                        seed,
-                        self.limit,
-                        self.gap,
-                        options,
-                        registered(problem.name, method),
-                        self.effort,
-                    )
+                    about = (name, group, problem, mark, method, seed)
+                    task = SolveTask(*about, self.limit, self.gap, options, own, self.effort)
                     self.keys.append(task.key)
                     if self.results.has(task.key):
                         self.taken += 1
