@@ -327,7 +327,7 @@ MCLB = [
     Part("depth-first tree", ("mclb.branch_and_bound_kernels", "mclb.branch_and_bound.DepthFirst.run", "mclb.branch_and_bound.DepthFirst._keep"), instead("mclb.branch_and_bound.DepthFirst.run", lambda self, budget, most: False)),
     Part("semidefinite bound", ("mclb.sdp",), instead("mclb.branch_and_bound.semidefinite_squares", lambda *given, **options: 0.0)),
     Part("its cuts", ("mclb.sdp.SemidefiniteDual.add_cuts",), instead("mclb.sdp.SemidefiniteDual.add_cuts", lambda self, rng: None)),
-    Part("quadratic bound", ("mclb.qp",), instead("mclb.branch_and_bound.shared_squares", lambda *given: 0.0)),
+    Part("quadratic bound", ("mclb.bounds",), instead("mclb.branch_and_bound.shared_squares", lambda *given: 0.0)),
     Part("window by window bound", ("mclb.bounds",), instead("mclb.branch_and_bound.window_bound", lambda *given: 0.0)),
     Part("annealing", ("mclb.local_search._Annealing", "mclb.local_search_kernels.anneal"), set_to("mclb.local_search.PlacementSearchSettings.annealed", 0)),
     Part("softened runs", ("mclb.local_search._Annealing._softened", "mclb.local_search._Annealing._capped", "mclb.local_search._next_kind"), set_to("mclb.local_search.PlacementSearchSettings.softness", ())),
@@ -421,8 +421,8 @@ def routing(page: Page) -> None:
 
 MAKESPAN = "splitting.makespan.Makespan"
 SPLITTING = [
-    Part("divided messages placed again", ("splitting.statement.polished",), instead("splitting.portfolio.polished", lambda items, share, budget: share)),
-    Part("program for what the flow leaves", (), instead("splitting.portfolio.search", lambda items, start, least, budget, *rest: Answer(start, least, budget.why))),
+    Part("divided messages placed again", ("splitting.statement.polished",), instead("splitting.statement.polished", lambda items, share, budget: share)),
+    Part("program for what the flow leaves", (), instead("splitting.statement.search", lambda items, start, least, budget, *rest: Answer(start, least, budget.why))),
     Part("flow as a bound for whole keys", (), several(*(instead(f"splitting.statement.{name}", lambda *given: SimpleNamespace(bound=0.0)) for name in ("whole_flow", "fractional_flow")))),
     Part("bounds rounded up to loads that can occur", (), instead("splitting.statement.Items.next_possible_load", lambda self, bound: bound)),
     Part("search for a makespan, HiGHS in its place", ("splitting.makespan",), instead("splitting.statement.Items.interchangeable_workers", NEVER)),

@@ -7,8 +7,7 @@ with lazily():
     from keyshift.heuristics.intervals.baselines import solve_consistent_hashing, solve_redist, solve_storm
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.intervals.cpsat_model import FreeCpSat, IntervalCpSat
-    from keyshift.models.intervals.policy.occupation_pyomo import OccupationPyomo
-    from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
+    from keyshift.models.intervals.policy.pyomo_model import OccupationPyomo, PolicyPyomo
     from keyshift.models.intervals.pyomo_model import IntervalPyomo
     from keyshift.solvers.intervals.policy.mtm import solve_mtm
     from keyshift.solvers.intervals.policy.potentials import potentials_policy

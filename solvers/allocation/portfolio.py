@@ -147,12 +147,7 @@ class Portfolio(Incumbent):
             from keyshift.solvers.allocation.statement import solve_highs
 
         answer = solve_highs(self.problem, budget=self.budget, seed=self.seed, start=self.best, threads=threads)
-        if answer.termination == "infeasible":
-            self.infeasible = answer.message
-            return
-        self.offer(answer.assignment, "HiGHS")
-        if answer.bound is not None:
-            self.raise_bound(answer.bound, "HiGHS")
+        self.hear(answer, "HiGHS")
         self.stopped = answer.termination == "optimal"
 
     def second_stage(self) -> None:

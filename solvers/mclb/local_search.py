@@ -21,8 +21,7 @@ from keyshift.solvers.checked import kept, promised
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.local_search_kernels import KeptRules
-from keyshift.solvers.row_kernels import sum_rows
-from keyshift.solvers.rows import RowFamily, rows_of, rule_rows
+from keyshift.solvers.rows import RowFamily, rows_of, rule_rows, sum_rows
 from keyshift.solvers.threads import one_blas_thread
 from keyshift.solvers.within_rows import Task, search_within
 

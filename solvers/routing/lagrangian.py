@@ -41,6 +41,7 @@ class DualSettings(Settings):
     others: int = 4
 
 
+NONE = np.zeros(0, dtype=np.int64)
 PLACED = 10.0
 """The state of a record whose node is given, in shares of all the state there is."""
 
@@ -177,8 +178,7 @@ class Relaxation:
         price, entry, _ = self.node_prices(prices)
         _, least, _ = self.least(prices)
         args = (np.arange(self.keys.size), *self._records(), price, entry, self.kept, least, allowance)
-        record = np.empty(kernels.count_open(*args), dtype=np.int64)
-        node = np.empty_like(record)
+        record, node = np.empty((2, kernels.list_open(*args, NONE, NONE)), dtype=np.int64)
         kernels.list_open(*args, record, node)
         return Choices.of(self.problem, self.keys, record, node)
 
@@ -225,7 +225,8 @@ class Relaxation:
         price, entry, _ = self.node_prices(prices)
         _, least, _ = self.least(prices)
         everything = np.arange(self.keys.size)
-        return int(kernels.count_open(everything, *self._records(), price, entry, self.kept, least, allowance))
+        args = (everything, *self._records(), price, entry, self.kept, least, allowance)
+        return int(kernels.list_open(*args, NONE, NONE))
 
 
 @dataclass(frozen=True)

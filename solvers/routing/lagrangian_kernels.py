@@ -138,22 +138,16 @@ def list_few(records, current, home, price, kept, by_price, others, record, node
 
 
 @njit(cache=True)
-def count_open(records, load, state, current, home, price, entry, kept, least, allowance):
-    """How many (record, node) pairs cost at most `allowance` more than the record's cheapest."""
-    total = 0
-    for r in records:
-        for d in range(price.shape[1]):
-            if kept[d] and _cost(load, state, current, home, r, d, price, entry) <= least[r] + allowance:
-                total += 1
-    return total
-
-
-@njit(cache=True)
 def list_open(records, load, state, current, home, price, entry, kept, least, allowance, record, node):
-    """Write those pairs, record by record."""
+    """Write the (record, node) pairs that cost at most `allowance` more than the record's cheapest, as far as there is room.
+
+    Returns how many there are.
+    """
     at = 0
     for r in records:
         for d in range(price.shape[1]):
             if kept[d] and _cost(load, state, current, home, r, d, price, entry) <= least[r] + allowance:
-                record[at], node[at] = r, d
+                if at < record.size:
+                    record[at], node[at] = r, d
                 at += 1
+    return at

@@ -217,6 +217,29 @@ def test_a_cache_that_somebody_else_wrote_is_read_where_it_cannot_be_written(
 
 
 @pytest.mark.usefixtures("allowance")
+def test_a_cache_whose_types_are_elsewhere_now_is_begun_anew(monkeypatch, tmp_path):
+    from numba import config
+
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    def run():
+        kernel = fresh(halve)
+        kernel.codes = [b"in this place alone"]
+        before = COMPILING.anew
+        with COMPILING.at_once():
+            assert kernel(np.ones(1), 1) == 0.5
+        return COMPILING.anew > before
+
+    assert run()
+    (index,) = tmp_path.rglob("*.nbi")
+    with index.open("rb") as file:
+        version = pickle.load(file)
+    index.write_bytes(pickle.dumps(version) + b"ckeyshift.solvers.once_upon_a_time\nRows\n.")
+    assert run()
+    assert not run()  # it was kept again
+
+
+@pytest.mark.usefixtures("allowance")
 def test_a_full_disk_costs_the_cache_and_no_answer(monkeypatch, caplog):
     from numba.core import caching
 
