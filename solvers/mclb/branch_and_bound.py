@@ -126,13 +126,10 @@ def branch_and_bound(
     share = settings.first_alone if hopeless else settings.first_search
     search.improve(budget.part(share), seed, root + problem.tolerance, effort=1.0)
     if stated:
-        part, begun = budget.part(settings.stated, settings.stated_seconds), search.best
-        answer = solve_cpsat(problem, budget=part, seed=seed, start=None if begun is None else core.lift(begun))
+        answer = search.ask_cpsat(budget.part(settings.stated, settings.stated_seconds), seed, root)
         if answer.termination in ("optimal", "infeasible"):
             return answer
-        search.take(None if answer.assignment is None else core.lower(answer.assignment))
         root = max(root, answer.bound or 0.0)
-        budget.report(bound=root)
     small = core.load.shape[0] <= settings.small
     done = small and search.run(budget, min(settings.first_look * search.slice, max_tree or sys.maxsize))
     proven = not done and search.value - root <= problem.tolerance
@@ -164,7 +161,9 @@ def branch_and_bound(
 def _for_cpsat(core: Core, settings: TreeSettings) -> bool:
     """Whether the squares of loads are so few that CP-SAT closes in on them, where everything else is short."""
     p, windows = core.load.shape
-    return settings.small < p <= settings.hopeless and core.nodes <= settings.few_nodes and windows <= settings.few_windows
+    return (
+        settings.small < p <= settings.hopeless and core.nodes <= settings.few_nodes and windows <= settings.few_windows
+    )
 
 
 def tree_of_a_point(problem: MCLB) -> dict[str, int]:
@@ -246,7 +245,7 @@ class DepthFirst:
         self, problem: MCLB, core: Core, incumbent: IntArray | None, settings: TreeSettings | None = None
     ) -> None:
         settings = settings or TreeSettings.now()
-        self.core, self.best = core, incumbent
+        self.problem, self.core, self.best = problem, core, incumbent
         self.local: PlacementSearch | None = None
         self.order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")
         load = np.ascontiguousarray(core.load[self.order])
@@ -292,6 +291,14 @@ class DepthFirst:
             self.local = PlacementSearch(core, self.best, seed)
         if self.take(self.local.go_on(budget, effort, enough * core.nodes)):
             budget.report(objective=self.value)
+
+    def ask_cpsat(self, budget: Budget, seed: int, root: float) -> Answer:
+        """CP-SAT on the declarative statement, from the best; what it finds is taken over."""
+        start = None if self.best is None else self.core.lift(self.best)
+        answer = solve_cpsat(self.problem, budget=budget, seed=seed, start=start)
+        self.take(None if answer.assignment is None else self.core.lower(answer.assignment))
+        budget.report(bound=max(root, answer.bound or 0.0))
+        return answer
 
     def take(self, found: IntArray | None) -> bool:
         """Whether a placement within the budget is better: then it is the best."""
