@@ -39,7 +39,7 @@ def study(
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
     effort: common.EffortOption = None,
-    out: Annotated[Path | None, typer.Option(help="A folder for the results; a killed study goes on there.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A folder for the results; a killed study continues there.")] = None,
     workers: Annotated[int, typer.Option(help="Processes of this machine.")] = 1,
     spark: Annotated[str | None, typer.Option(help="Run on this Spark master instead, such as local[4].")] = None,
     memory: Annotated[float | None, typer.Option(help="GiB for each solve.")] = None,

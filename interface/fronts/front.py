@@ -257,7 +257,7 @@ def pareto(
         Known assignments, such as heuristics' answers: the state that each moves becomes a budget, too, so that none of them
         beats the front.
     checkpoint : str or Path, optional
-        A .json file that each finished point is written to, and from which an interrupted run goes on. Two runs cannot
+        A .json file that each finished point is written to, and from which an interrupted run continues. Two runs cannot
         write to one file at a time.
     watch : callable, optional
         Called with a `Progress` while it runs.

@@ -69,7 +69,7 @@ def explore(
         As in `solve`.
     seed : int, default 0
     checkpoint : str or Path, optional
-        A .json file for the front's finished points, from which an interrupted run goes on, as in `pareto`.
+        A .json file for the front's finished points, from which an interrupted run continues, as in `pareto`.
     title : str, optional
         The page's heading.
     watch : callable, optional

@@ -190,7 +190,7 @@ def study(
     time_limit : float or None, default 60.0
         Seconds for each solve; None: no limit.
     out : path, optional
-        A folder with one file a result. A study that was killed goes on there where it stopped.
+        A folder with one file a result. A study that was killed continues where it stopped.
     workers : int, default 1
         Processes of this machine. One is a process of its own, too: no solve can take the study down with it.
     spark : SparkSession, optional
