@@ -323,7 +323,7 @@ def windows(page: Page) -> None:
 
 MCLB = [
     Part("set partitioning", ("mclb.set_partitioning", "set_partitioning"), set_to("mclb.branch_and_bound.TreeSettings.few", 0)),
-    Part("descent before it", ("mclb.descent",), instead("mclb.branch_and_bound.descend", lambda core, seed, rounds=200, start=None: found("mclb.local_search._starting_point")(core, core.load, start))),
+    Part("descent before it", ("mclb.local_search.descend", "mclb.local_search._filled", "mclb.local_search._steepest"), instead("mclb.branch_and_bound.descend", lambda core, seed, rounds=200, start=None: found("mclb.local_search._starting_point")(core, core.load, start))),
     Part("depth-first tree", ("mclb.branch_and_bound_kernels", "mclb.branch_and_bound.DepthFirst.run", "mclb.branch_and_bound.DepthFirst._keep"), instead("mclb.branch_and_bound.DepthFirst.run", lambda self, budget, most: False)),
     Part("semidefinite bound", ("mclb.sdp",), instead("mclb.branch_and_bound.semidefinite_squares", lambda *given, **options: 0.0)),
     Part("its cuts", ("mclb.sdp.SemidefiniteDual.add_cuts",), instead("mclb.sdp.SemidefiniteDual.add_cuts", lambda self, rng: None)),
@@ -360,7 +360,7 @@ def shares(**changed: float) -> Off:
 
 COLLOCATION = [
     Part("set partitioning", ("collocation.sets", "collocation.sets_kernels"), without_sets()),
-    Part("Lagrangian bound", ("collocation.lagrangian", "collocation.lagrangian_kernels"), instead("collocation.portfolio.tighten", lambda *given: 1.0)),
+    Part("Lagrangian bound", ("collocation.lagrangian",), instead("collocation.portfolio.tighten", lambda *given: 1.0)),
     Part("bounds from the shape of the traffic", ("collocation.structural_bounds",), instead("collocation.portfolio.most_by_structure", lambda *given: 1.0)),
     Part("closing nodes", ("collocation.lagrangian.LagrangianBound.close",), instead("collocation.lagrangian.LagrangianBound.close", lambda self, incumbent: 0)),
     Part("HiGHS on what is open", ("collocation.portfolio._finish",), instead("collocation.portfolio._finish", lambda problem, data, lagrangian, answer, *rest: answer)),
@@ -392,7 +392,7 @@ def collocation(page: Page) -> None:
 
 
 ROUTING = [
-    Part("Lagrangian bound", ("routing.lagrangian.maximise", "routing.lagrangian_kernels"), set_to("routing.lagrangian.DualSettings.rounds", 1)),
+    Part("Lagrangian bound", ("routing.lagrangian",), set_to("routing.lagrangian.DualSettings.rounds", 1)),
     Part("rounding", ("routing.rounding",), instead("routing.statement.rounded", lambda *given: iter(()))),
     Part("rounding between two ways", ("routing.rounding._Shedding.between",), instead("routing.rounding._Shedding.between", lambda self, closely, few: closely)),
     Part("large keys placed exactly", ("routing.large_keys", "routing.small_keys", "routing.statement._OpenKeys._place_large"), instead("routing.statement._OpenKeys._place_large", lambda self: found("routing.large_keys.Placement")(np.zeros(0, dtype=np.int64), None, 0.0, "completed"))),

@@ -16,8 +16,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import shared_squares, window_bound
-from keyshift.solvers.mclb.descent import descend
-from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, local_search
+from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, descend, local_search
 from keyshift.solvers.mclb.sdp import SemidefiniteSettings, semidefinite_squares
 from keyshift.solvers.mclb.set_partitioning import SetPartitioning
 from keyshift.solvers.mclb.statement import solve_cpsat

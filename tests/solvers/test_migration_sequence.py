@@ -18,8 +18,6 @@ from keyshift.solvers.intervals import partitions
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions import Ruler
 from keyshift.solvers.intervals.sequence import oms
-from keyshift.solvers.intervals.sequence import two_changes as profile
-from keyshift.solvers.intervals.sequence import two_changes as profile_kernel
 
 
 def test_oms_equals_all_partitions():
@@ -78,11 +76,11 @@ def test_two_steps_at_once_equal_all_partitions():
 
 
 def test_two_steps_as_python(monkeypatch):
-    for kernel in [k for k in vars(profile_kernel).values() if hasattr(k, "py_func")]:
+    for kernel in [k for k in vars(oms).values() if hasattr(k, "py_func")]:
         _ = kernel.dispatcher, kernel.leaf, kernel.plain  # made before the names that they call stand for Python
     compiled = [ks.solve(p, "profile").objective for p in (battery()["tight"], battery()["empty nodes"])]
-    monkeypatch.setattr(profile_kernel, "_after_cuts", profile_kernel._after_cuts.py_func)
-    monkeypatch.setattr(profile, "two_steps", profile_kernel.two_steps.py_func)
+    monkeypatch.setattr(oms, "_after_cuts", oms._after_cuts.py_func)
+    monkeypatch.setattr(oms, "two_steps", oms.two_steps.py_func)
     assert [ks.solve(p, "profile").objective for p in (battery()["tight"], battery()["empty nodes"])] == compiled
 
 
