@@ -50,8 +50,7 @@ with lazily() as _LAZY:
     from keyshift.papers.registry import reproduce
     from keyshift.plans.explaining import explain
     from keyshift.plans.making import plan
-    from keyshift.plans.remedying import remedies
-    from keyshift.plans.repairing import repair
+    from keyshift.plans.remedying import remedies, repair
     from keyshift.replays.adaptation import replay
     from keyshift.report.exploring import explore
     from keyshift.solving import check, solve, warm_up

@@ -213,12 +213,13 @@ class Budget:
         """A budget by itself, of so many seconds, or of so much effort where this one counts that."""
         return Budget(effort=most) if self.counts_work else Budget(most)
 
-    def part(self, share: float, most: float = math.inf, scale: float | None = None) -> Budget:
+    def part(self, share: float, most: float = math.inf, scale: float | None = None, silent: bool = False) -> Budget:
         """A budget of a share of the time left, `most` seconds at most, which an interruption of this one also ends.
 
-        With a `scale` it is another problem's, with figures and a gap of its own; 0 asks for a proof.
+        With a `scale` it is another problem's, with figures and a gap of its own; 0 asks for a proof. A `silent` one tells the
+        watcher nothing.
         """
-        return _Part(self, share, most, scale)
+        return _Part(self, share, most, scale, None if silent else self._watch)
 
     def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
         """Tell the watcher how far the method has come; figures that are not given stay as they were."""
@@ -238,13 +239,13 @@ class Budget:
 class _Part(Budget):
     """A share of another budget: interrupted with it, reporting through it, on its clock."""
 
-    def __init__(self, whole: Budget, share: float, most: float, scale: float | None) -> None:
+    def __init__(
+        self, whole: Budget, share: float, most: float, scale: float | None, watch: Callable[[Progress], None] | None
+    ) -> None:
         self._whole = whole
         self._since = whole.elapsed
         limit = min(whole.remaining * share, most)
-        super().__init__(
-            None if math.isinf(limit) else limit, whole._watch, 0.0 if scale == 0 else whole.gap, scale or 1.0
-        )
+        super().__init__(None if math.isinf(limit) else limit, watch, 0.0 if scale == 0 else whole.gap, scale or 1.0)
         self.counts_work, self._same = whole.counts_work, scale is None
         if self._same:
             self.progress = whole.progress

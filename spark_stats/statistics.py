@@ -158,7 +158,7 @@ class Stats(Tallied):
         nodes, placement : optional
             What `keyshift.read_workload` takes by default when it reads the directory.
         cluster : dict, optional
-            See `keyshift.spark_stats.cluster.read_cluster`.
+            What `keyshift stats` knows of the nodes: capacities, draining, current.
         keys : sequence of str, optional
             Operators whose single keys are written as well: the table ``keys``, with window_start, operator, key, key_group,
             tuples, load and state_added.

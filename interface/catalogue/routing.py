@@ -11,8 +11,8 @@ with lazily():
     from keyshift.models.routing.pyomo_model import RoutingKeysPyomo, RoutingPyomo
     from keyshift.solvers.rehearsals import routing as rehearsal
     from keyshift.solvers.routing.pooled import pooled_bound
+    from keyshift.solvers.routing.rounding import local_search
     from keyshift.solvers.routing.statement import fewest_entries, lp_bound, solve_cpsat, solve_milp
-    from keyshift.solvers.routing.within_rows import local_search
     from keyshift.solvers.stages.exact import by_cpsat, by_search_and_solvers
 
 FORMULATION = Formulation(

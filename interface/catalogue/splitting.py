@@ -21,8 +21,7 @@ with lazily():
     from keyshift.models.splitting.pyomo_model import SplittingKeysPyomo, SplittingPyomo
     from keyshift.solvers.rehearsals import placement, splitting
     from keyshift.solvers.splitting.flow import flow_bound
-    from keyshift.solvers.splitting.portfolio import solve_flow
-    from keyshift.solvers.splitting.statement import lp_bound, solve_milp, universal_bound
+    from keyshift.solvers.splitting.statement import lp_bound, solve_flow, solve_milp, universal_bound
 
 SCHEMES = (
     Method("hash", "heuristic", "[Nasir2015], key grouping", hashing, "none", warm_up=splitting),

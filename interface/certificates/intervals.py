@@ -14,7 +14,7 @@ from keyshift.models import Budget, Solution
 from keyshift.models.answer import LimitReached
 from keyshift.models.records import text
 from keyshift.models.workload import FloatArray
-from keyshift.solvers.intervals.step.lagrangian import lagrangian
+from keyshift.solvers.intervals.step.ssm import lagrangian
 
 BITS = 44
 """Values of policies are rounded to so many bits: their error is less than 1e-13 of all the state."""

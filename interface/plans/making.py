@@ -22,8 +22,7 @@ from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.targets import Target, read_target, thin
 from keyshift.solvers.plans.fast import Schedule, fast_schedule
-from keyshift.solvers.plans.ruled import Phases, ruled_phases
-from keyshift.solvers.plans.steps import Order, cut, order_of, overload_of
+from keyshift.solvers.plans.steps import Order, Phases, cut, order_of, overload_of, ruled_phases
 from keyshift.solving import interruptible
 
 

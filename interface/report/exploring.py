@@ -69,7 +69,7 @@ def explore(
         As in `solve`.
     seed : int, default 0
     checkpoint : str or Path, optional
-        A .json file for the front's finished points, from which an interrupted run goes on, as in `pareto`.
+        A .json file for the front's finished points, from which an interrupted run continues, as in `pareto`.
     title : str, optional
         The page's heading.
     watch : callable, optional
@@ -204,14 +204,7 @@ def _plain(data: Data) -> str:
     names = [
         name for name in data.content["points"][0]["metrics"] if name.replace("_", " ") != data.content["objective"]
     ]
-    rows = [
-        [
-            f"points.{i}.name",
-            f"points.{i}.objective",
-            f"points.{i}.bound",
-            *(f"points.{i}.metrics.{name}" for name in names),
-        ]
-        for i in places
-    ]
+    shown = ["name", "objective", "bound", *(f"metrics.{name}" for name in names)]
+    rows = [[f"points.{i}.{name}" for name in shown] for i in places]
     heads = ["answer", data.content["objective"], "bound", *(name.replace("_", " ") for name in names)]
     return section("The answers as a table", data.table(heads, rows), wide=True)

@@ -190,7 +190,7 @@ def study(
     time_limit : float or None, default 60.0
         Seconds for each solve; None: no limit.
     out : path, optional
-        A folder with one file a result. A study that was killed goes on there where it stopped.
+        A folder with one file a result. A study that was killed continues where it stopped.
     workers : int, default 1
         Processes of this machine. One is a process of its own, too: no solve can take the study down with it.
     spark : SparkSession, optional
@@ -343,20 +343,10 @@ class _Tasks:
             chosen = self.methods.of(problem)
             self.instances, self.solves = self.instances + 1, self.solves + len(chosen) * len(self.seeds)
             for method, options in chosen:
+                group, own = self._group(name, problem), registered(problem.name, method)
                 for seed in self.seeds:
-                    task = SolveTask(
-                        name,
-                        self._group(name, problem),
-                        problem,
-                        mark,
-                        method,
-                        seed,
-                        self.limit,
-                        self.gap,
-                        options,
-                        registered(problem.name, method),
-                        self.effort,
-                    )
+                    about = (name, group, problem, mark, method, seed)
+                    task = SolveTask(*about, self.limit, self.gap, options, own, self.effort)
                     self.keys.append(task.key)
                     if self.results.has(task.key):
                         self.taken += 1

@@ -12,7 +12,7 @@ import numpy as np
 from keyshift.models import guards
 from keyshift.models.figures import figure
 from keyshift.report.drawings import gap_dots, profile_curves
-from keyshift.report.page import Data, section, text, write_page
+from keyshift.report.page import Data, records, section, text, write_page
 from keyshift.studies.best_known import BestKnown
 from keyshift.studies.tasks import Row
 
@@ -204,10 +204,10 @@ def write_study_report(
     data = Data(
         {
             "totals": _totals(frame),
-            "summary": _percent(_records(summary), "gap_mean", "gap_low", "gap_high", "gap_median", "gap_worst"),
-            "worst": _percent(_records(_worst(frame)), "gap"),
-            "trouble": _records(_trouble(frame)),
-            "solves": _records(frame.drop(columns=["fingerprint", "message"])),
+            "summary": _percent(records(summary), "gap_mean", "gap_low", "gap_high", "gap_median", "gap_worst"),
+            "worst": _percent(records(_worst(frame)), "gap"),
+            "trouble": records(_trouble(frame)),
+            "solves": records(frame.drop(columns=["fingerprint", "message"])),
         }
     )
     sections = [section("Methods, family by family", _summary(data), _GAPS, wide=True)]
@@ -321,14 +321,8 @@ def _trouble(frame: pd.DataFrame) -> pd.DataFrame:
     return broke.assign(said=said)[[name for name, _ in _TROUBLE]].head(200)
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON can hold them: null where there is no number."""
-    return frame.astype(object).where(frame.notna(), None).to_dict("records")  # type: ignore[return-value]
-
-
-def _percent(records: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+def _percent(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
     # What is below a ten thousandth of a percent is within an optimum's tolerance; the table of solves has every digit.
     return [
-        {**record, **{name: None if record[name] is None else round(100 * record[name], 4) for name in names}}
-        for record in records
+        {**row, **{name: None if row[name] is None else round(100 * row[name], 4) for name in names}} for row in rows
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,12 @@ from keyshift.models.files.plan import PlanFile
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.way import Phase
+
+AS_THEY_ARE = (
+    "problem", "parameters", "method", "status", "objective", "bound", "measure", "parallel", "overload", "overload_bound",
+    "broken_rules", "broken_rules_bound",
+)  # fmt: skip
+"""Fields of a plan that its file holds under the same names."""
 
 
 def read_plan(path: str | Path) -> Plan:
@@ -37,29 +44,25 @@ def _plan_of(record: PlanFile) -> Plan:
         w.rest, floats(w.load), floats(w.state), whole(w.current), floats(w.capacity), np.array(w.draining, dtype=bool),
         None if w.keys is None else tuple(w.keys), None if w.node_names is None else tuple(w.node_names),
     )  # fmt: skip
-    key_group = whole([m.key_group for m in record.moves])
-    target = whole([m.target for m in record.moves])
+    moves: dict[str, Any] = {
+        name: whole([getattr(m, name) for m in record.moves]) for name in ("key_group", "source", "target", "phase")
+    }
+    moves |= {name: floats([getattr(m, name) for m in record.moves]) for name in ("gain", "start", "end")}
+    key_group, phase = moves["key_group"], moves["phase"]
     assignment = made.current.copy()
-    assignment[key_group] = target
-    phase = whole([m.phase for m in record.moves])
+    assignment[key_group] = moves["target"]
     phases = tuple(
         Phase(i, tuple(np.flatnonzero(phase == i).tolist()), p.start, p.end, p.bound, p.load_distance)
         for i, p in enumerate(record.phases)
     )
     return Plan(
-        problem=record.problem, parameters=record.parameters, made_for=made, method=record.method,
-        status=record.status, objective=record.objective, bound=record.bound, measure=record.measure,
-        assignment=assignment, key_group=key_group, source=whole([m.source for m in record.moves]), target=target,
-        load=made.load[key_group], state=made.state[key_group], gain=floats([m.gain for m in record.moves]),
-        start=floats([m.start for m in record.moves]), end=floats([m.end for m in record.moves]),
-        phase=phase, phases=phases, capacity=floats(record.nodes.capacity),
-        leaving=np.array(record.nodes.leaving, dtype=bool),
-        bandwidth=None if record.bandwidth is None else floats(record.bandwidth), parallel=record.parallel,
+        **moves, **{name: getattr(record, name) for name in AS_THEY_ARE}, made_for=made, assignment=assignment,
+        load=made.load[key_group], state=made.state[key_group], phases=phases, notes=tuple(record.notes),
+        capacity=floats(record.nodes.capacity), leaving=np.array(record.nodes.leaving, dtype=bool),
+        bandwidth=None if record.bandwidth is None else floats(record.bandwidth),
         limits={r: floats([np.inf if v is None else v for v in x.limit]) for r, x in record.limits.items()},
         usage={r: floats(x.usage) for r, x in record.limits.items()},
         held={r: floats(x.held) for r, x in record.limits.items()},
-        overload=record.overload, overload_bound=record.overload_bound, notes=tuple(record.notes),
-        broken_rules=record.broken_rules, broken_rules_bound=record.broken_rules_bound,
     )  # fmt: skip
 
 

@@ -13,8 +13,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing.exchanges import Exchanges
 from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound, counted
-from keyshift.solvers.allocation.counting.bound_kernels import fewest_moves
+from keyshift.solvers.allocation.counting.bound import CountBound, counted, fewest_moves
 from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.few_moves import FewMoves
 from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, SEARCHED, Incumbent

@@ -16,8 +16,7 @@ from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search_kernels import anneal, refresh
 from keyshift.solvers.collocation.move_kernels import MOST, Before, Goal, Proposal, ShiftData, ShiftState
-from keyshift.solvers.row_kernels import RuleRows
-from keyshift.solvers.rows import rule_rows
+from keyshift.solvers.rows import RuleRows, rule_rows
 
 
 @dataclass(frozen=True)

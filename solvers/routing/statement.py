@@ -21,8 +21,7 @@ from keyshift.solvers import highs
 from keyshift.solvers.checked import kept, within
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
-from keyshift.solvers.routing.rounding import on_grid, rounded
-from keyshift.solvers.routing.within_rows import local_search
+from keyshift.solvers.routing.rounding import local_search, on_grid, rounded
 
 # HiGHS and CP-SAT on some (record, node) pairs of mixed routing, all other records decided -----------------------------
 

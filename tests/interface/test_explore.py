@@ -23,7 +23,6 @@ from keyshift.report.explored import as_json, model_record
 from keyshift.report.page import SCRIPTS
 from keyshift.rules import Apart, Count, Moves, Never, Pinned, Spread, Together, Use
 
-EDITS = 1000
 node = pytest.mark.skipif(
     shutil.which("node") is None, reason="node is not installed: the page's arithmetic cannot run"
 )
@@ -111,11 +110,12 @@ def said_by_check(problem, place):
 
 @node
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_a_thousand_edits_are_valued_as_check_values_them(name):
+@pytest.mark.parametrize("edits", [300, pytest.param(1000, marks=pytest.mark.slow)])
+def test_edits_are_valued_as_check_values_them(name, edits):
     problem = PROBLEMS[name]()
     rng = np.random.default_rng(0)
     place, places = problem.workload.current.copy(), []
-    for at in range(EDITS):
+    for at in range(edits):
         if at % 100 == 0:  # back to the start: there few limits are broken
             place = problem.workload.current.copy()
         place[rng.integers(40)] = rng.integers(7)

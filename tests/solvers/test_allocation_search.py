@@ -19,8 +19,8 @@ from keyshift.solvers.allocation.annealing import move_kernels, state_kernels
 from keyshift.solvers.allocation.annealing import search as search_module
 from keyshift.solvers.allocation.annealing.search import Search
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting import bound_kernels as count_kernels
-from keyshift.solvers.allocation.counting import planner_kernels as plan_kernels
+from keyshift.solvers.allocation.counting import bound as count_kernels
+from keyshift.solvers.allocation.counting import planner as plan_kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.planner import CountPlanner, PlannerSettings
 from keyshift.solvers.allocation.incumbent import Incumbent

@@ -112,7 +112,7 @@ def test_what_is_a_tie_is_the_tolerance():
     assert coarse.metrics["state_moved"] == 1
 
 
-@pytest.mark.parametrize("share", [0.3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [0.25, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("kind", "order", "methods"), LISTED)
 def test_a_heuristic_gives_no_earlier_stage_up(kind, order, methods, share):
     rng = np.random.default_rng(3)

@@ -15,7 +15,7 @@ import pyomo.environ as pyo
 
 import keyshift as ks
 from keyshift.models.intervals.labels import open_nodes
-from keyshift.models.intervals.policy.occupation_pyomo import PolicyChain, name_of
+from keyshift.models.intervals.policy.pyomo_model import PolicyChain, name_of
 from keyshift.models.routing.choices import records_of
 from keyshift.models.splitting.items import Items
 

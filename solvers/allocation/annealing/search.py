@@ -24,8 +24,7 @@ from keyshift.solvers.allocation.annealing.kernels import Pass, Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
 from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.row_kernels import RuleRows
-from keyshift.solvers.rows import rule_rows
+from keyshift.solvers.rows import RuleRows, rule_rows
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def solve_mtm(
     Notes
     -----
     Source: [Ding2015], section 5.2, with the corrections in `MigrationPolicy`; the sweep is
-    keyshift's (`keyshift.solvers.intervals.partitions.best_partners`). A time limit is heard in every sweep.
+    keyshift's (`keyshift.solvers.intervals.partitions`). A time limit is heard in every sweep.
     """
     total = sum(census(problem).values())
     if total > most_partitions:

@@ -17,7 +17,7 @@ from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.metric_bounds import policy_bound
-from keyshift.solvers.intervals.partitions.enumeration import some_of_class
+from keyshift.solvers.intervals.partitions import some_of_class
 from keyshift.solvers.intervals.policy.policy_iteration import (
     MOST_STATES,
     TOLERANCE,

@@ -15,8 +15,7 @@ from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.owners import Owners
-from keyshift.solvers.intervals.partitions.best_partners import Ruler
-from keyshift.solvers.intervals.partitions.enumeration import some_of_class
+from keyshift.solvers.intervals.partitions import Ruler, some_of_class
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import best_next
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.step.ssm import keepable
