@@ -54,7 +54,7 @@ def _counts(word: np.ndarray, label: np.ndarray, words: int) -> np.ndarray:
     return np.bincount(word * CLASSES + label, minlength=words * CLASSES).reshape(words, CLASSES)
 
 
-class Histogram:
+class BinnedValues:
     """The histogram of Ben-Haim and Tom-Tov, as section 4.1 takes it: at most so many bins, the two closest are merged."""
 
     def __init__(self, bins: int) -> None:
@@ -83,9 +83,9 @@ class Histogram:
         return sum(self.count[: place - 1]) + self.count[place - 1] / 2 + (self.count[place - 1] + here) * share / 2
 
 
-def merged(parts: Iterable[Histogram], bins: int) -> Histogram:
+def merged(parts: Iterable[BinnedValues], bins: int) -> BinnedValues:
     """Several histograms as one."""
-    made = Histogram(bins)
+    made = BinnedValues(bins)
     for part in parts:
         for value, count in zip(part.at, part.count, strict=True):
             made.add(value, count)
@@ -106,9 +106,9 @@ def decision_tree(page: Page) -> None:
     value, rows = rng.normal(0.5 * label, 1.0), []
     for scheme in SCHEMES:
         place, held = routed(feature, scheme)
-        parts: dict[tuple[int, int], dict[int, Histogram]] = {}
+        parts: dict[tuple[int, int], dict[int, BinnedValues]] = {}
         for f, c, w, v in zip(feature.tolist(), label.tolist(), place.tolist(), value.tolist(), strict=True):
-            parts.setdefault((f, c), {}).setdefault(w, Histogram(bins)).add(v)
+            parts.setdefault((f, c), {}).setdefault(w, BinnedValues(bins)).add(v)
         lost, worst = [], 0.0
         for f in range(10):
             values = [np.sort(value[(feature == f) & (label == c)]) for c in range(CLASSES)]
