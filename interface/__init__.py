@@ -30,6 +30,7 @@ except KeyboardInterrupt:
 # Public names that load on first use.
 with lazily() as _LAZY:
     from keyshift.catalogue import methods
+    from keyshift.catalogue.families import families, family
     from keyshift.certificates.certificate import certify
     from keyshift.comparison import compare
     from keyshift.fronts.front import pareto
@@ -54,7 +55,6 @@ with lazily() as _LAZY:
     from keyshift.replays.adaptation import replay
     from keyshift.report.exploring import explore
     from keyshift.solving import check, solve, warm_up
-    from keyshift.studies.drawing import families, family
     from keyshift.studies.study import study
 _opened = on_first_use(globals(), _LAZY)
 

@@ -90,8 +90,8 @@ def study(
 
 def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterator[tuple[str, Problem]]:
     """The instances, the parameters going to every family that has them."""
+    from keyshift.catalogue.families import family, find_family, is_instance
     from keyshift.catalogue.options import read_option
-    from keyshift.studies.drawing import family, find_family, is_instance
 
     rules, extra = common.take_rules(extra)
     functions = {name: find_family(name) for name in names if not is_instance(name)}
@@ -196,8 +196,8 @@ def families(
     as_json: common.JsonOption = False,
 ) -> None:
     """List the families of instances; with a name, what its parameters are."""
-    from keyshift.studies.drawing import families as listed
-    from keyshift.studies.drawing import find_family
+    from keyshift.catalogue.families import families as listed
+    from keyshift.catalogue.families import find_family
 
     common.expect_problem(problem)
     chosen = listed(problem) if name is None else [find_family(name)]
