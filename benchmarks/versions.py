@@ -94,7 +94,7 @@ def answers(python: str, asked: Iterable[Asked]) -> list[tuple[Any, ...]]:
 def beside(page: Page, asked: list[Asked]) -> pd.DataFrame:
     """A row for each instance and version: what this version makes of the answer, and the bound that was told."""
     rows = []
-    pythons = dict(one.split("=", 1) for one in page.given.python) | {page.given.name: sys.executable}
+    pythons = dict(one.split("=", 1) for one in page.given.python) | {__version__: sys.executable}
     for version, python in pythons.items():
         for (label, problem, _, _), (status, told, bound, answer, seconds) in zip(
             asked, answers(python, asked), strict=True
@@ -180,7 +180,6 @@ PARTS: tuple[Callable[[Page], None], ...] = (releases, bars)
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "python": {"nargs": "*", "default": [], "help": "version=interpreter, of other versions"},
-        "name": {"default": __version__, "help": "of this version"},
         "limit": {"type": float, "default": 1.0, "help": "seconds of a processor, for each instance of `releases`"},
         "each": {"type": int, "default": 8, "help": "every so many-th instance of `releases`"},
     }
