@@ -43,8 +43,7 @@ with lazily() as _LAZY:
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
-    from keyshift.models.plans.predicting import compare_measured
-    from keyshift.models.plans.saved import read_plan
+    from keyshift.models.plans.saved import compare_measured, read_plan
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.simulation import simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting
