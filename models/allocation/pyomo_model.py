@@ -10,7 +10,7 @@ import pyomo.environ as pyo
 
 from keyshift.models.allocation.problem import KeyGroupAllocation
 from keyshift.models.answer import HIGHS_DOUBT
-from keyshift.models.knapsack import Knapsack
+from keyshift.models.integers import Knapsack
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PyomoStages
 from keyshift.models.windows_pyomo import combine, start_combined
