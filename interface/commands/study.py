@@ -336,8 +336,8 @@ def reproduce(
     console.print(f"{figure.id}: {figure.shows}", soft_wrap=True)
     if len(made.numbers):
         columns = list(made.numbers.columns)
-        rows = (map(_cell, row) for row in made.numbers.itertuples(index=False))
-        console.print(table(columns, rows, right=[name for name in columns if name != "figure"]))
+        cells = (map(_cell, row) for row in made.numbers.itertuples(index=False))
+        console.print(table(columns, cells, right=[name for name in columns if name != "figure"]))
     said = [("verdict", figure.said), ("why", figure.why), ("data", figure.data), ("seed", figure.seed)]
     said += [
         ("seconds", f"{made.seconds:.1f}" + (", quick" if quick else "")),
