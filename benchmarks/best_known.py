@@ -133,7 +133,7 @@ def write_release(frame: pd.DataFrame) -> None:
 
 
 def versions() -> str:
-    """What `benchmarks/versions.py` wrote of the releases side by side."""
+    """What `benchmarks/versions.py` wrote of the releases side by side: it comes first."""
     page = (Path(__file__).parent / "results" / __version__ / "versions.md").read_text()
     return page.split("## A row a version\n")[1].split("\n## ")[0].strip()
 
