@@ -92,6 +92,7 @@ def loads(name: str, *assignments: list[int]) -> str:
         axis.axhline(mean, color="black", linestyle="--", linewidth=1)
         axis.set_xticks(range(w.nodes), [f"node {i}" for i in range(w.nodes)])
     axes[0][0].set_ylabel("load")
+    axes[0][0].locator_params(axis="y", integer=True, nbins=5)
     return figure(drawn)
 
 
