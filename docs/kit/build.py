@@ -318,9 +318,7 @@ def course(out: Path, pdf: bool) -> None:
             subprocess.run([*line, str(DOCS), f"{folder}/{builder}"], check=True)
         shutil.copy(next((Path(folder) / "epub").glob("*.epub")), out / "course.epub")
         if pdf:
-            single = Path(folder) / "singlehtml"
-            shutil.copy(single / "kit" / "book.html", single)  # its links start there
-            print_pdf(single / "book.html", out / "course.pdf")
+            print_pdf(Path(folder) / "singlehtml" / "book.html", out / "course.pdf")
 
 
 def main() -> None:
