@@ -30,6 +30,7 @@ except KeyboardInterrupt:
 # Public names that load on first use.
 with lazily() as _LAZY:
     from keyshift.catalogue import methods
+    from keyshift.catalogue.families import families, family
     from keyshift.certificates.certificate import certify
     from keyshift.comparison import compare
     from keyshift.fronts.front import pareto
@@ -42,8 +43,7 @@ with lazily() as _LAZY:
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
-    from keyshift.models.plans.predicting import compare_measured
-    from keyshift.models.plans.saved import read_plan
+    from keyshift.models.plans.saved import compare_measured, read_plan
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.simulation import simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting
@@ -54,7 +54,6 @@ with lazily() as _LAZY:
     from keyshift.replays.adaptation import replay
     from keyshift.report.exploring import explore
     from keyshift.solving import check, solve, warm_up
-    from keyshift.studies.drawing import families, family
     from keyshift.studies.study import study
 _opened = on_first_use(globals(), _LAZY)
 

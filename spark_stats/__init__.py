@@ -18,13 +18,12 @@ from keyshift.spark_stats.topology import Operator, Topology
 # Public names that load on first use: `__getattr__` finds them.
 with lazily() as _LAZY:
     from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
-    from keyshift.spark_stats.collect import collect
     from keyshift.spark_stats.hadoop import fetch
     from keyshift.spark_stats.keys import collect_keys
     from keyshift.spark_stats.periods import transitions_of
     from keyshift.spark_stats.session import local_session
     from keyshift.spark_stats.sources import read_log, read_log_stream
-    from keyshift.spark_stats.statistics import Stats
+    from keyshift.spark_stats.statistics import Stats, collect
     from keyshift.spark_stats.streaming import StatsStream
 _opened = on_first_use(globals(), _LAZY)
 

@@ -92,6 +92,7 @@ def loads(name: str, *assignments: list[int]) -> str:
         axis.axhline(mean, color="black", linestyle="--", linewidth=1)
         axis.set_xticks(range(w.nodes), [f"node {i}" for i in range(w.nodes)])
     axes[0][0].set_ylabel("load")
+    axes[0][0].locator_params(axis="y", integer=True, nbins=5)
     return figure(drawn)
 
 
@@ -317,9 +318,7 @@ def course(out: Path, pdf: bool) -> None:
             subprocess.run([*line, str(DOCS), f"{folder}/{builder}"], check=True)
         shutil.copy(next((Path(folder) / "epub").glob("*.epub")), out / "course.epub")
         if pdf:
-            single = Path(folder) / "singlehtml"
-            shutil.copy(single / "kit" / "book.html", single)  # its links start there
-            print_pdf(single / "book.html", out / "course.pdf")
+            print_pdf(Path(folder) / "singlehtml" / "book.html", out / "course.pdf")
 
 
 def main() -> None:

@@ -222,8 +222,8 @@ class StatsJob(SimpleNamespace):
 
     def _batch(self, run: Running) -> None:
         from keyshift.spark_stats import collect, read_log
-        from keyshift.spark_stats.collect import refuse
         from keyshift.spark_stats.output import replace_file
+        from keyshift.spark_stats.statistics import refuse
 
         read = {"format": self.format_, "schema": self.schema}
         frames = {name: read_log(run.spark, path, **read) for name, path in run.logs.items()}

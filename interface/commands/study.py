@@ -90,8 +90,8 @@ def study(
 
 def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterator[tuple[str, Problem]]:
     """The instances, the parameters going to every family that has them."""
+    from keyshift.catalogue.families import family, find_family, is_instance
     from keyshift.catalogue.options import read_option
-    from keyshift.studies.drawing import family, find_family, is_instance
 
     rules, extra = common.take_rules(extra)
     functions = {name: find_family(name) for name in names if not is_instance(name)}
@@ -196,8 +196,8 @@ def families(
     as_json: common.JsonOption = False,
 ) -> None:
     """List the families of instances; with a name, what its parameters are."""
-    from keyshift.studies.drawing import families as listed
-    from keyshift.studies.drawing import find_family
+    from keyshift.catalogue.families import families as listed
+    from keyshift.catalogue.families import find_family
 
     common.expect_problem(problem)
     chosen = listed(problem) if name is None else [find_family(name)]
@@ -336,8 +336,8 @@ def reproduce(
     console.print(f"{figure.id}: {figure.shows}", soft_wrap=True)
     if len(made.numbers):
         columns = list(made.numbers.columns)
-        rows = (map(_cell, row) for row in made.numbers.itertuples(index=False))
-        console.print(table(columns, rows, right=[name for name in columns if name != "figure"]))
+        cells = (map(_cell, row) for row in made.numbers.itertuples(index=False))
+        console.print(table(columns, cells, right=[name for name in columns if name != "figure"]))
     said = [("verdict", figure.said), ("why", figure.why), ("data", figure.data), ("seed", figure.seed)]
     said += [
         ("seconds", f"{made.seconds:.1f}" + (", quick" if quick else "")),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from keyshift.catalogue import FORMULATIONS, formulation_of, registered
+from keyshift.catalogue.families import family, family_of
 from keyshift.models import InputError, Problem
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.files.problem import problem_fingerprint
@@ -23,7 +24,6 @@ from keyshift.models.files.schema import FileModel, Finite, Whole, validated
 from keyshift.models.files.writing import make_folder, only_writer, write_text
 from keyshift.models.guards import real, whole
 from keyshift.studies.best_known import BestKnown
-from keyshift.studies.drawing import family, family_of
 from keyshift.studies.tables import gap_table, latex_table, profile_table, summary_table
 from keyshift.studies.tasks import Guard, GuardedPool, Row, SolveTask
 

@@ -11,8 +11,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.allocation.problem import EPSILON, SLACK, KeyGroupAllocation
-from keyshift.models.integers import BITS, scaled
-from keyshift.models.knapsack import Knapsack
+from keyshift.models.integers import BITS, Knapsack, scaled
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat
 from keyshift.models.stages import FLOATS, CpSatStages, PlacedCpSat, WholeMeasure, weighed
 from keyshift.models.windows_cpsat import combine

@@ -12,7 +12,7 @@ from keyshift.models import guards
 from keyshift.models.allocation.problem import KeyGroupAllocation
 from keyshift.models.answer import HIGHS_DOUBT
 from keyshift.models.errors import InputError
-from keyshift.models.knapsack import Knapsack
+from keyshift.models.integers import Knapsack
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PyomoStages
 from keyshift.models.windows_pyomo import combine, start_combined

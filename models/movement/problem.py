@@ -12,8 +12,7 @@ import numpy as np
 
 from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
-from keyshift.models.integers import capped
-from keyshift.models.knapsack import ROUNDING, Knapsack
+from keyshift.models.integers import ROUNDING, Knapsack, capped
 from keyshift.models.problem import Limit, MovesState, Violation, read_assignment
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.models.figures import figure
-from keyshift.report.explored import as_json, model_record
+from keyshift.report.exploring import as_json, model_record
 from keyshift.report.page import SCRIPTS
 from keyshift.rules import Apart, Count, Moves, Never, Pinned, Spread, Together, Use
 
@@ -297,8 +297,8 @@ def test_the_others_say_what_they_show_instead(problem, said, tmp_path):
 
 @node
 def test_large_workloads_become_blocks_with_the_same_arithmetic(monkeypatch):
-    monkeypatch.setattr("keyshift.report.explored.MOST_KEY_GROUPS", 20)
-    monkeypatch.setattr("keyshift.report.explored.MOST_ALONE", 4)
+    monkeypatch.setattr("keyshift.report.exploring.MOST_KEY_GROUPS", 20)
+    monkeypatch.setattr("keyshift.report.exploring.MOST_ALONE", 4)
     rng = np.random.default_rng(6)
     for name, make in PROBLEMS.items():
         problem = make()
