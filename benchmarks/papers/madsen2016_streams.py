@@ -76,7 +76,7 @@ def flights(job: int, periods: int, days: int = 7, whole_year: bool = True) -> I
     tuple. The state of a key group is the number of keys it meets in the year, plus one; else in the days that are replayed.
     """
     log = flight_log().dropna(subset=["tailnum"]).reset_index(drop=True)
-    if not whole_year:
+    if not whole_year and job < 4:  # the rain is a share of the year's heaviest
         log = log[log["ts"] < log["ts"].min().floor("D") + pd.Timedelta(days=days - 1 + periods)]
     year = {"windows": 366}
     operators = [

@@ -224,12 +224,8 @@ def study(
         holds another study.
     """
     effort = real("effort", effort)
-    guard = Guard(
-        real("time_limit", time_limit if effort is None else None),
-        real("patience", patience, optional=False),
-        real("memory", memory),
-        effort,
-    )
+    limit = real("time_limit", time_limit if effort is None else None)
+    guard = Guard(limit, real("patience", patience, optional=False), real("memory", memory), effort)
     share = real("gap", gap, optional=False)
     chosen = _Methods(methods, options)
     numbers = [whole("seeds", seed, optional=False) for seed in seeds]
