@@ -18,7 +18,7 @@ SCHEMES, WORKERS, CLASSES, LENGTH = ("hash", "pkg", "shuffle"), 10, 2, 2
 def routed(keys: np.ndarray, scheme: str) -> tuple[np.ndarray, dict[str, float]]:
     """The worker of each message, and what the scheme holds and how full its fullest worker is."""
     s = ks.solve(ks.KeySplitting(keys, workers=WORKERS, sources=5), scheme)
-    place = s.assignment if s.assignment is not None else s.offered
+    place = np.asarray(s.assignment if s.assignment is not None else s.offered)
     loads = np.bincount(place, minlength=WORKERS)
     pairs = np.unique(keys * WORKERS + place).size
     return place, {"counters": pairs, "fullest worker over the mean": float(loads.max() / loads.mean())}
