@@ -116,7 +116,13 @@ def least_distances(own, foreign_low, foreign_high, excess, weight, upward_only,
 
 @njit(cache=True)
 def fewest_moves(table, distance, most):
-    """Fewest departures in all, when departures and arrivals must balance; above `most` when there are too many.
+    """Fewest departures in all, when departures and arrivals must balance; above `most` when there are too many."""
+    return fewest_by_tilt(table, distance, most)[most]
+
+
+@njit(cache=True)
+def fewest_by_tilt(table, distance, most):
+    """Fewest departures of some nodes for each excess, from -most to most, of departures over arrivals.
 
     Of the pairs of a node that tilt the balance alike, only the one of fewest departures counts.
     """
@@ -141,7 +147,7 @@ def fewest_moves(table, distance, most):
                 if layer[t] + fewest[at] < following[t + tilt]:
                     following[t + tilt] = layer[t] + fewest[at]
         layer = following
-    return layer[most]
+    return layer
 
 
 @njit(cache=True)
