@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_MATCHED = 2_000
 """Up to this many movers every departure is held against every arrival."""
+MOST_TILTS = 8
+"""Families of sets of nodes whose arrivals and departures are counted at most."""
 
 
 def fitting(weights: FloatArray, most: float) -> int:
@@ -52,11 +54,14 @@ class Company(NamedTuple):
 
 
 class Tilt(NamedTuple):
-    """(F5): sets of nodes, and the least and the most by which arrivals exceed departures in each."""
+    """(F5) and (F3) for disjoint sets of nodes."""
 
     nodes: list[IntArray]
     least: IntArray
+    """The least and the most by which arrivals exceed departures in each set."""
     most: IntArray
+    out: IntArray
+    """The most departures of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,15 +230,29 @@ class Forced:
         yield 1, 0, float(left.min(initial=np.inf) * it.weight[i])
 
     @cached_property
-    def tilt(self) -> Tilt | None:
-        """(F5) for the sets of nodes where it says most; None where there are none."""
+    def tilts(self) -> list[Tilt]:
+        """(F5) by rooms of like domains, and (F3) by budgets of moves out of some nodes; a few of them."""
         it = self.instance
         families: dict[bytes, list[Rooms]] = {}
         for room, _ in self.rooms:
             if room.most.size < it.nodes:
                 families.setdefault(room.domain.tobytes(), []).append(room)
         found = [self._tilt_of(rooms) for rooms in families.values()]
-        return min(found, key=lambda tilt: int((tilt.most - tilt.least).sum()), default=None)
+        for budget in it.problem.lowered.budgets:
+            source = np.isin(np.arange(it.nodes), it.current[budget.key_groups])
+            any_number = np.full(2, it.key_groups)
+            if source.any() and not source.all():
+                found.append(self._limited([np.flatnonzero(source), np.flatnonzero(~source)], -any_number, any_number))
+        return found[:MOST_TILTS]
+
+    def _limited(self, nodes: list[IntArray], least: IntArray, most: IntArray) -> Tilt:
+        """With the departures that budgets allow."""
+        it, out = self.instance, []
+        for some in nodes:
+            leaving = self.moves & np.isin(it.current, some)
+            budgets = [one for one in it.problem.lowered.budgets if one.into[it.space.open].all()]
+            out.append(min((left_over(one, leaving) for one in budgets), default=it.key_groups))
+        return Tilt(nodes, least.astype(np.int64), most.astype(np.int64), np.array(out))
 
     def _tilt_of(self, rooms: list[Rooms]) -> Tilt:
         """(F5) by rooms of like domains."""
@@ -252,7 +271,7 @@ class Forced:
         if (rest := np.flatnonzero(domain < 0)).size:
             nodes.append(rest)
             most, least = np.append(most, it.key_groups), np.append(least, -it.key_groups)
-        return Tilt(nodes, least.astype(np.int64), most.astype(np.int64))
+        return self._limited(nodes, least, most)
 
 
 def sums(values: FloatArray, size: int) -> FloatArray:

@@ -68,11 +68,21 @@ def test_racks_keep_their_numbers():
         groups={"partition": [0, 1, 2, 3, 0, 1, 2, 3]},
     )  # fmt: skip
     problem = ks.KeyGroupAllocation(w, max_migrations=2, rules=[rules.Apart(by="partition", domain="rack")])
-    forced = Instance(problem).forced
-    assert [x.tolist() for x in forced.tilt.nodes] == [[0, 1], [2, 3]]
-    assert forced.tilt.least.tolist() == forced.tilt.most.tolist() == [0, 0]
+    (tilt,) = Instance(problem).forced.tilts
+    assert [x.tolist() for x in tilt.nodes] == [[0, 1], [2, 3]]
+    assert tilt.least.tolist() == tilt.most.tolist() == [0, 0]
     aware, unaware = (CountBound(Instance(problem, rows=rows)) for rows in (True, False))
     assert aware.bound() > unaware.bound() == CountBound(Instance(replace(problem, rules=()))).bound()
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_moves_out_of_a_rack_are_counted(exact):
+    """4 + 4 | 4 + 4 in one rack, nothing in the other: each node sends one, but one may leave the rack."""
+    w = ks.Workload(load=[4.0] * 4, state=[1] * 4, current=[0, 0, 1, 1], nodes=4)
+    problem = ks.KeyGroupAllocation(w, rules=[rules.Moves(1, out_of=[0, 1])])
+    with in_force([] if exact else [CountingSettings(most_exact=0)]):
+        assert CountBound(Instance(problem)).bound() * problem.scale == pytest.approx(4)
+        assert CountBound(Instance(problem, rows=False)).bound() == 0
 
 
 @pytest.mark.parametrize("settings", [(), (CountingSettings(most_exact=0), PriceSettings(most_out=1, most_in=2))])

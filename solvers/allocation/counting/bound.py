@@ -75,7 +75,7 @@ class CountBound:
             self.exact = False
         reach = instance.max_moves if self.exact else min(instance.max_moves, max(2, size - 1), 127)
         self.table = self._fill(reach)
-        self.tilt = None if instance.forced is None else instance.forced.tilt
+        self.tilts = [] if instance.forced is None else instance.forced.tilts
 
     def _fill(self, reach: int) -> np.ndarray:
         """D up to `reach` departures and arrivals a node."""
@@ -132,7 +132,7 @@ class CountBound:
     def possible(self, distance: float) -> bool:
         """Whether the count does not rule a distance out."""
         most = self.instance.max_moves
-        if self.tilt is not None and self._fewest_within(self.tilt, distance) > most * (1 + 1e-9):
+        if any(self._fewest_within(tilt, distance) > most * (1 + 1e-9) for tilt in self.tilts):
             return False
         if self.exact:
             return bool(kernels.fewest_moves(self.table, distance, most) <= most)
@@ -141,23 +141,24 @@ class CountBound:
         )
 
     def _fewest_within(self, tilt: Tilt, distance: float) -> float:
-        """The count where sets of nodes keep (F5): exactly, or by a multiplier of each set."""
+        """The count where sets of nodes keep (F5) and (F3): exactly, or by a multiplier of each set."""
         most = self.instance.max_moves
         if not self.exact:
             left, come = 0.0, 0.0
-            for nodes, least, high in zip(*tilt, strict=True):
+            for nodes, least, high, out in zip(*tilt, strict=True):
                 some = np.ascontiguousarray(self.table[nodes])
                 sums = [(share, kernels.least_weighted(some, distance, share)) for share in self.settings.shares]
-                left += max(0.0, *(total - (1 - share) * high for share, total in sums))
+                leaving = max(0.0, *(total - (1 - share) * high for share, total in sums))
+                left += leaving if leaving <= out * (1 + 1e-9) else math.inf
                 come += max(0.0, *(total + share * least for share, total in sums))
             return max(left, come)
         fewest = np.full(2 * most + 1, np.inf)
         fewest[most] = 0.0
-        for nodes, least, high in zip(*tilt, strict=True):
+        for nodes, least, high, out in zip(*tilt, strict=True):
             layer = kernels.fewest_by_tilt(np.ascontiguousarray(self.table[nodes]), distance, most)
             following = np.full(fewest.size, np.inf)
             for t in range(max(-most, -high), min(most, -least) + 1):  # departures beyond arrivals
-                if layer[t + most] <= most:
+                if layer[t + most] <= min(most, out):
                     shifted = np.full(fewest.size, np.inf)
                     shifted[max(0, t) : fewest.size + min(0, t)] = fewest[max(0, -t) : fewest.size - max(0, t)]
                     following = np.minimum(following, shifted + layer[t + most])
