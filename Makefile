@@ -75,7 +75,7 @@ best-known: setup
 
 # Benchmarks that others wrote, at full size, and graph partitioning beside KaHIP and Mt-KaHyPar.
 outside: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[partition]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[partition]' prtpy
 	$(BIN)/python benchmarks/outside.py --out out/benchmarks
 
 # Check the certificates of the best known answers by verify.py alone.

@@ -32,7 +32,7 @@ from page import run
 
 import keyshift as ks
 from keyshift.models import Answer
-from keyshift.models.tuning import in_force
+from keyshift.models.answer import in_force
 from keyshift.papers.page import Page
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 
@@ -255,11 +255,11 @@ PHASES, SEARCH = "allocation.phases.Rounds", "allocation.annealing"
 ALLOCATION = [
     Part("exchanges between three nodes", (f"{SEARCH}.exchanges", f"{PHASES}._exchange_next", f"{PHASES}._kind_of_start", f"{PHASES}._start", f"{PHASES}._annealed", f"{SEARCH}.search.Search.cool"), spared("exchange")),
     Part("exchanges from where it cooled down anew", (f"{SEARCH}.search.Search.cool",), set_to("allocation.settings.RoundSettings.starts", {"planned": 8})),
-    Part("planner: counts planned, then realised", ("allocation.counting.planner", "allocation.counting.planner_kernels", f"{PHASES}._plan_next", f"{PHASES}._plan", f"{PHASES}._drawn_up", f"{PHASES}._polish"), instead("allocation.counting.planner.CountPlanner.useful", property(lambda _: False, lambda _, given: None))),
+    Part("planner: counts planned, then realised", ("allocation.counting.planner", f"{PHASES}._plan_next", f"{PHASES}._plan", f"{PHASES}._drawn_up", f"{PHASES}._polish"), instead("allocation.counting.planner.CountPlanner.useful", property(lambda _: False, lambda _, given: None))),
     Part("planner in rounds of their own", (f"{PHASES}._plan_next", f"{PHASES}._plan"), spared("plan")),
     Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.phases.price_trees", lambda instance: [])),
     Part("plans of the prices", (), instead("allocation.phases.Rounds._realise", lambda *given: None)),
-    Part("bound by counts", ("allocation.counting.bound", "allocation.counting.bound_kernels"), instead("allocation.counting.bound.CountBound.bound", lambda self: 0.0)),
+    Part("bound by counts", ("allocation.counting.bound",), instead("allocation.counting.bound.CountBound.bound", lambda self: 0.0)),
     Part("annealing", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead("allocation.phases.Rounds._anneal", lambda self, start, todo, turn: todo.steps)),
     Part("CP-SAT first", (), set_to("allocation.settings.PortfolioSettings.small", 0)),
     Part("solvers asked early", (f"{PHASES}._ask_solvers",), instead("allocation.phases.Rounds._ask_solvers", lambda self: None)),
@@ -323,11 +323,11 @@ def windows(page: Page) -> None:
 
 MCLB = [
     Part("set partitioning", ("mclb.set_partitioning", "set_partitioning"), set_to("mclb.branch_and_bound.TreeSettings.few", 0)),
-    Part("descent before it", ("mclb.descent",), instead("mclb.branch_and_bound.descend", lambda core, seed, rounds=200, start=None: found("mclb.local_search._starting_point")(core, core.load, start))),
+    Part("descent before it", ("mclb.local_search.descend", "mclb.local_search._filled", "mclb.local_search._steepest"), instead("mclb.branch_and_bound.descend", lambda core, seed, rounds=200, start=None: found("mclb.local_search._starting_point")(core, core.load, start))),
     Part("depth-first tree", ("mclb.branch_and_bound_kernels", "mclb.branch_and_bound.DepthFirst.run", "mclb.branch_and_bound.DepthFirst._keep"), instead("mclb.branch_and_bound.DepthFirst.run", lambda self, budget, most: False)),
-    Part("semidefinite bound", ("mclb.sdp", "mclb.sdp_kernels"), instead("mclb.branch_and_bound.semidefinite_squares", lambda *given, **options: 0.0)),
+    Part("semidefinite bound", ("mclb.sdp",), instead("mclb.branch_and_bound.semidefinite_squares", lambda *given, **options: 0.0)),
     Part("its cuts", ("mclb.sdp.SemidefiniteDual.add_cuts",), instead("mclb.sdp.SemidefiniteDual.add_cuts", lambda self, rng: None)),
-    Part("quadratic bound", ("mclb.qp",), instead("mclb.branch_and_bound.shared_squares", lambda *given: 0.0)),
+    Part("quadratic bound", ("mclb.bounds",), instead("mclb.branch_and_bound.shared_squares", lambda *given: 0.0)),
     Part("window by window bound", ("mclb.bounds",), instead("mclb.branch_and_bound.window_bound", lambda *given: 0.0)),
     Part("annealing", ("mclb.local_search._Annealing", "mclb.local_search_kernels.anneal"), set_to("mclb.local_search.PlacementSearchSettings.annealed", 0)),
     Part("softened runs", ("mclb.local_search._Annealing._softened", "mclb.local_search._Annealing._capped", "mclb.local_search._next_kind"), set_to("mclb.local_search.PlacementSearchSettings.softness", ())),
@@ -360,7 +360,7 @@ def shares(**changed: float) -> Off:
 
 COLLOCATION = [
     Part("set partitioning", ("collocation.sets", "collocation.sets_kernels"), without_sets()),
-    Part("Lagrangian bound", ("collocation.lagrangian", "collocation.lagrangian_kernels"), instead("collocation.portfolio.tighten", lambda *given: 1.0)),
+    Part("Lagrangian bound", ("collocation.lagrangian",), instead("collocation.portfolio.tighten", lambda *given: 1.0)),
     Part("bounds from the shape of the traffic", ("collocation.structural_bounds",), instead("collocation.portfolio.most_by_structure", lambda *given: 1.0)),
     Part("closing nodes", ("collocation.lagrangian.LagrangianBound.close",), instead("collocation.lagrangian.LagrangianBound.close", lambda self, incumbent: 0)),
     Part("HiGHS on what is open", ("collocation.portfolio._finish",), instead("collocation.portfolio._finish", lambda problem, data, lagrangian, answer, *rest: answer)),
@@ -392,7 +392,7 @@ def collocation(page: Page) -> None:
 
 
 ROUTING = [
-    Part("Lagrangian bound", ("routing.lagrangian.maximise", "routing.lagrangian_kernels"), set_to("routing.lagrangian.DualSettings.rounds", 1)),
+    Part("Lagrangian bound", ("routing.lagrangian",), set_to("routing.lagrangian.DualSettings.rounds", 1)),
     Part("rounding", ("routing.rounding",), instead("routing.statement.rounded", lambda *given: iter(()))),
     Part("rounding between two ways", ("routing.rounding._Shedding.between",), instead("routing.rounding._Shedding.between", lambda self, closely, few: closely)),
     Part("large keys placed exactly", ("routing.large_keys", "routing.small_keys", "routing.statement._OpenKeys._place_large"), instead("routing.statement._OpenKeys._place_large", lambda self: found("routing.large_keys.Placement")(np.zeros(0, dtype=np.int64), None, 0.0, "completed"))),
@@ -421,8 +421,8 @@ def routing(page: Page) -> None:
 
 MAKESPAN = "splitting.makespan.Makespan"
 SPLITTING = [
-    Part("divided messages placed again", ("splitting.statement.polished",), instead("splitting.portfolio.polished", lambda items, share, budget: share)),
-    Part("program for what the flow leaves", (), instead("splitting.portfolio.search", lambda items, start, least, budget, *rest: Answer(start, least, budget.why))),
+    Part("divided messages placed again", ("splitting.statement.polished",), instead("splitting.statement.polished", lambda items, share, budget: share)),
+    Part("program for what the flow leaves", (), instead("splitting.statement.search", lambda items, start, least, budget, *rest: Answer(start, least, budget.why))),
     Part("flow as a bound for whole keys", (), several(*(instead(f"splitting.statement.{name}", lambda *given: SimpleNamespace(bound=0.0)) for name in ("whole_flow", "fractional_flow")))),
     Part("bounds rounded up to loads that can occur", (), instead("splitting.statement.Items.next_possible_load", lambda self, bound: bound)),
     Part("search for a makespan, HiGHS in its place", ("splitting.makespan",), instead("splitting.statement.Items.interchangeable_workers", NEVER)),

@@ -20,12 +20,11 @@ from keyshift.models import Problem
 from keyshift.models.files.problem import problem_fingerprint
 from keyshift.papers.markdown_table import markdown
 from keyshift.studies.best_known import BestKnown
+from keyshift.version import __version__
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
 TABLE = FOLDER / "best_known.csv"
 LIMIT = 2.0
-VERSION = "0.2.0"
-"""The release that the code is on its way to: its row of the page."""
 TASKS = ["ties", "giant", "two-scales", "boundary"]
 
 INSTANCES: dict[str, list[tuple[str, dict[str, object]]]] = {
@@ -96,7 +95,7 @@ def figures(frame: pd.DataFrame) -> pd.DataFrame:
         above, gap = part["above_best_known"], part["gap"]
         rows.append(
             {
-                "version": VERSION, "problem": problem, "method": method, "kind": part["kind"].iloc[0],
+                "version": __version__, "problem": problem, "method": method, "kind": part["kind"].iloc[0],
                 "instances": len(part), "answered": int(above.notna().sum()),
                 "proven": int((part["status"] == "optimal").sum()),
                 "optimal": int((gap <= 1e-6).sum()),
@@ -112,24 +111,15 @@ def write_release(frame: pd.DataFrame) -> None:
     """Put this version's rows into the table of releases, and write its page."""
     file = FOLDER / "releases.csv"
     known = pd.read_csv(file) if file.exists() else pd.DataFrame()
-    others = known[known["version"] != VERSION] if len(known) else known
+    others = known[known["version"] != __version__] if len(known) else known
     rows = pd.concat([others, figures(frame)], ignore_index=True)
     rows.to_csv(file, index=False, lineterminator="\n", float_format="%.4f")
-    first = {name: formulation.methods[0].name for name, formulation in FORMULATIONS.items()}
-    default = rows[rows["method"] == rows["problem"].map(first)]
-    tables = {}
-    for name in ("above_best_known", "gap", "proven"):
-        table = default.pivot(index="version", columns="problem", values=name)[list(INSTANCES)]
-        if name == "proven":
-            drawn_of = default.pivot(index="version", columns="problem", values="instances")[list(INSTANCES)]
-            table = table.astype(str) + " of " + drawn_of.astype(str)
-        tables[name] = markdown(table.reset_index())
-    now = rows[(rows["version"] == VERSION) & (rows["kind"] == "heuristic")]
+    now = rows[(rows["version"] == __version__) & (rows["kind"] == "heuristic")]
     _draw(now, FOLDER / "releases.png")
     entries = BestKnown.read(TABLE).to_frame()
     closed = entries["bound"] >= entries["objective"] * (1 - 1e-6) - 1e-12
     page = PAGE.format(
-        **tables, entries=len(entries), closed=int(closed.sum()), limit=LIMIT, version=VERSION,
+        versions=versions(), entries=len(entries), closed=int(closed.sum()), version=__version__,
         counts=markdown(entries.assign(closed=closed).groupby("problem", sort=False).agg(
             instances=("instance", "size"), proven=("closed", "sum")).loc[list(INSTANCES)].reset_index()),
         heuristics=markdown(now.assign(source=[_source(p, m) for p, m in zip(now["problem"], now["method"], strict=True)])[
@@ -140,6 +130,12 @@ def write_release(frame: pd.DataFrame) -> None:
                  "gap": "gap to bound, mean %"}).round(2)),
     )  # fmt: skip
     (FOLDER / "releases.md").write_text(page)
+
+
+def versions() -> str:
+    """What `benchmarks/versions.py` wrote of the releases side by side: it comes first."""
+    page = (Path(__file__).parent / "results" / __version__ / "versions.md").read_text()
+    return page.split("## A row a version\n")[1].split("\n## ")[0].strip()
 
 
 def _source(problem: str, method: str) -> str:
@@ -186,19 +182,7 @@ $ keyshift study hard-mclb --time-limit 60 --best docs/benchmarks/best_known.csv
 
 ## One row a version
 
-The first method of each problem - what `ks.solve` takes - with {limit:g} seconds for each instance, on two shared cores.
-
-How far it is above the best known answer, mean in percent:
-
-{above_best_known}
-
-Its gap to the best known bound, mean in percent:
-
-{gap}
-
-Instances that it proved within the limit:
-
-{proven}
+{versions}
 
 ## The heuristics of the papers ({version})
 

@@ -30,6 +30,7 @@ except KeyboardInterrupt:
 # Public names that load on first use.
 with lazily() as _LAZY:
     from keyshift.catalogue import methods
+    from keyshift.catalogue.families import families, family
     from keyshift.certificates.certificate import certify
     from keyshift.comparison import compare
     from keyshift.fronts.front import pareto
@@ -42,20 +43,17 @@ with lazily() as _LAZY:
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
-    from keyshift.models.plans.predicting import compare_measured
-    from keyshift.models.plans.saved import read_plan
+    from keyshift.models.plans.saved import compare_measured, read_plan
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.simulation import simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.papers.registry import reproduce
     from keyshift.plans.explaining import explain
     from keyshift.plans.making import plan
-    from keyshift.plans.remedying import remedies
-    from keyshift.plans.repairing import repair
+    from keyshift.plans.remedying import remedies, repair
     from keyshift.replays.adaptation import replay
     from keyshift.report.exploring import explore
     from keyshift.solving import check, solve, warm_up
-    from keyshift.studies.drawing import families, family
     from keyshift.studies.study import study
 _opened = on_first_use(globals(), _LAZY)
 
@@ -180,7 +178,7 @@ def _methods_by_name() -> None:
     for floor in (keyshift.heuristics, keyshift.solvers):
 
         def called(name: str, floor: Any = floor) -> Any:
-            from keyshift.catalogue.by_name import method_called
+            from keyshift.solving import method_called
 
             return method_called(floor, name)
 

@@ -6,6 +6,7 @@ import os
 import sys
 
 try:
+    import ast
     import atexit
     import contextlib
     import gc
@@ -14,7 +15,9 @@ try:
     import inspect
     import logging
     import threading
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from functools import cache
+    from pathlib import Path
     from types import MappingProxyType
     from typing import Any, NamedTuple
 
@@ -55,14 +58,12 @@ USAGE: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls._
 
 
 class Command(NamedTuple):
-    """Where a command is, and its line in the list of all: only the one that is called is loaded.
+    """Where a command is: only the one that is called is loaded.
 
     Attributes
     ----------
     module : str
         In `keyshift.commands`.
-    summary : str
-        The first sentence of its docstring, or of its group's help.
     takes : {"", "problem", "rest"}
         "problem": a problem's own parameters are options too (--max-migrations 13): the command reads them from the rest of
         the line, and its help lists them. "rest": it reads the rest of the line, such as a family's parameters.
@@ -71,91 +72,79 @@ class Command(NamedTuple):
     """
 
     module: str
-    summary: str
     takes: str = ""
     function: str = ""
 
 
-_DEMO = "Rebalance a real stream: New York's flights of 2013 on 20 nodes (needs pip install '.[demo]' and Java)."
-_GENERATE = "Write a synthetic instance; the family's parameters are options, such as --nodes 20 --seed 3."
-_STUDY = "Solve many instances by many methods. A family's parameters are options; 20,40 stands for both values."
-_REPLAY = "Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."
-_CERTIFY = (
-    "Solve a problem and write the answer with its proof to a file that verify.py checks. Exit code 0: all is proven."
-)
-_REMEDIES = "For each limit: the smallest change that gives the problem an answer, or one that is good enough."
-_VERIFY = "Check a certificate: one sentence says what is proven, or what is wrong. Exit code 0: proven; 1: not."
-_MODEL = (
-    "Open the declarative model of a problem: print it, write it to a file for any solver, solve it, read an answer."
-)
-
-COMMANDS = MappingProxyType(
+PANELS: Mapping[str, Mapping[str, Command]] = MappingProxyType(
     {
-        "demo": Command("demo", _DEMO),
-        "generate": Command("families", _GENERATE, "rest"),
-        "families": Command("families", "List the families of instances; with a name, what its parameters are."),
-        "stats": Command("stats", "Gather load, state and traffic of a topology from a log of tuples."),
-        "solve": Command("solve", "Answer a problem about a workload: its figures, then the moves.", "problem"),
-        "compare": Command("solve", "Run methods on one problem and show them side by side.", "problem"),
-        "plan": Command(
-            "plan", "Solve a problem and plan how to carry the answer out: which key group moves when.", "problem"
-        ),
-        "explain": Command("plan", "Solve a problem and explain the answer.", "problem"),
-        "diff": Command("plan", "Compare two plans for the same key groups: figures, then the moves that differ."),
-        "remedies": Command("plan", _REMEDIES, "problem"),
-        "pareto": Command(
-            "solve",
-            "Trace the front of a problem's objective against a second one, with a bound at every point.",
-            "problem",
-        ),
-        "explore": Command(
-            "solve",
-            "Trace the front and write it as one page to play with: a slider, key groups moved by hand, answers side by side.",
-            "problem",
-        ),
-        "study": Command("study", _STUDY, "rest"),
-        "replay": Command("replay", _REPLAY, "problem"),
-        "simulate": Command(
-            "plan", "Simulate throughput and latency of a workload on its nodes, and what a plan does to them."
-        ),
-        "check": Command("solve", "Check an assignment without any solver. Exit code 0: feasible; 1: not.", "problem"),
-        "certify": Command("certify", _CERTIFY, "problem"),
-        "verify": Command("certify", _VERIFY),
-        "import": Command(
-            "importing", "Read a running cluster, from what the engine's own tools print.", function="app"
-        ),
-        "export": Command(
-            "importing", "Write a plan as the files that an engine's own tools read, phase by phase, with the way back."
-        ),
-        "run": Command("importing", "Carry a saved plan out on a running cluster.", function="running"),
-        "warm-up": Command("methods", "Compile ahead what methods need: for images and CI.", function="warm_up"),
-        "methods": Command("methods", "List problems and methods; the first method of each problem is its default."),
-        "model": Command("model", _MODEL, "problem"),
-        "reproduce": Command(
-            "reproduce", "Run a figure, a table or a claim of the five papers again; with --list, name all of them."
-        ),
-        "grade": Command("grade", "Mark a file of solutions of an exercise sheet. Exit code 0: all marks; 1: not all."),
-    }
-)
-
-PANELS = MappingProxyType(
-    {
-        "Answer a problem": ("solve", "compare", "check", "explain", "remedies", "pareto", "explore"),
-        "Carry an answer out": ("plan", "diff", "simulate", "export", "run"),
-        "Read a cluster or a log": ("import", "stats"),
-        "Measure methods": ("generate", "families", "study", "replay", "reproduce"),
-        "Look inside": ("methods", "model", "certify", "verify"),
-        "Learn, set up": ("demo", "grade", "warm-up"),
+        "Answer a problem": {
+            "solve": Command("solve", "problem"),
+            "compare": Command("solve", "problem"),
+            "check": Command("solve", "problem"),
+            "explain": Command("plan", "problem"),
+            "remedies": Command("plan", "problem"),
+            "pareto": Command("solve", "problem"),
+            "explore": Command("solve", "problem"),
+        },
+        "Carry an answer out": {
+            "plan": Command("plan", "problem"),
+            "diff": Command("plan"),
+            "simulate": Command("plan"),
+            "export": Command("importing"),
+            "run": Command("importing", function="running"),
+        },
+        "Read a cluster or a log": {"import": Command("importing", function="app"), "stats": Command("stats")},
+        "Measure methods": {
+            "generate": Command("study", "rest"),
+            "families": Command("study"),
+            "study": Command("study", "rest"),
+            "replay": Command("replay", "problem"),
+            "reproduce": Command("study"),
+        },
+        "Look inside": {
+            "methods": Command("methods"),
+            "model": Command("model", "problem"),
+            "certify": Command("model", "problem"),
+            "verify": Command("model"),
+        },
+        "Learn, set up": {
+            "demo": Command("demo"),
+            "grade": Command("methods"),
+            "warm-up": Command("methods", function="warm_up"),
+        },
     }
 )
 """The commands in groups, as `keyshift --help` shows them."""
+COMMANDS = MappingProxyType({name: command for group in PANELS.values() for name, command in group.items()})
+
+
+@cache
+def _parsed(module: str) -> ast.Module:
+    return ast.parse((Path(__file__).with_name("commands") / f"{module}.py").read_text(encoding="utf-8"))
+
+
+def summary(name: str) -> str:
+    """The first paragraph of a command's docstring, or the help of a group: read in the source, which is not run."""
+    command = COMMANDS[name]
+    for node in _parsed(command.module).body:
+        if isinstance(node, ast.FunctionDef) and node.name == (command.function or name):
+            return " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Call)
+            and ast.unparse(node.targets[0]) == command.function
+        ):
+            return next(str(ast.literal_eval(k.value)) for k in node.value.keywords if k.arg == "help")
+    raise LookupError(name)
+
 
 RETIRED = MappingProxyType({("plan", "--max-load"): "--max-on-the-way", ("certify", "--seconds"): "--proof-time-limit"})
 """Options that are retired: of which command, and what to write instead. They go in 0.5; see the page *Stability*."""
 
 
 def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
-    """The application with the wanted commands loaded; of the others it knows the names and what they do."""
+    """The application with the wanted commands loaded; of the others it knows the names and, with none wanted, what they do."""
     app = typer.Typer(
         name="keyshift",
         help="Exact, relaxed and heuristic rebalancing of stateful streams.",
@@ -164,11 +153,12 @@ def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for panel, name in ((panel, name) for panel, names in PANELS.items() for name in names):
+    for panel, name, command in ((panel, *item) for panel, group in PANELS.items() for item in group.items()):
         if name in wanted:
-            _add(app, name, COMMANDS[name], panel)
-        else:
-            app.command(name, help=escape(COMMANDS[name].summary), rich_help_panel=panel)(_unloaded)
+            _add(app, name, command, panel)
+        else:  # what it does is only read where all are listed
+            said = "" if wanted else escape(summary(name))
+            app.command(name, help=said, rich_help_panel=panel)(_unloaded)
     return app
 
 

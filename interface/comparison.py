@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from keyshift.models.answer import COMPARED, GAP, Progress
 from keyshift.models.figures import figure, percent
 from keyshift.models.guards import real, whole
 from keyshift.solving import answered, interruptible, make_ready, own_effort
-from keyshift.terminal import Terminal
+from keyshift.terminal import printed, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,12 +121,7 @@ class Comparison:
         )
 
     def __str__(self) -> str:
-
-        console = Terminal(file=io.StringIO(), width=80, force_jupyter=False, markup=False)
-        console.print(self.to_table())
-        for note in self.notes():
-            console.print(note, markup=False, highlight=False)
-        return console.file.getvalue()  # type: ignore[attr-defined]
+        return printed(self.to_table(), 80, self.notes())
 
 
 def compare(
@@ -257,30 +251,16 @@ def comparison_table(problem: Problem, solutions: Sequence[Solution], wide: bool
         With more digits and metrics, and the distances to the best bound and to the best answer.
     """
     from rich import box
-    from rich.table import Table
 
-    plain: dict[str, Any] = {} if wide else {"box": box.SIMPLE_HEAD, "pad_edge": False, "show_edge": False}
-    title, caption = (
-        f"{problem.name}: {problem.objective_name} (minimised)",
-        "gap: % of the objective, to the own bound",
-    )
-    table = Table(title=title, caption=caption, **plain)
-    table.add_column("method", no_wrap=True)
-    table.add_column("status", no_wrap=True)
+    style: dict[str, Any] = {} if wide else {"box": box.SIMPLE_HEAD, "pad_edge": False, "show_edge": False}
+    style["title"] = f"{problem.name}: {problem.objective_name} (minimised)"
+    style["caption"] = "gap: % of the objective, to the own bound"
     shown = [m for m in SHOWN_METRICS if any(m in s.metrics for s in solutions)][: None if wide else 1]
     distances = ["above best bound", "above best known"] if wide else []
-    digits = 6 if wide else 5
-    for heading in (
-        "objective",
-        "bound",
-        "gap",
-        *distances,
-        *(m.replace("_", " ") for m in shown),
-        "seconds" if wide else "s",
-    ):
-        wraps = heading in ("state moved", "average imbalance", *distances)
-        table.add_column(heading, justify="right", no_wrap=not wraps)
-    best = best_of(problem, solutions)
+    digits, said = 6 if wide else 5, [m.replace("_", " ") for m in shown]
+    names, numbers = ["method", "status"], ["objective", "bound", "gap", *distances, *said, "seconds" if wide else "s"]
+    folded = {"state moved", "average imbalance", *distances}
+    rows, best = [], best_of(problem, solutions)
     marks = (best_bound_of(solutions), None if best is None else best.objective)
     for s in solutions:
         value = figure(offered_value(s) if s.objective is None else s.objective, problem.scale, digits)
@@ -290,5 +270,5 @@ def comparison_table(problem: Problem, solutions: Sequence[Solution], wide: bool
             cells += [figure(above(problem, s, mark), problem.scale, digits) for mark in marks]
         metrics = s.metrics if s.offered is None else s.problem.check(s.offered).metrics
         cells += [figure(metrics.get(m), 0.0, digits) for m in shown]
-        table.add_row(s.method, s.status, *cells, f"{s.seconds:.2f}")
-    return table
+        rows.append([s.method, s.status, *cells, f"{s.seconds:.2f}"])
+    return table([*names, *numbers], rows, right=numbers, whole={*names, *numbers} - folded, **style)

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from keyshift.catalogue import FORMULATIONS, find_method, formulation_of, methods
-from keyshift.catalogue.method import Method
+from keyshift.catalogue import FORMULATIONS, Method, find_method, formulation_of, methods
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
-from keyshift.models.answer import GAP, TIME_LIMIT, Progress
+from keyshift.models.answer import GAP, TIME_LIMIT, Progress, Settings, in_force
 from keyshift.models.compiling import COMPILING, off_clock
 from keyshift.models.guards import real, whole
 from keyshift.models.lazily import load
 from keyshift.models.priorities import Prioritised
-from keyshift.models.tuning import Settings, in_force
 
 _LOG = logging.getLogger("keyshift")
 _STOPS: list[Callable[[], None]] = []
@@ -206,7 +208,7 @@ def _run(
     if not isinstance(problem, Prioritised) or not problem.priorities or method.kind == "relaxation":
         return _own(problem, method, budget, seed, start, options)
     with off_clock():
-        from keyshift.solvers.stages.lexicographic import lexicographic
+        from keyshift.solvers.stages.search import lexicographic
 
         later = None if method.later is None else partial(load(method.later), formulation=formulation_of(problem))
 
@@ -388,3 +390,46 @@ def warm_up(problem: Problem | str | None = None) -> float:
     for method in methods:
         method.compile_ahead()
     return COMPILING.anew - before
+
+
+# Methods by their own names, callable on a problem: from keyshift.heuristics import albic ------------------------------
+
+
+def methods_of(floor: str) -> dict[str, dict[str, Method]]:
+    """Every name of a floor, `-` as `_`, with the methods that it stands for by their problem."""
+    found: dict[str, dict[str, Method]] = {}
+    for formulation in FORMULATIONS.values():
+        for method in formulation.methods:
+            code = method.code if isinstance(method.code, str) else f"{method.code.__module__}:"
+            if code.startswith(f"{floor}."):
+                found.setdefault(method.name.replace("-", "_"), {})[formulation.name] = method
+    return found
+
+
+def method_called(floor: ModuleType, name: str) -> Callable[..., Solution]:
+    """The method of that name as a function of a problem; AttributeError where there is none, or a module is called so."""
+    home = Path(floor.__path__[0])
+    hidden = name.startswith("_") or (home / name).is_dir() or (home / name).with_suffix(".py").is_file()
+    found = {} if hidden else methods_of(floor.__name__)
+    if name not in found:
+        raise AttributeError(f"module {floor.__name__} has no attribute {name}")
+    of = found[name]
+
+    def called(problem: Problem, **options: Any) -> Solution:
+        if getattr(problem, "name", None) not in of:
+            raise InputError(f"{name} answers {', '.join(of)}, not {getattr(problem, 'name', type(problem).__name__)}")
+        return solve(problem, of[problem.name].name, **options)
+
+    called.__name__, called.__qualname__, called.__module__ = name, name, floor.__name__
+    called.__doc__ = "\n\n".join(page(problem, method) for problem, method in of.items())
+    return called
+
+
+def page(problem: str, method: Method) -> str:
+    """What a method is: its source and guarantee, what its file and its function say, its options."""
+    function = method.function
+    said = [inspect.getdoc(sys.modules[function.__module__]) or "", inspect.getdoc(function) or ""]
+    options = ", ".join(f"{name}={value!r}" for name, value in method.options.items())
+    head = f'{problem} by "{method.name}" ({method.kind}): {method.source}. Guarantee: {method.guarantee}.'
+    tail = f'As keyshift.solve(problem, "{method.name}"); its own options: {options or "none"}.'
+    return "\n\n".join(filter(None, [head, *said, tail]))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import io
+from collections.abc import Container, Iterable
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.segment import Segment
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def visible(text: str) -> str:
@@ -35,3 +39,40 @@ class Terminal(Console):
         """Replacements in anything else; Rich's own control codes are segments that say so."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+
+def table(
+    heads: Iterable[str],
+    rows: Iterable[Iterable[object]],
+    right: Container[str] = (),
+    whole: Container[str] = (),
+    **style: Any,
+) -> Table:
+    """A table for the terminal.
+
+    Parameters
+    ----------
+    heads : iterable of str
+    rows : iterable of iterables
+    right, whole : container of str
+        Heads of columns whose cells stand on the right; of those that are never folded.
+    **style
+        For `rich.table.Table`.
+    """
+    from rich.table import Table
+
+    made = Table(**style)
+    for head in heads:
+        made.add_column(head, justify="right" if head in right else "left", no_wrap=head in whole)
+    for row in rows:
+        made.add_row(*map(str, row))
+    return made
+
+
+def printed(shown: Any, width: int, notes: Iterable[str] = ()) -> str:
+    """What a terminal of so many columns shows, as a text; notes, a line each, below it."""
+    terminal = Terminal(file=io.StringIO(), width=width, force_jupyter=False, markup=False)
+    terminal.print(shown)
+    for note in notes:
+        terminal.print(note, markup=False, highlight=False)
+    return str(terminal.file.getvalue())  # type: ignore[attr-defined]

@@ -1,21 +1,25 @@
-"""A method's budget, and its answer."""
+"""A method's budget, the tuning numbers in force, and its answer."""
 
 from __future__ import annotations
 
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from keyshift.models.compiling import COMPILING
+from keyshift.models.errors import InputError
 
 if TYPE_CHECKING:
     from keyshift.models.priorities import StageBound
     from keyshift.models.problem import Problem
+
 
 _LOG = logging.getLogger("keyshift")
 Termination = Literal["optimal", "gap", "time_limit", "infeasible", "completed", "interrupted"]
@@ -209,12 +213,13 @@ class Budget:
         """A budget by itself, of so many seconds, or of so much effort where this one counts that."""
         return Budget(effort=most) if self.counts_work else Budget(most)
 
-    def part(self, share: float, most: float = math.inf, scale: float | None = None) -> Budget:
+    def part(self, share: float, most: float = math.inf, scale: float | None = None, silent: bool = False) -> Budget:
         """A budget of a share of the time left, `most` seconds at most, which an interruption of this one also ends.
 
-        With a `scale` it is another problem's, with figures and a gap of its own; 0 asks for a proof.
+        With a `scale` it is another problem's, with figures and a gap of its own; 0 asks for a proof. A `silent` one tells the
+        watcher nothing.
         """
-        return _Part(self, share, most, scale)
+        return _Part(self, share, most, scale, None if silent else self._watch)
 
     def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
         """Tell the watcher how far the method has come; figures that are not given stay as they were."""
@@ -234,13 +239,13 @@ class Budget:
 class _Part(Budget):
     """A share of another budget: interrupted with it, reporting through it, on its clock."""
 
-    def __init__(self, whole: Budget, share: float, most: float, scale: float | None) -> None:
+    def __init__(
+        self, whole: Budget, share: float, most: float, scale: float | None, watch: Callable[[Progress], None] | None
+    ) -> None:
         self._whole = whole
         self._since = whole.elapsed
         limit = min(whole.remaining * share, most)
-        super().__init__(
-            None if math.isinf(limit) else limit, whole._watch, 0.0 if scale == 0 else whole.gap, scale or 1.0
-        )
+        super().__init__(None if math.isinf(limit) else limit, watch, 0.0 if scale == 0 else whole.gap, scale or 1.0)
         self.counts_work, self._same = whole.counts_work, scale is None
         if self._same:
             self.progress = whole.progress
@@ -270,3 +275,43 @@ class _Part(Budget):
 
     def ended(self, otherwise: Termination) -> Termination:
         return "gap" if self.closed and not self.interrupted else self._whole.ended(otherwise)
+
+
+# Tuning numbers in force: the defaults of each search and bound, or what solve was handed in their stead ---------------
+
+
+class Settings:
+    """Tuning numbers of one search or bound: its dataclass documents them, ``solve(..., settings=[...])`` hands others in."""
+
+    @classmethod
+    def now(cls) -> Self:
+        """Those in force."""
+        return _IN_FORCE.get().get(cls) or cls()  # type: ignore[return-value]
+
+
+_IN_FORCE: ContextVar[dict[type, Settings]] = ContextVar("settings", default={})  # noqa: B039 - never changed
+
+
+@contextmanager
+def in_force(settings: Iterable[Settings]) -> Iterator[None]:
+    """Let these stand for the defaults of their classes."""
+    given = list(settings)
+    for one in given:
+        if not isinstance(one, Settings):
+            raise InputError(f"settings holds {one!r}: there are the classes that the page of settings lists")
+    token = _IN_FORCE.set(_IN_FORCE.get() | {type(one): one for one in given})
+    try:
+        yield
+    finally:
+        _IN_FORCE.reset(token)
+
+
+# How far below a solver's word a bound has to lie to be safe: one number for each solver that works in floats ----------
+
+HIGHS_DOUBT = 2e-7
+"""HiGHS proves its bounds within tolerances of its units, near 1 in rows (`solvers.scaling.in_units`): rows and integrality
+within 1e-8, reduced costs within 1e-7. This share of the objective's size - of its largest coefficient, or of the bound
+itself (`solvers.highs`) - is taken off, and once more of a load where a statement's rows are coarser than its objective."""
+SCIP_DOUBT = 4e-7
+"""SCIP keeps rows within 1e-9 here, and bounds sums of squares within tolerances of its own: this share of a statement's
+scale is taken off."""

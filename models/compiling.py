@@ -18,6 +18,7 @@ import hashlib
 import inspect
 import logging
 import os
+import pickle
 import stat
 import tempfile
 import textwrap
@@ -39,6 +40,8 @@ EACH = 100_000
 """Iterations that a kernel may run uncompiled, over all its calls in a process: some 0.1 s."""
 ALL = 1_000_000
 """The same of all kernels together."""
+OF_ANOTHER_VERSION = (ImportError, AttributeError, EOFError, pickle.UnpicklingError)
+"""What a cache raises whose kernels took types that are elsewhere now: it is begun anew."""
 LARGE = 50_000
 """A kernel that is handed arrays of more numbers than this is compiled at once."""
 
@@ -363,11 +366,39 @@ def _placed() -> Any:
     return type("Placed", (CompileResultCacheImpl,), {"_locator_classes": [*known, Temporary]})
 
 
+def _read_of_this_version(load: Callable[[], Any], own: Any) -> Any:
+    """What a cache has; None where it cannot be read, and one of our own is emptied that another version wrote."""
+    with contextlib.suppress(OSError):
+        try:
+            return load()
+        except OF_ANOTHER_VERSION:
+            if own is not None:
+                own.flush()
+    return None
+
+
+@functools.cache
+def _index_file() -> Any:
+    """Numba's index of what is kept; one of another version, which names modules that are gone, is read as an empty one."""
+    from numba.core.caching import IndexDataCacheFile
+
+    class Index(IndexDataCacheFile):  # type: ignore[misc]
+        def _load_index(self) -> Any:
+            try:
+                return super()._load_index()
+            except OSError:
+                raise
+            except Exception:  # whatever unpickling raises
+                return {}
+
+    return Index
+
+
 @functools.cache
 def _layered() -> Any:
     """Numba's cache on disk, which also reads where it may not write: an image's cache, made by root, serves every user."""
     from numba import config
-    from numba.core.caching import FunctionCache, IndexDataCacheFile
+    from numba.core.caching import FunctionCache
 
     class Layered(FunctionCache):  # type: ignore[misc]
         _impl_class = _placed()
@@ -381,8 +412,10 @@ def _layered() -> Any:
             if config.CACHE_DIR:
                 places.insert(0, Path(config.CACHE_DIR) / self._impl.locator.get_suitable_cache_subpath(str(written)))
             stamp, base = self._impl.locator.get_source_stamp(), self._impl.filename_base
+            index = functools.partial(_index_file(), filename_base=base, source_stamp=stamp)
+            self._cache_file = index(cache_path=self.cache_path)
             self._others = [
-                IndexDataCacheFile(cache_path=str(place), filename_base=base, source_stamp=stamp)
+                index(cache_path=str(place))
                 for place in places
                 if str(place) != self.cache_path and (place / f"{base}.nbi").exists()
             ]
@@ -392,9 +425,9 @@ def _layered() -> Any:
             try:
                 for file in (own, *self._others):
                     self._cache_file = file
-                    with contextlib.suppress(OSError):
-                        if (found := super()._load_overload(sig, target_context)) is not None:
-                            return found
+                    load = functools.partial(super()._load_overload, sig, target_context)
+                    if (found := _read_of_this_version(load, own if file is own else None)) is not None:
+                        return found
             finally:
                 self._cache_file = own
             return None

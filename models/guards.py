@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, overload
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.errors import InputError
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -281,3 +283,30 @@ def _refuse(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], why: str) 
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
         found = f"{array[where]:g}" if array.dtype.kind == "f" else array[where]
         raise InputError(f"{name}[{', '.join(map(str, where))}] = {found} {why}")
+
+
+# The ranges that options may have: an annotation says the type and the limits ------------------------------------------
+
+
+_LARGEST = 2**53
+
+Whole = Annotated[int, Ge(0), Le(_LARGEST)]
+"""0, 1, 2, ..."""
+
+Count = Annotated[int, Ge(1), Le(_LARGEST)]
+"""1, 2, 3, ..."""
+
+Threads = Annotated[int, Ge(1), Le(1024)]
+"""Threads of one process."""
+
+Finite = Annotated[float, Ge(-1e300), Le(1e300)]
+"""Any number but infinity."""
+
+NonNegative = Annotated[float, Ge(0), Le(1e300)]
+"""A number >= 0."""
+
+Positive = Annotated[float, Gt(0), Le(1e300)]
+"""A number > 0."""
+
+Share = Annotated[float, Ge(0), Le(1)]
+"""A number from 0 to 1."""

@@ -131,3 +131,33 @@ def weighed(weights: FloatArray, chosen: list[Any]) -> tuple[Scaled, Any]:
     made = scaled(np.asarray(weights, dtype=float))
     values: IntArray = made.values
     return made, sum(int(v) * item for v, item in zip(values, chosen, strict=True) if v)
+
+
+class PlacedCpSat:
+    """A CP-SAT statement in which x[k, i] says that key group k runs on node i: (1), and the way from an assignment and back."""
+
+    problem: Any
+    model: Any
+    x: dict[tuple[int, int], Any]
+
+    def one_node_each(self) -> None:
+        """(1) Every key group runs on exactly one node."""
+        open_to: list[list[Any]] = [[] for _ in range(self.problem.workload.key_groups)]
+        for (k, _), x in self.x.items():
+            open_to[k].append(x)
+        for k, nodes in enumerate(open_to):
+            self.model.add_exactly_one(nodes).with_name(f"one_node[k{k}]")
+
+    def set_start(self, assignment: IntArray) -> None:
+        """Hint a known assignment."""
+        self.model.clear_hints()
+        for (k, i), x in self.x.items():
+            self.model.add_hint(x, int(assignment[k] == i))
+
+    def assignment(self, value: Callable[[Any], int]) -> IntArray:
+        """Read the assignment through ``value``, a function from a variable to its value."""
+        chosen = np.zeros(self.problem.workload.key_groups, dtype=np.int64)
+        for (k, i), x in self.x.items():
+            if value(x):
+                chosen[k] = i
+        return chosen

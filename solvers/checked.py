@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -179,6 +179,25 @@ def second_word(problem: Problem, first: Answer, second: Answer) -> Answer:
     if value is None or first.bound <= value + problem.tolerance_of(value):
         second.bound = max(second.bound or 0.0, first.bound)
     return second
+
+
+def by_second_word(problem: Problem, said: Answer, ask: Callable[..., Answer], **asked: Any) -> Answer:
+    """What CP-SAT makes in whole numbers of an answer that a solver's tolerances make doubtful; `ask` runs it."""
+    other = ask(problem, start=said.assignment, **asked)
+    if other.termination == "infeasible" and said.termination == "infeasible":
+        return said
+    second_word(problem, said, other)
+    other.details = {**said.details, **other.details, "second_opinion": "CP-SAT"}
+    return other
+
+
+def without_false_bound(problem: Problem, answer: Answer) -> Answer:
+    """The answer, its bound 0 where its own assignment refutes it: what is plainly wrong is worth nothing."""
+    if answer.assignment is not None:
+        value = problem.objective(answer.assignment)
+        if (answer.bound or 0.0) > value + problem.tolerance_of(value):
+            answer.bound, answer.termination = 0.0, "gap"
+    return answer
 
 
 def better_of(problem: Problem, answer: Answer, start: np.ndarray | None) -> Answer:

@@ -20,10 +20,9 @@ import scipy.sparse as sp
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached, Termination
+from keyshift.models.answer import HIGHS_DOUBT, LimitReached, Termination
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
-from keyshift.models.tuning import HIGHS_DOUBT
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import threading
-import time
 
 import numpy as np
 from ortools.math_opt.python import mathopt
 
 from keyshift.models import Budget
-from keyshift.models.answer import STEP, Termination
+from keyshift.models.answer import STEP, LimitReached, Termination
 from keyshift.models.errors import InputError
-from keyshift.solvers.checked import POLL_SECONDS
+from keyshift.solvers.threads import until_limit
 
 GRACE_SECONDS = 0.4
 """A solver looks at its limits in its search; where it does not within this, it is left behind."""
@@ -52,33 +50,21 @@ def run(
         return None
     parameters = _parameters(solver, budget, seed, threads)
     given = mathopt.ModelSolveParameters(solution_hints=hints or [])
-    results: list[mathopt.SolveResult] = []
-    failures: list[BaseException] = []
 
-    def work() -> None:
-        try:
-            results.append(mathopt.solve(model, SOLVERS[solver], params=parameters, model_params=given))
-        except BaseException as error:  # handed on to the main thread below
-            failures.append(error)
+    def work() -> mathopt.SolveResult:
+        return mathopt.solve(model, SOLVERS[solver], params=parameters, model_params=given)
 
-    worker = threading.Thread(target=work, daemon=True)
-    worker.start()
-    over: float | None = None
-    while worker.is_alive():
-        worker.join(POLL_SECONDS)
-        if budget.late:
-            over = time.monotonic() if over is None else over
-            if worker.is_alive() and time.monotonic() - over > GRACE_SECONDS:
-                return None
-    if failures and isinstance(failures[0], Exception):  # MathOpt 9.15 hands some of SCIP's errors on garbled
-        said = " ".join(str(failures[0]).split())[:160]
-        raise InputError(f"{solver} does not take this model, or fails on it: {said}")
-    if failures:
-        raise failures[0]
-    budget.spend(results[0].solve_stats.node_count / (NODES_PER_EFFORT * STEP))
-    if results[0].termination.limit == mathopt.Limit.INTERRUPTED:
+    try:
+        result = until_limit(budget, work, grace=GRACE_SECONDS)
+    except LimitReached:
+        return None
+    except Exception as error:  # MathOpt 9.15 hands some of SCIP's errors on garbled
+        said = " ".join(str(error).split())[:160]
+        raise InputError(f"{solver} does not take this model, or fails on it: {said}") from None
+    budget.spend(result.solve_stats.node_count / (NODES_PER_EFFORT * STEP))
+    if result.termination.limit == mathopt.Limit.INTERRUPTED:
         budget.interrupt()
-    return results[0]
+    return result
 
 
 def _parameters(solver: str, budget: Budget, seed: int, threads: int) -> mathopt.SolveParameters:

@@ -1,4 +1,9 @@
-"""The rules of a problem as arrays that annealed searches keep in step (`keyshift.solvers.row_kernels`)."""
+"""The rules of a problem as arrays, which annealed searches keep in step move by move.
+
+A family is a `Rooms` or a `MoveBudget` of `keyshift.models.rules.lowered`; each of its domains is a row with a least and a most.
+A key group touches the rows of its own families alone, so that a rule costs what its members cost. Where there are no rules
+`held` is None: the compiler leaves the branches out that ask for more, and nothing of this is compiled.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keyshift.models.compiling import LEAF, njit
 from keyshift.models.rules.lowered import ROUNDING, Lowered
-from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.row_kernels import RuleRows
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.random_kernels import uniform as draw
 
 
 class RowFamily(NamedTuple):
@@ -94,3 +100,270 @@ def rows_of(made: list[RowFamily], key_groups: int, nodes: int) -> RuleRows:
         begins=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         members=members,
     )
+
+
+# The compiled part ---------------------------------------------------------------------------------------------------
+
+FEW = 64
+"""Of a family of more members one is drawn, of fewer all are looked at."""
+TRIES = 4
+KEPT = 1e-6
+"""Rows are exceeded by no less than this, or by what rounding adds."""
+MEND = 0.1
+"""How often a search looks at one of the rows that are broken, while there are some."""
+BACK = 0.7
+"""How often the one that makes room goes where the other comes from, instead of anywhere."""
+
+
+class RuleRows(NamedTuple):
+    """The families, their rows, and which key group weighs how much in which.
+
+    Attributes
+    ----------
+    starts : ndarray of int, shape (p + 1,)
+        Where each key group's families begin in `family` and `weight`.
+    family, weight : ndarray
+    kind : ndarray of int, shape (families,)
+        Which row of `domain` says where the family's domains are.
+    offset : ndarray of int, shape (families,)
+        The row of its first domain.
+    moves : ndarray of bool, shape (families,)
+        Whether key groups weigh only where they have moved.
+    domain : ndarray of int, shape (kinds, n)
+        The domain of each node, -1 for none.
+    least, most : ndarray, shape (rows,)
+    begins : ndarray of int, shape (families + 1,)
+        Where each family's members begin in `members`.
+    members : ndarray of int
+    """
+
+    starts: IntArray
+    family: IntArray
+    weight: FloatArray
+    kind: IntArray
+    offset: IntArray
+    moves: BoolArray
+    domain: IntArray
+    least: FloatArray
+    most: FloatArray
+    begins: IntArray
+    members: IntArray
+
+
+@njit(**LEAF)
+def excess_of(row, held, rows):
+    """By how much a row is exceeded or fallen short of."""
+    return max(held[row] - rows.most[row], 0.0) + max(rows.least[row] - held[row], 0.0)
+
+
+@njit(**LEAF)
+def row_at(f, k, node, data):
+    """The row in which a key group weighs on a node; -1 for none."""
+    rows = data.rows
+    d = rows.domain[rows.kind[f], node]
+    return -1 if d < 0 or (rows.moves[f] and node == data.current[k]) else rows.offset[f] + d
+
+
+@njit(**LEAF)
+def shift(held, k, source, target, data):
+    """Carry a key group's weights from one node to another; by how much all rows together are more exceeded."""
+    if held is None:
+        return 0.0
+    rows, rise = data.rows, 0.0
+    for x in range(rows.starts[k], rows.starts[k + 1]):
+        f, weight = rows.family[x], rows.weight[x]
+        a, b = row_at(f, k, source, data), row_at(f, k, target, data)
+        if a == b:
+            continue
+        if a >= 0:
+            rise -= excess_of(a, held, rows)
+            held[a] -= weight
+            rise += excess_of(a, held, rows)
+        if b >= 0:
+            rise -= excess_of(b, held, rows)
+            held[b] += weight
+            rise += excess_of(b, held, rows)
+    return rise
+
+
+@njit(**LEAF)
+def sum_rows(held, place, data):
+    """Sum every row anew for key groups on these nodes; the excess of all."""
+    if held is None:
+        return 0.0
+    rows = data.rows
+    held[:] = 0.0
+    for k in range(place.size):
+        for at in range(rows.starts[k], rows.starts[k + 1]):
+            row = row_at(rows.family[at], k, place[k], data)
+            if row >= 0:
+                held[row] += rows.weight[at]
+    total = 0.0
+    for row in range(held.size):
+        total += excess_of(row, held, rows)
+    return total
+
+
+class Placed(NamedTuple):
+    """The data that the kernels above need, for a search that has no more of its own."""
+
+    current: IntArray
+    rows: RuleRows
+
+
+@njit(**LEAF)
+def closing(closed, keys, nodes, held, place, data):
+    """Note which of some key groups would break a row on which of some nodes, the others staying where they are."""
+    for x in range(keys.size):
+        k = keys[x]
+        for y in range(nodes.size):
+            closed[x, y] = shift(held, k, place[k], nodes[y], data) >= KEPT
+            shift(held, k, nodes[y], place[k], data)
+
+
+@njit(**LEAF)
+def put_if_kept(keys, targets, held, place, data):
+    """Carry key groups to their targets if no row is broken more by all together; whether they were."""
+    rise = 0.0
+    for x in range(keys.size):
+        rise += shift(held, keys[x], place[keys[x]], targets[x], data)
+    if rise < KEPT:
+        return True
+    for x in range(keys.size):
+        shift(held, keys[x], targets[x], place[keys[x]], data)
+    return False
+
+
+@njit(**LEAF)
+def list_broken(held, broken, data):
+    """Note the rows that are exceeded or fallen short of; the last entry says how many."""
+    if held is None:
+        return
+    count = 0
+    for row in range(held.size):
+        if excess_of(row, held, data.rows) >= KEPT:
+            broken[count] = row
+            count += 1
+    broken[-1] = count
+
+
+@njit(**LEAF)
+def one_to_mend(rng, held, broken, place, data):
+    """Who leaves a row that is exceeded, or comes to one that falls short, and where to; -1 when the draw fails."""
+    rows, nodes = data.rows, data.rows.domain.shape[1]
+    if broken[-1] == 0:
+        return -1, -1
+    row = broken[int(draw(rng) * broken[-1])]
+    if excess_of(row, held, rows) < KEPT:
+        return -1, -1
+    f = np.searchsorted(rows.offset, row, side="right") - 1
+    to = int(draw(rng) * nodes)
+    if held[row] > rows.most[row]:
+        k = one_to_give_way(rng, -1, f, row, place, data)
+        return k, data.current[k] if rows.moves[f] and k >= 0 else to
+    for _ in range(TRIES * TRIES):
+        k = rows.members[rows.begins[f] + int(draw(rng) * (rows.begins[f + 1] - rows.begins[f]))]
+        if row_at(f, k, to, data) == row:
+            return k if row_at(f, k, place[k], data) != row else -1, to
+        to = int(draw(rng) * nodes)
+    return -1, -1
+
+
+@njit(**LEAF)
+def mend(held, rng, edit, data, state):
+    """While rows are broken, now and then one move that makes one of them less so; how many slots, 0 where nothing is tried."""
+    if held is None:
+        return 0
+    if state.tally[2] < KEPT or draw(rng) >= MEND:
+        return 0
+    k, to = one_to_mend(rng, held, state.broken, state.place, data)
+    m = int(state.tally[0])
+    slot = state.role[max(k, 0)]
+    home = to == data.current[max(k, 0)]
+    if k < 0 or data.max_moves == 0 or (home and slot < 0):
+        return 0
+    if slot < 0:
+        slot = m if m < data.max_moves else int(draw(rng) * m)
+    edit.slots[0], edit.keys[0], edit.targets[0] = slot, -1 if home else k, to
+    return 1
+
+
+@njit(**LEAF)
+def one_to_give_way(rng, k, f, row, place, data):
+    """A member of a family, other than k, that weighs in a row; -1 when the draw fails."""
+    rows = data.rows
+    begin, size = rows.begins[f], rows.begins[f + 1] - rows.begins[f]
+    first = int(draw(rng) * size)
+    for at in range(size if size <= FEW else TRIES):
+        other = rows.members[begin + (first + at) % size if size <= FEW else begin + int(draw(rng) * size)]
+        if other != k and row_at(f, other, place[other], data) == row:
+            return other
+    return -1
+
+
+@njit(**LEAF)
+def giving_way(rng, k, target, held, place, data):
+    """Who makes room in a row that key group k would fill beyond its most, and where to; -1 where nobody has to, or can."""
+    rows, nodes = data.rows, data.rows.domain.shape[1]
+    for at in range(rows.starts[k], rows.starts[k + 1]):
+        f = rows.family[at]
+        row = row_at(f, k, target, data)
+        if row < 0 or row == row_at(f, k, place[k], data) or held[row] + rows.weight[at] <= rows.most[row]:
+            continue
+        other = one_to_give_way(rng, k, f, row, place, data)
+        to = place[k] if draw(rng) < BACK else int(draw(rng) * nodes)
+        return other, data.current[other] if rows.moves[f] else to
+    return -1, -1
+
+
+@njit(**LEAF)
+def taken_or_put(s, putting, edit, data, state):
+    """Half of the edit of a slot: who goes from where to where; -1 where nobody does."""
+    if putting:
+        k = edit.keys[s]
+        return k, data.current[max(k, 0)], edit.targets[s]
+    if edit.slots[s] >= state.tally[0]:
+        return -1, -1, -1
+    k = state.moves[0, edit.slots[s]]
+    return k, state.moves[1, edit.slots[s]], data.current[k]
+
+
+@njit(**LEAF)
+def row_change(held, steps, edit, data, state):
+    """By how much a proposed move raises the excess; the rows are as before afterwards."""
+    if held is None:
+        return 0.0
+    change = 0.0
+    for forth in range(2):
+        for at in range(2 * steps):
+            step = at if forth == 0 else 2 * steps - 1 - at
+            k, source, target = taken_or_put(step % steps, step >= steps, edit, data, state)
+            if k >= 0 and forth == 0:
+                change += shift(held, k, source, target, data)
+            elif k >= 0:
+                shift(held, k, target, source, data)
+    return change
+
+
+@njit(**LEAF)
+def make_room(held, rng, steps, edit, data, state):
+    """Where the move of one key group fills a row beyond its most, another of its family gives way; how many slots then."""
+    if held is None:
+        return steps
+    if steps != 1 or edit.keys[0] < 0:
+        return steps
+    other, to = giving_way(rng, edit.keys[0], edit.targets[0], held, state.place, data)
+    if other < 0:
+        return steps
+    m = int(state.tally[0])
+    slot, home = state.role[other], to == data.current[other]
+    if slot < 0 and home:
+        return steps
+    if slot < 0:
+        slot = m if edit.slots[0] != m else m + 1
+        slot = slot if slot < data.max_moves else int(draw(rng) * m)  # where all moves are taken, somebody else stays
+    if slot == edit.slots[0] or slot >= data.max_moves:
+        return steps
+    edit.slots[1], edit.targets[1] = slot, to
+    edit.keys[1] = -1 if home else other
+    return 2

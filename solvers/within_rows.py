@@ -1,6 +1,6 @@
 """One search for limits that are rows: single items, swaps and exchanges, annealed at a price for rows that are broken.
 
-Whatever limits an assignment is a row here (`keyshift.solvers.row_kernels`): the four forms of rules, limits of load in each
+Whatever limits an assignment is a row here (`keyshift.solvers.rows`): the four forms of rules, limits of load in each
 window, budgets of state, a routing table's room. What is left is a measure to lower: state that moves, or squares of loads.
 """
 
@@ -14,15 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.rules.lowered import ROUNDING, Lowered
 from keyshift.models.rules.ruled import Ruled
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.random_kernels import uniform
-from keyshift.solvers.row_kernels import RuleRows, giving_way, shift, sum_rows
-from keyshift.solvers.rows import RowFamily, families, rows_of, sharing
+from keyshift.solvers.rows import RowFamily, RuleRows, families, giving_way, rows_of, sharing, shift, sum_rows
 
 
 @dataclass(frozen=True)

@@ -12,23 +12,20 @@ from __future__ import annotations
 from typing import Any
 
 from keyshift.models.errors import MissingDependencyError
-from keyshift.models.lazily import lazily
+from keyshift.models.lazily import lazily, on_first_use
 from keyshift.spark_stats.topology import Operator, Topology
 
 # Public names that load on first use: `__getattr__` finds them.
 with lazily() as _LAZY:
     from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
-    from keyshift.spark_stats.collect import collect
     from keyshift.spark_stats.hadoop import fetch
     from keyshift.spark_stats.keys import collect_keys
     from keyshift.spark_stats.periods import transitions_of
     from keyshift.spark_stats.session import local_session
     from keyshift.spark_stats.sources import read_log, read_log_stream
-    from keyshift.spark_stats.statistics import Stats
+    from keyshift.spark_stats.statistics import Stats, collect
     from keyshift.spark_stats.streaming import StatsStream
-for _name in _LAZY:
-    del globals()[_name]
-
+_opened = on_first_use(globals(), _LAZY)
 
 __all__ = [
     "Operator",
@@ -48,15 +45,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'keyshift.spark_stats' has no attribute {name!r}")
     try:
-        value = _LAZY[name].load()
+        return _opened(name)
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "pyspark":
             raise
         raise MissingDependencyError(
             "statistics need PySpark: pip install '.[spark]' in a checkout of keyshift"
         ) from None
-    globals()[name] = value
-    return value

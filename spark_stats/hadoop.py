@@ -7,17 +7,17 @@ last one wins where they hold the same window; folders that a killed job left st
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import MANIFEST
+from keyshift.models.files.writing import only_writer, write_text
 from keyshift.spark_stats.failures import in_one_sentence
 
 if TYPE_CHECKING:
@@ -122,9 +122,9 @@ def local_copy(file: HadoopPath) -> tempfile.TemporaryDirectory[str]:
 
 # Whose a directory is: one writer at a time, and nothing deleted that keyshift did not make.
 #
-# A directory of statistics holds a file ``.keyshift`` from the first moment on. It says that the directory is
-# keyshift's, and it is the lock: whoever writes holds it, and the system lets go of it when a process ends, however it
-# ends. Folders that may be deleted again - a run, what is pending of a stream - hold a file of that name of their own.
+# A directory of statistics holds a file ``.keyshift`` from the first moment on: it says that the directory is keyshift's.
+# Whoever writes locks the directory, and the system lets go of it when a process ends, however it ends. Folders that may be
+# deleted again - a run, what is pending of a stream - hold a file of that name of their own.
 
 MARK = ".keyshift"
 _WORDS = "keyshift made this folder, and may delete it when it writes here again\n"
@@ -158,15 +158,18 @@ def claim(target: Path | HadoopPath) -> Iterator[None]:
         return
     try:
         fresh = _ours(target)
-        lock = _lock(target)
     except OSError as error:
         raise InputError(f"cannot write to {target}: {error.strerror}") from None
-    _held[place] = 1
-    try:
-        yield
-    finally:
-        del _held[place]
-        _release(target, lock, fresh)
+    with only_writer(target, str(target)):
+        write_text(target / MARK, _WORDS)
+        _held[place] = 1
+        try:
+            yield
+        finally:
+            del _held[place]
+            if fresh and [entry.name for entry in target.iterdir()] == [MARK]:  # it was made in vain
+                (target / MARK).unlink()
+                target.rmdir()
 
 
 def _ours(target: Path | HadoopPath) -> bool:
@@ -178,34 +181,6 @@ def _ours(target: Path | HadoopPath) -> bool:
     if not (target / MANIFEST).exists() and not (target / MARK).exists() and any(target.iterdir()):
         raise InputError(f"{target} exists and holds no statistics: it is not written to")
     return fresh
-
-
-def _lock(target: Path) -> TextIO:
-    while True:
-        lock = (target / MARK).open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-            raise InputError(f"{target} is being written to by another run of keyshift: wait for its end") from None
-        try:
-            if os.fstat(lock.fileno()).st_ino == (target / MARK).stat().st_ino:
-                break
-        except FileNotFoundError:
-            pass
-        lock.close()  # the file that we hold was removed by the run before: take the new one
-    if lock.tell() == 0:
-        lock.write(_WORDS)
-        lock.flush()
-    return lock
-
-
-def _release(target: Path, lock: TextIO, fresh: bool) -> None:
-    """Let go of a directory; one that was made in vain goes again."""
-    if fresh and [entry.name for entry in target.iterdir()] == [MARK]:
-        (target / MARK).unlink()
-        target.rmdir()
-    lock.close()
 
 
 def make(folder: Path | HadoopPath) -> None:

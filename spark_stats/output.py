@@ -14,7 +14,6 @@ is missing or changed.
 from __future__ import annotations
 
 import json
-import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, read_manifest, unit_of
+from keyshift.models.files.writing import write_text
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy
@@ -275,12 +275,7 @@ def replace_file(file: Path | HadoopPath, text: str) -> None:
         file.write_text(text)
         return
     file.parent.mkdir(parents=True, exist_ok=True)
-    scratch = file.with_name(f".{file.name}-{uuid.uuid4().hex[:8]}")
-    with scratch.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    scratch.replace(file)
+    write_text(file, text)
 
 
 def clear(target: Path | HadoopPath, runs: set[str], before: set[str]) -> None:

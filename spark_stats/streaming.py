@@ -11,9 +11,9 @@ and the windows that it closed. A batch that Spark hands over again after a cras
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,10 +87,8 @@ class StatsStream:
             raise InputError("on_window gets a workload for every window, which needs the number of nodes: give nodes")
         refuse_connect_frame(events)
         self._events, self._topology, self._time = events, topology, time
-        self._windows, self._key_groups = (
-            Windows.of(window, origin, zone_of(events, time_zone)),
-            KeyGroups(key_groups, hash),
-        )
+        self._windows = Windows.of(window, origin, zone_of(events, time_zone))
+        self._key_groups = KeyGroups(key_groups, hash)
         self._delay = 0 if str(watermark).split()[:1] == ["0"] else microseconds("watermark", watermark)
         self._path, self._on_window, self._nodes = Path(path).absolute(), on_window, nodes
         checked = read_tuples(events, topology, time, self._windows, self._key_groups)
@@ -193,10 +191,7 @@ class StatsStream:
 
 def _add(known: list[list[Any]], more: list[list[int | None]]) -> list[list[Any]]:
     """Add up rows (window, number that says why, rows)."""
-
-    def count(sums: dict[Any, int], row: list[Any]) -> dict[Any, int]:
-        key = (row[0], row[1])
-        return {**sums, key: sums.get(key, 0) + row[2]}
-
-    sums: dict[Any, int] = reduce(count, [*known, *more], {})
+    sums: Counter[Any] = Counter()
+    for window, why, rows in [*known, *more]:
+        sums[window, why] += rows
     return [[*key, rows] for key, rows in sorted(sums.items(), key=lambda item: (item[0][0] is not None, item))]

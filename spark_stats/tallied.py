@@ -114,13 +114,9 @@ class Tallied:
     @property
     def refusals(self) -> list[tuple[int | None, int, int]]:
         """Rows refused: (window, number that says why, rows), sorted; window None where the row has none."""
-        rows = zip(
-            *(
-                values[self.arrivals_and_refusals["kind"] == REFUSED].tolist()
-                for values in self.arrivals_and_refusals.values()
-            ),
-            strict=True,
-        )
+        held = self.arrivals_and_refusals
+        refused = held["kind"] == REFUSED
+        rows = zip(*(values[refused].tolist() for values in held.values()), strict=True)
         found = [(None if nowhere else w, whole_code((code, *more)), n) for w, _, code, nowhere, n, *more in rows]
         return sorted(found, key=lambda row: (row[0] is not None, row))
 

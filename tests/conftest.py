@@ -20,10 +20,11 @@ os.environ["KEYSHIFT_TRACEBACK"] = "1"  # a defect must not pass as a sentence
 
 
 def pytest_collection_modifyitems(items):
-    """What asks for a session is deselected by `-m "not spark"`, too."""
+    """What asks for a session is deselected by `-m "not spark"`, too; it comes first, so that one process has the only session."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
 @pytest.fixture(scope="session")

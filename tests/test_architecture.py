@@ -36,11 +36,17 @@ def forget_trees():
     """They take 150 MB, and other tests of this process come after."""
     yield
     tree_of.cache_clear()
+    nodes_of.cache_clear()
 
 
 @functools.cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
+
+
+@functools.cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(tree_of(path)))
 
 
 def sources(*folders: str) -> list[Path]:
@@ -58,18 +64,17 @@ def module_of(path: Path) -> str:
 
 def imported_modules(path: Path, types: bool = False):
     """Every module that a file names in an import, inside functions too; what only type checkers read if asked for."""
-    tree = tree_of(path)
     for_types = (
         set()
         if types
         else {
             id(node)
-            for block in ast.walk(tree)
-            if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+            for block in nodes_of(path)
+            if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
             for node in ast.walk(block)
         }
     )
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if id(node) in for_types:
             continue
         if isinstance(node, ast.Import):
@@ -81,7 +86,7 @@ def imported_modules(path: Path, types: bool = False):
 
 
 def functions(path: Path):
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             compiled = any("njit" in ast.unparse(decorator) for decorator in node.decorator_list)
             yield f"{path.relative_to(ROOT)}:{node.name}", node, compiled
@@ -120,7 +125,7 @@ def test_no_import_goes_in_a_circle():
 def names_in(path: Path) -> set[str]:
     """What can be imported from a file: what it defines, assigns, imports, or names in a table of lazy names."""
     found = set()
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -138,7 +143,7 @@ def test_every_imported_name_exists():
     missing = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.module}.{alias.name}"
         for path in sources(*FOLDERS, "tests", "benchmarks")
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.ImportFrom) and node.module in files
         for alias in node.names
         if alias.name not in names_in(files[node.module]) and f"{node.module}.{alias.name}" not in files
@@ -149,7 +154,7 @@ def test_every_imported_name_exists():
 
 def test_private_names_stay_in_their_folder():
     for path in sources(*FOLDERS):
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if not isinstance(node, ast.ImportFrom) or not node.module.startswith("keyshift"):
                 continue
             folder = module_of(path.parent / "__init__.py")
@@ -177,7 +182,7 @@ def test_only_its_own_rooms_name_a_formulation():
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sources(*FOLDERS)
         if not str(path.relative_to(ROOT)).startswith(own)
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if getattr(node, "id", getattr(node, "attr", getattr(node, "name", ""))) in problems
     }
     assert found == set()
@@ -186,7 +191,7 @@ def test_only_its_own_rooms_name_a_formulation():
 def test_every_class_has_a_name_of_its_own():
     named = defaultdict(list)
     for path in sources(*FOLDERS):
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 named[node.name].append(str(path.relative_to(ROOT)))
     assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
-from keyshift.heuristics.intervals.baselines import consistent_hashing, redist, storm
+from keyshift.heuristics.intervals.baselines import consistent_hashing, nodes_alive, redist, storm
 from keyshift.models import Budget
 from keyshift.models.errors import InputError
 from keyshift.models.families.mclb import read_counts
@@ -127,19 +127,58 @@ def policy_row(w: ks.Workload, counts: list[int], tau: str, gamma: float) -> dic
     """MTM: what it costs, and what its precomputation takes."""
     problem = ks.MigrationPolicy(w, transition_matrix(histories()[0]), tau, gamma)
     size = sum(census(problem).values())
-    if size > MOST_PARTITIONS:
-        return {"partitions": size}
+    if size > MOST_PARTITIONS:  # beyond enumeration: values that are sums over intervals, and a bound on the optimum
+        s = ks.solve(problem, "potentials", time_limit=60)
+        per_step = (1 - gamma) / problem.scale
+        ours = (
+            {"potentials, a step": s.objective * per_step, "least, a step": s.bound * per_step} if s.objective else {}
+        )
+        return {"partitions": size, **ours, "precompute, s": s.seconds}
     iteration = PolicyIteration(problem)
     took = best_of(1, iteration.run, Budget(), 1e-7)[1]
     return {"mtm": mean_cost(w, policy_migrations(w, counts, iteration.policy())), "partitions": size, "rounds": iteration.rounds,
             "precompute, s": took, "gap over state": iteration.gap / problem.scale}  # fmt: skip
 
 
-def start(page: Page, tasks: int = TASKS) -> tuple[ks.Workload, list[int]]:
-    """The tasks at the start of December, and the real changes that follow."""
+def patterns(tasks: int, tweets: int = 20_000, frequent: int = 50) -> tuple[np.ndarray, np.ndarray]:
+    """Loads and states of the detector of frequent patterns (Figure 10), a window's worth.
+
+    A tweet is six words drawn by their frequency; its patterns are its words and pairs of words, each counted once as the tweet comes and
+    once as it leaves the window. The loop: each frequent pair is fed back to the tasks of its two words, to suppress them, each time that it
+    is counted. The state of a task is its number of counters. Patterns are hashed to tasks like words.
+    """
+    rng = np.random.default_rng(0)
+    share = words()[:20_000] / words()[:20_000].sum()
+    rows = np.sort(rng.choice(share.size, (tweets, 6), p=share), axis=1)
+    first, second = np.triu_indices(6, 1)
+    pairs = (rows[:, first] * share.size + rows[:, second])[rows[:, first] != rows[:, second]]
+    known, count = np.unique(np.concatenate([rows.ravel() - share.size, pairs.ravel()]), return_counts=True)
+    back = known[(known >= 0) & (count > frequent)]
+    again = np.concatenate([back // share.size, back % share.size]) - share.size
+    seen = 2.0 * count
+    np.add.at(seen, np.searchsorted(known, again), np.tile(2.0 * count[(known >= 0) & (count > frequent)], 2))
+    for salt in range(1000):
+        task = np.random.default_rng(salt).integers(0, tasks, known.size)
+        prefix = Prefix(load := np.bincount(task, seen, tasks))
+        if all(prefix.conflict(Fraction(TAU), n) is None for n in range(LOW, HIGH + 1)):
+            return load, np.bincount(task, minlength=tasks).astype(float)
+    raise InputError(f"no hash of 1000 makes m = {tasks} feasible at tau = {TAU}")
+
+
+def ring(problem: ks.IntervalMigration, points: int = 64) -> np.ndarray:
+    """Consistent hashing as [Karger1997] has it: each node at so many points of a ring, each task at the next one after its own."""
+    alive, m = nodes_alive(problem), problem.workload.key_groups
+    at = np.concatenate([np.random.default_rng([1, int(node)]).random(points) for node in alive])
+    order = np.argsort(at)
+    place = np.searchsorted(at[order], np.random.default_rng(2).random(m)) % at.size
+    return alive[order[place] // points]
+
+
+def start(page: Page, tasks: int | None = None) -> tuple[ks.Workload, list[int]]:
+    """The tasks at the start of December - a quick run has 48, of fewer partitions -, and the real changes that follow."""
     series = np.array(histories()[1])
     counts = series[np.flatnonzero(np.diff(series, prepend=-1))][: 21 if page.quick else 101].tolist()
-    return workload(*balanced(tasks), counts[0]), counts[1:]
+    return workload(*balanced(tasks or (48 if page.quick else TASKS)), counts[0]), counts[1:]
 
 
 def by_tau(page: Page) -> None:
@@ -157,6 +196,29 @@ def by_tau(page: Page) -> None:
                "title": "Figure 12: cost of a migration", "yticks": ticks, "yticklabels": ticks},
               {"frame": frame, "x": "tau", "y": "ssm, ms", "title": "Figure 13: time of SSM (kernel)", "ylim": (0, None)},
               {"frame": frame.dropna(), "x": "tau", "y": "precompute, s", "title": "Figure 14: precomputation of MTM"}, size=(4.3, 3.6))  # fmt: skip
+
+
+def frequent_patterns(page: Page) -> None:
+    """Figures 10 and 12: the second application, sliding-window frequent patterns, by the tolerance; and the word count beside it.
+
+    *ring* is consistent hashing with 64 points a node; its fullest node exceeds every tolerance, as that of the even *consistent hashing* does.
+    """
+    (w, counts), rows = start(page), []
+    for application, (load, state) in (
+        ("word count", (w.last_load, w.state)),
+        ("frequent patterns", patterns(w.key_groups)),
+    ):
+        first = workload(load, state, w.nodes)
+        for tau in (TAU, "0.5") if page.quick else (TAU, "0.3", "0.4", "0.5"):
+            steps = {"ssm": ssm, "storm": storm, "redist": redist, "ring": ring,
+                     "consistent hashing": partial(consistent_hashing, rng=np.random.default_rng(0))}  # fmt: skip
+            costs = {name: mean_cost(first, migrations(first, counts, tau, step)) for name, step in steps.items()}
+            full = np.mean([n * np.bincount(after, load).max() / load.sum() for n, (_, after) in zip(
+                counts, migrations(first, counts, tau, ring), strict=True)])  # fmt: skip
+            most = policy_row(first, counts, tau, GAMMA) if tau == TAU else {}
+            rows.append({"application": application, "tau": float(tau), **costs, "mtm": most.get("mtm"),
+                         "heaviest task over the mean": float(load.max() / load.mean()), "ring, fullest over the mean": full})  # fmt: skip
+    page.table(rows, "frequent_patterns")
 
 
 def by_tasks(page: Page) -> None:

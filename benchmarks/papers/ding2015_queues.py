@@ -106,6 +106,32 @@ def ding_windows(page: Page) -> None:
               {"frame": frame, "x": "window", "xlabel": "window, s", "y": "mean, ms", "by": "method", "yscale": "log"}, size=(6, 3.8))  # fmt: skip
 
 
+WITHIN = (1, 10, 100, 1000, 5000)
+"""Milliseconds."""
+
+
+def distribution(page: Page) -> None:
+    """[Ding2015], Figure 16(b): how response times are distributed in the two minutes after a migration, at a window of 90 s.
+
+    Second by second over all migrations: what share of the results comes, in the mean of its second, within so many milliseconds.
+    """
+    counts, rate, made = compared(page)
+    rows = []
+    for method in ("consistent hashing", "storm", "ssm", "mtm"):
+        took = [
+            ks.simulate(rate * (0.8 * RATE * n * 120), before, [(0, after)], service_rate=RATE, window_seconds=120, method="fluid", spans=120,
+                        migration=ks.simulation.Migration(BANDWIDTH, rate * 0.8 * RATE * n * 90))
+            for n, (before, after) in zip(counts, made[method], strict=True)
+        ]  # fmt: skip
+        latency, arrived = (np.concatenate([getattr(one, of) for one in took]) for of in ("latency", "arrived"))
+        some = arrived > 0
+        shares = {
+            f"within {t} ms, %": 100 * arrived[some][1e3 * latency[some] <= t].sum() / arrived.sum() for t in WITHIN
+        }
+        rows.append({"method": method, **shares, "largest, ms": 1e3 * max(one.latency_max for one in took)})
+    page.table(rows, "distribution")
+
+
 def ding_waiting(page: Page) -> None:
     """Why MTM is not ahead of SSM in Figure 16.
 

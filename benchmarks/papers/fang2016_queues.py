@@ -184,3 +184,37 @@ def quarters(page: Page) -> None:
     page.draw("fang_hour", "As Figure 16 of [Fang2016], simulated: changes every 15 minutes.",
               {"frame": an_hour(page), "x": "minute", "y": "throughput", "by": "table", "ylabel": "tuples a second", "style": {"marker": ""}},
               size=(5.5, 3.8))  # fmt: skip
+
+
+def joins(page: Page) -> None:
+    """[Fang2016], Figures 2(b), 14 and 16: joins where keys are whole, and where they are split.
+
+    A join over a window, of a stream with itself (the stocks) or of two streams in a chain of three (as in TPC-H's Q5): a tuple is stored once
+    and meets, by a hash, what is stored of its key. Where a key is split over its two workers (PKG), a tuple is stored at one and looked up
+    at both, as Figure 2(b) broadcasts it. Storing and looking up cost one unit each, and every match a tenth. *sustained*: what the
+    fullest instance lets through, in percent of an even spread of the work that whole keys need.
+    """
+    rows = []
+    for name, keys, stages in (("self-join, 1,036 stocks", 1_036, 1), ("chain of three, 10,000 keys", 10_000, 3)):
+        stream = ZipfStream(keys, NODES, 0.8, 0.5, tuples=50_000 if page.quick else 500_000, seed=5)
+        stream.advance()
+        count = stream.load
+        work = 2.0 * count + 0.1 * np.minimum(count - 1, 100) * count / 2  # a window holds a hundred of a key, at most
+        even = work.sum() * stages / NODES
+        for method in ("hash", "mixed", "pkg"):
+            if method == "pkg":
+                messages = np.random.default_rng(6).permutation(np.repeat(np.arange(keys), np.rint(count).astype(int)))
+                place = ks.Partitioner("pkg", NODES).feed(messages)
+                stored = np.zeros((keys, NODES))
+                np.add.at(stored, (messages, place), 1.0)
+                share = stored / np.maximum(stored.sum(axis=1, keepdims=True), 1.0)
+                at = (share * (work - count)[:, None] + (share > 0) * count[:, None]).sum(
+                    axis=0
+                )  # looked up wherever some is
+            else:
+                w = ks.Workload(load=work, state=count, current=stream.home, home=stream.home, nodes=NODES)
+                home = stream.home if method == "hash" else planned(ks.MixedRouting(w, theta_max=0.05), "mixed")
+                at = np.bincount(home, work, NODES)
+            rows.append({"join": name, "method": method, "work over whole keys'": float(at.sum() / work.sum()),
+                         "fullest over the mean": float(at.max() / at.mean()), "sustained, %": 100 * even / (at.max() * stages)})  # fmt: skip
+    page.table(rows, "joins")

@@ -161,13 +161,22 @@ def reproduce(
         raise InputError(f"{name}: {figure.verdict}: {figure.why}")
     from keyshift.papers.page import Page  # it draws; to list is possible without Matplotlib
 
-    page = Page(name.replace(":", "_"), Path(out or "reproduced"), quick, say=say or (lambda text: None))
+    said: list[str] = []
+
+    def tell(text: str) -> None:
+        said.append(text)
+        if say is not None:
+            say(text)
+
+    page = Page(name.replace(":", "_"), Path(out or "reproduced"), quick, say=tell)
     began, before = time.perf_counter(), {path: path.stat().st_mtime_ns for path in page.out.iterdir()}
     for step in figure.run:
         function, arguments = (step, {}) if isinstance(step, str) else next(iter(step.items()))
         part = load(function)
         page.begin(*(line.strip() for line in (part.__doc__ or function).strip().splitlines()))
         part(page, **arguments)
+    if figure.numbers and not page.tables and said:  # its data is not there
+        raise InputError(f"{name}: {said[-1]}")
     page.write(f"{name}: {figure.shows}", figure.data)
     seconds = time.perf_counter() - began
     files = sorted(path for path in page.out.iterdir() if before.get(path) != path.stat().st_mtime_ns)

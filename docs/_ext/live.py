@@ -13,7 +13,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import keyshift as ks
-from keyshift.report.explored import as_json, model_record
+from keyshift.report.exploring import as_json, model_record
 from keyshift.report.page import SCRIPTS, script
 
 MODULES = ("figures", "arithmetic", "tables", "draw", "board", "lessons")

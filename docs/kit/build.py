@@ -69,9 +69,11 @@ def markdown(text: str) -> str:
     return str(parser.render(text))
 
 
-def figure(drawn: Any) -> str:
-    """A figure of matplotlib, in the page."""
+def figure(drawn: Any, size: tuple[float, float] | None = None) -> str:
+    """A figure of matplotlib, in the page; the smaller its size, the larger its letters."""
     text = io.StringIO()
+    if size is not None:
+        drawn.set_size_inches(size)
     drawn.savefig(text, format="svg", bbox_inches="tight")
     plt.close(drawn)
     return f'<div class="figure">{text.getvalue()[text.getvalue().index("<svg") :]}</div>'
@@ -80,7 +82,7 @@ def figure(drawn: Any) -> str:
 def loads(name: str, *assignments: list[int]) -> str:
     """Loads of the nodes, one picture for each assignment, with the mean."""
     w, mean = examples.PROBLEMS[name].workload, examples.PROBLEMS[name].mean_load
-    drawn, axes = plt.subplots(1, len(assignments), figsize=(4 * len(assignments), 2.6), sharey=True, squeeze=False)
+    drawn, axes = plt.subplots(1, len(assignments), figsize=(3.4 * len(assignments), 2.2), sharey=True, squeeze=False)
     for axis, assignment in zip(axes[0], assignments, strict=True):
         bottom = np.zeros(w.nodes)
         for k, i in enumerate(assignment):
@@ -90,12 +92,13 @@ def loads(name: str, *assignments: list[int]) -> str:
         axis.axhline(mean, color="black", linestyle="--", linewidth=1)
         axis.set_xticks(range(w.nodes), [f"node {i}" for i in range(w.nodes)])
     axes[0][0].set_ylabel("load")
+    axes[0][0].locator_params(axis="y", integer=True, nbins=5)
     return figure(drawn)
 
 
 def cliff(workers: int = 10, messages: int = 2000) -> str:
     """The largest load over the mean when two choices are all there is, by the share of the most frequent key."""
-    drawn, axis = plt.subplots(figsize=(7, 2.8))
+    drawn, axis = plt.subplots(figsize=(5.6, 2.4))
     shares = np.linspace(0.02, 0.6, 15)
     optimum = []
     for share in shares:
@@ -315,9 +318,7 @@ def course(out: Path, pdf: bool) -> None:
             subprocess.run([*line, str(DOCS), f"{folder}/{builder}"], check=True)
         shutil.copy(next((Path(folder) / "epub").glob("*.epub")), out / "course.epub")
         if pdf:
-            single = Path(folder) / "singlehtml"
-            shutil.copy(single / "kit" / "book.html", single)  # its links start there
-            print_pdf(single / "book.html", out / "course.pdf")
+            print_pdf(Path(folder) / "singlehtml" / "book.html", out / "course.pdf")
 
 
 def main() -> None:

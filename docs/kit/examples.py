@@ -107,7 +107,9 @@ def algebra(name: str) -> dict[str, str]:
     found: dict[str, str] = {}
     lines = ks.model(PROBLEMS[name], "pyomo").algebra().split("\nsubject to\n")[1].split("\nwhere\n")[0]
     for kind, row in re.findall(r"^  (\w+)(?:\[[^]]*\])?: (.*(?:\n      .*)*)", lines, re.MULTILINE):
-        found.setdefault(kind, " ".join(row.split()))
+        # Four digits are enough: the rest is room for rounding.
+        plain = re.sub(r"\d+\.\d+", lambda m: f"{float(m[0]):.4g}", " ".join(row.split()))
+        found.setdefault(kind, plain)
     return found
 
 

@@ -9,9 +9,8 @@ import numpy as np
 from keyshift.heuristics.allocation.flux import Migrations
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.answer import Termination
+from keyshift.models.answer import Settings, Termination
 from keyshift.models.compiling import off_clock
-from keyshift.models.tuning import Settings
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,7 @@ def _balanced(problem: KeyGroupAllocation, state: Migrations, budget: Budget, se
         max_migrations=None if moves is None else moves - state.moves,
         max_migration_cost=None if cost is None else max(0.0, cost - state.cost),
     )
-    limited = budget if np.isfinite(budget.remaining) else budget.part(1.0, DrainSettings.now().seconds)
+    most = np.inf if np.isfinite(budget.remaining) else DrainSettings.now().seconds
+    limited = budget.part(1.0, most, scale=rest.scale, silent=True)  # bounds of the rest are none of the problem
     found = solve_milp(rest, budget=limited, seed=seed).assignment
     return state.assignment if found is None else found

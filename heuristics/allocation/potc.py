@@ -7,7 +7,7 @@ import numpy as np
 from keyshift.heuristics.allocation.flux import Migrations
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.ranges import Count
+from keyshift.models.guards import Count
 
 
 def potc(

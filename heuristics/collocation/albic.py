@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,9 +12,10 @@ from keyshift.heuristics.collocation.partitions import Scored, collocated_sets, 
 from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.ranges import NonNegative, Positive, Whole
-from keyshift.models.tuning import Settings
+from keyshift.models.guards import NonNegative, Positive, Whole
+from keyshift.models.rules import Only, Rule, Together
 from keyshift.models.workload import FloatArray, IntArray
 
 
@@ -82,25 +83,79 @@ def albic(
     the load it will really have (`anticipate` brings the two nearer); a program without an answer counts as one that
     breaks maxLD; see also `target_nodes` and `migration_weights`.
     """
-    problem = problem.averaged()
-    measured = problem.load_model.measured(problem.workload)
-    together, apart = split_by_place(score(measured, score_factor), measured.current)
-    pair = choose_pair(apart, np.random.default_rng(seed))
-    percent = float(measured.last_load.sum()) / problem.kept_capacity / 100
-    unit = percent if problem.distance_unit == "percent" else 1.0
+    begun = Invocation.of(problem, seed, score_factor)
     max_pl, rounds, plan = max_partition_load, 0, None
     while not budget.expired:
         rounds += 1
-        partitions = partition(problem, measured, together, max_pl * unit, seed) if max_pl > 0 else []
-        demand = demanded(problem, measured, partitions, pair) if max_pl > 0 and pair is not None else None
-        expected = after_demand(problem, measured, demand) if anticipate else measured
-        found = plan_under(problem, expected, partitions, demand, budget, seed, plan_rounds)
+        expected, partitions, demand = begun.demands(max_pl, anticipate)
+        found = plan_under(begun.problem, expected, partitions, demand, budget, seed, plan_rounds)
         plan = plan if found is None else found
-        if max_pl <= 0 or (found is not None and not problem.violations(found)):
+        if max_pl <= 0 or (found is not None and not begun.problem.violations(found)):
             break
         max_pl = max(0.0, max_pl - max(step_partition_load, SLACK))
-    details = {"programs": rounds, "max_partition_load": max_pl, "candidates": len(apart), "collocated": len(together)}
+    details = {
+        "programs": rounds,
+        "max_partition_load": max_pl,
+        "candidates": begun.candidates,
+        "collocated": len(begun.together),
+    }
     return Answer(plan, termination=budget.why if budget.expired else "completed", details=details)
+
+
+@dataclass(frozen=True, eq=False)
+class Invocation:
+    """What an invocation of ALBIC knows once it has scored the pairs and drawn one (steps 1 and 3)."""
+
+    problem: CollocatedAllocation
+    measured: Workload
+    together: Scored
+    candidates: int
+    pair: tuple[int, int] | None
+    seed: int
+
+    @classmethod
+    def of(cls, problem: CollocatedAllocation, seed: int, score_factor: float) -> Invocation:
+        """Score the pairs by their measured traffic, and draw one that is apart."""
+        problem = problem.averaged()
+        measured = problem.load_model.measured(problem.workload)
+        together, apart = split_by_place(score(measured, score_factor), measured.current)
+        return cls(problem, measured, together, len(apart), choose_pair(apart, np.random.default_rng(seed)), seed)
+
+    def demands(self, max_load: float, anticipate: bool = True) -> tuple[Workload, list[IntArray], Demand | None]:
+        """The workload that step 4 balances, partitions of at most this load, and the demand; neither at size 0."""
+        if max_load <= 0:
+            return self.measured, [], None
+        p, w = self.problem, self.measured
+        percent = float(w.last_load.sum()) / p.kept_capacity / 100
+        partitions = partition(
+            p, w, self.together, max_load * (percent if p.distance_unit == "percent" else 1.0), self.seed
+        )
+        demand = None if self.pair is None else demanded(p, w, partitions, self.pair)
+        return after_demand(p, w, demand) if anticipate else w, partitions, demand
+
+
+def step_four(
+    problem: CollocatedAllocation,
+    *,
+    seed: int = 0,
+    max_partition_load: float = 25.0,
+    score_factor: float = 1.5,
+    anticipate: bool = True,
+) -> KeyGroupAllocation:
+    """The program of step 4 as a problem of its own: to read, to open with `keyshift.model`, to solve by any method.
+
+    Steps 1 to 3 are those of an invocation with the same parameters as `albic`. What they demand are rules: each partition
+    is `Together`, the key groups of the pair and their partitions are `Only` on its node. `albic` contracts every partition
+    to one key group, which has the same plans where there is one limit on migrations; with two limits a contracted one
+    weighs what it takes of the tighter one, and the rules keep each limit for itself.
+    """
+    begun = Invocation.of(problem, seed, score_factor)
+    expected, partitions, demand = begun.demands(max_partition_load, anticipate)
+    rules: list[Rule] = [Together(piece) for piece in partitions if piece.size > 1]
+    if demand is not None:
+        rules.append(Only(demand.members, [demand.node]))
+    program = begun.problem.allocation
+    return replace(program, workload=expected, rules=(*program.rules, *rules))
 
 
 def choose_pair(apart: Scored, rng: np.random.Generator) -> tuple[int, int] | None:

@@ -9,8 +9,8 @@ import numpy as np
 from keyshift.heuristics.allocation.flux import flux
 from keyshift.models import Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import off_clock
-from keyshift.models.tuning import Settings
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from keyshift.heuristics.collocation.allocation_program import allocate
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.ranges import Whole
+from keyshift.models.guards import Whole
 from keyshift.models.workload import IntArray
 
 PRIME = 2**31 - 1

@@ -8,10 +8,9 @@ from typing import Literal
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached
+from keyshift.models.answer import LimitReached, Settings
+from keyshift.models.guards import Finite, NonNegative
 from keyshift.models.mclb.problem import MCLB, Core
-from keyshift.models.ranges import Finite, NonNegative
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Labels = Literal["matched", "printed"]

@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
+from keyshift.models.guards import NonNegative
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.movement.problem import MovementWithinLimits
-from keyshift.models.ranges import NonNegative
 from keyshift.models.rules.lowered import Lowered, RowTally
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.guards import Count
 from keyshift.models.mclb.problem import MCLB
-from keyshift.models.ranges import Count
 from keyshift.models.workload import IntArray
 
 PRIME = (1 << 61) - 1

@@ -10,11 +10,11 @@ import numpy as np
 
 from keyshift.heuristics.routing.three_phases import RoutingPlan, RoutingPlanner
 from keyshift.models import Answer, Budget
-from keyshift.models.ranges import Count, Finite
+from keyshift.models.answer import Settings
+from keyshift.models.guards import Count, Finite
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.routing.hlhe import discretised
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray
 
 

@@ -8,11 +8,10 @@ import numpy as np
 
 from keyshift.heuristics.routing.three_phases import RoutingPlan
 from keyshift.models import Answer, Budget, metrics
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
-from keyshift.models.guards import real
-from keyshift.models.ranges import NonNegative, Whole
+from keyshift.models.guards import NonNegative, Whole, real
 from keyshift.models.routing import MixedRouting
-from keyshift.models.tuning import Settings
 
 ROUNDS = 10_000
 

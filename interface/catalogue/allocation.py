@@ -39,8 +39,8 @@ FORMULATION = Formulation(
     methods=(
         Method(
             "milp", "exact", "[Madsen2016], sec. 4.3.1; keyshift's search and bounds, then CP-SAT and HiGHS",
-            solve_milp, "the optimum, proven; at a limit the best found and a bound", rules=True,
-            warm_up=allocation, warm_start=("flux", "potc", "drain-first"), lesson="lessons/proving-by-branching",
+            solve_milp, "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=allocation,
+            warm_start=("flux", "potc", "drain-first"), lesson="lessons/proving-by-branching",
             later=by_search_and_solvers,
         ),
         Method(
@@ -54,11 +54,7 @@ FORMULATION = Formulation(
             warm_start=("flux",), later=by_cpsat,
         ),
         Method(
-            "lp",
-            "relaxation",
-            "[Madsen2016], sec. 4.3.1, without integrality; HiGHS",
-            lp_bound,
-            "a lower bound",
+            "lp", "relaxation", "[Madsen2016], sec. 4.3.1, without integrality; HiGHS", lp_bound, "a lower bound",
             rules=True,
         ),
         Method(

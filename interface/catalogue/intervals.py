@@ -7,20 +7,17 @@ with lazily():
     from keyshift.heuristics.intervals.baselines import solve_consistent_hashing, solve_redist, solve_storm
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.intervals.cpsat_model import FreeCpSat, IntervalCpSat
-    from keyshift.models.intervals.policy.occupation_pyomo import OccupationPyomo
-    from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
+    from keyshift.models.intervals.policy.pyomo_model import OccupationPyomo, PolicyPyomo
     from keyshift.models.intervals.pyomo_model import IntervalPyomo
     from keyshift.solvers.intervals.policy.mtm import solve_mtm
     from keyshift.solvers.intervals.policy.potentials import potentials_policy
     from keyshift.solvers.intervals.policy.restricted import myopic_policy, restricted_policy
     from keyshift.solvers.intervals.policy.written_out import read_values, solve_lp, value_iteration
-    from keyshift.solvers.intervals.sequence.oms import solve_oms
+    from keyshift.solvers.intervals.sequence.oms import solve_oms, two_known_steps
     from keyshift.solvers.intervals.sequence.restricted import repeated_ssm, restricted_sequence
-    from keyshift.solvers.intervals.sequence.two_changes import two_known_steps
     from keyshift.solvers.intervals.statement import solve_cpsat, solve_free, solve_milp
-    from keyshift.solvers.intervals.step.lagrangian import lagrangian
     from keyshift.solvers.intervals.step.printed import simple_ssm, ssm_printed, ssm_repaired
-    from keyshift.solvers.intervals.step.ssm import solve_ssm
+    from keyshift.solvers.intervals.step.ssm import lagrangian, solve_ssm
     from keyshift.solvers.rehearsals import migration, policy, sequence
 
 MIGRATION = Formulation(

@@ -10,11 +10,10 @@ with lazily():
     from keyshift.models.mclb import MCLB
     from keyshift.models.mclb.cpsat_model import MCLBCpSat
     from keyshift.models.mclb.mathopt_model import MCLBMathOpt
-    from keyshift.models.mclb.pyomo_model import MCLBPyomo
-    from keyshift.solvers.mclb.bounds import combinatorial_bound
+    from keyshift.models.mclb.pyomo_model import MCLBPairsPyomo, MCLBPyomo
+    from keyshift.solvers.mclb.bounds import combinatorial_bound, qp_bound
     from keyshift.solvers.mclb.branch_and_bound import branch_and_bound, tree_of_a_point
     from keyshift.solvers.mclb.local_search import local_search
-    from keyshift.solvers.mclb.qp import qp_bound
     from keyshift.solvers.mclb.sdp import sdp_bound
     from keyshift.solvers.mclb.statement import solve_cpsat, solve_scip, solve_tangents
     from keyshift.solvers.rehearsals import mclb, mclb_search
@@ -34,6 +33,11 @@ FORMULATION = Formulation(
         Statement(
             "pyomo", "pyomo", MCLBPyomo, "x[k,n]: key group k runs on node n; d[t,n], whose squares are summed.",
             "MCLB, (1)-(5); [Guo2018], sec. 2",
+        ),
+        Statement(
+            "pyomo-pairs", "pyomo", MCLBPairsPyomo,
+            "Linear, without squares: x[k,n] as before; together[k,l]: two key groups share a node.",
+            "MCLBPairsPyomo, (7), (8); MCLB, (1), (3), (4), (6)",
         ),
         Statement(
             "mathopt", "mathopt", MCLBMathOpt, "The same quadratic program in MathOpt.",

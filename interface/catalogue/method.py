@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le
 
 from keyshift.catalogue.options import annotations_of, check_value
-from keyshift.models import Answer, InputError, Problem, ranges
+from keyshift.models import Answer, InputError, Problem, guards
 from keyshift.models.compiling import COMPILING, off_clock
 from keyshift.models.lazily import NamesCode, load
 from keyshift.models.priorities import Stage
@@ -187,7 +187,7 @@ class Formulation(NamesCode):
 
 GIVEN_BY_SOLVE = ("problem", "budget", "seed", "start")
 """No options: what `solve` gives every method."""
-_KNOWN = {**vars(ranges), "Annotated": Annotated, "Any": Any, "Literal": Literal, "Ge": Ge, "Gt": Gt, "Le": Le}
+_KNOWN = {**vars(guards), "Annotated": Annotated, "Any": Any, "Literal": Literal, "Ge": Ge, "Gt": Gt, "Le": Le}
 
 
 @lru_cache(maxsize=256)
@@ -335,10 +335,14 @@ class Statement(NamesCode):
     exact: bool = True
     reader: Any = None
 
-    def build(self, problem: Problem, strengthened: bool = True) -> Any:
-        """The statement of a problem: an object of the class that `code` names."""
+    def build(self, problem: Problem, strengthened: bool = True, **options: Any) -> Any:
+        """The statement of a problem: an object of the class that `code` names, with options of its own."""
         cls = load(self.code)
         make: Callable[..., Any] = getattr(cls, "of", cls)
-        if "strengthened" in inspect.signature(make).parameters:
-            return make(problem, strengthened=strengthened)
-        return make(problem)
+        known = inspect.signature(make).parameters
+        for name in options:
+            if name not in known:
+                raise InputError(f"a model of kind {self.kind!r} of {problem.name} has no option {name!r:.40}")
+        if "strengthened" in known:
+            options["strengthened"] = strengthened
+        return make(problem, **options)

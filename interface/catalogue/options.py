@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 MOST_TEXT = 100_000
 """Characters of the longest value on a command line."""
 
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
+"""What stands on most lines: it needs no reader of YAML, whose import takes longer."""
 _NUMBERS = "float | list[float] | list[list[float]]"
 _READ_AS = {"ArrayLike": _NUMBERS, "Workload": "Any"}
 """Annotations that say what an array may be made of: on the command line it is a number, a list, or a table."""
@@ -119,12 +122,15 @@ def read_option(owner: Callable[..., Any], name: str, text: str) -> Any:
     InputError
         With the option as it stands on the line, or the parameter and its value.
     """
-    from keyshift.models.files.yaml_text import parse_yaml
-
     if len(text) > MOST_TEXT:
         raise InputError(f"{flag(name)}: the value has {len(text):,} characters, at most {MOST_TEXT:,} are read")
     try:
-        value = parse_yaml(text, flag(name))
+        if _NUMBER.fullmatch(text):
+            value = json.loads(text)
+        else:
+            from keyshift.models.files.yaml_text import parse_yaml
+
+            value = parse_yaml(text, flag(name))
     except InputError:
         value = text if _takes_text(owner, name) else None
         if value is None:

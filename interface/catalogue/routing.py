@@ -8,11 +8,11 @@ with lazily():
     from keyshift.heuristics.routing.readj import readj
     from keyshift.models.routing import MixedRouting
     from keyshift.models.routing.cpsat_model import RoutingCpSat
-    from keyshift.models.routing.pyomo_model import RoutingPyomo
+    from keyshift.models.routing.pyomo_model import RoutingKeysPyomo, RoutingPyomo
     from keyshift.solvers.rehearsals import routing as rehearsal
     from keyshift.solvers.routing.pooled import pooled_bound
+    from keyshift.solvers.routing.rounding import local_search
     from keyshift.solvers.routing.statement import fewest_entries, lp_bound, solve_cpsat, solve_milp
-    from keyshift.solvers.routing.within_rows import local_search
     from keyshift.solvers.stages.exact import by_cpsat, by_search_and_solvers
 
 FORMULATION = Formulation(
@@ -27,6 +27,10 @@ FORMULATION = Formulation(
         ),
         Statement(
             "cp-sat", "cp-sat", RoutingCpSat, "The same in whole numbers, widened where they round.",
+            "MixedRouting, (1)-(5); [Fang2016], problem (3)",
+        ),
+        Statement(
+            "pyomo-keys", "pyomo", RoutingKeysPyomo, "x[k,n]: key k goes to node n, keys alike told apart.",
             "MixedRouting, (1)-(5); [Fang2016], problem (3)",
         ),
     ),

@@ -18,11 +18,10 @@ with lazily():
     )
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.models.splitting.cpsat_model import SplittingCpSat
-    from keyshift.models.splitting.pyomo_model import SplittingPyomo
+    from keyshift.models.splitting.pyomo_model import SplittingKeysPyomo, SplittingPyomo
     from keyshift.solvers.rehearsals import placement, splitting
     from keyshift.solvers.splitting.flow import flow_bound
-    from keyshift.solvers.splitting.portfolio import solve_flow
-    from keyshift.solvers.splitting.statement import lp_bound, solve_milp, universal_bound
+    from keyshift.solvers.splitting.statement import lp_bound, solve_flow, solve_milp, universal_bound
 
 SCHEMES = (
     Method("hash", "heuristic", "[Nasir2015], key grouping", hashing, "none", warm_up=splitting),
@@ -46,6 +45,10 @@ SPLITTING = Formulation(
         Statement(
             "cp-sat", "cp-sat", SplittingCpSat,
             "The same in whole numbers, loads rounded by no more than is taken off the bound.",
+            "KeySplitting, (1)-(3); [Nasir2015]",
+        ),
+        Statement(
+            "pyomo-keys", "pyomo", SplittingKeysPyomo, "x[k,n]: so many messages of key k go to worker n, keys alike told apart.",
             "KeySplitting, (1)-(3); [Nasir2015]",
         ),
     ),
@@ -93,6 +96,10 @@ PLACEMENT = Formulation(
         Statement(
             "cp-sat", "cp-sat", SplittingCpSat,
             "The same in whole numbers, loads rounded by no more than is taken off the bound.",
+            "KeyPlacement, (1)-(4); [Nasir2015]",
+        ),
+        Statement(
+            "pyomo-keys", "pyomo", SplittingKeysPyomo, "x[k,n]: key k lives on worker n, keys alike told apart.",
             "KeyPlacement, (1)-(4); [Nasir2015]",
         ),
     ),

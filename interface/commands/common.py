@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 import re
+import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -144,7 +145,6 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
     """
     from keyshift.models.files.reading import read_json
     from keyshift.models.files.schema import naming
-    from keyshift.models.files.yaml_text import read_yaml
     from keyshift.models.rules import read_rule, read_rules
 
     tokens, rest = list(extra), list[str]()
@@ -165,7 +165,12 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
             rules.append(read_rule(value, "--rule"))
             continue
         file = Path(value)
-        held = read_json(file) if file.suffix == ".json" else read_yaml(file)
+        if file.suffix == ".json":
+            held = read_json(file)
+        else:
+            from keyshift.models.files.yaml_text import read_yaml
+
+            held = read_yaml(file)
         if not isinstance(held, list):
             raise InputError(f"{file}: there must be a list of rules, not {held!r:.60}")
         with naming(file):
@@ -342,7 +347,7 @@ def named_problem(line: list[str]) -> str:
         if token in ("-p", "--problem") and position + 1 < len(line):
             return line[position + 1]
         for head in ("--problem=", "-p"):
-            if token.startswith(head) and len(token) > len(head) and not token.startswith("--p" + "arallel"):
+            if token.startswith(head) and len(token) > len(head):
                 return token.removeprefix(head)
     return DEFAULT_PROBLEM
 
@@ -358,16 +363,9 @@ def show_problem_options(console: Console, name: str) -> None:
         if item.name == "rules":
             kind, words = RULES_HELP
         console.print(Text("  --" + item.name.replace("_", "-"), style="bold cyan"), Text(f" {kind}"))
-        for part in textwrap_lines(words, console.width - 6):
+        for part in textwrap.wrap(words, max(40, console.width - 6)):
             console.print(f"      {part}")
     console.print()
-
-
-def textwrap_lines(words: str, width: int) -> list[str]:
-    """Words in lines of a width."""
-    import textwrap
-
-    return textwrap.wrap(words, max(40, width))
 
 
 def documented(cls: type) -> dict[str, tuple[str, str]]:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from keyshift.commands import common, showing
@@ -217,20 +218,10 @@ def written(workload: Workload, out: Path, engine: str, said: str, as_json: bool
 
     write_workload(workload, out)
     if as_json:
-        common.print_json(
-            {
-                "path": str(out),
-                "engine": engine,
-                "key_groups": workload.key_groups,
-                "nodes": workload.nodes,
-                "draining": [
-                    name for name, drains in zip(names(workload), workload.draining.tolist(), strict=True) if drains
-                ],
-                "load": float(workload.last_load.sum()),
-                "state": float(workload.state.sum()),
-                "note": said,
-            }
-        )
+        about = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
+        draining = [workload.node(i) for i in np.flatnonzero(workload.draining)]
+        sums = {"load": workload.last_load.sum(), "state": workload.state.sum()}
+        common.print_json({**about, "draining": draining, **sums, "note": said})
         return
     if quiet:
         return
@@ -238,11 +229,6 @@ def written(workload: Workload, out: Path, engine: str, said: str, as_json: bool
     if said:
         console.print(said)
     console.print(f"{workload!r} written to {out}")
-
-
-def names(workload: Workload) -> list[str | int]:
-    """The nodes' names, their numbers where they have none."""
-    return list(range(workload.nodes)) if workload.node_names is None else list(workload.node_names)
 
 
 def whole_list(option: str, text: str | None) -> list[int]:

@@ -1,4 +1,4 @@
-"""keyshift methods: which problems there are, and which methods answer them; keyshift warm-up: compile them ahead."""
+"""keyshift methods: which problems there are, and which methods answer them; warm-up: compile them ahead; grade: mark a sheet."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import typer
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.commands import common
+from keyshift.terminal import table
 
 
 def methods(
@@ -22,21 +23,13 @@ def methods(
     as_json: common.JsonOption = False,
 ) -> None:
     """List problems and methods; the first method of each problem is its default."""
-    from rich.markup import escape as rich_text
-    from rich.table import Table
-
     common.expect_problem(problem)
     chosen = [(f, m) for name, f in FORMULATIONS.items() if problem in (None, name) for m in f.methods]
     if as_json:
         common.print_json([as_row(formulation, method) for formulation, method in chosen])
         return
-    table = Table()
-    for heading in ("problem", "method", "kind", "source"):
-        table.add_column(heading)
-    for formulation, method in chosen:
-        limits = f" (for {method.limits})" if method.limits else ""
-        table.add_row(formulation.name, method.name, method.kind, rich_text(f"{method.source}{limits}"))
-    common.console().print(table)
+    rows = ((f.name, m.name, m.kind, m.source + (f" (for {m.limits})" if m.limits else "")) for f, m in chosen)
+    common.console().print(table(("problem", "method", "kind", "source"), rows))
 
 
 COLUMNS = ("method", "kind", "certain", "for", "options", "source", "code", "lesson")
@@ -155,7 +148,7 @@ def _note_classes() -> str:
             "--window",
         ]
         java = f"spark.driver.extraJavaOptions={BRIEF} {RARELY} -XX:ArchiveClassesAtExit={made}"
-        asked = [*line, "1 week", "--conf", java]
+        asked = [*line, "--conf", java]
         done = subprocess.run(
             [sys.executable, "-c", SHORT_JOB, *asked], cwd=folder, capture_output=True, text=True, check=False
         )
@@ -170,3 +163,41 @@ def _note_classes() -> str:
             return f"Java's classes for `keyshift stats` cannot be kept: {error.strerror}"
     list_installed(archive.parent, archive.name)
     return f"Java's classes for `keyshift stats`: {archive}, {archive.stat().st_size / 1e6:.0f} MB"
+
+
+# keyshift grade: the marks of somebody's solutions of an exercise sheet ------------------------------------------------
+
+
+def grade(
+    submission: Annotated[Path, typer.Argument(help="A Python file with the functions of the sheet. It is run.")],
+    sheet: Annotated[int, typer.Option(help="Which exercise sheet, 1 to 8.")],
+    first: Annotated[int, typer.Option(min=0, help="First seed of the instances; for the final marks a new one.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Instances of each exercise.")] = 100,
+    time_limit: Annotated[float, typer.Option("--time-limit", "-t", min=0.01, help="Seconds for each call.")] = 5.0,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Mark a file of solutions of an exercise sheet. Exit code 0: all marks; 1: not all.
+
+    A submission is a program, and it is run: in a process of its own, with limits on time and memory, unable to write to
+    files. That stops accidents, not malice: it can read and delete whatever you can. Mark strangers' files in a container, or
+    as a user without rights.
+    """
+    from keyshift.exercises import grading
+
+    with common.progress(f"sheet {sheet}: trying the exercises"):
+        result = grading.grade(submission, sheet, seeds=seeds, first=first, time_limit=time_limit)
+    if as_json:
+        common.print_json({"submission": str(submission), **result.to_dict()})
+    else:
+        rows = [
+            (name, f"{result.marks[name]} of {result.sheet.marks[name]}",
+             f"passed on {verdict.tried} instances" if verdict else f"fails on instance {verdict.tried}")
+            for name, verdict in result.verdicts.items()
+        ]  # fmt: skip
+        console = common.console()
+        console.print(f"Sheet {sheet}: {result.sheet.title} - {result.total} of {result.most} marks", soft_wrap=True)
+        console.print(table(("exercise", "marks", "result"), rows, right=("marks",)))
+        for verdict in result.verdicts.values():
+            if not verdict:
+                console.print(str(verdict), soft_wrap=True)
+    raise typer.Exit(0 if result.total == result.most else 1)

@@ -255,14 +255,7 @@ def remedies(
     for conflict in posed.conflicts()[:3]:
         console.print(f"- {conflict}")
     rows = [
-        (
-            r.limit,
-            r.now,
-            r.value,
-            r.bound,
-            "yes" if r.proven else "no",
-            None if r.solution is None else r.solution.objective,
-        )
+        (r.limit, r.now, r.value, r.bound, "yes" if r.proven else "no", getattr(r.solution, "objective", None))
         for r in found
         if not r.drops
     ]

@@ -13,7 +13,7 @@ from rich.table import Table
 from keyshift.commands import common
 from keyshift.models import InputError
 from keyshift.models.answer import TIME_LIMIT, Progress
-from keyshift.terminal import Terminal
+from keyshift.terminal import Terminal, table
 
 SHOWN = ("collocation_factor", "load_distance_percent", "load_index", "migrations", "oscillations")
 
@@ -157,13 +157,8 @@ def capacities(given: list[str] | None) -> dict[str, float]:
 def summary(frame: Any) -> Table:
     """For each method, the last period's figures and the sums of its moves; with a forecast, the means of its outcome."""
     ahead = "planned_load_distance" in frame
-    table = Table(title=f"after {frame['period'].nunique() if len(frame) else 0} periods")
-    table.add_column("method")
-    headings = (
-        ("collocation", "load distance %", "load index %") if not ahead else ("planned %", "realised %", "regret")
-    )
-    for heading in (*headings, "migrations a period", "straight back", "fallbacks"):
-        table.add_column(heading, justify="right")
+    outcome = ("planned %", "realised %", "regret") if ahead else ("collocation", "load distance %", "load index %")
+    numbers, rows = (*outcome, "migrations a period", "straight back", "fallbacks"), []
     for name, part in frame.groupby("method", sort=False) if len(frame) else ():
         last = part.iloc[-1]
         figures = (
@@ -173,11 +168,10 @@ def summary(frame: Any) -> Table:
             f"{part['planned_load_distance_percent'].mean():.2f}", f"{part['load_distance_percent'].mean():.2f}",
             f"{part['regret'].mean():.4g}" if "regret" in part else "-",
         )  # fmt: skip
-        table.add_row(
-            str(name), *figures, f"{part['migrations'].mean():.1f}", str(int(part["oscillations"].sum())),
-            str(int((~part["fallback"].isin(["", "not due"])).sum())),
-        )  # fmt: skip
-    return table
+        replaced = int((~part["fallback"].isin(["", "not due"])).sum())
+        rows.append((name, *figures, f"{part['migrations'].mean():.1f}", int(part["oscillations"].sum()), replaced))
+    title = f"after {frame['period'].nunique() if len(frame) else 0} periods"
+    return table(("method", *numbers), rows, right=numbers, title=title)
 
 
 @contextmanager

@@ -175,7 +175,7 @@ def answered(
 ) -> Solution:
     """Solve a problem, or mend what its limits break already; the options of the method are for solving alone."""
     if repair:
-        from keyshift.plans.repairing import repair as mend
+        from keyshift.plans.remedying import repair as mend
 
         return mend(posed, method, time_limit=time_limit, seed=seed)
     from keyshift.solving import solve

@@ -216,14 +216,7 @@ def check(
     posed = common.read_problem(path, problem, context.args, last)
     report = posed.check(read_assignment(assignment))
     if as_json:
-        common.print_json(
-            {
-                "feasible": report.feasible,
-                "violations": [vars(v) for v in report.violations],
-                "objective": report.objective,
-                "metrics": report.metrics,
-            }
-        )
+        common.print_json({**vars(report), "violations": list(map(vars, report.violations))})
     else:
         console = common.console()
         console.print("feasible" if report.feasible else "not feasible")

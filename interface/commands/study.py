@@ -1,19 +1,26 @@
-"""keyshift study: methods on whole families of instances, and the table of their gaps."""
+"""keyshift study, families, generate, reproduce: methods on whole families of instances, and the papers' figures again."""
 
 from __future__ import annotations
 
 import itertools
+import json
+import shlex
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keyshift.catalogue.families import FAMILIES, GENERATORS, Family
 from keyshift.commands import common
-from keyshift.models import BoundError, InputError, Problem
+from keyshift.models import BoundError, InputError, Problem, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.figures import figure
+from keyshift.models.lazily import load
+from keyshift.terminal import table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +39,7 @@ def study(
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
     effort: common.EffortOption = None,
-    out: Annotated[Path | None, typer.Option(help="A folder for the results; a killed study goes on there.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A folder for the results; a killed study continues there.")] = None,
     workers: Annotated[int, typer.Option(help="Processes of this machine.")] = 1,
     spark: Annotated[str | None, typer.Option(help="Run on this Spark master instead, such as local[4].")] = None,
     memory: Annotated[float | None, typer.Option(help="GiB for each solve.")] = None,
@@ -83,8 +90,8 @@ def study(
 
 def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterator[tuple[str, Problem]]:
     """The instances, the parameters going to every family that has them."""
+    from keyshift.catalogue.families import family, find_family, is_instance
     from keyshift.catalogue.options import read_option
-    from keyshift.studies.drawing import family, find_family, is_instance
 
     rules, extra = common.take_rules(extra)
     functions = {name: find_family(name) for name in names if not is_instance(name)}
@@ -178,3 +185,183 @@ def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
             table.add_row(f"  {row['method']}", *figures, *shares, figure(row["seconds_median"], digits=3))
         table.add_section()
     return table
+
+
+# keyshift families: the generators of instances, paper by paper --------------------------------------------------------
+
+
+def families(
+    name: Annotated[str | None, typer.Argument(help="Show this family's parameters.")] = None,
+    problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only families of this problem.")] = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """List the families of instances; with a name, what its parameters are."""
+    from keyshift.catalogue.families import families as listed
+    from keyshift.catalogue.families import find_family
+
+    common.expect_problem(problem)
+    chosen = listed(problem) if name is None else [find_family(name)]
+    if as_json:
+        common.print_json([_record(family) for family in chosen])
+        return
+    if name is not None:
+        _show_family(FAMILIES[name])
+        return
+    rows = ((family.name, family.problem, f"{family.summary} {family.source}") for family in chosen)
+    common.console().print(table(("family", "problem", "what it draws"), rows, whole=("family",)))
+
+
+def _record(family: Family) -> dict[str, object]:
+    names = ("name", "problem", "summary", "source", "code", "parameters")
+    return {**{n: getattr(family, n) for n in names}, "grid": {n: list(v) for n, v in family.grid.items()}}
+
+
+def _show_family(family: Family) -> None:
+    """A family's parameters with their defaults, and all that is drawn where one is not given."""
+    console = common.console()
+    console.print(f"{family.name}: {family.summary} {family.source}")
+    for name, default in family.parameters.items():
+        shown = ", ".join(map(str, family.grid[name])) + " (all)" if name in family.grid else default
+        console.print(f"  --{name.replace('_', '-')} {shown}")
+
+
+# keyshift generate: an instance of a family, as files that the other commands read -------------------------------------
+
+
+def generate(
+    context: typer.Context,
+    kind: Annotated[str, typer.Argument(help="A family, see `keyshift families`; or allocation, a plain workload.")],
+    out: Annotated[Path, typer.Argument(help="Where to write it: a folder, or a .json file; a stream is .parquet.")],
+    as_json: common.JsonOption = False,
+) -> None:
+    """Write a synthetic instance; the family's parameters are options, such as --nodes 20 --seed 3."""
+    if kind not in GENERATORS and kind not in FAMILIES:
+        raise InputError(f"{kind:.60}: choose one of {', '.join([*GENERATORS, *FAMILIES])}")
+    function = load(GENERATORS[kind]) if kind in GENERATORS else FAMILIES[kind].function
+    given = common.parse_options(context.args, function, f"generator {kind}")
+    made = function(**given)
+    said = _write_workload(made, out) if isinstance(made, Workload) else _write_problem(made, out)
+    if as_json:
+        common.print_json({"path": str(out), "kind": kind, "parameters": given, **said})
+    else:
+        common.console().print(f"{said['workload']} written to {out}")
+        if "solve" in said:
+            common.console().print(said["solve"], soft_wrap=True)
+
+
+def _write_workload(workload: Workload, out: Path) -> dict[str, str]:
+    from keyshift.models.files.workload import write_workload
+
+    write_workload(workload, out)
+    return {"workload": repr(workload)}
+
+
+def _write_problem(problem: Problem, out: Path) -> dict[str, str]:
+    """Write a problem's data, and say the line that solves it with its parameters."""
+    workload = getattr(problem, "workload", None)
+    said = _write_stream(problem, out) if workload is None else _write_workload(workload, out)
+    return {**said, "problem": problem.name, "solve": _line(problem, out)}
+
+
+def _write_stream(problem: Any, out: Path) -> dict[str, str]:
+    import numpy as np
+
+    from keyshift.models.files.arrow import pa, pq
+    from keyshift.models.files.writing import write_file
+
+    if problem.weights is not None or problem.source_keys is not None:
+        raise InputError("a stream with weights, or with keys of its sources, has no file: draw it by ks.family")
+    if out.suffix != ".parquet":
+        raise InputError(f"{out}: a stream of keys is written as .parquet")
+    keys = pa.table({"key": np.concatenate(list(problem.stream.chunks()))})
+    write_file(out, lambda stream: pq.write_table(keys, stream))
+    return {"workload": f"{keys.num_rows:,} messages"}
+
+
+def _line(problem: Problem, out: Path) -> str:
+    """The command that solves it: every parameter that is not the default."""
+    import dataclasses
+
+    defaults = {
+        f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+        for f in dataclasses.fields(problem)  # type: ignore[arg-type]
+    }
+    words = ["keyshift", "solve", str(out), "-p", problem.name]
+    for name, value in list(problem.arguments().items())[1:]:
+        plain, default = _as_option(value), _as_option(defaults.get(name))
+        if plain in (None, {}, []) or plain == default:
+            continue
+        words += ["--" + name.replace("_", "-"), plain if isinstance(plain, str) else json.dumps(plain, default=str)]
+    return shlex.join(words)
+
+
+def _as_option(value: Any) -> Any:
+    """A parameter's value as JSON, a fraction as its text."""
+    return (
+        str(value) if isinstance(value, Fraction) else common.plain(dict(value) if hasattr(value, "items") else value)
+    )
+
+
+# keyshift reproduce: a figure, a table or a claim of the five papers, run again ----------------------------------------
+
+
+SIZES = ("quick", "full")
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="Which one, such as nasir2015:9; see --list.")] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="List all, with verdicts and seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a look.")] = False,
+    out: Annotated[Path, typer.Option(help="A folder for pictures, their data and tables.")] = Path("reproduced"),
+    as_json: common.JsonOption = False,
+) -> None:
+    """Run a figure, a table or a claim of the five papers again; with --list, name all of them."""
+    from keyshift.papers import registry
+
+    if list_all:
+        rows = [figure for key, figure in registry.figures().items() if key.startswith(name or "")]
+        _listed(rows, as_json)
+        return
+    if name is None:
+        raise InputError("say which figure, such as nasir2015:9; keyshift reproduce --list has all")
+    figure = registry.find(name)
+    with common.progress(f"{name}: {figure.shows}"):
+        made = registry.reproduce(name, quick=quick, out=out)
+    if as_json:
+        numbers = made.numbers.astype(object).where(made.numbers.notna(), None)
+        common.print_json({**figure.to_dict(), "took": made.seconds, "quick": quick, "files": list(map(str, made.files)),
+                           "compared": numbers.to_dict("records")})  # fmt: skip
+        return
+    console = common.console()
+    console.print(f"{figure.id}: {figure.shows}", soft_wrap=True)
+    if len(made.numbers):
+        columns = list(made.numbers.columns)
+        cells = (map(_cell, row) for row in made.numbers.itertuples(index=False))
+        console.print(table(columns, cells, right=[name for name in columns if name != "figure"]))
+    said = [("verdict", figure.said), ("why", figure.why), ("data", figure.data), ("seed", figure.seed)]
+    said += [
+        ("seconds", f"{made.seconds:.1f}" + (", quick" if quick else "")),
+        ("written", ", ".join(map(str, made.files))),
+    ]
+    for what, text in said:
+        if text:
+            console.print(f"{what}: {text}", soft_wrap=True, markup=False)
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None or value != value else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _listed(rows, as_json: bool) -> None:  # type: ignore[no-untyped-def]
+    if as_json:
+        common.print_json([row.to_dict() for row in rows])
+        return
+    times = [[f"{row.kept[size]['seconds']:.0f}" if size in row.kept else "-" for size in SIZES] for row in rows]
+    cells = ((row.id, row.shows, row.said, *seconds) for row, seconds in zip(rows, times, strict=True))
+    heads = [f"{size}, s" for size in SIZES]
+    console = common.console()
+    console.print(table(["name", "what it shows", "verdict", *heads], cells, right=heads, whole=("name",)))
+    counts = Counter(row.said for row in rows)
+    console.print(
+        f"{len(rows)} rows: " + ", ".join(f"{count} {said}" for said, count in counts.items()), soft_wrap=True
+    )

@@ -15,12 +15,10 @@ from pydantic import BeforeValidator, Field
 
 from keyshift.engines.formats import Amount, EngineModel, Id, OpenModel, read_model
 from keyshift.engines.kafka import made_of, partition_of
-from keyshift.engines.kafka_files import TOPIC, Partition
-from keyshift.engines.kafka_replicas import LEADER, Shares, lists_of, members_of
+from keyshift.engines.kafka_files import LEADER, TOPIC, Partition, Shares, lists_of, members_of
 from keyshift.models import CheckReport, Problem, guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import parse_json, read_text, shown
-from keyshift.models.files.schema import validated
+from keyshift.models.files.reading import shown
 from keyshift.models.workload import IntArray, Workload
 
 MOST = 128 * 2**20
@@ -270,10 +268,8 @@ def read_proposals(file: str | Path) -> dict[Partition, tuple[tuple[int, ...], t
     InputError
         For anything else than ``/proposals?json=true`` answers.
     """
-    content = parse_json(read_text(Path(file), MOST), str(file))
-    found = validated(ProposalsFile, content, str(file))
     made: dict[Partition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-    for i, proposal in enumerate(found.proposals):
+    for i, proposal in enumerate(read_model(file, ProposalsFile, MOST).proposals):
         place, tp = f"{file}: proposals[{i}]", proposal.topicPartition
         text = tp if isinstance(tp, str) else f"{tp.topic}-{tp.partition}"
         p = Partition.of(text, f"{place}.topicPartition")

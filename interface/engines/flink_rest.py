@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, Field
 
 from keyshift.engines.formats import Amount, Id, Number, OpenModel
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import parse_json, read_text, shown
+from keyshift.models.files.reading import parse_json, read_json, shown
 from keyshift.models.files.schema import validated
 from keyshift.models.files.writing import make_folder, reason, write_text
 
@@ -178,7 +178,7 @@ def read_saved(folder: str | Path, vertex: str | None = None) -> Seen:
     for name in ("job", "vertex", "checkpoint"):
         file = source / f"{name}.json"
         if file.exists() or name != "checkpoint":
-            found[name] = parse_json(read_text(file, MOST), str(file))
+            found[name] = read_json(file, MOST)
     return seen_in(found, vertex, str(source))
 
 

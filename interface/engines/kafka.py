@@ -1,6 +1,6 @@
 """Kafka: from what its tools print to a workload, and from a plan to the files that ``kafka-reassign-partitions`` reads.
 
-**Leaders only**, unless each replica is a key group (`keyshift.engines.kafka_replicas`). A partition's key group runs where its
+**Leaders only**, unless each replica is a key group (`keyshift.engines.kafka_files`). A partition's key group runs where its
 *leader* is; followers come along. A leader moves in one of three ways, none of which loses or doubles a replica:
 
 1. the target holds a replica: both change places in the list. No data travel, only leadership;
@@ -22,22 +22,20 @@ import numpy as np
 
 from keyshift.engines.formats import as_json, write_folder
 from keyshift.engines.kafka_files import (
+    ALL_REPLICAS,
     LogDirs,
     Partition,
     Replicas,
+    Shares,
     election,
+    labels,
+    lists_by_phase,
+    members_of,
     read_assignment,
     read_loads,
     read_log_dirs,
     read_offsets,
     reassignment,
-)
-from keyshift.engines.kafka_replicas import (
-    ALL_REPLICAS,
-    Shares,
-    labels,
-    lists_by_phase,
-    members_of,
     replica_rules,
     traffic,
 )

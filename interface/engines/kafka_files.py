@@ -1,4 +1,8 @@
-"""Kafka's own formats: what its tools print, parsed strictly."""
+"""Kafka's own formats: what its tools print, parsed strictly; and replicas, a key group for each with the rules that they need.
+
+The key ``orders-3/0`` is the leader of partition 3, ``orders-3/1`` its first follower. Where a leader and a follower change
+places, two key groups move, but no data: the reassignment only says who leads.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,21 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
 from keyshift.engines.formats import EngineModel, Id, Number, One, OpenModel
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import MOST_JSON, parse_json, read_text, shown
 from keyshift.models.files.schema import validated
+from keyshift.models.rules import Apart, Never, Rule, Spread
+from keyshift.models.workload import IntArray, Workload
+
+if TYPE_CHECKING:
+    from keyshift.models.plans.plan import Plan
+
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 HEADS = ("Querying brokers for log directories information", "Received log directory information from brokers ")
@@ -270,3 +281,136 @@ def _load(text: str, column: str, place: str) -> float:
     if not (math.isfinite(value) and value >= 0):
         raise InputError(f"{place}: {column} = {shown(text)} must be a number of at least 0")
     return value
+
+
+# Replicas: a key group for each, and the rules that keep them apart ----------------------------------------------------
+
+
+LEADER, FOLLOWER = "leader", "follower"
+ALL_REPLICAS = "Each replica is planned, leaders and followers; where they change places, only leadership moves."
+"""Outputs about replicas begin with this."""
+
+_LABEL = re.compile(r"(?P<partition>[^ /]+)/(?P<number>[0-9]{1,9})")
+
+
+class Shares(NamedTuple):
+    """The load of each partition's leader, and that of each of its followers, in the order of the partitions."""
+
+    leader: Sequence[float]
+    follower: Sequence[float]
+
+    def of(self, replicas: Replicas) -> list[float]:
+        """One value for each replica."""
+        each = zip(replicas.values(), self.leader, self.follower, strict=True)
+        return [x for r, leads, follows in each for x in (leads, *[follows] * (len(r) - 1))]
+
+
+def traffic(replicas: Replicas, come: Sequence[float], go: Sequence[float]) -> dict[str, Shares]:
+    """Network in and out of leader and follower, of what clients write and read each second: a leader feeds its followers."""
+    fed = [i * (len(r) - 1) for r, i in zip(replicas.values(), come, strict=True)]
+    out = [o + i for o, i in zip(go, fed, strict=True)]
+    return {"network_in": Shares(come, come), "network_out": Shares(out, [0.0] * len(out))}
+
+
+def labels(replicas: Replicas) -> tuple[list[str], dict[str, list[str | int]]]:
+    """The key of each replica, and what rules may name it by."""
+    keys = [f"{p}/{j}" for p, r in replicas.items() for j in range(len(r))]
+    columns: dict[str, list[str | int]] = {"topic": [], "partition": [], "role": [], "replicas": []}
+    for p, r in replicas.items():
+        columns["topic"] += [p.topic] * len(r)
+        columns["partition"] += [str(p)] * len(r)
+        columns["role"] += [LEADER, *[FOLLOWER] * (len(r) - 1)]
+        columns["replicas"] += [len(r)] * len(r)
+    return keys, columns
+
+
+def replica_rules(workload: Workload) -> list[Rule]:
+    """The rules of a cluster of replicas, for the parameter `rules` of a problem.
+
+    Replicas of a partition are on different brokers and, where racks are known, on different racks; where there are fewer racks
+    than replicas, each rack has its share. Brokers that drain keep none, and demoted ones (of Cruise Control) no leader.
+
+    Parameters
+    ----------
+    workload : Workload
+        As `read_workload` of this module or of `cruise_control` makes it with ``replicas=True``.
+    """
+    if not {"partition", "replicas"} <= set(workload.groups):
+        raise InputError("the workload has no replicas: read it with replicas=True")
+    counts = sorted(map(int, set(workload.groups["replicas"]) - {1}))
+    staying = {label for label, kept in zip(workload.domains.get("rack", ()), workload.kept, strict=False) if kept}
+    made: list[Rule] = []
+    if len(staying) < max(counts, default=0):
+        made.append(Apart(by="partition"))
+    if few := [c for c in counts if c <= len(staying)]:
+        made.append(Apart(None if few == counts else {"replicas": few}, domain="rack", by="partition"))
+    for c in counts[len(few) :] if len(staying) > 1 else ():
+        chosen = None if counts == [c] else {"replicas": c}
+        least = c // len(staying)
+        made.append(Spread(chosen, "rack", at_least=least, at_most=least + (c % len(staying) > 0), by="partition"))
+    if workload.draining.any():
+        made.append(Never(None, [str(workload.node(i)) for i in np.flatnonzero(workload.draining)]))
+    if "DEMOTED" in workload.domains.get("state", ()):
+        made.append(Never({"role": LEADER}, {"state": "DEMOTED"}))
+    return made
+
+
+# From assignments to lists of replicas --------------------------------------------------------------------------------
+
+
+def replica_of(key: Any) -> tuple[Partition, int] | None:
+    """The partition and the number that a key such as ``orders-3/1`` names; None for keys of whole partitions."""
+    found = _LABEL.fullmatch(str(key))
+    return None if found is None else (Partition.of(found["partition"], "a key"), int(found["number"]))
+
+
+def members_of(keys: Sequence[Any]) -> dict[Partition, list[int]]:
+    """The key groups of each partition, its leader's first; none where keys are of whole partitions."""
+    found: dict[Partition, dict[int, int]] = {}
+    for k, key in enumerate(keys):
+        replica = replica_of(key)
+        if replica is None:
+            if found:
+                raise InputError(f"the key {str(key)!r:.80} is not a replica, such as orders-3/0, and others are")
+            continue
+        if not found and k:
+            raise InputError(f"the key {str(keys[0])!r:.80} is not a replica, such as orders-3/0, and others are")
+        found.setdefault(replica[0], {})[replica[1]] = k
+    for p, held in found.items():
+        if sorted(held) != list(range(len(held))):
+            raise InputError(f"the replicas of {p} are not numbered from 0 on: {', '.join(map(str, sorted(held)))}")
+    return {p: [held[j] for j in range(len(held))] for p, held in found.items()}
+
+
+def lists_of(members: Mapping[Partition, list[int]], nodes: IntArray, brokers: Sequence[int]) -> Replicas:
+    """The replicas of each partition for key groups on these nodes, the leader's broker first."""
+    return {p: tuple(brokers[i] for i in nodes[held].tolist()) for p, held in members.items()}
+
+
+def lists_by_phase(
+    plan: Plan, members: Mapping[Partition, list[int]], brokers: Sequence[int]
+) -> tuple[Replicas, list[Replicas]]:
+    """The replicas before a plan, and for each phase those of the partitions that change.
+
+    A partition changes once, in the phase of its first move: no broker is named twice in between, no rack has replicas of it
+    that it has neither before nor after, and what is there already is not copied again.
+
+    Raises
+    ------
+    InputError
+        If the plan leads two replicas of a partition to one broker.
+    """
+    before, after = (lists_of(members, nodes, brokers) for nodes in (plan.current, plan.assignment))
+    for p, listed in after.items():
+        if len(set(listed)) < len(listed):
+            raise InputError(
+                f"the plan leads two replicas of {p} to one broker: solve with rules (--rules), as imported"
+            )
+    partition = {k: p for p, held in members.items() for k in held}
+    done: set[Partition] = set()
+    phases: list[Replicas] = []
+    for phase in plan.phases:
+        begun = dict.fromkeys(partition[int(plan.key_group[row])] for row in phase.moves)
+        phases.append({p: after[p] for p in begun if p not in done})
+        done |= set(begun)
+    return before, phases

@@ -106,17 +106,10 @@ class Grade:
     def to_dict(self) -> dict[str, Any]:
         """Everything, for a list of marks."""
         rows = [
-            {
-                "exercise": name,
-                "marks": self.marks[name],
-                "of": self.sheet.marks[name],
-                "tried": verdict.tried,
-                "seed": verdict.seed,
-                "instance": verdict.instance,
-                "complaint": verdict.complaint,
-            }
+            {"exercise": name, "marks": self.marks[name], "of": self.sheet.marks[name],
+             **{part: getattr(verdict, part) for part in ("tried", "seed", "instance", "complaint")}}
             for name, verdict in self.verdicts.items()
-        ]
+        ]  # fmt: skip
         return {"sheet": self.sheet.number, "marks": self.total, "of": self.most, "exercises": rows}
 
 

@@ -111,15 +111,8 @@ def _draw_objectives(axes: Axes, problem: Problem, solutions: Sequence[Solution]
         ([s.bound for s in solutions], "|", BOUND, "proven lower bound"),
     ):
         rows = [row for row, v in enumerate(value) if v is not None]
-        axes.plot(
-            [float(value[r] or 0.0) for r in rows],
-            rows,
-            marker,
-            color=colour,
-            label=label,
-            markersize=9,
-            markeredgewidth=2.5,
-        )
+        style = {"color": colour, "label": label, "markersize": 9, "markeredgewidth": 2.5}
+        axes.plot([float(value[r] or 0.0) for r in rows], rows, marker, **style)  # type: ignore[arg-type]
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel(f"{problem.objective_name} (less is better)")
@@ -153,15 +146,8 @@ def front_figure(
             axes.plot([x, x], [low, high], color=BEFORE, linewidth=0.8, zorder=1)
     for i, s in enumerate(o for o in others if o.assignment is not None):
         x, colour = s.metrics[trade.metric] * unit, COLOURS[i % len(COLOURS)]
-        axes.plot(
-            [x],
-            [float(s.objective or 0.0)],
-            MARKERS[i % len(MARKERS)],
-            color=colour,
-            markersize=8,
-            label=s.method,
-            zorder=4,
-        )
+        marker, y = MARKERS[i % len(MARKERS)], float(s.objective or 0.0)
+        axes.plot([x], [y], marker, color=colour, markersize=8, label=s.method, zorder=4)
     if objective.min() > 0:
         axes.set_yscale("log")
     name = problem.objective_name

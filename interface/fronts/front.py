@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-import io
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from keyshift.models.files.writing import only_writer
 from keyshift.models.guards import real, whole
 from keyshift.replays.checkpoint import fingerprint
 from keyshift.solving import MOST_SEED, interruptible, make_ready
-from keyshift.terminal import Terminal
+from keyshift.terminal import printed, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,22 +188,17 @@ class Front:
 
     def to_table(self) -> Table:
         """The same as a Rich table."""
-        from rich.table import Table
-
-        table = Table(title=f"{self.problem.name}: {self.problem.objective_name} against {self.trade.label}")
-        for heading in (self.trade.label, self.problem.objective_name, "bound", "gap (% of objective)"):
-            table.add_column(heading, justify="right")
-        table.add_column("status")
-        table.add_column("seconds", justify="right")
-        for s in self.solutions:
-            figures = [
-                figure(s.metrics[self.trade.metric]),
-                figure(s.objective, self.problem.scale),
-                figure(s.bound or 0.0, self.problem.scale),
-                percent(s.gap),
-            ]
-            table.add_row(*figures, s.status, f"{s.seconds:.2f}")
-        return table
+        numbers, scale = (
+            [self.trade.label, self.problem.objective_name, "bound", "gap (% of objective)"],
+            self.problem.scale,
+        )
+        rows = (
+            (figure(s.metrics[self.trade.metric]), figure(s.objective, scale), figure(s.bound or 0.0, scale), percent(s.gap),
+             s.status, f"{s.seconds:.2f}")
+            for s in self.solutions
+        )  # fmt: skip
+        title = f"{self.problem.name}: {self.problem.objective_name} against {self.trade.label}"
+        return table([*numbers, "status", "seconds"], rows, right=[*numbers, "seconds"], title=title)
 
     def plot(self, path: str | Path | None = None, others: Sequence[Solution] = ()) -> Figure:
         """Draw the front with its bounds, and other solutions beside it.
@@ -223,10 +217,7 @@ class Front:
         return front_figure(self.problem, self.trade, list(self), path, others)
 
     def __str__(self) -> str:
-
-        console = Terminal(file=io.StringIO(), width=120, force_jupyter=False, markup=False)
-        console.print(self.to_table())
-        return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+        return printed(self.to_table(), 120)
 
 
 def pareto(
@@ -266,7 +257,7 @@ def pareto(
         Known assignments, such as heuristics' answers: the state that each moves becomes a budget, too, so that none of them
         beats the front.
     checkpoint : str or Path, optional
-        A .json file that each finished point is written to, and from which an interrupted run goes on. Two runs cannot
+        A .json file that each finished point is written to, and from which an interrupted run continues. Two runs cannot
         write to one file at a time.
     watch : callable, optional
         Called with a `Progress` while it runs.

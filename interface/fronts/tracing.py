@@ -17,9 +17,9 @@ import numpy as np
 from keyshift.catalogue import find_method
 from keyshift.catalogue.method import Trade
 from keyshift.models import Answer, Budget, InputError, Problem
+from keyshift.models.answer import Settings
 from keyshift.models.lazily import load
 from keyshift.models.solution import Solution
-from keyshift.models.tuning import Settings
 from keyshift.solving import answered
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from keyshift.catalogue.method import Statement
+from keyshift.modelling.program import parenthesised
 from keyshift.models import Answer, Budget, InputError, Problem, Solution
 from keyshift.models.answer import Termination
 from keyshift.models.errors import BoundError
@@ -75,9 +77,9 @@ class Model(ABC):
 
     suffixes: ClassVar[tuple[str, ...]]
 
-    def __init__(self, problem: Problem, about: Statement, strengthened: bool = False) -> None:
-        self.problem, self.about, self.strengthened = problem, about, strengthened
-        self.statement = about.build(problem, strengthened)
+    def __init__(self, problem: Problem, about: Statement, strengthened: bool = False, **options: Any) -> None:
+        self.problem, self.about, self.strengthened, self.options = problem, about, strengthened, options
+        self.statement = about.build(problem, strengthened, **options)
         self.native: Any = self.statement.model
         self._whole = False
         self.relaxed = False
@@ -160,20 +162,20 @@ class Model(ABC):
         Returns
         -------
         Solution
-            Checked and valued again, like every answer. It has no bound, because such files do not contain one.
+            Checked and valued again, like every answer. It has no bound, because such files do not contain one; but where
+            the variables are values of a policy's partitions, the policy that is best for them has one.
 
         Raises
         ------
         InputError
             For a file that is not a solution, or one of another model.
         """
-        from keyshift.modelling.solution_files import by_own_names, parse_solution
-
         source = Path(path)
         solver, values = parse_solution(read_text(source, MOST_JSON), source)
         if ".mps" not in self.suffixes:
             raise InputError(f"a model of kind {self.kind!r} is not written as .mps: say which kind was")
-        answer = Answer(self.assignment(by_own_names(self.names(), values, source)))
+        own = by_own_names(self.names(), values, source)
+        answer = Answer(self.assignment(own)) if self.about.reader is None else self._by_reader(own)
         return Solution.of(self.problem, f"model:{self.kind}/{solver} file", answer, 0.0)
 
     def solve(self, solver: str | None = None, time_limit: float | None = None, seed: int = 0) -> Solution:
@@ -252,6 +254,10 @@ class Model(ABC):
     def names(self) -> list[str]:
         """The names of all variables, as files have them."""
 
+    def set_values(self, values: dict[str, float]) -> None:
+        """Give the variables values by their names; in Pyomo, whose variables hold them."""
+        raise InputError(f"a model of kind {self.kind!r} keeps no values")
+
     @abstractmethod
     def algebra(self, every: bool = False) -> str:
         """The model in readable form, in lines of 80 columns: the first rows of each family, or `every` row."""
@@ -288,7 +294,7 @@ class Model(ABC):
 
     def _fresh(self) -> Self:
         """The model that the problem states, built anew."""
-        made = type(self)(self.problem, self.about, self.strengthened)
+        made = type(self)(self.problem, self.about, self.strengthened, **self.options)
         return made.relax() if self.relaxed else made
 
     def _standing(self) -> Literal["stated", "added", "changed"]:
@@ -388,6 +394,13 @@ class Model(ABC):
         said = f"{run.solver} finds the changed model infeasible, which says nothing of the problem"
         return Answer(None, termination="completed", message=said, details=details)
 
+    def _by_reader(self, values: dict[str, float]) -> Answer:
+        """What the statement's own reader makes of values, which here decide by what they are worth."""
+        assert self.about.reader is not None
+        self.set_values(values)
+        answer: Answer = load(self.about.reader)(self.statement, Budget())
+        return answer
+
     def _require_answers(self, what: str) -> None:
         if not self._reads:
             raise InputError(f"a model of kind {self.kind!r}{' relaxed' * self.relaxed} has no variables for {what}")
@@ -396,3 +409,86 @@ class Model(ABC):
         for name in values:
             if name not in known:
                 raise InputError(f"the model has no variable {name}")
+
+
+# Solution files of HiGHS, SCIP, CBC and Gurobi: the values, by the model's own names -----------------------------------
+
+
+NAMES_SHOWN = 3
+
+
+def parse_solution(text: str, source: Path) -> tuple[str, dict[str, float]]:
+    """Which solver wrote a solution, and the values in it, by the variables' names."""
+    lines = text.splitlines()
+    stripped = [line.strip() for line in lines]
+    if any(line.startswith("# Columns") for line in stripped):
+        return "HiGHS", _highs(stripped, source)
+    if any(line.startswith("solution status:") for line in stripped):
+        return "SCIP", _pairs(stripped, source, ("solution status:", "objective value:"))
+    if any(line.startswith("# Objective value") for line in stripped):
+        return "Gurobi", _pairs(stripped, source, ("#",))
+    if stripped and "objective value" in stripped[0] and " - " in stripped[0]:
+        return "CBC", _cbc(stripped, source)
+    if any(line.startswith("# Primal solution values") for line in stripped):
+        raise InputError(f"{source}: HiGHS found no solution to write there")
+    raise InputError(f"{source}: is not a solution file of HiGHS, SCIP, CBC or Gurobi")
+
+
+def _number(word: str, line: str, source: Path) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        raise InputError(f"{source}: {line[:60]!r} names no value") from None
+    if not math.isfinite(value):
+        raise InputError(f"{source}: {line[:60]!r} is not a finite value")
+    return value
+
+
+def _highs(lines: list[str], source: Path) -> dict[str, float]:
+    first = next(place for place, line in enumerate(lines) if line.startswith("# Columns"))
+    values: dict[str, float] = {}
+    for line in lines[first + 1 :]:
+        if line.startswith("#") or not line:
+            break
+        words = line.split()
+        values[words[0]] = _number(words[-1], line, source)
+    if not values:
+        raise InputError(f"{source}: HiGHS found no solution to write there")
+    return values
+
+
+def _pairs(lines: list[str], source: Path, heads: tuple[str, ...]) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for line in lines:
+        words = line.split()
+        if words and not line.startswith(heads):
+            if line.startswith("no solution"):
+                raise InputError(f"{source}: the solver found no solution to write there")
+            values[words[0]] = _number(words[1] if len(words) > 1 else "", line, source)
+    return values
+
+
+def _cbc(lines: list[str], source: Path) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for line in lines[1:]:
+        words = line.removeprefix("**").split()
+        if len(words) >= 3:
+            values[words[1]] = _number(words[2], line, source)
+    return values
+
+
+def by_own_names(names: list[str], values: dict[str, float], source: Path) -> dict[str, float]:
+    """The values by the model's names; an LP file has parentheses in place of square brackets."""
+    own = {parenthesised(name): name for name in names}
+    made: dict[str, float] = {}
+    foreign = []
+    for name, value in values.items():
+        known = own.get(parenthesised(name))
+        if known is None:
+            foreign.append(name)
+        else:
+            made[known] = value
+    if foreign:
+        said = ", ".join(foreign[:NAMES_SHOWN]) + (", ..." if len(foreign) > NAMES_SHOWN else "")
+        raise InputError(f"{source}: is of another model: this one has no variable {said}")
+    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from keyshift.catalogue import formulation_of
 from keyshift.catalogue.method import Statement
@@ -35,7 +36,7 @@ def statements(problem: Problem | type[Problem] | str) -> tuple[str, ...]:
     return tuple(entry.kind for entry in formulation_of(problem).statements)
 
 
-def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False) -> Model:
+def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False, **options: Any) -> Model:
     """Build a declarative model of a problem, to read it, change it, write it to a file, or solve it with any solver.
 
     Parameters
@@ -47,6 +48,9 @@ def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False) 
         Whether to exclude some feasible answers, but not all optima, as keyshift's own methods do: interchangeable nodes
         in order, limits from a known answer, variables fixed or limited from one side only. It is solved faster, and
         wrong as soon as anything is added.
+    **options
+        The kind's own: "pyomo" of key-group allocation takes ``weights=(w1, w2)``, the objective w1 d - w2 (d_u + d_l) as
+        [Madsen2016] prints it.
 
     Returns
     -------
@@ -54,8 +58,8 @@ def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False) 
         ``native`` is the model in its own language, for constraints of one's own. A rule may speak of every variable
         that is whole: it is what its name says, no more and no less. The others - a load distance, the largest load -
         are at least what they are called after: a rule may limit them from above. Where a variable counts keys that
-        are alike (routing: x[r,n]; splitting and placement: x[g,n]), a rule about one named key cannot be said; where
-        it is the flow along an interval or the value of a partition, one about a node cannot.
+        are alike (routing: x[r,n]; splitting and placement: x[g,n]), a rule about one named key cannot be said, but in the
+        kind "pyomo-keys" (x[k,n]); where it is the flow along an interval or the value of a partition, one about a node cannot.
 
     Raises
     ------
@@ -74,7 +78,7 @@ def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False) 
     if conflicts := problem.conflicts():
         raise InputError(f"there is nothing to model: {conflicts[0]}")
     opened: type[Model] = load(LANGUAGES[about.language])
-    return opened(problem, about, strengthened)
+    return opened(problem, about, strengthened, **options)
 
 
 def _entry(problem: Problem, kind: str) -> Statement:

@@ -172,19 +172,9 @@ def explain(
         posed = answer.problem
         found = tuple(_marginals(posed, answer, method, budget, gap, seed)) if marginals else ()
     moves, measure = _moves(posed, answer)
-    nothing, nothing_objective = _doing_nothing(posed, answer)
+    binding = () if answer.assignment is None else tuple(posed.binding(answer.assignment))
     worthwhile = None if min_gain is None else thin(posed, answer, real("min_gain", min_gain, optional=False))
-    return Explanation(
-        posed,
-        answer,
-        moves,
-        measure,
-        () if answer.assignment is None else tuple(posed.binding(answer.assignment)),
-        found,
-        nothing,
-        nothing_objective,
-        worthwhile,
-    )
+    return Explanation(posed, answer, moves, measure, binding, found, *_doing_nothing(posed, answer), worthwhile)
 
 
 def _answer(problem: Problem, given: Any, method: str | None, seconds: float | None, gap: float, seed: int) -> Solution:

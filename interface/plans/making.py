@@ -10,21 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
+from keyshift.models.answer import Settings
 from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import parameters_of
 from keyshift.models.guards import by_name, non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
-from keyshift.models.plans.ruled_way import RuledWay
 from keyshift.models.plans.transfers import TransferScheduling, durations
-from keyshift.models.plans.way import Phase, Way, gains
+from keyshift.models.plans.way import Phase, RuledWay, Way, gains
 from keyshift.models.rules.ruled import Ruled
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.targets import Target, read_target, thin
 from keyshift.solvers.plans.fast import Schedule, fast_schedule
-from keyshift.solvers.plans.ruled import Phases, ruled_phases
-from keyshift.solvers.plans.steps import Order, cut, order_of, overload_of
+from keyshift.solvers.plans.steps import Order, Phases, cut, order_of, overload_of, ruled_phases
 from keyshift.solving import interruptible
 
 

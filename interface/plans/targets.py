@@ -82,17 +82,10 @@ def list_moves(solution: Solution) -> list[BareMove]:
     w, target = reached.workload, reached.target
     moving = np.flatnonzero(w.current != target)
     worth = gains(reached.measure, w, w.current, target, moving, reached.may_leave)
+    order = sorted(zip(moving.tolist(), worth.tolist(), strict=True), key=lambda move: (-move[1], move[0]))
     return [
-        BareMove(
-            int(k),
-            w.key(k),
-            w.node(w.current[k]),
-            w.node(target[k]),
-            float(w.last_load[k]),
-            float(w.state[k]),
-            float(gain),
-        )
-        for gain, k in sorted(zip(worth, moving, strict=True), key=lambda pair: (-pair[0], pair[1]))
+        BareMove(k, w.key(k), w.node(w.current[k]), w.node(target[k]), float(w.last_load[k]), float(w.state[k]), gain)
+        for k, gain in order
     ]
 
 
@@ -157,11 +150,13 @@ def thin(problem: Problem, answer: Any, min_gain: float) -> Thinned:
         raise InputError(f"{problem.name} has no moves that could be dropped one by one")
     now, value, dropped = chosen.copy(), problem.objective(chosen), []
     while True:
-        candidates = [(worth, k) for k in _moving(now, workload.current) for worth in [_worth(problem, now, k, value)]]
-        per_state = [(worth / max(float(workload.state[k]), 1e-300), k) for worth, k in candidates if worth is not None]
-        if not per_state or min(per_state)[0] >= min_gain:
+        moving = np.flatnonzero(now != workload.current).tolist()
+        worth = {k: gain for k in moving if (gain := _worth(problem, now, k, value)) is not None}
+        least, k = min(
+            ((gain / max(float(workload.state[k]), 1e-300), k) for k, gain in worth.items()), default=(np.inf, -1)
+        )
+        if least >= min_gain:
             break
-        k = min(per_state)[1]
         now[k] = workload.current[k]
         value = problem.objective(now)
         dropped.append(k)
@@ -188,10 +183,6 @@ def given(problem: Problem, assignment: Any) -> Solution:
         raise InputError(f"the assignment breaks a rule: {report.violations[0]}")
     chosen = frozen(problem.canonical(assignment))
     return Solution(problem, "given", "feasible", "completed", chosen, report.objective, None, 0.0, report.metrics)
-
-
-def _moving(now: IntArray, current: IntArray) -> list[int]:
-    return [int(k) for k in np.flatnonzero(now != current)]
 
 
 def _worth(problem: Problem, now: IntArray, k: int, value: float) -> float | None:

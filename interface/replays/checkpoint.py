@@ -42,7 +42,7 @@ class ReplayFile(FileFormat, kind="keyshift-replay", newest=2, legacy="keyshift_
 
 
 class ClusterPart(FileModel):
-    """The cluster of one method after its last plan; see `keyshift.replays.state.Cluster`."""
+    """The cluster of one method after its last plan; see `keyshift.replays.planner.Cluster`."""
 
     names: Wholes
     capacity: list[Positive]

@@ -21,10 +21,9 @@ from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.workload import IntArray
 from keyshift.replays.checkpoint import Checkpoint, fingerprints
 from keyshift.replays.forecasting import Forecast, Past
-from keyshift.replays.planner import Balanced, Planner
+from keyshift.replays.planner import Balanced, Cluster, Planner
 from keyshift.replays.results import PackedRows, Replay
 from keyshift.replays.scaling import NodeCounts, Planned, Scaling, ScalingRule
-from keyshift.replays.state import Cluster
 from keyshift.solving import interruptible, solve
 
 BALANCING_ROUNDS = 15

@@ -214,7 +214,7 @@ function collocation(m, place) {
   for (const w of each) {
     if (play.max_load_distance === null) break;
     const most = w.mean + play.max_load_distance * (play.distance_unit === "percent" ? w.mean / 100 : 1) - w.mean;
-    const excess = w.away.map((/** @type {number} */ v, /** @type {number} */ i) => (m.draining[i] ? v : Math.abs(v)) - most);
+    const excess = w.away.map((/** @type {number} */ v, /** @type {number} */ i) => (m.draining[i] || play.sides === "upper" ? v : Math.abs(v)) - most);
     const i = excess.indexOf(Math.max(...excess));
     if (excess[i] > SLACK * w.mean)
       violations.push({ rule: "max_load_distance", said: `${m.nodes[i]} deviates from the mean load ${figure(w.mean)} by ${figure(Math.abs(w.away[i]))}, the limit is ${figure(most)}`, amount: excess[i] });

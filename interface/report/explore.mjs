@@ -98,7 +98,7 @@ class Explorer {
     m.capacity.forEach((c, i) => (kept += m.draining[i] ? 0 : c));
     const mean = total / kept, found = [{ at: mean, said: "mean" }], play = m.play;
     const away = play?.max_load_distance === undefined || play.max_load_distance === null ? null : play.max_load_distance * (play.distance_unit === "percent" ? mean / 100 : 1);
-    if (away !== null) found.push({ at: Math.max(0, mean - away), said: "least" }, { at: mean + away, said: "most" });
+    if (away !== null) found.push({ at: mean + away, said: "most" }, ...(play?.sides === "upper" ? [] : [{ at: Math.max(0, mean - away), said: "least" }]));
     if (play?.theta_max !== undefined) found.push({ at: (1 + play.theta_max) * mean, said: "most" }, ...(play.sides === "both" ? [{ at: Math.max(0, 1 - play.theta_max) * mean, said: "least" }] : []));
     return found;
   }

@@ -9,11 +9,14 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keyshift.models.figures import figure
 from keyshift.models.files.writing import write_text
 from keyshift.terminal import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCRIPTS = Path(__file__).parent
 """The pages' style and their JavaScript, as they stand: a page carries what it needs of them inside itself."""
@@ -31,6 +34,11 @@ def shown(value: Any) -> str:
 def text(value: Any) -> str:
     """Any text, safe to stand in a page."""
     return html.escape(visible(str(value)))
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a table as JSON can hold them: null where there is nothing."""
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")  # type: ignore[return-value]
 
 
 class Data:

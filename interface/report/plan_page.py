@@ -9,7 +9,8 @@ import numpy as np
 
 from keyshift.models.plans.plan import Plan
 from keyshift.report import drawings
-from keyshift.report.page import Data, section, text, write_page
+from keyshift.report.page import Data, records, section, text, write_page
+from keyshift.report.page import shown as figure_text
 
 if TYPE_CHECKING:
     from keyshift.comparison import Comparison
@@ -75,19 +76,9 @@ def _content(plan: Plan, comparison: Comparison | None, other: Plan | None) -> d
     if other is not None:
         difference = plan.diff(other)
         content["figures"] = [{"name": k, "here": a, "there": b} for k, (a, b) in difference.figures.items()]
-        content["differing"] = [
-            {name: _plain(value) for name, value in row.items()}
-            for row in difference.moves[difference.moves["change"] != "same"].astype(object).to_dict("records")
-        ]
+        content["differing"] = records(difference.moves[difference.moves["change"] != "same"])
         content["change_counts"] = difference.counts()
     return content
-
-
-def _plain(value: Any) -> Any:
-    """The rows of a pandas table as JSON: no NaN, and plain Python numbers."""
-    if value is None or value != value:
-        return None
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _head(plan: Plan, data: Data) -> str:
@@ -115,9 +106,7 @@ def _head(plan: Plan, data: Data) -> str:
 
 
 def _plain_text(data: Data, path: str) -> str:
-    from keyshift.report.page import shown
-
-    return shown(data.at(path))
+    return figure_text(data.at(path))
 
 
 def _share(data: Data, place: int) -> str:
@@ -183,33 +172,19 @@ def _timeline(plan: Plan, data: Data) -> str:
 
 def _by_phase(plan: Plan, data: Data) -> str:
     distances = [plan.load_distance[0], *(p.load_distance for p in plan.phases)]
-    table = data.table(
-        ["phase", "start", "end", "at least", "load distance after"],
-        [
-            [
-                f"={i}",
-                f"plan.phases.{i}.start",
-                f"plan.phases.{i}.end",
-                f"plan.phases.{i}.bound",
-                f"plan.phases.{i}.load_distance",
-            ]
-            for i in range(len(plan.phases))
-        ],
-    )
+    names = ("start", "end", "bound", "load_distance")
+    rows = [[f"={i}", *(f"plan.phases.{i}.{name}" for name in names)] for i in range(len(plan.phases))]
+    table = data.table(["phase", "start", "end", "at least", "load distance after"], rows)
     note = "Stopping after any phase leaves this load distance."
     return section("Phase by phase", drawings.distance_steps(distances) + table, note)
 
 
 def _limits(plan: Plan, data: Data) -> str:
+    nodes = [node["name"] for node in data.content["nodes"]]
     rows = [
-        [
-            f"={name}",
-            f"={data.content['nodes'][i]['name']}",
-            f"plan.limits.{name}.limit.{i}",
-            f"plan.limits.{name}.held.{i}",
-        ]
+        [f"={name}", f"={node}", *(f"plan.limits.{name}.{part}.{i}" for part in ("limit", "held"))]
         for name in plan.limits
-        for i in range(plan.capacity.size)
+        for i, node in enumerate(nodes)
     ]
     over = (
         f"Exceeded by at most {data.figure('plan.overload')} of themselves." if plan.overload > 0 else "All are kept."

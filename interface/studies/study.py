@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from keyshift.catalogue import FORMULATIONS, formulation_of, registered
+from keyshift.catalogue.families import family, family_of
 from keyshift.models import InputError, Problem
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.files.problem import problem_fingerprint
@@ -23,7 +24,6 @@ from keyshift.models.files.schema import FileModel, Finite, Whole, validated
 from keyshift.models.files.writing import make_folder, only_writer, write_text
 from keyshift.models.guards import real, whole
 from keyshift.studies.best_known import BestKnown
-from keyshift.studies.drawing import family, family_of
 from keyshift.studies.tables import gap_table, latex_table, profile_table, summary_table
 from keyshift.studies.tasks import Guard, GuardedPool, Row, SolveTask
 
@@ -148,7 +148,7 @@ class Study:
 
     def report(self, path: str | Path, title: str = "A study") -> None:
         """Write one self-contained HTML page: profiles, gaps, the worst instances by name, every number."""
-        from keyshift.report.study_page import write_study_report
+        from keyshift.studies.tables import write_study_report
 
         curves = {measure: self.profile(measure) for measure in ("time", "gap")}
         write_study_report(self.to_frame(), self.summary(), curves, path, title)
@@ -190,7 +190,7 @@ def study(
     time_limit : float or None, default 60.0
         Seconds for each solve; None: no limit.
     out : path, optional
-        A folder with one file a result. A study that was killed goes on there where it stopped.
+        A folder with one file a result. A study that was killed continues where it stopped.
     workers : int, default 1
         Processes of this machine. One is a process of its own, too: no solve can take the study down with it.
     spark : SparkSession, optional
@@ -200,7 +200,7 @@ def study(
     memory : float, optional
         GiB that the address space of a process may have; a method that asks for more ends in a row that says so.
     patience : float, default 60
-        Seconds beyond one and a half times the limit after which a solve is killed.
+        Seconds beyond one and a half times the limit after which a solve is killed; of an effort, a unit counts as a second.
     best_known : path, optional
         A table of best known answers to compare with.
     watch : callable, optional
@@ -224,11 +224,8 @@ def study(
         holds another study.
     """
     effort = real("effort", effort)
-    guard = Guard(
-        real("time_limit", time_limit if effort is None else None),
-        real("patience", patience, optional=False),
-        real("memory", memory),
-    )
+    limit = real("time_limit", time_limit if effort is None else None)
+    guard = Guard(limit, real("patience", patience, optional=False), real("memory", memory), effort)
     share = real("gap", gap, optional=False)
     chosen = _Methods(methods, options)
     numbers = [whole("seeds", seed, optional=False) for seed in seeds]
@@ -342,20 +339,10 @@ class _Tasks:
             chosen = self.methods.of(problem)
             self.instances, self.solves = self.instances + 1, self.solves + len(chosen) * len(self.seeds)
             for method, options in chosen:
+                group, own = self._group(name, problem), registered(problem.name, method)
                 for seed in self.seeds:
-                    task = SolveTask(
-                        name,
-                        self._group(name, problem),
-                        problem,
-                        mark,
-                        method,
-                        seed,
-                        self.limit,
-                        self.gap,
-                        options,
-                        registered(problem.name, method),
-                        self.effort,
-                    )
+                    about = (name, group, problem, mark, method, seed)
+                    task = SolveTask(*about, self.limit, self.gap, options, own, self.effort)
                     self.keys.append(task.key)
                     if self.results.has(task.key):
                         self.taken += 1

@@ -171,16 +171,21 @@ class Guard:
         method's clock runs does not count.
     memory : float or None
         Address space of a process, in GiB; None sets no limit.
+    effort : float or None
+        What the method is told in place of seconds; a unit of it counts as one here, since a solver may loop without any work
+        that is counted.
     """
 
     time_limit: float | None = None
     patience: float = 60.0
     memory: float | None = None
+    effort: float | None = None
 
     @property
     def seconds(self) -> float | None:
         """When a solve is killed; never where it has no limit."""
-        return None if self.time_limit is None else 1.5 * self.time_limit + self.patience
+        limit = self.time_limit if self.effort is None else self.effort
+        return None if limit is None else 1.5 * limit + self.patience
 
 
 class GuardedPool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -12,10 +11,9 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.allocation.problem import EPSILON, SLACK, KeyGroupAllocation
-from keyshift.models.integers import BITS, scaled
-from keyshift.models.knapsack import Knapsack
+from keyshift.models.integers import BITS, Knapsack, scaled
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat
-from keyshift.models.stages import FLOATS, CpSatStages, WholeMeasure, weighed
+from keyshift.models.stages import FLOATS, CpSatStages, PlacedCpSat, WholeMeasure, weighed
 from keyshift.models.windows_cpsat import combine
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -97,7 +95,7 @@ class WholeDistances:
         return math.floor((Fraction(distance) + Fraction(self.doubt)) * self.unit)
 
 
-class AllocationCpSat(CpSatStages):
+class AllocationCpSat(PlacedCpSat, CpSatStages):
     """The model of [Madsen2016], section 4.3.1, in whole numbers, one method for each family of constraints.
 
     Loads and the mean become whole multiples of a unit of load distance (`WholeDistances`); costs and uses of resources
@@ -165,11 +163,6 @@ class AllocationCpSat(CpSatStages):
         self.model.add(upper <= d).with_name("upper_side")
         self.model.add(lower <= d).with_name("lower_side")
         self.upper, self.lower = [upper], [lower]
-
-    def one_node_each(self) -> None:
-        """(1) Every key group runs on exactly one node."""
-        for k, row in enumerate(self.problem.open_pairs):
-            self.model.add_exactly_one(self.x[k, int(i)] for i in np.flatnonzero(row)).with_name(f"one_node[k{k}]")
 
     def leaves(self, k: int) -> Any:
         """Whether key group k leaves its node: an expression, or 1 where it has to."""
@@ -270,20 +263,6 @@ class AllocationCpSat(CpSatStages):
             cuts += 1
         if cuts == 0:
             self.model.add_bool_or(~self.x[k, int(i)] for k, i in enumerate(assignment))
-
-    def set_start(self, assignment: IntArray) -> None:
-        """Hint a known assignment."""
-        self.model.clear_hints()
-        for (k, i), x in self.x.items():
-            self.model.add_hint(x, int(assignment[k] == i))
-
-    def assignment(self, value: Callable[[Any], int]) -> IntArray:
-        """Read the assignment through ``value``, a function from a variable to its value."""
-        chosen = np.zeros(self.workload.key_groups, dtype=np.int64)
-        for (k, i), x in self.x.items():
-            if value(x):
-                chosen[k] = i
-        return chosen
 
     @property
     def slip(self) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
-from keyshift.models.knapsack import Knapsack
+from keyshift.models.integers import Knapsack
 from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.space import MoveSpace

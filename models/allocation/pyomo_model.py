@@ -8,11 +8,13 @@ from typing import Any, Literal, Self
 import numpy as np
 import pyomo.environ as pyo
 
+from keyshift.models import guards
 from keyshift.models.allocation.problem import KeyGroupAllocation
-from keyshift.models.knapsack import Knapsack
+from keyshift.models.answer import HIGHS_DOUBT
+from keyshift.models.errors import InputError
+from keyshift.models.integers import Knapsack
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PyomoStages
-from keyshift.models.tuning import HIGHS_DOUBT
 from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import IntArray
 
@@ -48,9 +50,14 @@ class AllocationPyomo(PyomoStages):
     }  # fmt: skip
 
     @classmethod
-    def of(cls, problem: KeyGroupAllocation) -> Self:
-        """The problem for solvers that compute in floats: without loads that they lose."""
-        return cls(problem, negligible=NEGLIGIBLE)
+    def of(cls, problem: KeyGroupAllocation, weights: tuple[float, float] | None = None) -> Self:
+        """The problem for solvers that compute in floats: without loads that they lose; with w1 and w2 as printed."""
+        if weights is None:
+            return cls(problem, negligible=NEGLIGIBLE)
+        w1, w2 = guards.non_negative("weights", weights, length=2).tolist()
+        if problem.several:
+            raise InputError("weights are of the two one-sided deviations, which only a problem about one window has")
+        return cls(problem, (w1, w2), negligible=NEGLIGIBLE)
 
     def __init__(
         self,

@@ -160,8 +160,8 @@ class CollocationCpSat(AllocationCpSat):
             self._load_row(i, +1)
 
     def lower_loads(self) -> None:
-        """(9) No kept node lies too far below the mean."""
-        for i in np.flatnonzero(self.workload.kept):
+        """(9) No kept node lies too far below the mean, where both sides are limited."""
+        for i in np.flatnonzero(self.workload.kept & (self.collocated.sides == "both")):
             self._load_row(int(i), -1)
 
     def _load_row(self, i: int, side: int) -> None:

@@ -25,6 +25,12 @@ from keyshift.models.rules.ruled import Ruled
 from keyshift.models.windows import Over, OverWindows
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
+CHOICES = {
+    "minimise": ("remote_traffic", "total_load"),
+    "distance_unit": ("percent", "load"),
+    "sides": ("both", "upper"),
+}
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -82,8 +88,8 @@ class CollocatedAllocation(Ruled, OverWindows):
         (11) \quad & z_{ei} \ge x_{ki} + x_{li} - 1            && \text{for every } i \text{ and } e = \{k, l\} \\
         (16) \quad & T Z = \sum_e t_e \sum_i z_{ei}
 
-    D is `max_load_distance` percent of the mean. Solvers need (11) only where z weighs on loads, ser + des > 0:
-    elsewhere the objective pushes z up by itself.
+    D is `max_load_distance` percent of the mean; with the sides "upper" there is no (9). Solvers need (11) only where z weighs
+    on loads, ser + des > 0: elsewhere the objective pushes z up by itself.
 
     Over windows or scenarios s each has loads :math:`y_{ks}`, a mean of its own, and rows (8) and (9) of its own; and
     traffic :math:`t_{es}` of its own, where the workload has it, with one :math:`z_{ei}` for all. With
@@ -108,8 +114,7 @@ class CollocatedAllocation(Ruled, OverWindows):
         p key groups on n nodes, with `traffic`. The last window of `load` is the processing load; where
         serialisation and deserialisation are 0 it may as well be the measured load.
     max_load_distance : float or None, default 10
-        The most that a node may deviate from the mean node load, either way; None is no limit. Graph partitioners bound
-        the heavy side alone: that is None, and ``resource_capacity={"load": most}``.
+        The most that a node may deviate from the mean node load; None is no limit.
     max_migrations, max_migration_cost, alpha, into_draining, resource_capacity
         As in `KeyGroupAllocation`.
     minimise : {"remote_traffic", "total_load"}, default "remote_traffic"
@@ -137,6 +142,9 @@ class CollocatedAllocation(Ruled, OverWindows):
         Of the windows or scenarios; equal by default. Where one is 0 its window has no part in anything.
     rules : sequence of Rule, optional
         Further restrictions of the cluster (`keyshift.rules`).
+    sides : {"both", "upper"}, default "both"
+        Whether `max_load_distance` bounds how light a node may be, too, or the heavy side alone, as graph partitioners do. The
+        metric `load_distance` is that of both sides all the same.
 
     Raises
     ------
@@ -179,6 +187,7 @@ class CollocatedAllocation(Ruled, OverWindows):
     level: float = 0.9
     probabilities: ArrayLike | None = None
     rules: Sequence[Rule] = ()
+    sides: Literal["both", "upper"] = "both"
     allocation: KeyGroupAllocation = field(init=False, repr=False)
     """The same limits without collocation: what (1), (2), (6), (7) are taken from."""
 
@@ -191,9 +200,8 @@ class CollocatedAllocation(Ruled, OverWindows):
         model = LoadModel(self.serialisation, self.deserialisation)
         self._put("serialisation", model.serialisation)
         self._put("deserialisation", model.deserialisation)
-        for name, known in (("minimise", ("remote_traffic", "total_load")), ("distance_unit", ("percent", "load"))):
-            if getattr(self, name) not in known:
-                raise InputError(f"{name} = {getattr(self, name)!r} must be {known[0]!r} or {known[1]!r}")
+        for name, known in CHOICES.items():
+            guards.one_of(name, getattr(self, name), known)
         self._read_priorities()
         self._read_rules()
         if self.yielding is not None:
@@ -210,8 +218,10 @@ class CollocatedAllocation(Ruled, OverWindows):
             )
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments without the default aggregation rule, so that fingerprints stay those of earlier versions."""
+        """The arguments without the default aggregation rule and sides, so that fingerprints stay those of earlier versions."""
         given: dict[str, Any] = super().arguments()
+        if self.sides == "both":
+            given.pop("sides", None)
         rule: dict[str, Any] = {"over": "mean", "level": 0.9, "probabilities": None}
         usual = all(np.array_equal(given.get(name, value), value) for name, value in rule.items())
         return {name: value for name, value in given.items() if not (usual and name in rule)}
@@ -281,7 +291,7 @@ class CollocatedAllocation(Ruled, OverWindows):
         if self.max_load_distance is None:
             return -np.inf, np.inf
         d = self.max_load_distance * (mean / 100 if self.distance_unit == "percent" else 1.0)
-        return mean - d, mean + d
+        return mean - d if self.sides == "both" else -np.inf, mean + d
 
     def value(self, collocated: Any) -> Any:
         """The objective if this much traffic is collocated; over k windows that of the mean, which (15) is never below."""
@@ -304,11 +314,16 @@ class CollocatedAllocation(Ruled, OverWindows):
         for name, most in kept.items():
             if name == "migrations":
                 limits["max_migrations"] = math.floor(most + 1e-6)
-            elif name == "load_distance" and (self.distance_unit == "load" or self.max_load_distance is None):
-                limits |= {"max_load_distance": most, "distance_unit": "load"}
+            elif name == "load_distance" and self._takes_distance:
+                limits |= {"max_load_distance": most, "distance_unit": "load", "sides": "both"}
             else:
                 return None
         return replace(self, priorities=(), **limits) if kept else self.plain()
+
+    @property
+    def _takes_distance(self) -> bool:
+        """Whether a limit on the load distance can be stated beside what is stated already."""
+        return self.max_load_distance is None or (self.distance_unit == "load" and self.sides == "both")
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         return (
@@ -346,6 +361,11 @@ class CollocatedAllocation(Ruled, OverWindows):
         kept = self.workload.kept
         return float(max(np.abs(deviation[kept]).max(), deviation[~kept].max(initial=0.0)))
 
+    def _limited_part(self, deviation: FloatArray) -> FloatArray:
+        """What (8) and (9) limit of the deviation of every node."""
+        both = self.workload.kept if self.sides == "both" else np.zeros(deviation.size, dtype=bool)
+        return np.where(both, np.abs(deviation), deviation)
+
     def record(self) -> records.Record:
         if self.load_model.per_tuple > 0:
             raise InputError(
@@ -354,6 +374,10 @@ class CollocatedAllocation(Ruled, OverWindows):
         if self.minimise != "remote_traffic":
             raise InputError("certificates are about remote traffic, this problem minimises the total load")
         pairs, limit = self.pairs, self.max_load_distance
+        if limit is not None and self.sides == "upper":
+            raise InputError(
+                "certificates know the load distance of both sides, this problem limits the heavy side alone"
+            )
         unit = self.allocation.exact_mean / 100 if self.distance_unit == "percent" else Fraction(1)
         allocation = self.allocation.record_within(None if limit is None else Fraction(limit) * unit)
         ends = [[int(k), int(l)] for k, l in zip(pairs.first, pairs.second, strict=True)]
@@ -367,7 +391,7 @@ class CollocatedAllocation(Ruled, OverWindows):
         """(8), (9): the node that deviates most, if it deviates too far."""
         deviation, mean = self._deviations(assignment)
         high = self.load_band(mean)[1]
-        excess = np.where(self.workload.kept, np.abs(deviation), deviation) - (high - mean)
+        excess = self._limited_part(deviation) - (high - mean)
         i = int(np.argmax(excess))
         if excess[i] <= SLACK * mean:
             return []
@@ -405,7 +429,8 @@ class CollocatedAllocation(Ruled, OverWindows):
         if most is not None:
             w, percent = self.workload, self.distance_unit == "percent"
             share, rest = SLACK + (most / 100 if percent else 0.0), 0.0 if percent else most
-            per_node, below = w.capacity / self.kept_capacity, np.where(w.kept, -rest, -np.inf)
+            lowest = w.kept & (self.sides == "both")
+            per_node, below = w.capacity / self.kept_capacity, np.where(lowest, -rest, -np.inf)
             bands = np.array([per_node * (1 + share), rest * w.capacity, per_node * (1 - share), below * w.capacity])
         pairs = (self.pairs.first, self.pairs.second, self.pairs.traffic)
         return self.allocation.searched()._replace(
@@ -418,7 +443,8 @@ class CollocatedAllocation(Ruled, OverWindows):
             **self.allocation.played_limits(), "kind": self.name, "objective": self.stages[0], "over": it.over,
             "share": it.share, "most": it.most, "serialisation": model.serialisation,
             "deserialisation": model.deserialisation, "max_load_distance": self.max_load_distance,
-            "distance_unit": self.distance_unit, "kept_capacity": self.kept_capacity, "typical": typical.last_load,
+            "distance_unit": self.distance_unit, "sides": self.sides, "kept_capacity": self.kept_capacity,
+            "typical": typical.last_load,
             "traffic": [*own, typical.traffic],
             "windows": [{"load": load, "traffic": at if own else 0} for at, load in enumerate(it.load)],
             "mean": metrics.mean_load(self.workload),
@@ -430,12 +456,22 @@ class CollocatedAllocation(Ruled, OverWindows):
         if most is None:
             return found
         percent = self.distance_unit == "percent"
-        figure = "load_distance_percent" if percent else "load_distance"
         ends = 100.0 * self.workload.nodes if percent else float(self.remote_loads.sum())
         return [
-            Limit.of(self, "max_load_distance", needed=lambda a: self.metrics(a)[figure], ends=max(ends, most)),
+            Limit.of(self, "max_load_distance", needed=self._needed_distance, ends=max(ends, most)),
             *found,
         ]
+
+    def _needed_distance(self, assignment: np.ndarray) -> float:
+        """The least `max_load_distance` that allows an assignment."""
+        found = [
+            (float(w._limited_part(away).max()), mean)
+            for w in self.by_window
+            for away, mean in [w._deviations(assignment)]
+        ]
+        if self.distance_unit == "load":
+            return max(0.0, *(most for most, _ in found))
+        return max(0.0, *(0.0 if mean == 0 else 100 * most / mean for most, mean in found))
 
     @classmethod
     def fallback(cls, workload: Workload, options: Mapping[str, Any]) -> Problem:

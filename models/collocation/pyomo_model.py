@@ -211,8 +211,9 @@ class CollocationPyomo(AllocationPyomo):
         self._in_windows("upper_load", list(range(self.workload.nodes)), +1)
 
     def lower_loads(self) -> None:
-        """(9) No kept node lies too far below the mean."""
-        self._in_windows("lower_load", np.flatnonzero(self.workload.kept).tolist(), -1)
+        """(9) No kept node lies too far below the mean, where both sides are limited."""
+        if self.collocated.sides == "both":
+            self._in_windows("lower_load", np.flatnonzero(self.workload.kept).tolist(), -1)
 
     def _in_windows(self, name: str, nodes: list[int], side: int) -> None:
         """Add the rows of a side, in every window."""

@@ -252,12 +252,8 @@ def expectation(error: Mapping[str, Any]) -> str:
     if kind in _EXPECTED:
         return f"must be {_EXPECTED[kind]}"
     for name, words in (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below")):
-        if name in limits:
-            return (
-                f"must be {words} {limits[name]:g}"
-                if isinstance(limits[name], float)
-                else f"must be {words} {limits[name]}"
-            )
+        if (limit := limits.get(name)) is not None:
+            return f"must be {words} {f'{limit:g}' if isinstance(limit, float) else limit}"
     if kind == "too_short":
         return f"must have at least {limits['min_length']} entr{'y' if limits['min_length'] == 1 else 'ies'}"
     if kind == "string_pattern_mismatch":

@@ -14,7 +14,7 @@ from keyshift.models.files.problem import decode, encode, problem_of, problem_re
 from keyshift.models.files.schema import Amount, FileFormat, FileModel, Finite, naming
 from keyshift.models.guards import frozen
 from keyshift.models.priorities import Prioritised, Priority, StageBound
-from keyshift.models.problem import Problem, Violation
+from keyshift.models.problem import Problem
 from keyshift.models.solution import Solution, Status, priorities_reached
 
 
@@ -59,20 +59,10 @@ def solution_record(solution: Solution) -> dict[str, Any]:
         problem=problem_record(s.problem),
         metrics={name: float(value) for name, value in s.metrics.items() if np.isfinite(value)},
         details=details,
-        violations=[encode_violation(v) for v in s.violations],
+        violations=[{**vars(v), "amount": float(v.amount)} for v in s.violations],
         priorities=[StageRecord.content(p) for p in s.priorities],
     )
     return {**SolutionFile.stamp(), **content}
-
-
-def encode_violation(violation: Violation) -> dict[str, Any]:
-    """A broken rule as JSON."""
-    return {
-        "rule": violation.rule,
-        "message": violation.message,
-        "where": violation.where,
-        "amount": float(violation.amount),
-    }
 
 
 def write_solution(solution: Solution, path: str | Path) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from keyshift.models.intervals.partition import cuts_of, spread
-from keyshift.models.intervals.sequence.problem import MigrationSequence
-from keyshift.models.intervals.step.problem import IntervalMigration
+from keyshift.models.intervals.sequence import MigrationSequence
+from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
 
 
@@ -32,15 +33,20 @@ def partners(before: IntArray, cuts: IntArray, state: FloatArray) -> IntArray:
         What a task is worth that stays; 0 where it has to leave.
     """
     old = cuts_of(before)
-    sums = np.concatenate(([0.0], np.cumsum(state)))
-    left = np.maximum.outer(cuts[:-1], old[:-1])
-    right = np.maximum(np.minimum.outer(cuts[1:], old[1:]), left)
-    overlap = sums[right] - sums[left]
-    new, stays = linear_sum_assignment(overlap, maximize=True)
+    new, stays, overlap = heaviest_matching(cuts, old, state)
     found = np.full(cuts.size - 1, -1, dtype=np.int64)
-    worth = overlap[new, stays] > 0
-    found[new[worth]] = before[old[stays[worth]]]
+    found[new[overlap > 0]] = before[old[stays[overlap > 0]]]
     return found
+
+
+def heaviest_matching(one: ArrayLike, other: ArrayLike, state: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """Intervals of two partitions matched for the most state in common, by the Hungarian method; and how much each pair has."""
+    one, other = np.asarray(one), np.asarray(other)
+    sums = np.concatenate(([0.0], np.cumsum(state)))
+    left = np.maximum.outer(one[:-1], other[:-1])
+    overlap = sums[np.maximum(np.minimum.outer(one[1:], other[1:]), left)] - sums[left]
+    first, second = linear_sum_assignment(overlap, maximize=True)
+    return first, second, overlap[first, second]
 
 
 def labelled(before: IntArray, cuts: IntArray, state: FloatArray, open_nodes: Iterable[int]) -> IntArray:

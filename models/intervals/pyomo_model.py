@@ -10,8 +10,8 @@ import numpy as np
 import pyomo.environ as pyo
 
 from keyshift.models.intervals.labels import open_nodes
-from keyshift.models.intervals.sequence.problem import MigrationSequence
-from keyshift.models.intervals.step.problem import IntervalMigration
+from keyshift.models.intervals.sequence import MigrationSequence
+from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
 
 

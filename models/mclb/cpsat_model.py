@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -12,13 +14,14 @@ from keyshift.models.integers import scaled
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.mclb.pyomo_model import in_order
 from keyshift.models.rules.rows import add_to_cpsat
+from keyshift.models.stages import PlacedCpSat
 from keyshift.models.workload import IntArray
 
 BITS = 31
 """The scaled loads of all windows together stay below 2**BITS, so that their squares fit 62 bits."""
 
 
-class MCLBCpSat:
+class MCLBCpSat(PlacedCpSat):
     """The model of [Guo2018], section 2, in whole numbers: the sum of squared loads is minimised.
 
     The sum of squared loads is n times the imbalance plus a constant, which is taken off exactly in `bound`.
@@ -63,11 +66,6 @@ class MCLBCpSat:
         self.square = {
             (t, i): self.model.new_int_var(0, total[t] ** 2, f"L2[t{t},n{names[i]}]") for t, i in self.node_load
         }
-
-    def one_node_each(self) -> None:
-        """(1) Every key group runs on exactly one node."""
-        for k in range(self.load.shape[0]):
-            self.model.add_exactly_one(self.x[k, i] for i in range(self.core.nodes)).with_name(f"one_node[k{k}]")
 
     def loads(self) -> None:
         """(2) The load of every node in every window; together they are the window's total."""
@@ -123,20 +121,12 @@ class MCLBCpSat:
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""
-        self.model.clear_hints()
         known = self.core.lower(assignment)
-        if self.strengthened:
-            known = in_order(known, self.order, self.core.interchangeable)
-        for (k, i), x in self.x.items():
-            self.model.add_hint(x, int(known[k] == i))
+        super().set_start(in_order(known, self.order, self.core.interchangeable) if self.strengthened else known)
 
-    def assignment(self, value: object) -> IntArray:
+    def assignment(self, value: Callable[[Any], int]) -> IntArray:
         """Read the assignment through ``value``, a function from a variable to its value."""
-        chosen = np.zeros(self.load.shape[0], dtype=np.int64)
-        for (k, i), x in self.x.items():
-            if value(x):  # type: ignore[operator]
-                chosen[k] = i
-        return self.core.lift(chosen)
+        return self.core.lift(super().assignment(value))
 
     def bound(self, integer_bound: float) -> float:
         """Turn a bound on the sum of squared integer loads into a safe one on the imbalance.

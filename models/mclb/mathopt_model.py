@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from ortools.math_opt.python import mathopt
 
+from keyshift.models.answer import SCIP_DOUBT
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.mclb.pyomo_model import in_order
 from keyshift.models.rules.rows import linear_rows
-from keyshift.models.tuning import SCIP_DOUBT
 from keyshift.models.workload import IntArray
 
 

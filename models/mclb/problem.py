@@ -12,7 +12,7 @@ import numpy as np
 from keyshift.models import guards, metrics, records
 from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
-from keyshift.models.knapsack import Knapsack
+from keyshift.models.integers import Knapsack
 from keyshift.models.problem import Limit, Violation, read_assignment
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled

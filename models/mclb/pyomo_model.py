@@ -184,6 +184,73 @@ class MCLBPyomo:
         return max(0.0, proven) * self.problem.scale
 
 
+class MCLBPairsPyomo(MCLBPyomo):
+    r"""The same without squares: a linear program in whole variables, which any solver of such programs runs.
+
+    With :math:`C = Y^T Y` the imbalance is a sum over pairs of key groups that share a node, as `MCLB` says:
+
+    .. math::
+
+        \min \; h = \tfrac{1}{n} \Big( \sum_k C_{kk} + 2 \sum_{k < l} C_{kl} z_{kl} \Big)
+            - \tfrac{1}{n^2} \sum_{k, l} C_{kl} \quad \text{subject to (1), (3), (4), (6) and}
+
+        (7) \quad & z_{kl} \ge x_{ki} + x_{li} - 1  && \text{for every pair } k < l \text{ of } C_{kl} > 0 \text{ and } i \\
+        (8) \quad & z_{kl} \le 1 - x_{ki} + x_{li}  && \text{for the same}
+
+    (8) is never needed for an optimum: it makes z what its name says for a rule of one's own. There are p (p - 1) / 2
+    pairs, and the linear relaxation is weak: for dozens of key groups. The relaxation that is not weak is `sdp`.
+
+    Attributes
+    ----------
+    model : pyomo.environ.ConcreteModel
+        Variables ``x[k, i]`` over kept nodes, ``together[k, l]``.
+    """
+
+    letters: ClassVar[dict[str, str]] = {**MCLBPyomo.letters, "together": "kk"}
+
+    def variables(self) -> None:
+        """x, and z of the pairs that have load in a window both; (4) leaves draining nodes out altogether."""
+        m, p, n = self.model, self.load.shape[0], self.core.nodes
+        self.shared = self.load @ self.load.T
+        pairs = [(k, other) for k, other in np.argwhere(np.triu(self.shared, 1) > 0).tolist()]
+        m.x = pyo.Var(range(p), range(n), domain=pyo.Binary)
+        m.pairs = pyo.Set(initialize=pairs, dimen=2)
+        m.together = pyo.Var(m.pairs, bounds=(0, 1))
+
+    def deviations(self) -> None:
+        """(7) Two key groups on one node are together; (8) on two they are not."""
+        m, nodes = self.model, range(self.core.nodes)
+        m.meeting = pyo.Constraint(
+            m.pairs, nodes, rule=lambda m, k, other, i: m.together[k, other] >= m.x[k, i] + m.x[other, i] - 1
+        )
+        if not self.strengthened:
+            m.parting = pyo.Constraint(
+                m.pairs, nodes, rule=lambda m, k, other, i: m.together[k, other] <= 1 - m.x[k, i] + m.x[other, i]
+            )
+
+    def set_objective(self) -> None:
+        """The imbalance in units of the problem's scale: what pairs share, less what an even spread would."""
+        total = self.load.sum(axis=0)
+        rest = float(np.trace(self.shared) - total @ total / self.core.nodes)
+        both = pyo.quicksum(2 * float(self.shared[pair]) * z for pair, z in self.model.together.items())
+        self.model.imbalance = pyo.Objective(expr=both + rest)
+
+    def set_start(self, assignment: IntArray) -> None:
+        """Give every variable its value in a known assignment."""
+        assignment = self.in_order(self.core.lower(assignment))
+        for (k, i), x in self.model.x.items():
+            if not x.fixed:
+                x.value = int(assignment[k] == i)
+        for (k, other), z in self.model.together.items():
+            z.value = int(assignment[k] == assignment[other])
+
+    def label(self, name: str, index: tuple[int, ...]) -> str | None:
+        """Say which node of the workload a variable or a row is about."""
+        if name in ("meeting", "parting"):
+            return f"k{index[0]},k{index[1]},n{self.core.names[index[2]]}"
+        return super().label(name, index)
+
+
 def in_order(assignment: IntArray, order: list[int], alike: np.ndarray) -> IntArray:
     """Renumber interchangeable nodes by the first key group, in the given order, that runs on each."""
     label = np.arange(alike.size)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.integers import scaled
-from keyshift.models.movement.load_limits import LoadLimits
-from keyshift.models.movement.problem import MovementWithinLimits
+from keyshift.models.movement.problem import LoadLimits, MovementWithinLimits
 from keyshift.models.rules.rows import add_to_cpsat
+from keyshift.models.stages import PlacedCpSat
 from keyshift.models.workload import IntArray
 
 
-class MovementCpSat:
+class MovementCpSat(PlacedCpSat):
     """The same as `MovementPyomo`, in whole numbers.
 
     Loads are scaled to integers; where that rounds, the limits are widened by what rounding can have added: an answer
@@ -44,11 +42,6 @@ class MovementCpSat:
         add_to_cpsat(self.model, problem.lowered, self.x, problem.node_limit)
         stay = {k: self.x[k, i] for k, i in enumerate(problem.workload.current.tolist()) if i in self.z}
         self.model.minimize(sum(int(s) * (1 - stay.get(k, 0)) for k, s in enumerate(self.state.values)))
-
-    def one_node_each(self) -> None:
-        """(1) Every key group runs on exactly one node."""
-        for k in self.key_groups:
-            self.model.add_exactly_one(self.x[k, i] for i in self.nodes).with_name(f"one_node[k{k}]")
 
     def load_limits(self) -> None:
         """(2) A node in use carries between v and u, give or take what the check allows."""
@@ -94,20 +87,6 @@ class MovementCpSat:
                 self.model.add_bool_or(~z, *(self.x[k, i] for k in rest))
         if cuts == 0:
             self.model.add_bool_or(~self.x[k, int(i)] for k, i in enumerate(assignment))
-
-    def set_start(self, assignment: IntArray) -> None:
-        """Hint a known assignment."""
-        self.model.clear_hints()
-        for (k, i), x in self.x.items():
-            self.model.add_hint(x, int(assignment[k] == i))
-
-    def assignment(self, value: Callable[[Any], int]) -> IntArray:
-        """Read the assignment through ``value``, a function from a variable to its value."""
-        chosen = np.zeros(len(self.key_groups), dtype=np.int64)
-        for (k, i), x in self.x.items():
-            if value(x):
-                chosen[k] = i
-        return chosen
 
     def bound(self, integer_bound: float) -> float:
         """Turn a bound on scaled state into a safe one on the state."""

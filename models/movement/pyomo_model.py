@@ -9,8 +9,7 @@ import numpy as np
 import pyomo.environ as pyo
 from pyomo.core.expr import LinearExpression
 
-from keyshift.models.movement.load_limits import LoadLimits
-from keyshift.models.movement.problem import MovementWithinLimits
+from keyshift.models.movement.problem import LoadLimits, MovementWithinLimits
 from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.workload import IntArray
 

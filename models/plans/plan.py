@@ -17,9 +17,8 @@ from keyshift.models.files.problem import CLASSES, pose
 from keyshift.models.guards import frozen
 from keyshift.models.lazily import load
 from keyshift.models.plans.made_for import MadeFor
-from keyshift.models.plans.ruled_way import broken_on_the_way
 from keyshift.models.plans.transfers import TransferScheduling, durations, net_change, peaks
-from keyshift.models.plans.way import Phase, Way, distance_gains
+from keyshift.models.plans.way import Phase, Way, broken_on_the_way, distance_gains
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 

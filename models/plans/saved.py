@@ -1,8 +1,10 @@
-"""Reading a plan that was saved: what its file says is held against itself before it is believed."""
+"""A plan afterwards: read from its file, which is held against itself before it is believed; and beside what was measured."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +13,16 @@ from keyshift.models.files.plan import PlanFile
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.way import Phase
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+AS_THEY_ARE = (
+    "problem", "parameters", "method", "status", "objective", "bound", "measure", "parallel", "overload", "overload_bound",
+    "broken_rules", "broken_rules_bound",
+)  # fmt: skip
+"""Fields of a plan that its file holds under the same names."""
 
 
 def read_plan(path: str | Path) -> Plan:
@@ -37,29 +49,25 @@ def _plan_of(record: PlanFile) -> Plan:
         w.rest, floats(w.load), floats(w.state), whole(w.current), floats(w.capacity), np.array(w.draining, dtype=bool),
         None if w.keys is None else tuple(w.keys), None if w.node_names is None else tuple(w.node_names),
     )  # fmt: skip
-    key_group = whole([m.key_group for m in record.moves])
-    target = whole([m.target for m in record.moves])
+    moves: dict[str, Any] = {
+        name: whole([getattr(m, name) for m in record.moves]) for name in ("key_group", "source", "target", "phase")
+    }
+    moves |= {name: floats([getattr(m, name) for m in record.moves]) for name in ("gain", "start", "end")}
+    key_group, phase = moves["key_group"], moves["phase"]
     assignment = made.current.copy()
-    assignment[key_group] = target
-    phase = whole([m.phase for m in record.moves])
+    assignment[key_group] = moves["target"]
     phases = tuple(
         Phase(i, tuple(np.flatnonzero(phase == i).tolist()), p.start, p.end, p.bound, p.load_distance)
         for i, p in enumerate(record.phases)
     )
     return Plan(
-        problem=record.problem, parameters=record.parameters, made_for=made, method=record.method,
-        status=record.status, objective=record.objective, bound=record.bound, measure=record.measure,
-        assignment=assignment, key_group=key_group, source=whole([m.source for m in record.moves]), target=target,
-        load=made.load[key_group], state=made.state[key_group], gain=floats([m.gain for m in record.moves]),
-        start=floats([m.start for m in record.moves]), end=floats([m.end for m in record.moves]),
-        phase=phase, phases=phases, capacity=floats(record.nodes.capacity),
-        leaving=np.array(record.nodes.leaving, dtype=bool),
-        bandwidth=None if record.bandwidth is None else floats(record.bandwidth), parallel=record.parallel,
+        **moves, **{name: getattr(record, name) for name in AS_THEY_ARE}, made_for=made, assignment=assignment,
+        load=made.load[key_group], state=made.state[key_group], phases=phases, notes=tuple(record.notes),
+        capacity=floats(record.nodes.capacity), leaving=np.array(record.nodes.leaving, dtype=bool),
+        bandwidth=None if record.bandwidth is None else floats(record.bandwidth),
         limits={r: floats([np.inf if v is None else v for v in x.limit]) for r, x in record.limits.items()},
         usage={r: floats(x.usage) for r, x in record.limits.items()},
         held={r: floats(x.held) for r, x in record.limits.items()},
-        overload=record.overload, overload_bound=record.overload_bound, notes=tuple(record.notes),
-        broken_rules=record.broken_rules, broken_rules_bound=record.broken_rules_bound,
     )  # fmt: skip
 
 
@@ -89,3 +97,54 @@ def _refuse_contradictions(record: PlanFile, plan: Plan) -> None:
     for name in ("seconds", "state_moved", "peak_load"):
         if not np.isclose(getattr(plan, name), getattr(record, name), rtol=1e-9, atol=1e-12):
             raise InputError(f"{name} = {getattr(record, name):g}, its moves say {getattr(plan, name):g}")
+
+
+# A plan's predictions and measurements side by side --------------------------------------------------------------------
+
+
+def compare_measured(plan: Plan, measured: Mapping[str, Any]) -> pd.DataFrame:
+    """Compare a plan's predictions with what was measured when it was carried out.
+
+    Parameters
+    ----------
+    plan : Plan
+    measured : mapping
+        By the names of `Plan.predict`: ``load``, ``peak_load``, ``sent`` and ``received`` of each node, shape (n,) or by the
+        node's name; ``moves``, ``state_moved`` and ``seconds`` of the whole plan. In the workload's units; what was not
+        measured is left out.
+
+    Returns
+    -------
+    DataFrame
+        A row for each figure and node: predicted, measured, difference, and the difference in percent of what was predicted.
+
+    Raises
+    ------
+    InputError
+        If a name is none of these, or figures do not fit the nodes.
+    """
+    import pandas as pd
+
+    table, parts = plan.predict(), []
+    known = dict.fromkeys(table.index.get_level_values("figure"))
+    for name, values in measured.items():
+        if name not in known:
+            raise InputError(f"measured names {name!r:.60}; a plan predicts {', '.join(known)}")
+        part = table.xs(name, level="figure", drop_level=False)
+        nodes = part.index.get_level_values("node")
+        if isinstance(values, Mapping):
+            if unknown := [node for node in values if node not in nodes]:
+                raise InputError(f"measured[{name!r}] names {unknown[0]!r:.60}, which is not a node of the plan")
+            values, part = [values[node] for node in nodes if node in values], part[nodes.isin(list(values))]
+        found = np.atleast_1d(np.asarray(values, dtype=float))
+        if found.shape != (len(part),):
+            raise InputError(
+                f"measured[{name!r}] has shape {found.shape}; the plan has {len(part)} figures of that name"
+            )
+        parts.append(part.assign(measured=found))
+    if not parts:
+        raise InputError("nothing was measured")
+    made = pd.concat(parts)
+    made["difference"] = made["measured"] - made["predicted"]
+    made["percent"] = 100.0 * made["difference"] / made["predicted"].where(made["predicted"] != 0)
+    return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -132,10 +132,8 @@ class TransferScheduling:
 
     def part(self, chosen: IntArray, held: FloatArray) -> TransferScheduling:
         """The same problem for some of the transfers, with other holdings before the first."""
-        return TransferScheduling(
-            self.source[chosen], self.target[chosen], self.seconds[chosen], self.nodes, self.parallel,
-            held, self.usage[:, chosen], self.limit,
-        )  # fmt: skip
+        moved = {name: getattr(self, name)[chosen] for name in ("source", "target", "seconds")}
+        return replace(self, **moved, held=held, usage=self.usage[:, chosen])
 
     def after(self) -> FloatArray:
         """The state on every node once all transfers are done, shape (resources, nodes)."""

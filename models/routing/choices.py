@@ -54,9 +54,9 @@ class Choices:
         return cls(problem, keys, record[~single], node[~single], fixed, node[single], keys.count[fixed])
 
     @classmethod
-    def all(cls, problem: MixedRouting) -> Choices:
-        """Every record may go to every kept node: the whole problem."""
-        keys = records_of(problem)
+    def all(cls, problem: MixedRouting, each: bool = False) -> Choices:
+        """Every record may go to every kept node: the whole problem; with `each`, every key is a record of its own."""
+        keys = every_key(problem.typical()) if each else records_of(problem)
         kept = np.flatnonzero(problem.workload.kept)
         return cls.of(problem, keys, np.repeat(np.arange(keys.size), kept.size), np.tile(kept, keys.size))
 

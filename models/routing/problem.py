@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
@@ -219,38 +219,19 @@ class MixedRouting(Ruled, OverWindows):
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return [
-            *(v for window in self.by_window for v in window._overloaded(assignment)),
-            *(v for window in self.by_window for v in window._underloaded(assignment)),
+            *(v for window in self.by_window for v in window._off_limits(assignment)),
             *self._table_too_large(assignment),
             *self._on_draining(assignment),
             *self.broken_rules(assignment),
         ]
 
-    def _overloaded(self, assignment: np.ndarray) -> list[Violation]:  # (2)
-        w, limit = self.workload, self.upper
-        loads = metrics.last_node_loads(w, assignment)
-        return [
-            Violation(
-                "theta_max",
-                f"node {w.node(i)} carries {loads[i]:g}, the limit is {limit[i]:g}",
-                int(i),
-                loads[i] - limit[i],
-            )
-            for i in np.flatnonzero(w.kept & (loads > limit + self.slack))
-        ]
-
-    def _underloaded(self, assignment: np.ndarray) -> list[Violation]:  # (3)
-        w, least = self.workload, self.lower
-        loads = metrics.last_node_loads(w, assignment)
-        return [
-            Violation(
-                "theta_max",
-                f"node {w.node(i)} carries {loads[i]:g}, the least is {least[i]:g}",
-                int(i),
-                least[i] - loads[i],
-            )
-            for i in np.flatnonzero(loads < least - self.slack)
-        ]
+    def _off_limits(self, assignment: np.ndarray) -> Iterator[Violation]:  # (2), (3)
+        w, loads = self.workload, metrics.last_node_loads(self.workload, assignment)
+        over, under = w.kept & (loads > self.upper + self.slack), loads < self.lower - self.slack
+        for off, limit, name in ((over, self.upper, "limit"), (under, self.lower, "least")):
+            for i in np.flatnonzero(off).tolist():
+                said = f"node {w.node(i)} carries {loads[i]:g}, the {name} is {limit[i]:g}"
+                yield Violation("theta_max", said, i, abs(float(loads[i] - limit[i])))
 
     def _table_too_large(self, assignment: np.ndarray) -> list[Violation]:  # (4)
         size = metrics.table_size(self.workload, assignment)
@@ -283,8 +264,7 @@ class MixedRouting(Ruled, OverWindows):
         if self.max_table_size is not None and homeless > self.max_table_size:
             found.append(f"{homeless} keys hash to draining nodes, the routing table holds {self.max_table_size}")
         elif self.max_table_size == 0:
-            found += [f"{v.message}, and no key may leave its hash" for v in self._overloaded(self.home)]
-            found += [f"{v.message}, and no key may leave its hash" for v in self._underloaded(self.home)]
+            found += [f"{v.message}, and no key may leave its hash" for v in self._off_limits(self.home)]
         loaded, waiting = int((load > 0).sum()), int((self.lower > self.slack).sum())
         if loaded < waiting:
             found.append(f"{waiting} nodes each need a load above 0, only {loaded} keys have any")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyomo.environ as pyo
@@ -41,11 +41,13 @@ class RoutingPyomo(PyomoStages):
     """
 
     letters: Mapping[str, str] = {"upper_load": "n", "lower_load": "n"}
+    record: ClassVar[str] = "r"
+    """The letter of a record; k, where each is a single key."""
 
     @classmethod
     def of(cls, problem: MixedRouting) -> Self:
         """The whole problem, every record open to every kept node."""
-        choices = Choices.all(problem)
+        choices = Choices.all(problem, each=cls.record == "k")
         return cls(choices, choices.state_unit)
 
     @classmethod
@@ -164,8 +166,8 @@ class RoutingPyomo(PyomoStages):
     def label(self, name: str, index: tuple[int, ...]) -> str | None:
         """Say which record, and which node, a variable or a row is about; keys alike are one record, r0 the first."""
         if name == "x":
-            return f"r{self.choices.record[index[0]]},n{self.choices.node[index[0]]}"
-        return f"r{self.records[index[0]]}" if name == "somewhere" else None
+            return f"{self.record}{self.choices.record[index[0]]},n{self.choices.node[index[0]]}"
+        return f"{self.record}{self.records[index[0]]}" if name == "somewhere" else None
 
     def bound(self, proven: float) -> float:
         """Turn a bound that HiGHS proves into one on the state moved."""
@@ -175,3 +177,9 @@ class RoutingPyomo(PyomoStages):
         """Read the assignment from the variables' values."""
         values = np.array([x.value for x in self.model.x.values()], dtype=float)
         return self.choices.assignment(np.rint(values).astype(np.int64))
+
+
+class RoutingKeysPyomo(RoutingPyomo):
+    """The same with every key by itself, alike or not, for rules that name a key: ``x[k3,n1]``, whether key 3 goes to node 1."""
+
+    record: ClassVar[str] = "k"

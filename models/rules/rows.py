@@ -10,8 +10,7 @@ import pyomo.environ as pyo
 from ortools.sat.python import cp_model
 from pyomo.common.errors import InfeasibleConstraintException
 
-from keyshift.models.integers import scaled
-from keyshift.models.knapsack import Knapsack
+from keyshift.models.integers import Knapsack, scaled
 from keyshift.models.rules.lowered import ROUNDING, Lowered, MoveBudget, Rooms
 from keyshift.models.stages import WholeMeasure
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from keyshift.models.integers import scaled
 from keyshift.models.splitting import kernels
-from keyshift.models.splitting.data import KeyStream, parts
+from keyshift.models.splitting.data import Histogram, KeyStream, parts
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.key_index import KeyIndex
 from keyshift.models.splitting.stream import room_for_assignment
@@ -157,15 +157,22 @@ class Items(Groups):
     _code: IntArray
 
     @classmethod
-    def of(cls, problem: KeyStream) -> Items:
-        """The items to place: messages, or whole keys where a key must stay in one place."""
-        return cls.of_keys(problem) if problem.one_place else cls.of_messages(problem)
+    def of(cls, problem: KeyStream, each: bool = False) -> Items:
+        """The items to place: messages, or keys where each must stay in one place; with `each`, no two keys in one group."""
+        return cls.of_keys(problem, each) if problem.one_place else cls.of_messages(problem, each)
+
+    @staticmethod
+    def _candidates(problem: KeyStream, each: bool) -> tuple[Histogram, np.ndarray, np.ndarray]:
+        """The keys, candidate sets, and which one each key has: a set of its own with `each`."""
+        known = problem.histogram
+        options, number = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
+        return (known, options[number], np.arange(number.size)) if each else (known, options, number)
 
     @classmethod
-    def of_messages(cls, problem: KeyStream) -> Items:
+    def of_messages(cls, problem: KeyStream, each: bool = False) -> Items:
         """The messages of a stream, for keys that may be split."""
-        known, index = problem.histogram, problem.index
-        options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
+        index = problem.index
+        known, options, set_of_key = cls._candidates(problem, each)
         if problem.weights is None:
             count = np.bincount(set_of_key, weights=known.messages, minlength=len(options)).astype(np.int64)
             one = np.ones(len(options))
@@ -183,10 +190,10 @@ class Items(Groups):
         return cls(problem.speeds, options[sets], count, weights[which], *rest)
 
     @classmethod
-    def of_keys(cls, problem: KeyStream) -> Items:
+    def of_keys(cls, problem: KeyStream, each: bool = False) -> Items:
         """The keys of a stream, each in one place."""
-        known, index = problem.histogram, problem.index
-        options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
+        index = problem.index
+        known, options, set_of_key = cls._candidates(problem, each)
         weights, which = np.unique(known.weight, return_inverse=True)
         code, group_of_key, count = np.unique(
             set_of_key * weights.size + which.reshape(-1), return_inverse=True, return_counts=True

@@ -46,12 +46,14 @@ class SplittingPyomo:
         What a unit of load is worth.
     """
 
-    letters: ClassVar[dict[str, str]] = {"once": "g", "worker_load": "n"}
+    letters: ClassVar[dict[str, str]] = {"worker_load": "n"}
+    group: ClassVar[str] = "g"
+    """The letter of a group; k, where each is of a single key."""
 
     @classmethod
     def of(cls, problem: KeySplitting, strengthened: bool = True) -> Self:
         """The whole problem; strengthened, no worker's load exceeds what dealing every group out in turn makes it."""
-        items = Items.of(problem)
+        items = Items.of(problem, each=cls.group == "k")
         dealt = float(items.loads(items.dealt()).max())
         return cls(items, 0.0, dealt if strengthened else items.most_load, near=dealt)
 
@@ -133,7 +135,9 @@ class SplittingPyomo:
 
     def label(self, name: str, index: tuple[int, ...]) -> str | None:
         """Say which group of like items, and which worker, a variable is about."""
-        return f"g{index[0]},n{self.items.options[index]}" if name == "x" else None
+        if name == "x":
+            return f"{self.group}{index[0]},n{self.items.options[index]}"
+        return f"{self.group}{index[0]}" if name == "once" else None
 
     def bound(self, proven: float) -> float:
         """Turn a bound that HiGHS proves into one on the largest load."""
@@ -149,3 +153,13 @@ class SplittingPyomo:
         for pair, x in self.model.x.items():
             made[pair] = round(x.value)
         return self.items.completed(made)
+
+
+class SplittingKeysPyomo(SplittingPyomo):
+    """The same with no two keys in one group, alike or not, for rules that name a key.
+
+    ``x[k3,n1]`` is how much of key 3 goes to worker 1; keys are numbered in the order in which they first come, that of
+    ``problem.histogram.keys``. Where messages have weights, a key has a group for each weight.
+    """
+
+    group: ClassVar[str] = "k"

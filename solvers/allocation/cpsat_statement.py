@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.cpsat_model import AllocationCpSat
-from keyshift.models.ranges import Threads
+from keyshift.models.guards import Threads
 from keyshift.solvers import cpsat
 from keyshift.solvers.checked import until_checked, within
 

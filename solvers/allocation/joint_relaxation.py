@@ -23,7 +23,7 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from keyshift.models.tuning import Settings
+from keyshift.models.answer import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
-from keyshift.models.tuning import Settings
+from keyshift.models.answer import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, Incumbent
@@ -333,8 +333,14 @@ class NarrowSets:
         self.found, self.instance, self.settings = found, instance, settings or NarrowSettings.now()
         own = self.settings
         self.few = replace(own, most_subsets=own.few_subsets, most_columns=own.few_columns, most_pairs=own.few_pairs)
+        self.budget = found.budget
         self.rng = np.random.default_rng([seed, 64])
         self.heaviest = np.argsort(-instance.load, kind="stable")
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to do, or no time of the part that `budget` is."""
+        return self.found.done or self.budget.expired
 
     def prove(self) -> None:
         """Look at all covers of all nodes that are nearer than the best."""
@@ -347,9 +353,9 @@ class NarrowSets:
             found.offer(part.placed(best, cover), "narrow sets", PLANNED)
             return self._better
 
-        while not found.done:
+        while not self.over:
             near, before = part.near(self._better, 0.0, self.settings), found.objective
-            search = Covers(part, self.settings.most_pairs, found.budget)
+            search = Covers(part, self.settings.most_pairs, self.budget)
             if near is None or not self._covers(search, *near, offered, self._excluded):
                 return
             if found.objective >= before:
@@ -357,8 +363,8 @@ class NarrowSets:
 
     def heaviest_first(self, tries: int) -> None:
         """How near the mean the nodes of the heaviest key groups can be; where they are, all else is evened out."""
-        it, found, best = self.instance, self.found, self.found.best
-        if best is None or found.done:
+        it, best = self.instance, self.found.best
+        if best is None or self.over:
             return
         count, keys = self._heavy(self._better)
         part = Portion(it, best, keys, np.arange(it.nodes), np.arange(it.key_groups))
@@ -379,7 +385,7 @@ class NarrowSets:
             self.even_out(tries, place, others)
             return float(np.nextafter(cover.distance.max(), -np.inf))
 
-        search = Covers(part, self.settings.heavy_pairs, found.budget, count)
+        search = Covers(part, self.settings.heavy_pairs, self.budget, count)
         self._covers(search, near, self._better, offered, self._excluded)
 
     def _heavy(self, distance: float) -> tuple[int, IntArray]:
@@ -408,7 +414,7 @@ class NarrowSets:
     ) -> bool:  # fmt: skip
         """Covers of the nearest sets, then of more; whether all within the distance were looked at, which `offered` lowers."""
         size = self.settings.first
-        while not self.found.budget.expired:
+        while not self.budget.expired:
             some, whole = near.take(slice(size)), size >= near.bits.size
             cover = self._cover(search, some)
             if cover is not None:
@@ -430,7 +436,7 @@ class NarrowSets:
         part, moved, room = search.part, some.moved, search.part.room
         if some.bits.size > self.settings.priced and not search.partly:
             for row in range(room.size):
-                beyond = MovesCover(part).beyond(some, row, float(part.room[row]), self.found.budget)
+                beyond = MovesCover(part).beyond(some, row, float(part.room[row]), self.budget)
                 if beyond is None:
                     return None
                 moved, room = np.column_stack([moved, beyond]), np.append(room, 1.0)
@@ -449,7 +455,7 @@ class NarrowSets:
         if found.best is None or among.size < 2:
             return
         now, failed = (found.best if place is None else place).copy(), 0
-        while failed < tries and not found.done:
+        while failed < tries and not self.over:
             dev = it.deviations(now)
             nodes = self._few(dev, among, 3 + failed % 3)
             target = float(dev[nodes].mean())
@@ -463,7 +469,7 @@ class NarrowSets:
                 return -1.0
 
             if near is not None and near[0].bits.size:
-                self._covers(Covers(part, self.few.most_pairs, found.budget), *near, first, lambda distance: None)
+                self._covers(Covers(part, self.few.most_pairs, self.budget), *near, first, lambda distance: None)
             failed = 0 if made else failed + 1
             if made:
                 now = made[-1]

@@ -13,8 +13,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing.exchanges import Exchanges
 from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound, counted, too_few
-from keyshift.solvers.allocation.counting.bound_kernels import fewest_moves
+from keyshift.solvers.allocation.counting.bound import CountBound, counted, fewest_moves, too_few
 from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.few_moves import FewMoves
 from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, SEARCHED, Incumbent
@@ -82,7 +81,7 @@ class Rounds:
         self.narrow = NarrowSets(found, self.instance, seed) if few else None
         self.planner: CountPlanner | None = None
         self.few: FewMoves | None = None
-        self.few_left_out = False
+        self.few_left_out = self.cut_short = False
         self.relaxation: JointRelaxation | None = None
         self.trees: list[PriceTree] = []
         self.planned = self.asked = 0
@@ -120,9 +119,9 @@ class Rounds:
             found.infeasible = too_few(self.instance)
             return {}
         found.raise_bound(low * scale, "counts")
-        self._narrow(self.settings.narrow_tries)
+        self._narrow(self.settings.narrow_tries, self.settings.first_share)
         if self.one and self.most is None and self._few and counts[0].exact:
-            self._few_moves(counts[0], self.settings.few_first)
+            self._few_moves(counts[0], self.settings.few_first, self.settings.first_share)
         if not self.one and self.most is None and movable(self.instance):
             self._relax()
         turn = 1
@@ -138,13 +137,16 @@ class Rounds:
         while not relaxation.ended and not part.expired and not found.done:
             found.raise_bound(relaxation.improve(lambda: part.expired, 1) * found.problem.scale, "relaxation")
 
-    def _narrow(self, tries: int) -> None:
-        """Covers by sets near the mean, where there are few key groups."""
+    def _narrow(self, tries: int, share: float = 1.0) -> None:
+        """Covers by sets near the mean, where there are few key groups, in a share of the time left."""
         if self.narrow is not None and not self.found.done:
+            self.narrow.budget = self.found.budget.part(share)
             if self.many_moves:
                 self.narrow.even_out(tries)
             self.narrow.heaviest_first(tries if self.many_moves else 0)
             self.narrow.prove()
+            self.cut_short = self.narrow.budget.expired
+            self.narrow.budget = self.found.budget
 
     @property
     def _few(self) -> bool:
@@ -152,16 +154,16 @@ class Rounds:
         few = self.size <= self.settings.few_pairs and self.instance.max_moves <= self.settings.most_few
         return few and movable(self.instance)
 
-    def _few_moves(self, counts: CountBound, branches: int) -> None:
-        """All choices of a few moves, as far as so many branches go."""
-        found, it = self.found, self.instance
+    def _few_moves(self, counts: CountBound, branches: int, share: float = 1.0) -> None:
+        """All choices of a few moves, as far as so many branches go in a share of the time left."""
+        found, it, part = self.found, self.instance, self.found.budget.part(share)
         if found.best is None or found.done:
             return
         few = self.few = self.few or FewMoves(it, counts.table, self._distance())
         place: IntArray | None = found.best
         while place is not None and not found.done:
             few.lower(self._distance() - 0.9 * PROVEN)
-            place = few.go_on(branches, lambda: found.budget.expired)
+            place = few.go_on(branches, lambda: part.expired)
             if place is not None and not found.offer(place, "few moves", PLANNED):
                 self.few_left_out = True  # it breaks what the search does not know
                 return
@@ -196,6 +198,8 @@ class Rounds:
             else:
                 done += self.phases[phase](turn)
                 turn += 1
+            if turn == early and self.cut_short:
+                self._narrow(settings.narrow_tries)
             if turn == early and self.few is not None and not self.few_left_out:
                 self._few_moves(counts[0], self.settings.few_again)
             if turn == early and not self.found.done and not self._within_reach:

@@ -1,7 +1,9 @@
-"""Key-group allocation, exactly and anytime: our own search and bounds first, then a solver for the rest."""
+"""Key-group allocation, exactly and anytime: our own search and bounds first, then a solver for the rest; at last, ties."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +11,9 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.compiling import off_clock
-from keyshift.models.ranges import NonNegative, Threads, Whole
+from keyshift.models.guards import NonNegative, Threads, Whole
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.incumbent import PLANNED, Incumbent
 from keyshift.solvers.allocation.settings import PortfolioSettings
 from keyshift.solvers.checked import kept, within
@@ -37,7 +41,7 @@ def solve_milp(
     3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
     Last, moves that neither stage needs are undone, and moves left over empty draining nodes
-    (`keyshift.solvers.allocation.tidy`).
+    (`keyshift.solvers.allocation.portfolio`).
 
     Every phase ends early when objective and bound meet. A Pyomo model is built only
     for HiGHS, when CP-SAT has not proven the answer.
@@ -143,12 +147,7 @@ class Portfolio(Incumbent):
             from keyshift.solvers.allocation.statement import solve_highs
 
         answer = solve_highs(self.problem, budget=self.budget, seed=self.seed, start=self.best, threads=threads)
-        if answer.termination == "infeasible":
-            self.infeasible = answer.message
-            return
-        self.offer(answer.assignment, "HiGHS")
-        if answer.bound is not None:
-            self.raise_bound(answer.bound, "HiGHS")
+        self.hear(answer, "HiGHS")
         self.stopped = answer.termination == "optimal"
 
     def second_stage(self) -> None:
@@ -178,9 +177,6 @@ class Portfolio(Incumbent):
 
     def settle(self) -> None:
         """Fewer moves and emptier draining nodes, where they cost nothing."""
-        with off_clock():
-            from keyshift.solvers.allocation.tidy import settle
-
         if self.best is None:
             return
         other = settle(self.problem, self.best, lambda: self.budget.expired)
@@ -197,3 +193,138 @@ class Portfolio(Incumbent):
         ended = self.budget.why if self.budget.expired else "completed"
         termination = "optimal" if self.proven or self.stopped else ended
         return Answer(self.best, self.bound, termination, details=self.details)
+
+
+# Undo needless moves, and spend what they leave on draining: ties that neither stage of the objective breaks ---------
+
+
+ROUNDING = 1e-12
+"""The share of the mean by which a deviation may exceed the largest one so far."""
+PASSES = 5
+"""Over all moves, at most."""
+
+
+def settle(problem: KeyGroupAllocation, assignment: IntArray, expired: Callable[[], bool] = lambda: False) -> IntArray:
+    """An assignment as good in both stages, with fewer moves on kept nodes or fewer key groups on draining ones.
+
+    No deviation leaves the range between the lowest and the highest that there are. Within it a move is undone, or two
+    moves that meet on a node become one, as long as that is possible; then the moves that are left to spend empty
+    draining nodes, the largest key group that fits first.
+
+    Parameters
+    ----------
+    problem : KeyGroupAllocation
+    assignment : ndarray, shape (p,)
+        Feasible.
+    expired : callable, optional
+        Once it is true, one pass over the moves is all.
+
+    Returns
+    -------
+    ndarray, shape (p,)
+    """
+    state = _State(Instance(problem), assignment.copy())
+    for _ in range(PASSES):
+        if not (state.undo_one() or state.merge_two()) or expired():
+            break
+    state.drain()
+    return state.place
+
+
+@dataclass
+class _State:
+    """An assignment, its deviations and resources, and the range that they must not leave."""
+
+    instance: Instance
+    place: IntArray
+    deviation: FloatArray = field(init=False)
+    used: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        it = self.instance
+        self.deviation, self.used = it.deviations(self.place), it.used(self.place)
+        kept = ~it.draining
+        self.highest = float(self.deviation.max()) + ROUNDING
+        self.lowest = np.where(kept, self.deviation[kept].min() - ROUNDING, -math.inf)
+
+    def moved(self) -> IntArray:
+        """Key groups away from their current node, the dearest first."""
+        away = np.flatnonzero(self.place != self.instance.current)
+        return away[np.lexsort((away, -self.instance.cost[away]))]
+
+    def send(self, *steps: tuple[int, int]) -> bool:
+        """Put key groups on nodes, all or none; whether every node stays in range."""
+        it = self.instance
+        nodes = [*{int(node) for k, target in steps for node in (self.place[k], target)}]
+        before = self.deviation[nodes], self.used[:, nodes]
+        for k, target in steps:
+            source = self.place[k]
+            self.deviation[source] -= it.load[k] * it.weight[source]
+            self.deviation[target] += it.load[k] * it.weight[target]
+            self.used[:, source] -= it.use[:, k]
+            self.used[:, target] += it.use[:, k]
+        after = self.deviation[nodes]
+        too_much = (self.used[:, nodes] > it.room[:, nodes]).any()
+        if too_much or (after > self.highest).any() or (after < self.lowest[nodes]).any():
+            self.deviation[nodes], self.used[:, nodes] = before
+            return False
+        for k, target in steps:
+            self.place[k] = target
+        return True
+
+    def fits(self, change: FloatArray, nodes: IntArray) -> BoolArray:
+        """Which changes of load leave which nodes in range."""
+        after = self.deviation[nodes] + change * self.instance.weight[nodes]
+        return (after <= self.highest) & (after >= self.lowest[nodes])
+
+    def undo_one(self) -> bool:
+        """Send moved key groups back one by one; whether any went."""
+        it, away = self.instance, self.moved()
+        done = False
+        while away.size:  # a move that fits no more may fit again after another
+            home, load = it.current[away], it.load[away]
+            fitting = np.flatnonzero(self.fits(load, home) & self.fits(-load, self.place[away]))
+            sent = next((at for at in fitting if self.send((int(away[at]), int(home[at])))), None)
+            if sent is None:
+                break
+            done, away = True, away[sent + 1 :]
+        return done
+
+    def merge_two(self) -> bool:
+        """Where one key group replaced another on a node, let the one go on instead of the other; whether any did."""
+        it, moved = self.instance, self.moved()
+        current, done = it.current, False
+        for second in moved:
+            home, target = current[second], self.place[second]
+            if home == target:
+                continue
+            arrived = np.sort(moved[(self.place[moved] == home) & (current[moved] != home)])
+            more = it.load[second] - it.load[arrived]
+            fitting = self.fits(more, np.full(arrived.size, home)) & self.fits(-more, np.full(arrived.size, target))
+            fitting &= it.space.may_enter(arrived, target) | (current[arrived] == target)
+            for first in arrived[fitting]:
+                if self.send((int(second), int(current[second])), (int(first), int(self.place[second]))):
+                    done = True
+                    break
+        return done
+
+    def drain(self) -> None:
+        """Move key groups off draining nodes while moves and cost are left."""
+        it = self.instance
+        away = self.place != it.current
+        moves, cost = it.max_moves - int(away.sum()), it.max_cost - float(it.cost[away].sum())
+        waiting = it.space.movers[(it.draining[self.place] & ~away)[it.space.movers]]
+        for k in waiting[np.lexsort((waiting, -it.load[waiting]))]:
+            if moves <= 0:
+                break
+            if it.cost[k] > cost:
+                continue
+            closed = it.draining | ~it.space.enter[it.space.kind[k]]
+            room = np.where(closed, math.inf, self.deviation + it.load[k] * it.weight)
+            if any(self.send((int(k), int(target))) for target in np.argsort(room, kind="stable")[: self._roomy(room)]):
+                moves -= 1
+                cost -= float(it.cost[k])
+
+    def _roomy(self, deviation: FloatArray) -> int:
+        """How many nodes stay in range."""
+        return int((deviation <= self.highest).sum())

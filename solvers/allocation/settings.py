@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from keyshift.models.tuning import Settings
+from keyshift.models.answer import Settings
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,9 @@ class RoundSettings(Settings):
     counted_pairs, counted_share : int, tuple of float
         With more pairs than this many, counting departures and arrivals may take a share of the time left: the first where
         fewer key groups may move than there are nodes, else the second.
+    first_share : float
+        Covers by sets near the mean, and choices of a few moves, may each take this share of the time left before plans and
+        prices had a turn.
     relaxed_share, roundings : float, int
         Over more than one window their joint relaxation may take this share of the time left; so many assignments are drawn
         from it, of which a fresh round takes the best.
@@ -91,6 +94,7 @@ class RoundSettings(Settings):
     least_pairs: int = 300
     counted_pairs: int = 1_000_000
     counted_share: tuple[float, float] = (0.7, 0.2)
+    first_share: float = 0.2
     relaxed_share: float = 0.5
     roundings: int = 30
     endless_pairs: int = 5_000

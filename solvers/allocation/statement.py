@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,10 @@ import numpy as np
 from keyshift.models import Answer, Budget, InputError
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.compiling import off_clock
-from keyshift.models.ranges import NonNegative, Threads
+from keyshift.models.guards import NonNegative, Threads
 from keyshift.solvers import highs
 from keyshift.solvers.allocation.cpsat_statement import NO_ASSIGNMENT, solve_cpsat
-from keyshift.solvers.checked import second_word, until_checked, within
+from keyshift.solvers.checked import by_second_word, is_met, until_checked, within, without_false_bound
 from keyshift.solvers.safe_bounds import LinearProgram
 
 
@@ -50,10 +49,10 @@ def solve_highs(
         report=budget.report if weights is None else None, **settings,
     )  # fmt: skip
     if first.termination == "infeasible" or (
-        first.termination == "optimal" and not _met(problem, first) and not weights
+        first.termination == "optimal" and not is_met(problem, first) and not weights
     ):
-        return _second_opinion(problem, budget, seed, threads, first)
-    if weights and first.termination == "optimal" and not _met(problem, first):
+        return by_second_word(problem, first, solve_cpsat, budget=budget, **settings)
+    if weights and first.termination == "optimal" and not is_met(problem, first):
         first.termination = "completed"  # by another objective
     if (
         problem.several
@@ -80,7 +79,7 @@ def solve_highs(
 def ask_highs(problem: KeyGroupAllocation, budget: Budget, start: np.ndarray | None, seed: int, nodes: int) -> Answer:
     """The incumbent and bound of HiGHS after this many nodes of its tree; "optimal" only where its bound meets its answer."""
     answer = _by_highs(problem, budget, start, "distance", seed=seed, threads=1, options={"mip_max_nodes": nodes})
-    if answer.termination == "optimal" and not _met(problem, answer):
+    if answer.termination == "optimal" and not is_met(problem, answer):
         answer.termination = "gap"
     return answer
 
@@ -110,28 +109,7 @@ def _by_highs(
     answer = until_checked(problem, run, statement.forbid, start if objective == "distance" else None)
     if answer.assignment is None and answer.termination != "infeasible":
         answer.assignment = start
-    if (
-        answer.assignment is not None
-        and (answer.bound or 0.0) > problem.objective(answer.assignment) + problem.tolerance
-    ):
-        answer.bound, answer.termination = 0.0, "gap"  # what is plainly wrong is worth nothing
-    return answer
-
-
-def _met(problem: KeyGroupAllocation, answer: Answer) -> bool:
-    """Whether an answer is optimal by its own bound."""
-    if answer.assignment is None or answer.bound is None:
-        return False
-    return problem.objective(answer.assignment) - answer.bound <= problem.tolerance
-
-
-def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, threads: int, said: Answer) -> Answer:
-    """The answer of HiGHS, true within tolerances only, held against whole numbers."""
-    other = solve_cpsat(problem, budget=budget, seed=seed, start=said.assignment, threads=threads)
-    if other.termination == "infeasible" and said.termination == "infeasible":
-        return said
-    other = second_word(problem, said, other)
-    return replace(other, details={**said.details, **other.details, "second_opinion": "CP-SAT"})
+    return without_false_bound(problem, answer)
 
 
 def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> Answer:
@@ -153,7 +131,7 @@ def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> A
         said = Answer(
             None, termination="infeasible", message="no assignment meets all limits, not even with divisible key groups"
         )
-        other = _second_opinion(problem, budget, seed, 1, said)
+        other = by_second_word(problem, said, solve_cpsat, budget=budget, seed=seed)
         return said if other.termination == "infeasible" else Answer(None, 0.0, budget.why)
     least = 0.0 if bound is None else max(0.0, bound - problem.rounding)
     return Answer(None, least, "completed" if termination == "optimal" else termination)

@@ -103,7 +103,7 @@ def arrays_of(problem: CollocatedAllocation) -> Arrays:
         extra = problem.max_load_distance / load_unit
     share += 2 * SLACK
     per_node = w.capacity / problem.kept_capacity
-    low_extra = np.where(w.kept, -extra[:, None], -UNLIMITED) * w.capacity
+    low_extra = np.where(w.kept & (problem.sides == "both"), -extra[:, None], -UNLIMITED) * w.capacity
     traffic = problem.pair_traffic / traffic_unit
     ends = (np.r_[pairs.first, pairs.second], np.r_[pairs.second, pairs.first])
     places = sp.csr_array((np.arange(1, 2 * len(pairs) + 1), ends), shape=(w.key_groups, w.key_groups))

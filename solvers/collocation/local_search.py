@@ -7,17 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.ranges import Whole
+from keyshift.models.guards import Whole
 from keyshift.models.rules.contraction import MergedItems
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search_kernels import anneal, refresh
 from keyshift.solvers.collocation.move_kernels import MOST, Before, Goal, Proposal, ShiftData, ShiftState
-from keyshift.solvers.row_kernels import RuleRows
-from keyshift.solvers.rows import rule_rows
+from keyshift.solvers.rows import RuleRows, rule_rows
 
 
 @dataclass(frozen=True)

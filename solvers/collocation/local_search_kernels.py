@@ -10,7 +10,7 @@ import numpy as np
 from keyshift.models.compiling import LEAF, njit
 from keyshift.solvers.collocation.move_kernels import propose
 from keyshift.solvers.random_kernels import uniform
-from keyshift.solvers.row_kernels import shift, sum_rows
+from keyshift.solvers.rows import shift, sum_rows
 
 TOLERANCE, ROUNDED = 1e-12, 1e-9
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.random_kernels import uniform
-from keyshift.solvers.row_kernels import RuleRows, giving_way
+from keyshift.solvers.rows import RuleRows, giving_way
 
 MOST = 4
 """Shifts of a move."""

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
+from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.errors import InputError
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import UNLIMITED, Arrays
 from keyshift.solvers.collocation.multilevel_kernels import (
@@ -220,7 +220,10 @@ class Multilevel:
         cut, broken = fill(graph, blocks) / 2, _broken(blocks)
         whole = blocks.tie.sum(axis=1)
         while True:
-            on = _boundary(blocks, whole) | np.asarray((blocks.held > most + SLIGHT).any(axis=0))[blocks.of]
+            on = (
+                _boundary(blocks, whole, np.arange(vertices))
+                | np.asarray((blocks.held > most + SLIGHT).any(axis=0))[blocks.of]
+            )
             at_once = turn % 2 == int(grow)
             gained, steps = refine(
                 self.rng, self.draw.permutation(np.flatnonzero(on)), vertices if at_once else 1,
@@ -244,11 +247,13 @@ class Multilevel:
         first, second = np.nonzero(np.triu(member @ blocks.tie, 1) > 0)
         left = np.maximum(1 - graph.size.sum(axis=1) / np.maximum(blocks.most.sum(axis=1), TINY), 0.0)
         spare, gained, steps = blocks.most * left[:, np.newaxis], 0.0, 0
+        on = _boundary(blocks, whole, np.arange(vertices))
         for at in self.draw.permutation(first.size):
             a, b = first[at], second[at]
             reach = np.maximum(blocks.most - blocks.held, 0.0) + (self.settings.reach - 1) * spare
-            boundary = np.flatnonzero(_boundary(blocks, whole))
-            won, taken = cut_anew(a, b, np.ascontiguousarray(reach[:, [b, a]]), boundary, graph, blocks, network)
+            boundary = np.flatnonzero(on)
+            won, taken, count = cut_anew(a, b, np.ascontiguousarray(reach[:, [b, a]]), boundary, graph, blocks, network)
+            on[network.seen[:count]] = _boundary(blocks, whole, network.seen[:count])
             gained, steps = gained + won, steps + taken
         return gained, steps
 
@@ -270,9 +275,9 @@ def _broken(blocks: Blocks) -> float:
     return float((np.maximum(blocks.held - blocks.most, 0) + np.maximum(blocks.least - blocks.held, 0)).sum())
 
 
-def _boundary(blocks: Blocks, whole: FloatArray) -> BoolArray:
-    """Whether a vertex has a neighbour in another block."""
-    return blocks.tie[np.arange(whole.size), blocks.of] < whole - SLIGHT
+def _boundary(blocks: Blocks, whole: FloatArray, vertices: IntArray) -> BoolArray:
+    """Whether each of these vertices has a neighbour in another block."""
+    return blocks.tie[vertices, blocks.of[vertices]] < whole[vertices] - SLIGHT
 
 
 def _contracted(graph: Graph, into: IntArray) -> Graph:

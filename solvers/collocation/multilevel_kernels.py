@@ -378,7 +378,8 @@ def proposed(turn, a, b, inside, graph, blocks, network):
 def cut_anew(a, b, reach, boundary, graph, blocks, network):
     """Cut two blocks apart by a minimum cut [Dinitz1970] of a region around their boundary, where that keeps the limits.
 
-    Of the cuts nearest to a and nearest to b the one is taken that breaks less. Returns weight gained, and steps taken.
+    Of the cuts nearest to a and nearest to b the one is taken that breaks less. Returns weight gained, steps taken, and how many
+    vertices were looked at: `network.seen` begins with them.
     """
     inside, count = region(a, b, reach, boundary, graph, blocks, network)
     seen, more, steps = network.seen, True, 0
@@ -406,4 +407,4 @@ def cut_anew(a, b, reach, boundary, graph, blocks, network):
         network.mark[seen[s]] = OUTSIDE
         for j in range(graph.indptr[seen[s]], graph.indptr[seen[s] + 1]):
             network.flow[j] = 0.0
-    return gained, steps
+    return gained, steps, count

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Termination
+from keyshift.models.answer import Settings, Termination
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.ranges import Threads, Whole
-from keyshift.models.tuning import Settings
+from keyshift.models.guards import Threads, Whole
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of, kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of

@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
+from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays
@@ -190,9 +190,10 @@ class NodeSets:
         use = self.inside[rows] / np.where(positive, self.limits, 1.0)[rows, None]
         first = 0.0 if d.cost.any() or self.limits[0] <= 0 else max(0.0, float(self.lower[0] / self.limits[0]))
         self.split = split_talk(own, self.traffic, self.split, use[0], first, self.allowed)
-        gain = np.divide(
-            self.split, use[:, None], out=np.full((len(use), *self.split.shape), np.inf), where=use[:, None] > 0
-        )
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            gain = np.where(
+                use[:, None] > 0, self.split / use[:, None], np.inf
+            )  # next to no use is worth as much as none
         gain[:, self.split <= 0] = -1.0
         mates = np.argsort(-gain, axis=2, kind="stable")
         mates[np.take_along_axis(gain, mates, 2) < 0] = -1

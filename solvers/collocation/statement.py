@@ -11,10 +11,10 @@ from pyomo.common.errors import InfeasibleConstraintException
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.compiling import off_clock
-from keyshift.models.ranges import Threads
+from keyshift.models.guards import Threads
 from keyshift.models.workload import BoolArray, FloatArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import better_of, second_word, until_checked, within
+from keyshift.solvers.checked import better_of, by_second_word, is_met, until_checked, within, without_false_bound
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 
 if TYPE_CHECKING:
@@ -153,26 +153,16 @@ def solve_plain_milp(
         More than one may return another optimum from run to run.
     """
     answer = better_of(problem, run_highs(problem, budget, seed, start, threads), start)
-    found = answer.assignment
-    if found is not None and (answer.bound or 0.0) > problem.objective(found) + problem.tolerance:
-        answer.bound, answer.termination = (
-            0.0,
-            "optimal",
-        )  # tolerances did not do: what is plainly wrong is worth nothing
-    met = found is not None and problem.objective(found) - (answer.bound or 0.0) <= problem.tolerance
-    if answer.termination == "infeasible" or (answer.termination == "optimal" and not met):
+    said = answer.termination
+    answer = without_false_bound(problem, answer)
+    if said == "infeasible" or (said == "optimal" and not is_met(problem, answer)):
         return second_opinion(problem, budget, seed, threads, answer)
     return answer
 
 
 def second_opinion(problem: CollocatedAllocation, budget: Budget, seed: int, threads: Threads, said: Answer) -> Answer:
     """A second opinion in whole numbers, where HiGHS's tolerances make its word doubtful."""
-    other = solve_cpsat(problem, budget=budget, seed=seed, start=said.assignment, threads=threads)
-    if other.termination == "infeasible" and said.termination == "infeasible":
-        return said
-    second_word(problem, said, other)
-    other.details = {**said.details, **other.details, "second_opinion": "CP-SAT"}
-    return other
+    return by_second_word(problem, said, solve_cpsat, budget=budget, seed=seed, threads=threads)
 
 
 def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.compiling import off_clock
-from keyshift.models.ranges import Whole
+from keyshift.models.guards import Whole
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
-from keyshift.models.intervals.policy import macqueen
+from keyshift.models.intervals.policy.transitions import macqueen_interval
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.step.ssm import keepable, moved_at_least
@@ -54,6 +54,6 @@ def policy_bound(problem: MigrationPolicy) -> float:
     added, towards = (np.array(part) for part in zip(*(step(p.transitions[n], r) for n, r in states), strict=True))
     value = np.linalg.solve(np.eye(len(states)) - gamma * towards, added)
     better = added + gamma * (towards @ value)
-    below, _ = macqueen.interval([better - value], gamma)  # the system is solved to rounding, the bound holds anyway
+    below, _ = macqueen_interval([better - value], gamma)  # the system is solved to rounding, the bound holds anyway
     now, ahead = step(p.first_row, 0.0)
     return max(0.0, now + gamma * float(ahead @ (better + below)) - 1e-12 * p.scale)

@@ -9,8 +9,8 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
 from keyshift.models.compiling import off_clock
+from keyshift.models.guards import NonNegative
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
-from keyshift.models.ranges import NonNegative
 from keyshift.models.workload import FloatArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.intervals.units import in_fine_units
@@ -40,7 +40,7 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less its doubt (`models.tuning`), which is relative to the largest state that
+    The bound is HiGHS's dual bound less its doubt (`models.answer`), which is relative to the largest state that
     matters: where the answer moves far less than the largest state, it is asked again in the answer's own units.
     """
     with off_clock():

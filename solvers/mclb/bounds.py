@@ -1,13 +1,15 @@
-"""Combinatorial bounds for MCLB: what indivisible key groups force on each window, budget or not."""
+"""Bounds for MCLB: what indivisible key groups force on each window, budget or not, and the continuous relaxation."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.mclb.problem import MCLB
+from keyshift.models.guards import Whole
+from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.safe_bounds import EPSILON
+from keyshift.solvers.threads import one_blas_thread
 
 
 def combinatorial_bound(problem: MCLB, *, budget: Budget, seed: int = 0) -> Answer:
@@ -83,3 +85,106 @@ def safe_sum(squares: FloatArray, load: FloatArray, nodes: int) -> float:
     doubt = EPSILON * (64 + nodes + p / nodes) * load.sum(axis=1)
     distance = np.maximum(np.sqrt(squares) - np.sqrt(nodes) * doubt, 0.0)
     return float(np.square(distance).sum()) * (1 - EPSILON * (m + 8))
+
+
+# The continuous relaxation: a convex quadratic program over shares, by Frank and Wolfe's method ----------------------
+
+
+def qp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, steps: Whole = 3000) -> Answer:
+    """The least imbalance when key groups may be split over nodes, within the movement budget; a bound only.
+
+    Without a budget it is 0: a share 1/n of everything on every node balances all windows. With one, each step
+    takes O(p n m).
+
+    Parameters
+    ----------
+    problem : MCLB
+    budget : Budget
+    seed : int
+        Unused: no random numbers.
+    steps : int, default 3000
+        At most this many steps.
+
+    Notes
+    -----
+    Source: Frank, Wolfe, *An algorithm for quadratic programming*, 1956; Jaggi, *Revisiting Frank-Wolfe*, 2013. The bound
+    does not rest on convergence: at any shares x the tangent plane of h lies below h, and its least value over shares
+    within the budget is a fractional knapsack, solved by sorting and bounded by its multiplier.
+    """
+    core = problem.core
+    windows = window_bound(core.load.T, core.nodes)
+    with one_blas_thread():
+        squares = shared_squares(core, budget, steps)
+    return Answer(None, max(windows, squares) / core.nodes, budget.why if budget.expired else "completed")
+
+
+def shared_squares(core: Core, budget: Budget, steps: int = 3000, gap: float = 1e-4) -> float:
+    """A safe lower bound on n times the imbalance over shares of key groups within the budget."""
+    if not core.limited or core.nodes == 1:
+        return 0.0
+    p, n = core.load.shape[0], core.nodes
+    unit = float(np.sqrt(np.square(core.load).sum() / p)) or 1.0
+    load = core.load / unit
+    mean = load.sum(axis=0) / n
+    shares = np.full((p, n), 1.0 / n)
+    placed = core.current >= 0
+    shares[placed] = 0.0
+    shares[np.flatnonzero(placed), core.current[placed]] = 1.0
+    best = 0.0
+    for step in range(steps):
+        away = shares.T @ load - mean  # (n, m)
+        value = float(np.square(away).sum())
+        slope = 2.0 * load @ away.T  # (p, n)
+        vertex, least = knapsack(core, slope)
+        here = float((slope * shares).sum())
+        doubt = (
+            EPSILON
+            * (p + core.load.shape[1] + 16)
+            * (value + np.abs(slope).max(axis=1).sum() * 2 + np.square(mean).sum())
+        )
+        best = max(best, value - here + least - doubt)
+        if budget.expired or value - best <= gap * value:
+            break
+        towards = (vertex - shares).T @ load
+        curve = float(np.square(towards).sum())
+        if curve == 0.0:
+            break
+        length = min(1.0, max(0.0, (here - float((slope * vertex).sum())) / (2.0 * curve)))
+        if length == 0.0 and step > 0:
+            break
+        shares += length * (vertex - shares)
+    return max(0.0, best * unit**2 * (1 - 8 * EPSILON))
+
+
+def knapsack(core: Core, slope: FloatArray) -> tuple[FloatArray, float]:
+    """The shares of least slope within the budget, and a safe lower bound on that least.
+
+    Moving key group k to its best node gains g_k at a cost of s_k: take them by gain per state until the budget is used,
+    the last one in part. With that last ratio r as multiplier, sum_k min(stay_k, best_k + r s_k) - r B is a lower bound
+    whatever the rounding of r.
+    """
+    p = slope.shape[0]
+    rows = np.arange(p)
+    target = slope.argmin(axis=1)
+    best = slope[rows, target]
+    placed = core.current >= 0
+    stay = np.where(placed, slope[rows, core.current], best)
+    gain = stay - best
+    moving = np.flatnonzero((gain > 0) & (core.state > 0))
+    order = moving[np.argsort(-gain[moving] / core.state[moving], kind="stable")]
+    used = np.cumsum(core.state[order])
+    whole = int(np.searchsorted(used, core.budget, side="right"))
+    share = np.where((gain > 0) & (core.state > 0), 0.0, 1.0)
+    share[order[:whole]] = 1.0
+    ratio = 0.0
+    if whole < order.size:
+        k = order[whole]
+        before = float(used[whole - 1]) if whole else 0.0
+        share[k] = (core.budget - before) / core.state[k]
+        ratio = float(gain[k] / core.state[k])
+    shares = np.zeros_like(slope)
+    shares[rows, target] = share
+    rest = np.flatnonzero(share < 1.0)
+    shares[rest, core.current[rest]] += 1.0 - share[rest]
+    priced = np.minimum(stay, best + ratio * core.state)
+    return shares, float(priced.sum()) - ratio * core.budget

@@ -9,17 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Termination
+from keyshift.models.answer import Settings, Termination
+from keyshift.models.guards import Whole
 from keyshift.models.mclb.problem import MCLB, Core
-from keyshift.models.ranges import Whole
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
-from keyshift.solvers.mclb.bounds import window_bound
-from keyshift.solvers.mclb.descent import descend
-from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, local_search
-from keyshift.solvers.mclb.qp import shared_squares
+from keyshift.solvers.mclb.bounds import shared_squares, window_bound
+from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, descend, local_search
 from keyshift.solvers.mclb.sdp import SemidefiniteSettings, semidefinite_squares
 from keyshift.solvers.mclb.set_partitioning import SetPartitioning
 from keyshift.solvers.mclb.statement import solve_cpsat
@@ -34,6 +31,9 @@ class TreeSettings(Settings):
     ----------
     few, by_sets : int, float
         With no more key groups than these, sets are tried first, for so much of the time.
+    few_nodes, few_windows, stated, stated_seconds : int, int, float, float
+        On no more nodes than these, with loads in no more windows, CP-SAT comes after the first search, for so much
+        of the time and at most so long.
     slice : int
         Loads touched by the search between two looks at the clock.
     first_search, first_alone : float
@@ -56,6 +56,10 @@ class TreeSettings(Settings):
 
     few: int = 40
     by_sets: float = 0.4
+    few_nodes: int = 3
+    few_windows: int = 12
+    stated: float = 0.8
+    stated_seconds: float = 20.0
     slice: int = 2_000_000
     first_search: float = 0.25
     first_alone: float = 0.95
@@ -73,7 +77,8 @@ def branch_and_bound(
 ) -> Answer:
     """The optimum, given time; within a limit the best placement with the best root bound.
 
-    Dozens of key groups are answered by `SetPartitioning`, from a placement that `descend` finds. More than these, or where the
+    Dozens of key groups on two or three nodes are CP-SAT's, which proves most of them where windows are few.
+    On more nodes they are answered by `SetPartitioning`, from a placement that `descend` finds. More than these, or where the
     sets are too many: key groups are placed one after another, the largest first, each on the node where it adds least; a partial
     placement is cut when its completion with divisible load is no better than the incumbent. Of interchangeable
     empty nodes only the first is tried. Exponential in the number of key groups; without a limit it ends in a proof.
@@ -101,7 +106,8 @@ def branch_and_bound(
     root = window_bound(core.load.T, core.nodes) / core.nodes
     settings = TreeSettings.now()
     known = None if start is None else core.lower(start)
-    if core.load.shape[0] <= settings.few and max_tree is None:
+    stated = max_tree is None and _for_cpsat(core, settings)
+    if core.load.shape[0] <= settings.few and max_tree is None and not stated:
         known = descend(core, seed, start=known)
         sets = SetPartitioning(
             core, known, settings.margin * problem.tolerance_of(core.squares(known) / core.nodes) * core.nodes
@@ -118,6 +124,11 @@ def branch_and_bound(
     hopeless = core.load.shape[0] > settings.hopeless
     share = settings.first_alone if hopeless else settings.first_search
     search.improve(budget.part(share), seed, root + problem.tolerance, effort=1.0)
+    if stated:
+        answer = search.ask_cpsat(budget.part(settings.stated, settings.stated_seconds), seed, root)
+        if answer.termination in ("optimal", "infeasible"):
+            return answer
+        root = max(root, answer.bound or 0.0)
     small = core.load.shape[0] <= settings.small
     done = small and search.run(budget, min(settings.first_look * search.slice, max_tree or sys.maxsize))
     proven = not done and search.value - root <= problem.tolerance
@@ -144,6 +155,14 @@ def branch_and_bound(
         return Answer(None, bound, "infeasible" if done else ended, message)
     best = core.relabelled(search.best)
     return Answer(core.lift(best), bound, ended, details={"tree_nodes": search.visited})
+
+
+def _for_cpsat(core: Core, settings: TreeSettings) -> bool:
+    """Whether the squares of loads are so few that CP-SAT closes in on them, where everything else is short."""
+    p, windows = core.load.shape
+    return (
+        settings.small < p <= settings.hopeless and core.nodes <= settings.few_nodes and windows <= settings.few_windows
+    )
 
 
 def tree_of_a_point(problem: MCLB) -> dict[str, int]:
@@ -225,7 +244,7 @@ class DepthFirst:
         self, problem: MCLB, core: Core, incumbent: IntArray | None, settings: TreeSettings | None = None
     ) -> None:
         settings = settings or TreeSettings.now()
-        self.core, self.best = core, incumbent
+        self.problem, self.core, self.best = problem, core, incumbent
         self.local: PlacementSearch | None = None
         self.order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")
         load = np.ascontiguousarray(core.load[self.order])
@@ -269,11 +288,24 @@ class DepthFirst:
         core = self.core
         if self.local is None:
             self.local = PlacementSearch(core, self.best, seed)
-        found = self.local.go_on(budget, effort, enough * core.nodes)
-        value = core.squares(found) / core.nodes
-        if value < self.value and core.moved(found) <= core.budget:
+        if self.take(self.local.go_on(budget, effort, enough * core.nodes)):
+            budget.report(objective=self.value)
+
+    def ask_cpsat(self, budget: Budget, seed: int, root: float) -> Answer:
+        """CP-SAT on the declarative statement, from the best; what it finds is taken over."""
+        start = None if self.best is None else self.core.lift(self.best)
+        answer = solve_cpsat(self.problem, budget=budget, seed=seed, start=start)
+        self.take(None if answer.assignment is None else self.core.lower(answer.assignment))
+        budget.report(bound=max(root, answer.bound or 0.0))
+        return answer
+
+    def take(self, found: IntArray | None) -> bool:
+        """Whether a placement within the budget is better: then it is the best."""
+        value = np.inf if found is None else self.core.squares(found) / self.core.nodes
+        better = value < self.value and found is not None and self.core.moved(found) <= self.core.budget
+        if better:
             self.best, self.value = found, value
-            budget.report(objective=value)
+        return better
 
     def _keep(self) -> None:
         """Take over a better placement, valued anew."""

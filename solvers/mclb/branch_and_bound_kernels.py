@@ -8,7 +8,7 @@ import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.row_kernels import RuleRows, row_at
+from keyshift.solvers.rows import RuleRows, row_at
 
 ROUNDED = 1e-9
 """Rows are kept up to this, in units of their heaviest weight."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.row_kernels import KEPT, RuleRows
-from keyshift.solvers.row_kernels import shift as carry
+from keyshift.solvers.rows import KEPT, RuleRows
+from keyshift.solvers.rows import shift as carry
 
 F = FloatArray
 Z = IntArray

@@ -20,8 +20,8 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from keyshift.models import Budget
+from keyshift.models.answer import Settings
 from keyshift.models.mclb.problem import Core
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.set_partitioning import Cover, CoverPrices, SetColumns, half_sums, joined
 

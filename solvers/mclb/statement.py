@@ -9,8 +9,8 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
+from keyshift.models.guards import Count, Threads
 from keyshift.models.mclb.problem import MCLB
-from keyshift.models.ranges import Count, Threads
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import within

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.guards import NonNegative
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
-from keyshift.models.ranges import NonNegative
 from keyshift.models.workload import BoolArray, IntArray
 from keyshift.solvers.within_rows import Task, load_limits, search_within
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import off_clock
+from keyshift.models.guards import Threads
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
-from keyshift.models.ranges import Threads
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import better_of, is_met, second_word, until_checked, within
+from keyshift.solvers.checked import better_of, by_second_word, is_met, until_checked, within
 from keyshift.solvers.movement.local_search import local_search
-
-if TYPE_CHECKING:
-    from keyshift.models.movement.cpsat_model import MovementCpSat
-    from keyshift.models.movement.pyomo_model import MovementPyomo
-
 
 DOUBT = 1e-12
 """Relative rounding taken off a sum of floats."""
@@ -107,18 +103,14 @@ def solve_milp(
     with off_clock():
         from keyshift.models.movement.pyomo_model import MovementPyomo
 
-    def run(statement: MovementPyomo, known: np.ndarray | None) -> Answer:
-        return highs.solve(
-            statement, budget, known, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
-        )
-
     settings = MovementSettings.now()
     if problem.rules:  # whose programs are slow to better anything
         start = local_search(problem, budget=budget.part(settings.ruled), seed=seed, start=start).assignment
     pairs = problem.workload.key_groups * problem.node_limit
     large, limited = pairs > settings.large, not math.isinf(budget.remaining)
     half = limited and (large or bool(problem.rules))
-    answer = _by_size(problem, budget.part(0.5) if half else budget, start, MovementPyomo, run)
+    first = budget.part(0.5) if half else budget
+    answer = _by_size(problem, first, start, MovementPyomo, highs.solve, seed=seed, threads=threads)
     open_still = half and answer.termination not in ("optimal", "infeasible")
     if open_still and large:
         found = local_search(problem, budget=budget, seed=seed + 1, start=answer.assignment, effort=math.inf)
@@ -126,10 +118,7 @@ def solve_milp(
     doubtful = answer.termination == "infeasible" or (answer.termination == "optimal" and not is_met(problem, answer))
     if not doubtful and (large or not open_still):
         return answer
-    other = solve_cpsat(problem, budget=budget, seed=seed, start=answer.assignment, threads=threads)
-    if answer.termination == other.termination == "infeasible":
-        return answer
-    return second_word(problem, answer, other)
+    return by_second_word(problem, answer, solve_cpsat, budget=budget, seed=seed, threads=threads)
 
 
 def solve_cpsat(
@@ -144,12 +133,7 @@ def solve_cpsat(
     with off_clock():
         from keyshift.models.movement.cpsat_model import MovementCpSat
 
-    def run(statement: MovementCpSat, known: np.ndarray | None) -> Answer:
-        return cpsat.solve(
-            statement, budget, known, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
-        )
-
-    return _by_size(problem, budget, start, MovementCpSat, run)
+    return _by_size(problem, budget, start, MovementCpSat, cpsat.solve, seed=seed, threads=threads)
 
 
 def lp_bound(problem: MovementWithinLimits, *, budget: Budget, seed: int = 0) -> Answer:
@@ -181,7 +165,8 @@ def _by_size(
     budget: Budget,
     start: np.ndarray | None,
     make: Callable[[MovementWithinLimits, float], Any],
-    run: Callable[[Any, np.ndarray | None], Answer],
+    solve: Callable[..., Answer],
+    **settings: Any,
 ) -> Answer:
     """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
     best, most = start, math.inf if start is None else problem.objective(start)
@@ -193,7 +178,8 @@ def _by_size(
         statement = within(budget, lambda: make(problem, most), variables)  # noqa: B023 - called here and now
         if statement is None:
             return Answer(best, least, budget.why)
-        answer = until_checked(problem, lambda: run(statement, best), statement.forbid, best)  # noqa: B023
+        run = partial(solve, statement, budget, best, bound=statement.bound, infeasible=NO_PLACEMENT, **settings)
+        answer = until_checked(problem, run, statement.forbid, best)
         answer = better_of(problem, answer, best)
         if answer.termination == "infeasible" and best is None:
             return answer

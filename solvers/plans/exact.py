@@ -13,8 +13,7 @@ from keyshift.models.integers import Scaled, scaled
 from keyshift.models.plans.transfers import TransferScheduling
 from keyshift.models.workload import FloatArray
 from keyshift.solvers import cpsat
-from keyshift.solvers.plans.fast import Schedule, compiled
-from keyshift.solvers.plans.schedule_kernels import ordered_schedule
+from keyshift.solvers.plans.fast import Schedule, compiled, ordered_schedule
 
 TIME_BITS, LOAD_BITS = 30, 40
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget, metrics
+from keyshift.models.answer import Settings
+from keyshift.models.compiling import LEAF, njit
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import CompactKeys
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
-from keyshift.solvers.routing import lagrangian_kernels as kernels
 from keyshift.solvers.safe_bounds import EPSILON, LinearProgram
 
 
@@ -41,6 +42,7 @@ class DualSettings(Settings):
     others: int = 4
 
 
+NONE = np.zeros(0, dtype=np.int64)
 PLACED = 10.0
 """The state of a record whose node is given, in shares of all the state there is."""
 
@@ -131,26 +133,20 @@ class Relaxation:
         """State moved, load put on each node and entries used, by the keys now on each node, at some prices."""
         price, entry, order = self.node_prices(prices)
         loads, state, current, home = self._records()
-        moved, onto, entries = kernels.relax(
-            loads, state, self.keys.count, current, home, price, entry, self.kept, order
-        )
+        moved, onto, entries = relax(loads, state, self.keys.count, current, home, price, entry, self.kept, order)
         return moved, onto.reshape(self.kept.size, -1), entries / self.entries
 
-    def constant(self, prices: Prices) -> float:
-        """The part of g without keys."""
-        rows = prices.lower.ravel() @ self.lowers.ravel() - prices.upper.ravel() @ self.uppers.ravel()
-        return float(rows - prices.entry * self.limit)
-
-    def value(self, prices: Prices) -> float:
+    def value(self, prices: Prices, cuts: tuple[FloatArray, FloatArray, FloatArray] | None = None) -> float:
         """g, as floats give it."""
-        moved, onto, entries = self.cuts(prices)
-        price = (prices.upper - prices.lower).ravel()
-        return float(moved.sum() + (onto @ price).sum() + prices.entry * entries.sum()) + self.constant(prices)
+        moved, onto, entries = self.cuts(prices) if cuts is None else cuts
+        keys = moved.sum() + (onto @ (prices.upper - prices.lower).ravel()).sum() + prices.entry * entries.sum()
+        rows = prices.lower.ravel() @ self.lowers.ravel() - prices.upper.ravel() @ self.uppers.ravel()
+        return float(keys) + float(rows - prices.entry * self.limit)
 
     def least(self, prices: Prices) -> tuple[IntArray, FloatArray, FloatArray]:
         """Cheapest node of each record, its cost, and by how much the second best costs more."""
         price, entry, order = self.node_prices(prices)
-        best, least, regret = kernels.choices(*self._records(), price, entry, self.kept, order)
+        best, least, regret = cheapest_nodes(*self._records(), price, entry, self.kept, order)
         return best, least, regret
 
     def safe_value(self, prices: Prices) -> float:
@@ -174,13 +170,20 @@ class Relaxation:
 
         Every assignment that uses another pair is worse than g by more than the allowance: the reduced-cost argument.
         """
-        price, entry, _ = self.node_prices(prices)
-        _, least, _ = self.least(prices)
-        args = (np.arange(self.keys.size), *self._records(), price, entry, self.kept, least, allowance)
-        record = np.empty(kernels.count_open(*args), dtype=np.int64)
-        node = np.empty_like(record)
-        kernels.list_open(*args, record, node)
+        args = self._open(prices, allowance)
+        record, node = np.empty((2, list_open(*args, NONE, NONE)), dtype=np.int64)
+        list_open(*args, record, node)
         return Choices.of(self.problem, self.keys, record, node)
+
+    def count_open(self, prices: Prices, allowance: float) -> int:
+        """How many pairs `open_choices` would list."""
+        return int(list_open(*self._open(prices, allowance), NONE, NONE))
+
+    def _open(self, prices: Prices, allowance: float) -> tuple[Any, ...]:
+        """What `list_open` reads."""
+        price, entry, _ = self.node_prices(prices)
+        every, least = np.arange(self.keys.size), self.least(prices)[1]
+        return (every, *self._records(), price, entry, self.kept, least, allowance)
 
     def core_choices(self, prices: Prices, pairs: int) -> Choices:
         """A program of about this many pairs: the records whose decision is least clear stay open, the others are fixed.
@@ -209,9 +212,9 @@ class Relaxation:
         movers = np.flatnonzero(fixed & elsewhere)
         movers = movers[np.argsort(-self.load[movers], kind="stable")]
         shares = tuple(np.empty(int(keys.count[movers].sum()), dtype=np.int64) for _ in range(3))
-        written = kernels.spread(movers, self.load, keys.count, current, home, price, order, self.upper, used, shares)
+        written = spread(movers, self.load, keys.count, current, home, price, order, self.upper, used, shares)
         record, node = np.empty((2, core.size * options), dtype=np.int64)
-        listed = kernels.list_few(core, current, home, price, self.kept, order, self.settings.others, record, node)
+        listed = list_few(core, current, home, price, self.kept, order, self.settings.others, record, node)
         opened = Choices.of(self.problem, keys, record[:listed], node[:listed])
         return replace(
             opened,
@@ -219,13 +222,6 @@ class Relaxation:
             fixed_node=np.concatenate([opened.fixed_node, best[plain], shares[1][:written]]),
             fixed_units=np.concatenate([opened.fixed_units, keys.count[plain], shares[2][:written]]),
         )
-
-    def count_open(self, prices: Prices, allowance: float) -> int:
-        """How many pairs `open_choices` would list."""
-        price, entry, _ = self.node_prices(prices)
-        _, least, _ = self.least(prices)
-        everything = np.arange(self.keys.size)
-        return int(kernels.count_open(everything, *self._records(), price, entry, self.kept, least, allowance))
 
 
 @dataclass(frozen=True)
@@ -301,13 +297,11 @@ class _Climb:
 
     def _cut(self, prices: Prices) -> float:
         """Add, for the keys now on each node, what their least cost is at most; returns g."""
-        moved, onto, entries = self.relaxation.cuts(prices)
+        moved, onto, entries = cuts = self.relaxation.cuts(prices)
         columns = [onto, -onto] if self.two_sided else [onto]
         self.rows.append(sp.csr_array(np.hstack([*columns, entries[:, None]])))
         self.offsets.append(moved)
-        price = (prices.upper - prices.lower).ravel()
-        own = float(moved.sum() + (onto @ price).sum() + prices.entry * entries.sum())
-        return own + self.relaxation.constant(prices)
+        return self.relaxation.value(prices, cuts)
 
     def step(self, budget: Budget) -> None:
         """Solve the master, evaluate its prices, and move or shrink."""
@@ -355,3 +349,152 @@ class _Climb:
             column_upper=np.concatenate([top, np.full(self.n, np.inf)]),
             integer=np.zeros(centre.size + self.n, dtype=bool),
         )
+
+
+# The compiled loops: r records of keys alike, n nodes, k windows; loads (k, r), prices (k, n) ------------------------
+
+
+@njit(**LEAF)
+def _cost(load, state, current, home, r, d, price, entry):
+    """Cost of one key of record r on node d, at the prices of load and of a table entry."""
+    cost = price[0, d] * load[0, r]
+    for s in range(1, price.shape[0]):
+        cost += price[s, d] * load[s, r]
+    if d != current[r]:
+        cost += state[r]
+    if d != home[r]:
+        cost += entry
+    return cost
+
+
+@njit(**LEAF)
+def _cheapest(load, state, current, home, r, price, entry, kept, by_price):
+    """Cheapest node of a record and its cost; staying wins ties, then the hash, then the cheaper load."""
+    best, least = -1, np.inf
+    i, h = current[r], home[r]
+    if kept[i]:
+        best, least = i, _cost(load, state, current, home, r, i, price, entry)
+    if h != i and kept[h]:
+        cost = _cost(load, state, current, home, r, h, price, entry)
+        if cost < least:
+            best, least = h, cost
+    for d in by_price:  # of the nodes that are neither, the first is the cheapest in one window
+        if d != i and d != h:
+            cost = _cost(load, state, current, home, r, d, price, entry)
+            if cost < least:
+                best, least = d, cost
+            if price.shape[0] == 1:
+                break
+    return best, least
+
+
+@njit(cache=True)
+def relax(load, state, count, current, home, price, entry, kept, by_price):
+    """Minimise the Lagrangian record by record, and sum what a cut needs for each current node.
+
+    Returns (state moved (n,), load on each node in each window (n, k, n), entries (n,)) of the records now on each node.
+    """
+    k, n = price.shape
+    moved, onto, entries = np.zeros(n), np.zeros((n, k, n)), np.zeros(n)
+    for r in range(load.shape[1]):
+        i = current[r]
+        d, _ = _cheapest(load, state, current, home, r, price, entry, kept, by_price)
+        for s in range(k):
+            onto[i, s, d] += load[s, r] * count[r]
+        if d != i:
+            moved[i] += state[r] * count[r]
+        if d != home[r]:
+            entries[i] += count[r]
+    return moved, onto, entries
+
+
+@njit(cache=True)
+def cheapest_nodes(load, state, current, home, price, entry, kept, by_price):
+    """Cheapest node of each record, its cost, and how clear it is: the lead over staying, going home or elsewhere.
+
+    Which of other nodes a record goes to, equally cheap in one window, is not counted.
+    """
+    r_count = load.shape[1]
+    best, least, regret = np.empty(r_count, np.int64), np.empty(r_count), np.full(r_count, np.inf)
+    for r in range(r_count):
+        i, h = current[r], home[r]
+        best[r], least[r] = _cheapest(load, state, current, home, r, price, entry, kept, by_price)
+        for d in (i, h):
+            if kept[d] and d != best[r]:
+                regret[r] = min(regret[r], _cost(load, state, current, home, r, d, price, entry) - least[r])
+        if best[r] == i or best[r] == h:
+            for d in by_price:
+                if d != i and d != h:
+                    regret[r] = min(regret[r], _cost(load, state, current, home, r, d, price, entry) - least[r])
+                    if price.shape[0] == 1:
+                        break
+    return best, least, regret
+
+
+@njit(cache=True)
+def spread(records, load, count, current, home, price, by_price, limit, used, shares):
+    """Send the units of some records, heaviest first, each to the emptiest of the nodes of least price.
+
+    Staying and going home are no options here. Returns the shares written.
+    """
+    record, to, units = shares
+    written = 0
+    for r in records:
+        for _ in range(count[r]):
+            target, floor = -1, 0.0
+            for d in by_price:
+                if d == current[r] or d == home[r]:
+                    continue
+                if target >= 0 and price[d] > floor:
+                    break
+                if target < 0:
+                    floor = price[d] + 1e-9
+                    target = d
+                elif limit[d] - used[d] > limit[target] - used[target]:
+                    target = d
+            used[target] += load[r]
+            if written > 0 and record[written - 1] == r and to[written - 1] == target:
+                units[written - 1] += 1
+            else:
+                record[written], to[written], units[written] = r, target, 1
+                written += 1
+    return written
+
+
+@njit(cache=True)
+def list_few(records, current, home, price, kept, by_price, others, record, node):
+    """Write for each record its current node, its hash, and some others of least price; equal ones take turns."""
+    at, equal = 0, 0
+    while equal < by_price.size and price[by_price[equal]] <= price[by_price[0]] + 1e-9:
+        equal += 1
+    for r in records:
+        if kept[current[r]]:
+            record[at], node[at] = r, current[r]
+            at += 1
+        if home[r] != current[r] and kept[home[r]]:
+            record[at], node[at] = r, home[r]
+            at += 1
+        wanted = others
+        for step in range(by_price.size):
+            d = by_price[(step + r) % equal] if step < equal else by_price[step]
+            if wanted > 0 and d != current[r] and d != home[r]:
+                record[at], node[at] = r, d
+                at += 1
+                wanted -= 1
+    return at
+
+
+@njit(cache=True)
+def list_open(records, load, state, current, home, price, entry, kept, least, allowance, record, node):
+    """Write the (record, node) pairs that cost at most `allowance` more than the record's cheapest, as far as there is room.
+
+    Returns how many there are.
+    """
+    at = 0
+    for r in records:
+        for d in range(price.shape[1]):
+            if kept[d] and _cost(load, state, current, home, r, d, price, entry) <= least[r] + allowance:
+                if at < record.size:
+                    record[at], node[at] = r, d
+                at += 1
+    return at

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Budget
-from keyshift.models.answer import Termination
+from keyshift.models.answer import Settings, Termination
 from keyshift.models.routing.compact import CompactKeys
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.routing.lagrangian import Relaxation

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from keyshift.models import Answer, Budget, metrics
-from keyshift.models.ranges import Whole
+from keyshift.models.guards import Whole
 from keyshift.models.routing.compact import CompactKeys, compact
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.workload import BoolArray, FloatArray, IntArray

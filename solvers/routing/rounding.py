@@ -1,4 +1,4 @@
-"""The small keys rounded around large ones whose nodes are given: each overloaded node sheds what it must, and hardly more."""
+"""Small keys rounded around large ones whose nodes are given, overloaded nodes shedding what they must; a search under rules."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keyshift.models import Budget
+from keyshift.models import Answer, Budget
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
+from keyshift.models.guards import NonNegative
 from keyshift.models.integers import scaled
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
+from keyshift.solvers.rows import RowFamily
+from keyshift.solvers.within_rows import Task, load_limits, search_within
 
 
 @dataclass(frozen=True)
@@ -200,3 +203,49 @@ def on_grid(problem: MixedRouting, bound: float) -> float:
 
     step = Fraction(unit) / whole.scale
     return float(math.ceil(Fraction(bound) / step) * step)
+
+
+# Under rules: single keys, swaps and exchanges, annealed -------------------------------------------------------------
+
+
+def local_search(
+    problem: MixedRouting, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, effort: NonNegative = 1.0
+) -> Answer:
+    """Keys one by one, two in exchange, or those that are merged, annealed (`search_within`).
+
+    No guarantee. It is what finds an assignment under rules; without them the heuristics of [Fang2016] do in less time.
+
+    Parameters
+    ----------
+    problem : MixedRouting
+    budget : Budget
+    seed : int
+    start : ndarray, optional
+        An assignment within the limits that the answer will not be worse than.
+    effort : float, default 1
+        Multiplies how often in a row the search may cool without a gain.
+    """
+    each, w = problem.by_window, problem.workload
+    least, most = ([side(window) for window in each] for side in (_least, _most))
+    limits = [*load_limits([window.workload.last_load for window in each], least, most), *_entries(problem)]
+    task = Task(problem.lowered, w.kept, limits, w.state)
+    return search_within(problem, lambda turn: task, budget=budget, seed=seed, start=start, effort=effort)
+
+
+def _least(window: MixedRouting) -> np.ndarray:
+    return window.lower - window.slack / 2
+
+
+def _most(window: MixedRouting) -> np.ndarray:
+    return window.upper + window.slack / 2
+
+
+def _entries(problem: MixedRouting) -> list[RowFamily]:
+    """The table's room as one row, to which the keys of each hash add where they are elsewhere."""
+    n, none = problem.workload.nodes, np.zeros(0)
+    made = []
+    for home in np.unique(problem.home).tolist():
+        keys = np.flatnonzero(problem.home == home)
+        made.append(RowFamily(keys, np.ones(keys.size), np.where(np.arange(n) == home, -1, 0), none, none))
+    made[-1] = made[-1]._replace(least=np.zeros(1), most=np.array([float(problem.table_limit)]))
+    return made

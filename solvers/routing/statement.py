@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import Answer, Budget, metrics
-from keyshift.models.answer import Termination
+from keyshift.models.answer import Settings, Termination
 from keyshift.models.compiling import off_clock
-from keyshift.models.ranges import Threads, Whole
+from keyshift.models.guards import Threads, Whole
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.routing.compact import CompactKeys
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import kept, within
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
-from keyshift.solvers.routing.rounding import on_grid, rounded
-from keyshift.solvers.routing.within_rows import local_search
+from keyshift.solvers.routing.rounding import local_search, on_grid, rounded
 
 # HiGHS and CP-SAT on some (record, node) pairs of mixed routing, all other records decided -----------------------------
 
@@ -162,7 +160,7 @@ def solve_milp(
     Notes
     -----
     The bound is the larger of the Lagrangian one and, for the last program, the smaller of HiGHS's dual bound
-    (less its doubt, `models.tuning`) and the best assignment. Where all states are multiples of a unit, it
+    (less its doubt, `models.answer`) and the best assignment. Where all states are multiples of a unit, it
     is rounded up to the next multiple.
     """
     return _OpenKeys(problem, by_highs, budget, seed, threads, largest).run(start)

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.integers import scaled
 from keyshift.models.splitting.items import Items
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 
 Groups = list[list[int]]

@@ -1,1 +1,1 @@
-"""Priorities, stage by stage: begin with lexicographic.py, which asks exact.py or search.py for each later stage."""
+"""Priorities, stage by stage: begin with `lexicographic` in search.py, which asks exact.py or its own search for later stages."""

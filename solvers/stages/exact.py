@@ -37,8 +37,7 @@ def by_cpsat(
     stage: Stage, formulation: Stated, *, budget: Budget, seed: int = 0, start: IntArray | None = None
 ) -> Answer:
     """A stage by CP-SAT on the problem's statement, with the earlier measures kept by rows of their own."""
-    made: list[Any] = within(budget, lambda: _stated(stage, formulation.stated(stage, "cp-sat"))) or []
-    if not made:
+    if (made := _stated(stage, formulation, "cp-sat", budget)) is None:
         return Answer(start, 0.0, budget.why)
     statement, least = made
 
@@ -55,8 +54,7 @@ def by_highs(
     stage: Stage, formulation: Stated, *, budget: Budget, seed: int = 0, start: IntArray | None = None
 ) -> Answer:
     """A stage by HiGHS on the problem's Pyomo statement; what its tolerances leave in doubt goes to CP-SAT."""
-    made: list[Any] = within(budget, lambda: _stated(stage, formulation.stated(stage, "pyomo"))) or []
-    if not made:
+    if (made := _stated(stage, formulation, "pyomo", budget)) is None:
         return Answer(start, 0.0, budget.why)
     statement, unit = made
     doubt = 0.0 if stage.measure in COUNTS else MIP_DOUBT * stage.scale
@@ -110,8 +108,9 @@ def _columns(problem: Prioritised) -> int:
     return int(w.nodes * (w.key_groups + (0 if pairs is None else pairs[2].size)))
 
 
-def _stated(stage: Stage, statement: Any) -> list[Any]:
-    return [statement, state(stage, statement)]
+def _stated(stage: Stage, formulation: Stated, language: str, budget: Budget) -> tuple[Any, Any] | None:
+    """The statement of a stage in a language, and what its `minimise` returns; None when the budget ends first."""
+    return within(budget, lambda: ((made := formulation.stated(stage, language)), state(stage, made)))
 
 
 def _until_checked(stage: Stage, statement: Any, run: Callable[[], Answer], start: IntArray | None) -> Answer:

@@ -8,7 +8,7 @@ import numpy as np
 
 from keyshift.models.compiling import njit
 from keyshift.solvers.random_kernels import uniform
-from keyshift.solvers.row_kernels import RuleRows, shift, sum_rows
+from keyshift.solvers.rows import RuleRows, shift, sum_rows
 
 REMOTE, DISTANCE, SPREAD, DRAINING, BROKEN, LINEAR = 0, 1, 2, 3, 4, 5
 """Places of the measures: remote share of the traffic, load distance, sum of the two deviations, load on draining
@@ -18,7 +18,7 @@ LOOK = 2000
 
 
 class KeptRows(NamedTuple):
-    """KeptRows of rules, and where key groups are now, as `keyshift.solvers.row_kernels` takes them."""
+    """KeptRows of rules, and where key groups are now, as `keyshift.solvers.rows` takes them."""
 
     rows: RuleRows | None
     current: np.ndarray

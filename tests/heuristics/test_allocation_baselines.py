@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import keyshift as ks
+from keyshift.heuristics.allocation.drain_first import drain_first
+from keyshift.models import Budget
 from keyshift.models.families.allocation import synthetic_workload
 
 
@@ -84,3 +86,12 @@ def test_drain_first_says_that_the_time_was_up():
 
     budget = ks.models.Budget(0.0)
     assert drain_first(ks.KeyGroupAllocation(w), budget=budget).termination == "time_limit"
+
+
+def test_draining_first_tells_no_bound_of_what_is_left_to_balance():
+    problem = next(iter(ks.family("madsen-scale-in", nodes=8, key_groups=60, drain=2, max_migrations=18)))[1]
+    told = []
+    budget = Budget(0.3, watch=lambda now: told.append(now.bound))
+    assert problem.check(drain_first(problem, budget=budget).assignment).feasible
+    assert budget.progress.bound is None
+    assert not any(told)

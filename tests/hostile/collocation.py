@@ -42,6 +42,8 @@ def draw(rng: random.Random) -> dict[str, Any]:
             o[name] = rng.choice([1.0, 0.5, 0.1, 1e-9, 1e-6, 1e3, 1 / 3])
     if rng.random() < 0.3:
         o["minimise"] = "total_load"
+    if rng.random() < 0.2:
+        o["sides"] = "upper"
     o |= distance(rng, {"problem": NAME, "workload": w, "options": o})
     return over_windows.draw(rng, {"problem": NAME, "workload": w, "options": o}, rules=True)
 
@@ -59,8 +61,8 @@ def distance(rng: random.Random, spec: dict[str, Any]) -> dict[str, Any]:
     n = e.node_number(spec["workload"])
     reached, mean = truth.distance(tuple(rng.randrange(n) for _ in spec["workload"]["current"]))
     if rng.random() < 0.5 or mean == 0:
-        return {"max_load_distance": d.near(rng, float(reached)), "distance_unit": "load"}
-    return {"max_load_distance": d.near(rng, float(100 * reached / mean))}
+        return {"max_load_distance": d.near(rng, max(0.0, float(reached))), "distance_unit": "load"}
+    return {"max_load_distance": d.near(rng, max(0.0, float(100 * reached / mean)))}
 
 
 def build(spec: dict[str, Any]) -> ks.Problem:
@@ -95,11 +97,12 @@ class OneWindow(allocation.OneWindow):
         return loads
 
     def distance(self, a: e.Assignment) -> tuple[Fraction, Fraction]:
-        """How far the most deviating node is from the mean, and the mean; per unit of capacity."""
+        """How far the most deviating node is from the mean, on the sides that are limited, and the mean; per unit of capacity."""
         loads = self.node_loads(a)
         mean = sum(loads) / sum(self.capacity[i] for i in self.kept)
         away = [x / c - mean for x, c in zip(loads, self.capacity, strict=True)]
-        return max(abs(x) if i in self.kept else x for i, x in enumerate(away)), mean
+        both = self.o.get("sides", "both") == "both"
+        return max(abs(x) if both and i in self.kept else x for i, x in enumerate(away)), mean
 
     def candidates(self) -> Iterator[e.Assignment]:
         return super().candidates()

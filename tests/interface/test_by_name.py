@@ -10,7 +10,7 @@ import pytest
 import keyshift as ks
 from keyshift import heuristics, solvers
 from keyshift.catalogue import FORMULATIONS
-from keyshift.catalogue.by_name import methods_of
+from keyshift.solving import methods_of
 
 W = ks.Workload(load=[8, 6, 5, 2, 2, 1], state=[9, 2, 3, 1, 1, 1], current=[0, 0, 0, 1, 1, 2], nodes=3)
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import logging
 
 import numpy as np
 import pytest
-import typer
 
 import keyshift as ks
 from keyshift.cli import COMMANDS, main
@@ -254,11 +251,3 @@ def test_json_has_no_nan(capsys):
 
     print_json({"a": np.array([1.0, np.nan]), "b": np.float64("inf"), "c": (np.int64(3), None), "d": np.bool_(True)})
     assert json.loads(capsys.readouterr().out) == {"a": [1.0, None], "b": None, "c": [3, None], "d": True}
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_each_says_of_itself(name):
-    command = COMMANDS[name]
-    loaded = getattr(importlib.import_module(f"keyshift.commands.{command.module}"), command.function or name)
-    said = loaded.info.help if isinstance(loaded, typer.Typer) else inspect.getdoc(loaded).split("\n\n")[0]
-    assert " ".join(said.split()) == command.summary

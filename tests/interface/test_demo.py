@@ -23,7 +23,11 @@ def test_the_flights_are_52_whole_weeks():
 
 
 @pytest.mark.spark
-def test_the_demo_writes_tables_and_a_picture(spark, tmp_path, capsys):
+@pytest.mark.parametrize("each", [8, pytest.param(1, marks=pytest.mark.slow)])
+def test_the_demo_writes_tables_and_a_picture(spark, tmp_path, capsys, monkeypatch, each):
+    """On every eighth flight; on all of them where there is time."""
+    made = flights().iloc[::each].reset_index(drop=True)
+    monkeypatch.setattr("keyshift.commands.demo.flights", lambda: made)
     out = tmp_path / "out"
     assert main(["demo", "--out", str(out), "--time-limit", "1"]) == 0
     said = " ".join(capsys.readouterr().out.split())
@@ -33,13 +37,13 @@ def test_the_demo_writes_tables_and_a_picture(spark, tmp_path, capsys):
     assert ks.read_plan(out / "plan.json").check(ks.read_workload(out / "workload")).feasible
     assert "Schedule" in (out / "plan.html").read_text()
     assert '"by_hand":true' in (out / "explore.html").read_text()
-    assert len(pd.read_parquet(out / "flights.parquet")) == len(flights())
+    assert len(pd.read_parquet(out / "flights.parquet")) == len(made)
     assert Topology.from_yaml(out / "topology.yaml").names == ("ExtractDelay", "SumDelay")
     workload = ks.read_workload(out / "workload")
     assert (workload.key_groups, workload.nodes, workload.windows) == (2 * KEY_GROUPS, NODES, 52)
 
     # Every flight with a tail number reaches ExtractDelay, every one that arrived SumDelay.
-    log = flights().dropna(subset="tailnum")
+    log = made.dropna(subset="tailnum")
     arrived = log["arr_delay"].notna().sum()
     assert workload.load[:, :KEY_GROUPS].sum() == len(log)
     assert workload.load[:, KEY_GROUPS:].sum() == arrived

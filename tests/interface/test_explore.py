@@ -19,11 +19,10 @@ import scipy.sparse as sp
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.models.figures import figure
-from keyshift.report.explored import as_json, model_record
+from keyshift.report.exploring import as_json, model_record
 from keyshift.report.page import SCRIPTS
 from keyshift.rules import Apart, Count, Moves, Never, Pinned, Spread, Together, Use
 
-EDITS = 1000
 node = pytest.mark.skipif(
     shutil.which("node") is None, reason="node is not installed: the page's arithmetic cannot run"
 )
@@ -111,11 +110,12 @@ def said_by_check(problem, place):
 
 @node
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_a_thousand_edits_are_valued_as_check_values_them(name):
+@pytest.mark.parametrize("edits", [300, pytest.param(1000, marks=pytest.mark.slow)])
+def test_edits_are_valued_as_check_values_them(name, edits):
     problem = PROBLEMS[name]()
     rng = np.random.default_rng(0)
     place, places = problem.workload.current.copy(), []
-    for at in range(EDITS):
+    for at in range(edits):
         if at % 100 == 0:  # back to the start: there few limits are broken
             place = problem.workload.current.copy()
         place[rng.integers(40)] = rng.integers(7)
@@ -297,8 +297,8 @@ def test_the_others_say_what_they_show_instead(problem, said, tmp_path):
 
 @node
 def test_large_workloads_become_blocks_with_the_same_arithmetic(monkeypatch):
-    monkeypatch.setattr("keyshift.report.explored.MOST_KEY_GROUPS", 20)
-    monkeypatch.setattr("keyshift.report.explored.MOST_ALONE", 4)
+    monkeypatch.setattr("keyshift.report.exploring.MOST_KEY_GROUPS", 20)
+    monkeypatch.setattr("keyshift.report.exploring.MOST_ALONE", 4)
     rng = np.random.default_rng(6)
     for name, make in PROBLEMS.items():
         problem = make()

@@ -17,7 +17,8 @@ FULL = """
 import json, resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from keyshift.cli import main
-import matplotlib.figure, pyomo.environ, numba  # what they keep in files of their own comes before the disk is full
+# What they keep in files of their own comes before the disk is full; -B, or compiled modules would be cut off and stay broken.
+import matplotlib.figure, pyomo.environ, numba
 for line in json.loads(sys.argv[1]):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), before[1]))
@@ -63,7 +64,7 @@ def test_a_full_disk_is_one_sentence_of_every_command(tmp_path):
     before = names(place)
     lines = {name: line for name, line in LINES.items() if name != "pareto --checkpoint"}
     run = subprocess.run(
-        [sys.executable, "-c", FULL, json.dumps(list(lines.values())), "40"],
+        [sys.executable, "-B", "-c", FULL, json.dumps(list(lines.values())), "40"],
         cwd=place, capture_output=True, text=True, check=False,
     )  # fmt: skip
     ended = [json.loads(line) for line in run.stdout.splitlines() if line.startswith('["done"')]

@@ -43,6 +43,13 @@ def test_every_lesson_makes_a_notebook_that_any_program_shows(path, monkeypatch)
     assert not re.search(r"^:::|^```\{|\{(doc|ref|term)\}`|</?details|\]\([^)]*\.md\b", prose, re.MULTILINE)
 
 
+@pytest.mark.parametrize("path", LESSONS, ids=ids)
+def test_code_that_draws_is_folded(path):
+    for code in re.findall(r"^```\{code-cell\}.*?\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE):
+        if "plt.subplots(" in code:
+            assert re.search(r"^:tags: \[(hide|remove)-", code, re.MULTILINE), code
+
+
 def prose_of(page):
     """A page without code and formulas."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)

@@ -8,7 +8,7 @@ import highspy
 import numpy as np
 import pytest
 from instances import MODULES
-from least import least
+from least import candidates, least
 from ortools.linear_solver.python import model_builder
 from ortools.sat.python import cp_model
 
@@ -112,11 +112,13 @@ def native_optimum(model: ks.modelling.Model) -> float | None:
 
 
 def by_highs(path) -> float | None:
+    """HiGHS's own optimum of a file; its solution is written beside it."""
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("mip_rel_gap", 0.0)
     assert highs.readModel(str(path)) == highspy.HighsStatus.kOk
     highs.run()
+    highs.writeSolution(str(path.with_suffix(".sol")), 0)
     optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
     return highs.getInfo().objective_function_value if optimal else None
 
@@ -130,9 +132,9 @@ def by_scip(path) -> float | None:
 
 
 @pytest.mark.parametrize(("name", "entry"), LINEAR)
-def test_written_files_are_read_by_other_tools_with_the_same_optimum(name, entry, tmp_path):
+def test_files_are_solved_by_other_tools_and_the_optimum_comes_back(name, entry, tmp_path):
     compared = 0
-    for problem, _ in instances(name, 3, seed=11):
+    for problem, best in instances(name, 3, seed=11):
         model = ks.model(problem, entry.kind)
         value = native_optimum(model)
         if value is None:
@@ -146,8 +148,10 @@ def test_written_files_are_read_by_other_tools_with_the_same_optimum(name, entry
             assert highspy.Highs().readModel(str(mps)) == highspy.HighsStatus.kOk
             assert highspy.Highs().readModel(str(lp)) == highspy.HighsStatus.kOk
         else:
-            assert by_highs(mps) == near
-            assert by_highs(lp) == near
+            for path in (mps, lp):
+                assert by_highs(path) == near
+                back = ks.model(problem, entry.kind).read(path.with_suffix(".sol"))
+                assert same(problem, back.objective, best), (problem.arguments(), back, best)
             assert by_scip(mps) == near
         nl = model.write(tmp_path / "m.nl")
         assert nl.read_text().startswith("g3")
@@ -186,3 +190,30 @@ def test_a_model_shows_itself(name, entry):
     assert len(model.algebra(every=True)) >= len(said)
     with pytest.raises(ks.InputError, match="is written as"):
         model.write("model.xlsx")
+
+
+def test_weights_as_printed_trade_the_one_sided_deviations(tmp_path):
+    """Against every assignment under w1 d - w2 (d_u + d_l), with weights so near that a worse d is worth it."""
+    rng, differs, weights = np.random.default_rng(31), 0, (2.2, 1.0)
+    for _ in range(12):
+        problem = BY_NAME["key-group-allocation"].random_problem(rng, 5, 3)
+        if problem.several or problem.conflicts() or least(problem) is None:
+            continue
+
+        def printed(a: np.ndarray) -> float:
+            m = problem.metrics(a)  # noqa: B023
+            return weights[0] * m["load_distance"] - weights[1] * (2 * m["load_distance"] - m["deviation_sum"])
+
+        kept = [a for a in candidates(problem) if not problem.violations(a)]
+        model = ks.model(problem, "pyomo", weights=weights)
+        found = model.solve()
+        assert printed(found.assignment) == pytest.approx(min(map(printed, kept)), abs=10 * problem.tolerance)
+        assert by_highs(model.write(tmp_path / "m.mps")) == pytest.approx(
+            min(map(printed, kept)), abs=10 * problem.tolerance
+        )
+        assert found.bound <= least(problem) + problem.tolerance
+        differs += found.objective > least(problem) + problem.tolerance
+        assert model.as_stated()
+    assert differs
+    with pytest.raises(ks.InputError, match="has no option 'weights'"):
+        ks.model(problem, "cp-sat", weights=weights)

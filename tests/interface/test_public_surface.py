@@ -117,11 +117,6 @@ def test_the_page_lists_what_is_retired():
         assert any(f"`keyshift {command} {old}`" in row for row in listed)
 
 
-def test_every_command_is_in_one_group():
-    grouped = [name for names in cli.PANELS.values() for name in names]
-    assert sorted(grouped) == sorted(cli.COMMANDS)
-
-
 def test_the_package_itself_uses_no_retired_name():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -7,7 +7,7 @@ import pytest
 from limit_oracle import all_assignments, random_workload
 
 import keyshift as ks
-from keyshift.plans.repairing import Excess
+from keyshift.plans.remedying import Excess
 
 
 def draw(kind: str, rng: np.random.Generator) -> ks.Problem:

@@ -15,8 +15,8 @@ import keyshift as ks
 from keyshift.cli import main
 from keyshift.models.files.replay import count_periods, read_periods
 from keyshift.replays import checkpoint as store
+from keyshift.replays.planner import Cluster
 from keyshift.replays.results import BLOCK, PackedRows
-from keyshift.replays.state import Cluster
 
 
 def job(p=24, n=4, seed=0, **options):

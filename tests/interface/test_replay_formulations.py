@@ -14,7 +14,7 @@ from keyshift.models.families.routing import ZipfStream
 from keyshift.models.families.splitting import key_stream
 from keyshift.models.placement import rehashed
 from keyshift.replays import checkpoint as store
-from keyshift.replays.state import Cluster
+from keyshift.replays.planner import Cluster
 
 COUNTS = (4, 5, 4, 3, 3, 4)
 CHANCES = {3: {4: 1.0}, 4: {3: 0.5, 5: 0.5}, 5: {4: 1.0}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import pickle
 from typing import NamedTuple
 
 import numpy as np
@@ -216,6 +217,29 @@ def test_a_cache_that_somebody_else_wrote_is_read_where_it_cannot_be_written(
 
 
 @pytest.mark.usefixtures("allowance")
+def test_a_cache_whose_types_are_elsewhere_now_is_begun_anew(monkeypatch, tmp_path):
+    from numba import config
+
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    def run():
+        kernel = fresh(halve)
+        kernel.codes = [b"in this place alone"]
+        before = COMPILING.anew
+        with COMPILING.at_once():
+            assert kernel(np.ones(1), 1) == 0.5
+        return COMPILING.anew > before
+
+    assert run()
+    (index,) = tmp_path.rglob("*.nbi")
+    with index.open("rb") as file:
+        version = pickle.load(file)
+    index.write_bytes(pickle.dumps(version) + b"ckeyshift.solvers.once_upon_a_time\nRows\n.")
+    assert run()
+    assert not run()  # it was kept again
+
+
+@pytest.mark.usefixtures("allowance")
 def test_a_full_disk_costs_the_cache_and_no_answer(monkeypatch, caplog):
     from numba.core import caching
 
@@ -249,3 +273,13 @@ def test_kernels_that_are_kept_beside_an_installed_package_go_when_it_is_uninsta
     ]
     compiling.list_installed(tmp_path / "elsewhere", "sums.add-1.py311*.nb[ic]")
     assert len(record.read_text().splitlines()) == 3
+
+
+def test_an_index_of_another_version_which_names_a_module_that_is_gone_costs_no_answer(tmp_path):
+    kernel = Kernel(halve.py_func, {"cache": True})
+    index = kernel.dispatcher._cache._cache_file
+    index._cache_path, index._index_path = str(tmp_path), str(tmp_path / "other.nbi")
+    (tmp_path / "other.nbi").write_bytes(pickle.dumps(index._version) + b"cno_such_module\nThing\n.")
+    assert index._load_index() == {}
+    assert kernel.dispatcher(np.array([4.0])) == 1.0  # and it is written anew
+    assert index._load_index()

@@ -183,8 +183,9 @@ sys.exit(main(["generate", "allocation", sys.argv[1] + "-g", "--nodes", "9", "--
 def test_a_full_disk_is_one_sentence_and_nothing_is_lost(tmp_path, name):
     ks.write_workload(workload(), tmp_path / name)
     before = sorted(f.name for f in tmp_path.rglob("*"))
+    # -B: compiled modules would be cut off at the limit too, and stay broken for every run to come
     run = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path / name)], capture_output=True, text=True, check=False
+        [sys.executable, "-B", "-c", FULL, str(tmp_path / name)], capture_output=True, text=True, check=False
     )
     assert run.returncode == 2, run.stderr
     assert "cannot be written (File too large)" in run.stdout

@@ -194,7 +194,7 @@ def test_whatever_a_rule_is_given_it_is_taken_or_refused():
 
 
 def test_a_replay_that_scales_keeps_racks_in_step_with_nodes():
-    from keyshift.replays.state import Cluster
+    from keyshift.replays.planner import Cluster
 
     w = ks.Workload(load=[1, 2, 3], state=[1, 1, 1], current=[0, 1, 2], nodes=3, domains={"rack": ["r1", "r2", "r3"]})
     cluster = Cluster.of(w)

@@ -27,9 +27,11 @@ def certified(kind, seed):
         return None
 
 
-def true_by_names(kind, seeds):
+def true_by_names(kind, seeds, enough=None):
     records = []
     for seed in seeds:
+        if len(records) == enough:
+            break
         if (made := certified(kind, seed)) is None:
             continue
         problem, c, best = made
@@ -65,9 +67,9 @@ def none_is_false(records, rng, changes):
 
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_certificates_hold_under_rules_and_no_forged_form_is_believed(kind):
-    records = true_by_names(kind, range(4000, 4012))
+    records = true_by_names(kind, range(4000, 4012), enough=4)
     assert records
-    assert none_is_false(records[:6], random.Random(3), 12)[True]
+    assert none_is_false(records, random.Random(3), 12)[True]
 
 
 @pytest.mark.slow

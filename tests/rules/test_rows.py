@@ -17,8 +17,7 @@ from keyshift.models.rules.contraction import MergedItems
 from keyshift.models.rules.lowered import MoveBudget
 from keyshift.rules import Moves, Together
 from keyshift.solvers.routing.statement import Effort, by_cpsat, by_highs
-from keyshift.solvers.row_kernels import giving_way, row_at, shift, sum_rows
-from keyshift.solvers.rows import rule_rows
+from keyshift.solvers.rows import giving_way, row_at, rule_rows, shift, sum_rows
 
 
 class Data(NamedTuple):

@@ -62,7 +62,7 @@ def against_brute_force(kind, seed):
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_remedies_of_rules_are_those_of_brute_force(kind):
     infeasible = (against_brute_force(kind, seed) for seed in range(5000, 6000))
-    for _ in range(3):
+    for _ in range(2):
         assert next(one for one in infeasible if one)
 
 
@@ -73,9 +73,13 @@ def test_remedies_of_two_hundred_instances(kind):
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-def test_the_price_of_a_rule_is_what_the_best_answer_without_it_gains(kind):
-    seen = 0
-    for seed in range(7000, 7012):
+@pytest.mark.parametrize("least", [4, pytest.param(100, marks=pytest.mark.slow)])
+def test_the_price_of_a_rule_is_what_the_best_answer_without_it_gains(kind, least):
+    """Of so many rules, and of one at least that costs something."""
+    seen, looked_at = 0, 0
+    for seed in range(7000, 7000 + 100):
+        if looked_at >= least and seen:
+            break
         plain, problem = drawn(kind, seed)
         best = best_of(problem, plain)
         if best is None:
@@ -92,6 +96,7 @@ def test_the_price_of_a_rule_is_what_the_best_answer_without_it_gains(kind):
             assert price.at_most >= less - tie, (kind, seed, limit.name)
             assert abs(price.at_least - less) <= tie, (kind, seed, limit.name)
             seen += less > tie
+            looked_at += 1
     assert seen
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from brute_force import brute_force
@@ -151,11 +153,7 @@ def test_both_objectives_have_the_same_optima_where_costs_are_even():
     for seed in range(12):
         problem = small(seed)
         other = {"remote_traffic": "total_load", "total_load": "remote_traffic"}[problem.minimise]
-        twin = ks.CollocatedAllocation(
-            problem.workload, problem.max_load_distance, problem.max_migrations, problem.max_migration_cost, problem.alpha,
-            other, problem.serialisation, problem.deserialisation, problem.distance_unit, problem.into_draining,
-            problem.resource_capacity,
-        )  # fmt: skip
+        twin = replace(problem, minimise=other)
         found = ks.solve(problem)
         if found.assignment is not None and problem.load_model.per_tuple > 0:
             assert ks.solve(twin).objective == pytest.approx(twin.objective(found.assignment), abs=twin.tolerance)
@@ -167,6 +165,7 @@ def test_both_objectives_have_the_same_optima_where_costs_are_even():
         ({"max_load_distance": -1}, "max_load_distance"),
         ({"minimise": "latency"}, "minimise"),
         ({"distance_unit": "furlong"}, "distance_unit"),
+        ({"sides": "lower"}, "sides"),
         ({"serialisation": -0.1}, "serialisation"),
         ({"max_migrations": 1.5}, "max_migrations"),
         ({"resource_capacity": {"load": 9}, "serialisation": 1.0}, "load"),

@@ -13,7 +13,7 @@ from interpreted import interpret
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.rules import Apart, Count, Moves, Never
-from keyshift.solvers.collocation import lagrangian_kernels as tree_kernel
+from keyshift.solvers.collocation import lagrangian as tree_kernel
 from keyshift.solvers.collocation import local_search
 from keyshift.solvers.collocation import local_search_kernels as search_kernel
 from keyshift.solvers.collocation import move_kernels as move_kernel

@@ -11,7 +11,7 @@ from instances.policies import battery, random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.intervals.partitions.enumeration import enumerate_class, some_of_class
+from keyshift.solvers.intervals.partitions import enumerate_class, some_of_class
 from keyshift.solvers.intervals.potentials.dual import NOW, PotentialsDual, PotentialsSettings
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import Cells, Couple, best_next, least, shares, soft
 

@@ -172,7 +172,7 @@ def test_an_unsafe_bound_is_caught():
 def test_without_a_budget_shares_balance_everything():
     assert ks.solve(problem([[9, 1, 1], [2, 2, 8]], [0, 1, 1], 2), "qp").bound >= 0
     core = problem([[9, 1, 1], [2, 2, 8]], [0, 1, 1], 2).core
-    from keyshift.solvers.mclb.qp import shared_squares
+    from keyshift.solvers.mclb.bounds import shared_squares
 
     assert shared_squares(core, Budget()) == 0
 

@@ -13,8 +13,8 @@ from instances.mclb import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.mclb import bounds, qp, sdp
-from keyshift.solvers.mclb import sdp_kernels as kernels
+from keyshift.solvers.mclb import bounds, sdp
+from keyshift.solvers.mclb import sdp as kernels
 
 
 def problem(load, current, nodes, limit=None, **fields):
@@ -240,7 +240,7 @@ def test_a_limit_returns_the_bound_so_far():
 def test_the_knapsack_takes_the_best_gain_per_state_and_splits_the_last():
     p = problem([[1, 1, 1]], [0, 0, 0], 2, limit=3, state=[2, 2, 4])
     slope = np.array([[5.0, 1.0], [3.0, 1.0], [9.0, 1.0]])  # gains 4, 2, 8; per state 2, 1, 2
-    shares, least = qp.knapsack(p.core, slope)
+    shares, least = bounds.knapsack(p.core, slope)
     np.testing.assert_allclose(shares[:, 1], [1.0, 0.0, 0.25], atol=1e-8)
     assert least == pytest.approx(float((shares * slope).sum()))
 
@@ -252,7 +252,7 @@ def test_the_tangent_bound_holds_after_any_number_of_steps(seed):
     best = optimum(p)
     last = 0.0
     for steps in (1, 3, 30):
-        bound = qp.shared_squares(p.core, Budget(), steps=steps) / 3
+        bound = bounds.shared_squares(p.core, Budget(), steps=steps) / 3
         assert last - 1e-9 <= bound <= best
         last = bound
 

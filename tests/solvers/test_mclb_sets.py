@@ -12,7 +12,7 @@ from instances import mclb
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.mclb.descent import descend
+from keyshift.solvers.mclb.local_search import descend
 from keyshift.solvers.mclb.set_partitioning import PartitioningSettings, SetPartitioning
 
 MANY, FEW, FEWER = (

@@ -10,7 +10,7 @@ from instances.policies import battery, random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.intervals.metric_bounds import policy_bound
-from keyshift.solvers.intervals.partitions.best_partners import Ruler, matches
+from keyshift.solvers.intervals.partitions import Ruler, matches
 from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration
 from keyshift.solvers.intervals.policy.saved_policy import Policy
 

@@ -14,13 +14,10 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.intervals.pyomo_model import IntervalPyomo
 from keyshift.solvers.intervals import owners as matching_kernel
+from keyshift.solvers.intervals import partitions
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
-from keyshift.solvers.intervals.partitions import best_partners as sweep_kernel
-from keyshift.solvers.intervals.partitions import enumeration as tries
-from keyshift.solvers.intervals.partitions.best_partners import Ruler
+from keyshift.solvers.intervals.partitions import Ruler
 from keyshift.solvers.intervals.sequence import oms
-from keyshift.solvers.intervals.sequence import two_changes as profile
-from keyshift.solvers.intervals.sequence import two_changes as profile_kernel
 
 
 def test_oms_equals_all_partitions():
@@ -79,11 +76,11 @@ def test_two_steps_at_once_equal_all_partitions():
 
 
 def test_two_steps_as_python(monkeypatch):
-    for kernel in [k for k in vars(profile_kernel).values() if hasattr(k, "py_func")]:
+    for kernel in [k for k in vars(oms).values() if hasattr(k, "py_func")]:
         _ = kernel.dispatcher, kernel.leaf, kernel.plain  # made before the names that they call stand for Python
     compiled = [ks.solve(p, "profile").objective for p in (battery()["tight"], battery()["empty nodes"])]
-    monkeypatch.setattr(profile_kernel, "_after_cuts", profile_kernel._after_cuts.py_func)
-    monkeypatch.setattr(profile, "two_steps", profile_kernel.two_steps.py_func)
+    monkeypatch.setattr(oms, "_after_cuts", oms._after_cuts.py_func)
+    monkeypatch.setattr(oms, "two_steps", oms.two_steps.py_func)
     assert [ks.solve(p, "profile").objective for p in (battery()["tight"], battery()["empty nodes"])] == compiled
 
 
@@ -205,17 +202,17 @@ def test_a_broken_step_is_named():
 # The sweep --------------------------------------------------------------------------------------------------------
 
 
-def classes_of(rng: np.random.Generator, m: int) -> tuple[list[tries.PartitionClass], np.ndarray]:
+def classes_of(rng: np.random.Generator, m: int) -> tuple[list[partitions.PartitionClass], np.ndarray]:
     load = rng.integers(0, 5, m) if rng.random() < 0.5 else np.ones(m)
     w = ks.Workload(load=load, state=rng.integers(0, 7, m), current=np.zeros(m), nodes=1)
     made = []
     for n in range(1, 6):
         problem = ks.IntervalMigration(w, n, str(rng.choice(["0.1", "0.3", "0.8"])))
-        partitions, prefixes = tries.count_partitions(problem.starts, n)
-        assert partitions == sum(1 for _ in oracle.partitions(w, n, problem.tau))
-        if partitions:
-            made.append(tries.enumerate_class(problem.starts, n))
-            assert made[-1].size == partitions
+        count, prefixes = partitions.count_partitions(problem.starts, n)
+        assert count == sum(1 for _ in oracle.partitions(w, n, problem.tau))
+        if count:
+            made.append(partitions.enumerate_class(problem.starts, n))
+            assert made[-1].size == count
             assert made[-1].first[-1] == prefixes
     return made, w.state
 
@@ -224,16 +221,10 @@ def classes_of(rng: np.random.Generator, m: int) -> tuple[list[tries.PartitionCl
 def test_a_sweep_equals_all_pairs(compiled, monkeypatch):
     if not compiled:
         for module, name in (
-            (sweep_kernel, "_advance"),
             (matching_kernel, "match"),
-            (tries, "_trie"),
-            (tries, "_rows"),
+            *((partitions, name) for name in ("_advance", "_trie", "_rows", "sweep", "frame_need")),
         ):
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
-        monkeypatch.setattr("keyshift.solvers.intervals.partitions.best_partners.sweep", sweep_kernel.sweep.py_func)
-        monkeypatch.setattr(
-            "keyshift.solvers.intervals.partitions.best_partners.frame_need", sweep_kernel.frame_need.py_func
-        )
     rng = np.random.default_rng(3)
     for _ in range(40 if compiled else 6):
         made, state = classes_of(rng, int(rng.integers(1, 13 if compiled else 8)))

@@ -10,7 +10,7 @@ from pyomo.environ import Constraint, value
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.models.intervals.policy.occupation_pyomo import OccupationPyomo
+from keyshift.models.intervals.policy.pyomo_model import OccupationPyomo
 from keyshift.solvers import highs
 from keyshift.solvers.intervals.policy.mtm import solve_mtm
 

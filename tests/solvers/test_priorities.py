@@ -112,13 +112,15 @@ def test_what_is_a_tie_is_the_tolerance():
     assert coarse.metrics["state_moved"] == 1
 
 
-@pytest.mark.parametrize("share", [0.3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [0.25, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("kind", "order", "methods"), LISTED)
 def test_a_heuristic_gives_no_earlier_stage_up(kind, order, methods, share):
     rng = np.random.default_rng(3)
     heuristics = [m.name for m in ks.methods(posed(kind, rng, ())) if m.kind == "heuristic"]
     gained = 0
-    for _ in range(round(share * (13 if kind is routing else 6))):
+    for _ in range(
+        round(share * {routing: 13, collocation: 12}.get(kind, 6))
+    ):  # the heuristics answer few collocations
         problem = dataclasses.replace(kind.random_problem(rng, 10, 3), priorities=order)
         for name in heuristics:
             before, after = ks.solve(problem.plain(), name, time_limit=5), ks.solve(problem, name, time_limit=5)

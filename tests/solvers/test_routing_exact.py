@@ -16,7 +16,7 @@ from keyshift.models.routing.compact import compact
 from keyshift.models.routing.pyomo_model import RoutingPyomo
 from keyshift.solvers import highs
 from keyshift.solvers.routing import lagrangian
-from keyshift.solvers.routing import lagrangian_kernels as kernels
+from keyshift.solvers.routing import lagrangian as kernels
 from keyshift.solvers.routing import statement as exact
 from keyshift.solvers.routing.rounding import on_grid
 from keyshift.solvers.routing.statement import TIGHT

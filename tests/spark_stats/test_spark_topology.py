@@ -11,9 +11,9 @@ import pytest
 
 import keyshift as ks
 from keyshift.cli import main
+from keyshift.commands.stats import read_cluster
 from keyshift.spark_stats import Operator, Topology
 from keyshift.spark_stats import session as sessions
-from keyshift.spark_stats.cluster import read_cluster
 
 GOOD = """
 operators:

@@ -15,7 +15,7 @@ import pyomo.environ as pyo
 
 import keyshift as ks
 from keyshift.models.intervals.labels import open_nodes
-from keyshift.models.intervals.policy.occupation_pyomo import PolicyChain, name_of
+from keyshift.models.intervals.policy.pyomo_model import PolicyChain, name_of
 from keyshift.models.routing.choices import records_of
 from keyshift.models.splitting.items import Items
 
@@ -71,14 +71,24 @@ class Spoken:
         self.place = {name: j for j, name in enumerate(self.names)}
         self.groups = self._groups()
 
+    @property
+    def each(self) -> bool:
+        """Whether every key has variables of its own."""
+        return self.kind.endswith("-keys")
+
+    def items(self) -> Items:
+        """The items of a stream, like ones in one group."""
+        return Items.of(self.problem, self.each)
+
     def values(self, assignment: np.ndarray):
         """Each way in which the variables can say this assignment."""
         problem, kind = self.problem, self.kind
         if isinstance(problem, ks.KeySplitting):
-            items = problem_items(problem)
+            items, letter = self.items(), "k" if self.each else "g"
             share = items.share(assignment)
             yield {
-                f"x[g{g},n{items.options[g, at]}]": share[g, at] for g, at in np.argwhere(items.options >= 0).tolist()
+                f"x[{letter}{g},n{items.options[g, at]}]": share[g, at]
+                for g, at in np.argwhere(items.options >= 0).tolist()
             }
         elif isinstance(problem, ks.IntervalMigration | ks.MigrationSequence):
             yield interval_values(problem, np.atleast_2d(assignment), contiguous=kind != "cp-sat-free")
@@ -103,6 +113,8 @@ class Spoken:
     def _routed(self, assignment: np.ndarray) -> Values:
         w = self.problem.workload
         made: Values = {}
+        if self.each:
+            return {f"x[k{k},n{i}]": 1.0 for k, i in enumerate(assignment.tolist())}
         for r, members in enumerate(np.split(*_members(records_of(self.problem)))):
             for k in members.tolist():
                 name = f"x[r{r},n{assignment[k]}]"
@@ -125,8 +137,8 @@ class Spoken:
             return 0.0
         number = int(next(q for q in parts if q[0] in "kgr")[1:])
         if isinstance(problem, ks.KeySplitting):
-            return float(problem_items(problem).weight[number])
-        if isinstance(problem, ks.MixedRouting):
+            return float(self.items().weight[number])
+        if isinstance(problem, ks.MixedRouting) and not self.each:
             return float(records_of(problem).load[number])
         return float(problem.workload.last_load[number])
 
@@ -214,11 +226,6 @@ def interval_values(problem: ks.Problem, rows: np.ndarray, contiguous: bool = Tr
                 made[f"v[t{t},k{k}]"] = 1.0
         before = row
     return made
-
-
-def problem_items(problem: ks.KeySplitting) -> Items:
-    """Like items, grouped."""
-    return Items.of(problem)
 
 
 def _members(keys) -> tuple[np.ndarray, np.ndarray]:

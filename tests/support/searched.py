@@ -12,7 +12,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.models import Answer, Budget
-from keyshift.models.tuning import in_force
+from keyshift.models.answer import in_force
 from keyshift.solvers import checked
 from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 from keyshift.solvers.allocation.portfolio import Portfolio

@@ -7,10 +7,9 @@ from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from keyshift.models.errors import InputError
-from keyshift.models.intervals.labels import labelled
+from keyshift.models.intervals.labels import heaviest_matching, labelled
 from keyshift.models.intervals.partition import cuts_of, spread
 from keyshift.models.intervals.policy.problem import NOT_ASKED, MigrationPolicy
 from keyshift.models.workload import FloatArray, IntArray
@@ -60,11 +59,7 @@ def number_of_partitions(starts: IntArray, nodes: int) -> int:
 
 def state_kept(old: Cuts, new: Cuts, state: FloatArray) -> float:
     """The largest state that any labelling of the new intervals with old nodes keeps, by the Hungarian method."""
-    sums = np.concatenate(([0.0], np.cumsum(state)))
-    left = np.maximum.outer(old[:-1], new[:-1])
-    right = np.maximum(np.minimum.outer(old[1:], new[1:]), left)
-    overlap = sums[right] - sums[left]
-    return float(overlap[linear_sum_assignment(-overlap)].sum())
+    return float(heaviest_matching(old, new, state)[2].sum())
 
 
 class DensePolicyModel:

@@ -15,9 +15,8 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import exact_number
 from keyshift.models.intervals.partition import InIntervals, Table, cuts_of, record_of, require_intervals
-from keyshift.models.intervals.policy import macqueen
-from keyshift.models.intervals.policy.transitions import Transitions, read_transitions
-from keyshift.models.intervals.step.problem import IntervalMigration
+from keyshift.models.intervals.policy.transitions import Transitions, macqueen_interval, read_transitions
+from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.records import Record, text
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -354,7 +353,7 @@ class PolicyTable:
             value = splu(sp.eye_array(value.size, format="csc") - gamma * step.tocsc()).solve(expected)
         for _ in range(100_000):
             after = expected + gamma * (step @ value)
-            low, high = macqueen.interval([after - value], gamma)
+            low, high = macqueen_interval([after - value], gamma)
             value = after if self.broken else after + (low + high) / 2  # MacQueen's shift needs rows that sum to 1
             reachable = 1e-15 * float(np.abs(value).max())  # what rounding leaves of the difference
             if high - low <= max(PRECISION * self.problem.scale, reachable / (1 - gamma)):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ClassVar, Self
 
 import numpy as np
 import pyomo.environ as pyo
 
-from keyshift.models.intervals.policy.dense import DensePolicyModel
+from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.intervals.policy.dense import Cuts, DensePolicyModel, close, number_of_partitions, require_few
 from keyshift.models.intervals.policy.problem import MigrationPolicy
-from keyshift.models.workload import FloatArray
+from keyshift.models.workload import FloatArray, IntArray
 
 
 class PolicyPyomo:
@@ -89,3 +90,214 @@ class PolicyPyomo:
             n: unit * np.array([self.model.V[n, i].value for i in range(len(p))])
             for n, p in self.data.partitions.items()
         }
+
+
+# The dual: how often each pair of partitions is met ------------------------------------------------------------------
+
+
+class OccupationPyomo:
+    r"""Occupation measures: the policies as a polytope, its corners the deterministic ones.
+
+    Sets and data as in `MigrationPolicy`; states r are now and all (n, P) that can come, n(r) their node counts.
+    Variables: :math:`u(r, n', P') \ge 0`, how often in expectation, a step later weighing :math:`\gamma` as much, P'
+    is chosen in state r when n' is revealed; :math:`y(r) \ge 0`, how often r is visited.
+
+    .. math::
+
+        \min \; \sum_{r, n', P'} c(r, P') \, u(r, n', P') \quad \text{subject to}
+
+        (5) \quad & y(r) = [r = \text{now}] + \gamma \sum_{r'} u(r', n, P)          && \text{for every state } r = (n, P) \\
+        (6) \quad & \sum_{P'} u(r, n', P') = M_{n(r) n'} \, y(r)                    && \text{for every } r \text{ and } n'
+
+    It is the dual of (2), (3) under: maximise V(now). Every policy gives a u, and every u a policy, which takes P' with
+    probability u(r, n', P') / (M y(r)). In a corner one P' of each branch visited has all of it; where two have some
+    (an interior solution), both are optimal, and `assignment` takes the larger. A branch never visited decides nothing.
+
+    Parameters
+    ----------
+    problem : MigrationPolicy
+        Small: its partitions and their distances are written out.
+
+    Attributes
+    ----------
+    model : pyomo.environ.ConcreteModel
+        Variables ``u[state, n', P']`` and ``y[state]``; costs in units of all the state.
+
+    Notes
+    -----
+    Source: Puterman, *Markov Decision Processes*, 1994, section 6.9, with a random input before each decision.
+    """
+
+    letters: ClassVar[dict[str, str]] = {"u": "-np", "decided": "-n"}
+
+    def __init__(self, problem: MigrationPolicy) -> None:
+        self.problem, self.chain = problem, PolicyChain(problem)
+        self.model = pyo.ConcreteModel(name=problem.name)
+        self.variables()
+        self.visits()
+        self.every_branch_is_decided()
+
+    def variables(self) -> None:
+        """The measures, none above the discounted number of all steps, and the objective, the sum of their costs."""
+        m, most = self.model, self.chain.most
+        m.states = pyo.Set(initialize=[name_of(state) for state in self.chain.states])
+        branches = list(self.chain.branches())
+        m.decisions = pyo.Set(
+            initialize=[(name_of(r), after, j) for (r, after), _, cost in branches for j in range(len(cost))], dimen=3
+        )
+        m.y = pyo.Var(m.states, bounds=(0, most))
+        m.u = pyo.Var(m.decisions, bounds=(0, most))
+        m.moved = pyo.Objective(
+            expr=pyo.quicksum(
+                c * m.u[name_of(r), after, j] for (r, after), _, cost in branches for j, c in enumerate(cost)
+            )
+        )
+
+    def visits(self) -> None:
+        """(5) A state is visited at the beginning, or by a decision for it one step before."""
+        m, gamma = self.model, self.problem.discount
+        into: dict[str, list[object]] = {name: [] for name in m.states}
+        for r, after, j in m.decisions:
+            into[name_of((after, j))].append(m.u[r, after, j])
+        m.visited = pyo.Constraint(
+            m.states, rule=lambda m, r: m.y[r] - gamma * pyo.quicksum(into[r]) == float(r == NOW)
+        )
+
+    def every_branch_is_decided(self) -> None:
+        """(6) Each node count that is revealed is answered, as often as it is."""
+        m = self.model
+        branches = {(name_of(r), after): (chance, len(cost)) for (r, after), chance, cost in self.chain.branches()}
+
+        def answered(m: pyo.ConcreteModel, r: str, after: int) -> object:
+            chance, choices = branches[r, after]
+            return pyo.quicksum(m.u[r, after, j] for j in range(choices)) == chance * m.y[r]
+
+        m.decided = pyo.Constraint(pyo.Set(initialize=list(branches), dimen=2), rule=answered)
+
+    def set_start(self, assignment: np.ndarray) -> None:
+        """Give every variable the value it has under a known policy."""
+        visits, taken = self.chain.measures(assignment)
+        for r, y in self.model.y.items():
+            y.value = visits.get(r, 0.0)
+        for decision, u in self.model.u.items():
+            u.value = taken.get(decision, 0.0)
+
+    def shares(self) -> Shares:
+        """How often each decision is taken, by branch."""
+        u = self.model.u
+        return {
+            (state, after): np.array([u[name_of(state), after, j].value for j in range(len(cost))])
+            for (state, after), _, cost in self.chain.branches()
+        }
+
+    def settled(self) -> bool:
+        """Whether one decision has all of each branch, as in every corner until rows are added."""
+        return one_decision_each(self.shares())
+
+    def assignment(self) -> np.ndarray:
+        """Read the policy from the variables' values."""
+        return self.chain.assignment(self.shares())
+
+    def value(self, native: float) -> float:
+        """Expected discounted state moved, from the model's objective."""
+        return native * self.problem.scale
+
+    def bound(self, proven: float) -> float:
+        """Turn a lower bound on the model's objective into one on the expected discounted state moved."""
+        return max(0.0, self.value(proven))
+
+
+# The states of a small `MigrationPolicy` in one row, now first: what the statements of its linear programs share.
+
+NOW = "now"
+State = str | tuple[int, int]
+"""`NOW`, or a node count and the place of a partition in its class."""
+Branch = tuple[State, int]
+"""A state and the node count that is revealed in it."""
+Shares = dict[Branch, FloatArray]
+"""How much of a branch each partition of the next class takes."""
+
+
+class PolicyChain:
+    """States, branches and costs, in units of all the state.
+
+    Parameters
+    ----------
+    problem : MigrationPolicy
+        Small: its partitions and their distances are written out.
+    tick : callable, optional
+        Called for every row of costs.
+
+    Raises
+    ------
+    InputError
+        For more pairs of partitions than a statement can hold.
+    """
+
+    def __init__(self, problem: MigrationPolicy, tick: Callable[[], None] = lambda: None) -> None:
+        self.problem = problem
+        sizes = {n: number_of_partitions(problem.starts(n), n) for n in problem.reachable}
+        require_few(sum(sizes[n] * sizes[after] for n, row in problem.reachable.items() for after in row))
+        self.data = DensePolicyModel(problem, tick)
+        self.states: list[State] = [NOW, *((n, i) for n, p in self.data.partitions.items() for i in range(len(p)))]
+
+    @property
+    def most(self) -> float:
+        """1 / (1 - gamma): the number of all steps, discounted."""
+        return 1 / (1 - self.problem.discount)
+
+    def chances(self, state: State) -> dict[int, float]:
+        """Probabilities of the next node count."""
+        return dict(self.problem.first_row if isinstance(state, str) else self.problem.transitions[state[0]])
+
+    def branches(self) -> Iterator[tuple[Branch, float, list[float]]]:
+        """Every branch, its probability there, and what each partition of the next class costs."""
+        unit = self.problem.scale
+        for state in self.states:
+            for after, chance in self.chances(state).items():
+                cost = self.data.first[after] if isinstance(state, str) else self.data.cost[state[0], after][state[1]]
+                yield (state, after), chance, (cost / unit).tolist()
+
+    def assignment(self, shares: Shares) -> np.ndarray:
+        """The policy that takes, on every branch, the partition of the largest share."""
+        partitions, number = self.data.partitions, self.data.number
+
+        def cuts(branch: Branch) -> IntArray:
+            return np.array(partitions[branch[1]][int(np.argmax(shares[branch]))], dtype=np.int64)
+
+        def decide(nodes: int, now: IntArray, after: int) -> IntArray:
+            place: Cuts = tuple(now.tolist())
+            return cuts(((nodes, number[nodes][place]), after))
+
+        table = close(self.problem, lambda after: cuts((NOW, after)), decide)
+        assert table is not None
+        return table
+
+    def measures(self, assignment: np.ndarray) -> tuple[dict[str, float], dict[tuple[str, int, int], float]]:
+        """How often a known policy visits each state, and takes each decision there, by their names."""
+        table, counts, gamma = self.problem.table(assignment), self.problem.counts, self.problem.discount
+        states = assignment.shape[0]
+        step = np.zeros((states, states))
+        for r, j in np.argwhere(table.chance > 0):
+            step[r, table.target[r, j]] += table.chance[r, j]
+        often = np.linalg.solve(np.eye(states) - gamma * step.T, np.arange(states) == 0)
+        names = [NOW, *(name_of(self._reached(assignment, r, j)) for r, j in table.origin[1:])]
+        taken = {}
+        for r, j in np.argwhere(table.chance > 0).tolist():
+            _, place = self._reached(assignment, r, j)
+            taken[names[r], counts[j], place] = float(often[r] * table.chance[r, j])
+        return dict(zip(names, often.tolist(), strict=True)), taken
+
+    def _reached(self, assignment: np.ndarray, r: int, j: int) -> tuple[int, int]:
+        after = self.problem.counts[j]
+        return after, self.data.number[after][tuple(cuts_of(assignment[r, j]).tolist())]
+
+
+def one_decision_each(shares: Shares) -> bool:
+    """Whether one decision has all of every branch, up to a solver's tolerances: a policy that throws no dice."""
+    return all(float(share.sum() - share.max(initial=0.0)) <= 1e-6 for share in shares.values())
+
+
+def name_of(state: State) -> str:
+    """A state's name in files of models."""
+    return state if isinstance(state, str) else f"n{state[0]}_p{state[1]}"

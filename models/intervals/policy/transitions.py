@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.workload import FloatArray
 
 Transitions = Mapping[int, Mapping[int, float]]
 """n -> n' -> probability; rows sum to 1, zeros are left out, and every n' has a row."""
@@ -154,3 +155,29 @@ def transition_matrix(
         total = sum(row.values())
         made[n] = {after: value / total for after, value in row.items() if value} if total else {n: 1.0}
     return made
+
+
+# How far values are from the optimal ones, read off one application of the Bellman operator --------------------------
+
+
+def macqueen_interval(changes: Iterable[FloatArray], discount: float) -> tuple[float, float]:
+    r"""Bounds on V* - TV from the changes TV - V, wherever V is from.
+
+    With every row of the matrix summing to 1, V* lies between
+    :math:`TV + \tfrac{\gamma}{1 - \gamma} \min(TV - V)` and :math:`TV + \tfrac{\gamma}{1 - \gamma} \max(TV - V)`.
+
+    Parameters
+    ----------
+    changes : iterable of ndarray
+        TV - V, in any number of parts.
+    discount : float
+        :math:`\gamma < 1`.
+
+    Notes
+    -----
+    Source: MacQueen, "A modified dynamic programming method for Markovian decision problems", J. Math. Anal. Appl.,
+    1966; Puterman, *Markov Decision Processes*, 1994, section 6.6.
+    """
+    parts = list(changes)
+    lever = discount / (1 - discount)
+    return lever * min(float(part.min()) for part in parts), lever * max(float(part.max()) for part in parts)

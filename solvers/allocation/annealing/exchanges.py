@@ -19,7 +19,7 @@ from keyshift.models.compiling import njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.row_kernels import Placed, RuleRows, closing, put_if_kept, sum_rows
+from keyshift.solvers.rows import Placed, RuleRows, closing, put_if_kept, sum_rows
 
 NOTICED = 1e-12
 """A lower value counts when it is lower by more than rounding, in units of the mean."""

@@ -32,7 +32,7 @@ from keyshift.solvers.allocation.annealing.state_kernels import (
     write,
 )
 from keyshift.solvers.random_kernels import uniform as draw
-from keyshift.solvers.row_kernels import KEPT, make_room, mend, row_change
+from keyshift.solvers.rows import KEPT, make_room, mend, row_change
 
 
 class Touched(NamedTuple):

@@ -17,15 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keyshift.models.answer import Settings
 from keyshift.models.rules.contraction import MergedItems
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.kernels import Pass, Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
 from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.row_kernels import RuleRows
-from keyshift.solvers.rows import rule_rows
+from keyshift.solvers.rows import RuleRows, rule_rows
 
 
 @dataclass(frozen=True)
@@ -309,5 +308,7 @@ class Search:
         count = self.best_moves[0, -1]
         assignment = it.current.copy()
         assignment[self.best_moves[0, :count]] = self.best_moves[1, :count]
+        if it.distance(assignment) >= value:  # the kernel's sums, kept up move by move, are off by rounding
+            return None
         self.level = it.level(assignment) if self.level else 0.0  # a round from the current nodes looks at all windows
         return self.items.expanded(assignment)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.row_kernels import RuleRows, list_broken, shift, sum_rows
+from keyshift.solvers.rows import RuleRows, list_broken, shift, sum_rows
 
 
 class SearchData(NamedTuple):

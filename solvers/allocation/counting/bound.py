@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.tuning import Settings
+from keyshift.models.answer import Settings
+from keyshift.models.compiling import njit
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting import bound_kernels as kernels
 from keyshift.solvers.allocation.forced import Tilt
 
 
@@ -80,7 +80,7 @@ class CountBound:
     def _fill(self, reach: int) -> np.ndarray:
         """D up to `reach` departures and arrivals a node."""
         it = self.instance
-        table = np.full((it.nodes, reach + 1, reach + 1), kernels.UNREACHABLE)
+        table = np.full((it.nodes, reach + 1, reach + 1), UNREACHABLE)
         order, starts = it.space.by_node
         excess, used = it.deviations(it.current) / it.weight, it.used(it.current)
         ascending = it.space.movers[np.argsort(it.load[it.space.movers], kind="stable")]
@@ -97,7 +97,7 @@ class CountBound:
                 it.load[side[it.space.may_enter(side, i)][:reach]]
                 for side in (ascending[:ends], ascending[::-1][:ends])
             )
-            kernels.least_distances(
+            least_distances(
                 own,
                 low,
                 high,
@@ -111,7 +111,7 @@ class CountBound:
             )
             self._forced_by_resources(table[i], i, order[starts[i] : starts[i + 1]], used[:, i])
             self._forced_by_rules(table[i], i, order[starts[i] : starts[i + 1]], ascending)
-        return np.where(table < kernels.UNREACHABLE, np.maximum(table - it.doubt, 0.0), np.inf)
+        return np.where(table < UNREACHABLE, np.maximum(table - it.doubt, 0.0), np.inf)
 
     def _forced_by_resources(self, table: np.ndarray, i: int, own: np.ndarray, used: np.ndarray) -> None:
         """Too few departures leave the node over a capacity, whatever arrives."""
@@ -119,15 +119,15 @@ class CountBound:
         for use, held, room in zip(it.use, used, it.room, strict=True):
             largest = np.concatenate([[0.0], np.cumsum(np.sort(use[own])[::-1])])[: table.shape[0]]
             stays = held * (1 - 1e-9) - largest * (1 + 1e-9)
-            table[: stays.size][stays > room[i]] = kernels.UNREACHABLE
+            table[: stays.size][stays > room[i]] = UNREACHABLE
 
     def _forced_by_rules(self, table: np.ndarray, i: int, own: np.ndarray, movers: np.ndarray) -> None:
         """(F1) to (F4) of `keyshift.solvers.allocation.forced`."""
         if (forced := self.instance.forced) is None:
             return
-        table[forced.impossible(i, table.shape[0])] = kernels.UNREACHABLE
+        table[forced.impossible(i, table.shape[0])] = UNREACHABLE
         for a, b, least in forced.singly(i, own, movers) if table.shape[0] > 1 else ():
-            table[a, b] = max(table[a, b], min(least, kernels.UNREACHABLE))
+            table[a, b] = max(table[a, b], min(least, UNREACHABLE))
 
     def possible(self, distance: float) -> bool:
         """Whether the count does not rule a distance out."""
@@ -135,10 +135,8 @@ class CountBound:
         if any(self._fewest_within(tilt, distance) > most * (1 + 1e-9) for tilt in self.tilts):
             return False
         if self.exact:
-            return bool(kernels.fewest_moves(self.table, distance, most) <= most)
-        return all(
-            kernels.least_weighted(self.table, distance, share) <= most * (1 + 1e-9) for share in self.settings.shares
-        )
+            return bool(fewest_moves(self.table, distance, most) <= most)
+        return all(least_weighted(self.table, distance, share) <= most * (1 + 1e-9) for share in self.settings.shares)
 
     def _fewest_within(self, tilt: Tilt, distance: float) -> float:
         """The count where sets of nodes keep (F5) and (F3): exactly, or by a multiplier of each set."""
@@ -147,7 +145,7 @@ class CountBound:
             left, come = 0.0, 0.0
             for nodes, least, high, out in zip(*tilt, strict=True):
                 some = np.ascontiguousarray(self.table[nodes])
-                sums = [(share, kernels.least_weighted(some, distance, share)) for share in self.settings.shares]
+                sums = [(share, least_weighted(some, distance, share)) for share in self.settings.shares]
                 leaving = max(0.0, *(total - (1 - share) * high for share, total in sums))
                 left += leaving if leaving <= out * (1 + 1e-9) else math.inf
                 come += max(0.0, *(total + share * least for share, total in sums))
@@ -155,7 +153,7 @@ class CountBound:
         fewest = np.full(2 * most + 1, np.inf)
         fewest[most] = 0.0
         for nodes, least, high, out in zip(*tilt, strict=True):
-            layer = kernels.fewest_by_tilt(np.ascontiguousarray(self.table[nodes]), distance, most)
+            layer = fewest_by_tilt(np.ascontiguousarray(self.table[nodes]), distance, most)
             following = np.full(fewest.size, np.inf)
             for t in range(max(-most, -high), min(most, -least) + 1):  # departures beyond arrivals
                 if layer[t + most] <= min(most, out):
@@ -195,3 +193,171 @@ def too_few(instance: Instance) -> str:
     """What it means that the counts rule out every distance."""
     rules = "" if instance.forced is None else " and to keep the rules"
     return f"the migrations allowed are too few to bring every node within its capacity{rules}"
+
+
+# The compiled loops --------------------------------------------------------------------------------------------------
+
+
+UNREACHABLE = 1e300
+EVEN = 1e-8
+"""A deviation too small to matter for a bound, in units of the mean."""
+
+
+@njit(cache=True)
+def nearest_sum(out, into, excess):
+    """Least |excess - out[i] + into[j]| over two ascending arrays."""
+    best, j = UNREACHABLE, 0
+    for i in range(out.size):
+        want = out[i] - excess
+        while j + 1 < into.size and abs(into[j + 1] - want) <= abs(into[j] - want):
+            j += 1
+        best = min(best, abs(into[j] - want))
+    return best
+
+
+@njit(cache=True)
+def nearest_pair(out, singles, excess):
+    """Least |excess - out[i] + singles[j] + singles[k]| over j < k, `singles` ascending; 0 once one is at most `EVEN`."""
+    best, last = UNREACHABLE, singles.size - 1
+    lowest, highest = (singles[0] + singles[1], singles[last - 1] + singles[last]) if last > 0 else (0.0, -1.0)
+    for i in range(out.size if last > 0 else 0):
+        want = out[(i + out.size // 2) % out.size] - excess  # the middle first: sums are dense there
+        if want <= lowest or want >= highest:
+            best = min(best, lowest - want if want <= lowest else want - highest)
+            continue
+        j, k = 0, last
+        while j < k:
+            over = singles[j] + singles[k] - want
+            best = min(best, abs(over))
+            if over > 0.0:
+                k -= 1
+            else:
+                j += 1
+        if best <= EVEN:
+            return 0.0
+    return best
+
+
+@njit(cache=True)
+def subset_sums(values, count):
+    """Ascending sums of every subset of `count` values, count 0 to 3."""
+    size = values.size
+    if count == 0:
+        return np.zeros(1)
+    if count == 1:
+        return np.sort(values)
+    total = size * (size - 1) // 2 if count == 2 else size * (size - 1) * (size - 2) // 6
+    sums = np.empty(total)
+    at = 0
+    for i in range(size):
+        for j in range(i + 1, size):
+            if count == 2:
+                sums[at] = values[i] + values[j]
+                at += 1
+            else:
+                for l in range(j + 1, size):
+                    sums[at] = values[i] + values[j] + values[l]
+                    at += 1
+    return np.sort(sums)
+
+
+@njit(cache=True)
+def least_distances(own, foreign_low, foreign_high, excess, weight, upward_only, singles, paired, most_sums, table):  # noqa: C901  # a compiled loop is one function
+    """Fill table[a, b]: the least deviation of one node after a departures and b arrivals, others ignored.
+
+    `own` ascending; `foreign_low`, `foreign_high` the smallest and the largest key groups elsewhere; `singles` the
+    loads of all key groups, ascending (a relaxation: arrivals may then be anyone's), `paired` whether to look at their pairs.
+    """
+    size = own.size
+    low_out, high_out, low_in, high_in = 0.0, 0.0, 0.0, 0.0
+    for a in range(table.shape[0]):
+        if a > size:
+            table[a, :] = UNREACHABLE
+            continue
+        if a > 0:
+            low_out += own[a - 1]
+            high_out += own[size - a]
+        low_in, high_in = 0.0, 0.0
+        for b in range(table.shape[1]):
+            if b > 0:
+                if b > foreign_low.size:
+                    table[a, b:] = UNREACHABLE
+                    break
+                low_in += foreign_low[b - 1]
+                high_in += foreign_high[b - 1]
+            least = excess - high_out + low_in
+            most = excess - low_out + high_in
+            table[a, b] = max(0.0, least * weight)
+            if not upward_only:
+                table[a, b] = max(table[a, b], -most * weight)
+    if upward_only:
+        return
+    for a in range(min(4, table.shape[0], size + 1)):
+        combinations = 1.0
+        for step in range(a):
+            combinations *= (size - step) / (step + 1)
+        if combinations > most_sums:
+            break
+        out = subset_sums(own, a)
+        table[a, 0] = max(table[a, 0], nearest_sum(out, np.zeros(1), excess) * weight)
+        if table.shape[1] > 1 and table[a, 1] < UNREACHABLE:
+            table[a, 1] = max(table[a, 1], nearest_sum(out, singles, excess) * weight)
+        if a < 3 and table.shape[1] > 2 and paired and table[a, 2] == 0.0:
+            table[a, 2] = max(table[a, 2], nearest_pair(out, singles, excess) * weight)
+
+
+@njit(cache=True)
+def fewest_moves(table, distance, most):
+    """Fewest departures in all, when departures and arrivals must balance; above `most` when there are too many."""
+    return fewest_by_tilt(table, distance, most)[most]
+
+
+@njit(cache=True)
+def fewest_by_tilt(table, distance, most):
+    """Fewest departures of some nodes for each excess, from -most to most, of departures over arrivals.
+
+    Of the pairs of a node that tilt the balance alike, only the one of fewest departures counts.
+    """
+    width = 2 * most + 1
+    none = 1 << 40
+    layer = np.full(width, none)
+    layer[most] = 0
+    reach_out, reach_in = table.shape[1] - 1, table.shape[2] - 1
+    fewest = np.empty(reach_out + reach_in + 1, np.int64)
+    for i in range(table.shape[0]):
+        fewest[:] = none
+        for a in range(reach_out, -1, -1):
+            for b in range(reach_in + 1):
+                if table[i, a, b] <= distance:
+                    fewest[a - b + reach_in] = a
+        following = np.full(width, none)
+        for at in range(fewest.size):
+            if fewest[at] > most:
+                continue
+            tilt = at - reach_in
+            for t in range(max(0, -tilt), min(width, width - tilt)):
+                if layer[t] + fewest[at] < following[t + tilt]:
+                    following[t + tilt] = layer[t] + fewest[at]
+        layer = following
+    return layer
+
+
+@njit(cache=True)
+def least_weighted(table, distance, share):
+    """Sum over the nodes of the least share * departures + (1 - share) * arrivals.
+
+    Departures beyond the table cost at least their number, arrivals likewise: both edges are left open.
+    """
+    total = 0.0
+    last_a, last_b = table.shape[1] - 1, table.shape[2] - 1
+    for i in range(table.shape[0]):
+        best = min(share * (last_a + 1), (1 - share) * (last_b + 1))
+        for a in range(last_a + 1):
+            if share * a >= best:
+                break
+            for b in range(last_b + 1):
+                if table[i, a, b] <= distance:
+                    best = min(best, share * a + (1 - share) * b)
+                    break
+        total += best
+    return total

@@ -38,7 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.tuning import Settings
+from keyshift.models.answer import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.forced import Company

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keyshift.models import Answer, Budget, InputError
-from keyshift.models.answer import LimitReached
+from keyshift.models.answer import LimitReached, Settings
 from keyshift.models.files.writing import only_writer
+from keyshift.models.guards import Positive, Threads, Whole
 from keyshift.models.intervals import MigrationPolicy
-from keyshift.models.ranges import Positive, Threads, Whole
-from keyshift.models.tuning import Settings
 from keyshift.solvers.intervals.policy.policy_iteration import (
     MOST_STATES,
     TOLERANCE,
@@ -75,7 +74,7 @@ def solve_mtm(
     Notes
     -----
     Source: [Ding2015], section 5.2, with the corrections in `MigrationPolicy`; the sweep is
-    keyshift's (`keyshift.solvers.intervals.partitions.best_partners`). A time limit is heard in every sweep.
+    keyshift's (`keyshift.solvers.intervals.partitions`). A time limit is heard in every sweep.
     """
     total = sum(census(problem).values())
     if total > most_partitions:

@@ -18,8 +18,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.workload import IntArray
-from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
-from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, enumerate_class
+from keyshift.solvers.intervals.partitions import Best, PartitionClass, Ruler, enumerate_class
 from keyshift.solvers.intervals.policy.mtm import answer_of_iteration
 from keyshift.solvers.intervals.policy.policy_iteration import MOST_STATES, TOLERANCE, PolicyIteration
 

@@ -16,11 +16,10 @@ from keyshift.models.answer import LimitReached, Termination
 from keyshift.models.files.policy import read_progress, write_progress
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.intervals.policy import macqueen
+from keyshift.models.intervals.policy.transitions import macqueen_interval
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.owners import close
-from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
-from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
+from keyshift.solvers.intervals.partitions import Best, PartitionClass, Ruler, count_partitions, enumerate_class
 from keyshift.solvers.intervals.policy.saved_policy import Policy
 from keyshift.solvers.threads import until_limit
 
@@ -90,7 +89,7 @@ class PolicyIteration:
             updated[n] += row.get(n, 0.0) * gamma * self.value[n]
         if len(choice) < len(self.pairs):
             return False
-        least, most = macqueen.interval((updated[n] - v for n, v in self.value.items()), gamma)
+        least, most = macqueen_interval((updated[n] - v for n, v in self.value.items()), gamma)
         rounding = (unit + self.ruler.error + 1e-15 * self.problem.scale) / (1 - gamma)
         self.low, self.high = least - rounding, most + rounding
         self.value, self.choice, self.expected = updated, choice, expected

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached
+from keyshift.models.answer import LimitReached, Settings
+from keyshift.models.guards import Count, Threads, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.ranges import Count, Threads, Whole
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.metric_bounds import policy_bound
-from keyshift.solvers.intervals.partitions.enumeration import some_of_class
+from keyshift.solvers.intervals.partitions import some_of_class
 from keyshift.solvers.intervals.policy.policy_iteration import (
     MOST_STATES,
     TOLERANCE,

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.guards import Count, Share, Whole
 from keyshift.models.intervals import MigrationPolicy
-from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.intervals.policy import macqueen
-from keyshift.models.ranges import Count, Share, Whole
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.owners import close
-from keyshift.solvers.intervals.partitions.best_partners import matches
-from keyshift.solvers.intervals.partitions.enumeration import table_of
+from keyshift.solvers.intervals.partitions import some_of_class
+from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration, answer_of
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.step.ssm import keepable
 from keyshift.solvers.intervals.units import weights
+
+PRECISION = 1e-9
+"""How certain the values of a policy over some partitions have to be, as a share of all the state."""
 
 
 class _SingleStep:
@@ -79,30 +79,13 @@ def restricted_policy(
     """
     rng = np.random.default_rng(seed)
     chosen = candidates(problem, rng, partitions, noise, budget)
-    tables = {n: table_of(list(c.values())) for n, c in chosen.items()}
-    cuts = {n: [_cuts_of_row(row, problem.workload.key_groups) for row in table] for n, table in tables.items()}
-    exact = weights(problem.workload.state)
-    cost = {
-        (n, after): np.array([exact.total - _matches(c, tables[after], exact.prefix) for c in cuts[n]]) * exact.unit
-        for n, row in problem.reachable.items()
-        for after in row
-    }
-    value = _evaluate(problem, cost, {n: len(c) for n, c in cuts.items()})
-    number = {n: {c.tobytes(): i for i, c in enumerate(cs)} for n, cs in cuts.items()}
-    gamma = problem.discount
-
-    def first(after: int) -> IntArray:
-        kept = keepable(problem.first_step(after)).prefix
-        moved = -_matches(cuts_of(problem.workload.current), tables[after], kept) * exact.unit
-        return cuts[after][int(np.argmin(moved + gamma * value[after]))]
-
-    def decide(nodes: int, now: IntArray, after: int) -> IntArray:
-        ahead = cost[nodes, after][number[nodes][now.tobytes()]] + gamma * value[after]
-        return cuts[after][int(np.argmin(ahead))]
-
-    assignment = close(problem, first, decide, Budget(None), sum(map(len, cuts.values())) + 1)
-    details = {"partitions": {n: len(c) for n, c in cuts.items()}}
-    return Answer(assignment, policy_bound(problem), budget.why if budget.expired else "completed", details=details)
+    classes = {n: some_of_class(problem.starts(n), n, some.values()) for n, some in chosen.items()}
+    iteration = PolicyIteration(problem, classes=classes)
+    iteration.run(Budget(None), PRECISION)
+    most_states = sum(c.size for c in classes.values()) + 1
+    answer = answer_of(problem, iteration.policy(), 0.0, most_states, policy_bound(problem))
+    answer.termination = budget.why if budget.expired else "completed"
+    return answer
 
 
 def candidates(
@@ -139,35 +122,3 @@ def candidates(
             if len(chosen[after]) < most and not budget.expired:
                 meet(after, single_step(jittered, pool[int(rng.integers(len(pool)))], after))
     return chosen
-
-
-def _evaluate(
-    problem: MigrationPolicy, cost: dict[tuple[int, int], FloatArray], sizes: dict[int, int]
-) -> dict[int, FloatArray]:
-    """Optimal values of the problem restricted to the chosen partitions, by value iteration with MacQueen's shift."""
-    value = {n: np.zeros(size) for n, size in sizes.items()}
-    for _ in range(10_000):
-        better = {n: _ahead(problem, cost, value, n) for n in value}
-        low, high = macqueen.interval((better[n] - value[n] for n in value), problem.discount)
-        value = {n: v + (low + high) / 2 for n, v in better.items()}
-        if high - low <= 1e-12 * problem.scale:
-            break
-    return value
-
-
-def _ahead(
-    problem: MigrationPolicy, cost: dict[tuple[int, int], FloatArray], value: dict[int, FloatArray], n: int
-) -> FloatArray:
-    gamma = problem.discount
-    made: Iterable[FloatArray] = (
-        chance * (cost[n, after] + gamma * value[after]).min(axis=1) for after, chance in problem.transitions[n].items()
-    )
-    return np.asarray(sum(made))
-
-
-def _cuts_of_row(row: np.ndarray, tasks: int) -> IntArray:
-    return np.concatenate(([0], row[row > 0][::-1], [tasks])).astype(np.int64)
-
-
-def _matches(cuts: IntArray, table: np.ndarray, prefix: IntArray) -> IntArray:
-    return np.asarray(matches(cuts, table, prefix.size - 1, prefix))

@@ -9,8 +9,7 @@ import numpy as np
 
 from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.intervals.partitions.best_partners import matches
-from keyshift.solvers.intervals.partitions.enumeration import PartitionClass
+from keyshift.solvers.intervals.partitions import PartitionClass, matches
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
 from keyshift.models.compiling import off_clock
+from keyshift.models.guards import Positive, Whole
 from keyshift.models.intervals import MigrationPolicy
-from keyshift.models.intervals.policy import macqueen
 from keyshift.models.intervals.policy.dense import DensePolicyModel, evaluated
-from keyshift.models.ranges import Positive, Whole
+from keyshift.models.intervals.policy.transitions import macqueen_interval
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.intervals.metric_bounds import policy_bound
@@ -40,7 +40,7 @@ def answer_from_values(data: DensePolicyModel, value: dict[int, FloatArray], bud
     """The policy that is greedy for any values, and a bound that holds however poor the values are (MacQueen)."""
     problem, gamma = data.problem, data.problem.discount
     better = data.bellman(value)
-    lift, _ = macqueen.interval((better[n] - value[n] for n in value), gamma)
+    lift, _ = macqueen_interval((better[n] - value[n] for n in value), gamma)
     rounding = 1e-12 * problem.scale / (1 - gamma)
     bound = sum(
         chance * float((cost + gamma * (better[after] + lift)).min())
@@ -115,7 +115,7 @@ def value_iteration(
     while done < rounds:
         done += 1
         better = data.bellman(value)
-        low, high = macqueen.interval((better[n] - value[n] for n in value), problem.discount)
+        low, high = macqueen_interval((better[n] - value[n] for n in value), problem.discount)
         value = better
         if high - low <= tolerance * problem.scale:
             break

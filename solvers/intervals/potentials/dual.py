@@ -42,10 +42,9 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from keyshift.models import Budget
-from keyshift.models.answer import LimitReached
+from keyshift.models.answer import LimitReached, Settings
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import FAR, NEVER, Cells, Couple, least, shares, soft
 from keyshift.solvers.intervals.units import weights

@@ -7,10 +7,9 @@ import pytest
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
-from keyshift.catalogue.families import FAMILIES
+from keyshift.catalogue.families import FAMILIES, family_of
 from keyshift.models import InputError
 from keyshift.models.files.problem import problem_fingerprint, problem_of, problem_record
-from keyshift.studies.drawing import family_of
 
 SMALL = {
     "madsen-allocation": {"nodes": 4, "key_groups": 16},

@@ -89,7 +89,7 @@ def test_a_crash_a_loop_and_a_glutton_are_rows_and_the_rest_is_there():
         "fine": fine, "dies": DyingAllocation(w), "loops": EndlessAllocation(w), "greedy": GreedyAllocation(w),
         "raises": RaisingAllocation(w), "fine too": ks.KeyGroupAllocation(w, max_migrations=2),
     }  # fmt: skip
-    done = ks.study(made, ["flux"], time_limit=0.5, patience=8, memory=8, workers=2)
+    done = ks.study(made, ["flux"], time_limit=0.5, patience=6, memory=8, workers=2)
     frame = done.to_frame().set_index("instance")
     assert frame.loc[["fine", "fine too"], "status"].tolist() == ["feasible", "feasible"]
     ended = frame.loc[["dies", "loops", "greedy", "raises"], ["status", "termination"]]

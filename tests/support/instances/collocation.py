@@ -53,6 +53,7 @@ def random_problem(rng: np.random.Generator, p: int, n: int) -> ks.CollocatedAll
         distance_unit=unit,
         into_draining=bool(rng.random() < 0.3),
         resource_capacity={"memory": int(rng.integers(3, 12))} if rng.random() < 0.3 else None,
+        sides="upper" if rng.random() < 0.2 else "both",
     )
 
 
@@ -87,6 +88,9 @@ def battery() -> dict[str, ks.Problem]:
         ),
         "nothing may move": make([5, 5], [0, 1], 2, [(0, 1, 3)], max_migrations=0),
         "unequal nodes": make([5, 4, 3, 2, 1, 1], [0, 0, 0, 1, 1, 1], [1.0, 3.0], [(0, 3, 7), (1, 4, 5), (2, 5, 1)], max_load_distance=40),
+        "heavy side alone": make(
+            [5, 4, 3, 2, 1, 1], [0, 1, 2, 0, 1, 2], 3, [(0, 3, 7), (1, 4, 5), (2, 5, 1)], max_load_distance=30, sides="upper"
+        ),
         "infeasible": make([5, 4, 3], [0, 1, 1], 2, [(0, 1, 3)], max_load_distance=1),
         "billionths": make(
             [3e-9, 1e-9, 2e-9, 2e-9], [0, 0, 1, 1], 2, [(0, 2, 1e-9), (1, 3, 3e-9), (0, 3, 2e-9)],

@@ -23,7 +23,7 @@ from keyshift.models.intervals.partition import (
     require_intervals,
     table_of_chain,
 )
-from keyshift.models.intervals.step.problem import IntervalMigration
+from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.problem import Violation, read_assignment
 from keyshift.models.records import Record
 from keyshift.models.workload import IntArray, Workload, grown

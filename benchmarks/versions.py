@@ -1,0 +1,187 @@
+"""Versions of keyshift side by side: the same instances, on one machine, in one run, by each version's own interpreter.
+
+    python benchmarks/versions.py --python 0.1.0=/somewhere/bin/python 0.2.0=/elsewhere/bin/python [--only PART ...] --out DIR
+
+Each version is given an instance's data and answers by its default; what it answers is checked and valued by this version, but for key
+splitting and policies. Limits are in seconds of a processor, so that other work on the machine takes nothing from anybody.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from best_known import INSTANCES, TABLE
+from frontier_allocation import with_everything
+from page import run
+
+import keyshift as ks
+from keyshift.models import Problem
+from keyshift.models.families.mclb import section_5_stream
+from keyshift.papers.page import Page
+from keyshift.studies.best_known import BestKnown
+from keyshift.version import __version__
+
+ASKED = """
+import pickle, sys, time
+time.monotonic = time.perf_counter = time.process_time
+import numpy as np
+import keyshift as ks
+
+def posed(name, workload, options):
+    kind = getattr(ks, name)
+    return kind(**options) if workload is None else kind(ks.Workload(**workload), **options)
+
+told, warm = [], set()
+for name, workload, options, method, limit in pickle.load(open(sys.argv[1], "rb")):
+    try:
+        problem = posed(name, workload, options)
+        if name not in warm:  # what is compiled is compiled now, also where a version runs without at first
+            warm.add(name)
+            getattr(ks, "warm_up", lambda *_: None)(problem)
+            ks.solve(problem, method, time_limit=2.0)
+        began = time.process_time()
+        found = ks.solve(problem, method, time_limit=limit)
+        seconds = time.process_time() - began
+        answer = None if found.assignment is None else np.asarray(found.assignment)
+        told.append((found.status, found.objective, found.bound, answer, seconds))
+    except Exception as error:
+        told.append((type(error).__name__ + ": " + str(error)[:80], None, None, None, 0.0))
+pickle.dump(told, open(sys.argv[2], "wb"))
+"""
+"""What each version runs."""
+Asked = tuple[str, Problem, str | None, float]
+"""A label, the instance, the method (None: the default) and seconds."""
+
+
+def plain(problem: Problem) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
+    """The class, the workload and the options that differ from the defaults, as data that any version reads."""
+    defaults = {f.name: f.default for f in dataclasses.fields(problem)}  # type: ignore[arg-type]
+    given = {
+        name: value
+        for name, value in problem.arguments().items()
+        if not (value is defaults[name] or (isinstance(value, str | float | int | tuple) and value == defaults[name]))
+    }
+    workload = given.pop("workload", None)
+    if workload is not None:
+        values = {name: value for name, value in workload.arguments().items() if value is not None}
+        workload = {
+            name: dict(v) if hasattr(v, "items") else v
+            for name, v in values.items()
+            if name not in ("groups", "domains")
+        }
+    return type(problem).__name__, workload, given
+
+
+def answers(python: str, asked: Iterable[Asked]) -> list[tuple[Any, ...]]:
+    """What the version behind an interpreter answers."""
+    with tempfile.TemporaryDirectory() as folder:
+        script, given, told = (Path(folder) / name for name in ("ask.py", "given", "told"))
+        script.write_text(ASKED)
+        given.write_bytes(pickle.dumps([(*plain(problem), method, limit) for _, problem, method, limit in asked]))
+        subprocess.run([python, str(script), str(given), str(told)], check=True, cwd=folder)
+        found: list[tuple[Any, ...]] = pickle.loads(told.read_bytes())
+    return found
+
+
+def beside(page: Page, asked: list[Asked]) -> pd.DataFrame:
+    """A row for each instance and version: what this version makes of the answer, and the bound that was told."""
+    rows = []
+    pythons = dict(one.split("=", 1) for one in page.given.python) | {__version__: sys.executable}
+    for version, python in pythons.items():
+        for (label, problem, _, _), (status, told, bound, answer, seconds) in zip(
+            asked, answers(python, asked), strict=True
+        ):
+            value = told
+            if answer is not None and problem.name not in ("key-splitting", "migration-policy"):
+                report = problem.check(answer)
+                value = report.objective if report.feasible else None
+            rows.append({"version": version, "problem": problem.name, "instance": label, "status": status, "objective": value,
+                         "bound": bound, "seconds": round(seconds, 2)})  # fmt: skip
+        print(version, len(rows), flush=True)
+    return pd.DataFrame(rows)
+
+
+def releases(page: Page) -> None:
+    """A row a version.
+
+    Instances of the table of best known answers, every so many-th of each problem; how far the default is above the best known answer and
+    by how much its bound stays below it, in percent of the best known, and how many it proves.
+    """
+    known = BestKnown.read(TABLE).to_frame()
+    drawn = known.groupby("problem").apply(
+        lambda part: part.iloc[:: 24 if page.quick else page.given.each], include_groups=False
+    )
+    best = drawn.set_index("instance")
+    asked = [(name, next(iter(ks.family(name)))[1], None, page.given.limit) for name in best.index]
+    frame = page.keep(beside(page, asked), "releases")
+    objective = frame["instance"].map(best["objective"])
+    size = objective.abs().clip(lower=1e-12)
+    frame["above"] = (100 * (frame["objective"] - objective) / size).where(objective.notna()).round(9).clip(lower=0)
+    frame["short"] = (100 * (np.maximum(objective, 0) - frame["bound"].fillna(0)) / size).clip(lower=0, upper=100)
+    frame["proven"], frame["answered"] = frame["status"].eq("optimal"), frame["objective"].notna()
+    for said, name in (
+        ("Above the best known answer, mean in percent:", "above"),
+        ("Bound below the best known answer, mean in percent:", "short"),
+    ):
+        page.say(said, "")
+        page.table(wide(frame, name, "mean"))
+    page.say("Proven, of so many:", "")
+    counts = wide(frame, "proven", "sum").astype({"version": str})
+    total = wide(frame, "answered", "size")
+    for column in counts.columns[1:]:
+        counts[column] = counts[column].astype(int).astype(str) + " of " + total[column].astype(str)
+    page.table(counts)
+
+
+def wide(frame: pd.DataFrame, name: str, how: str) -> pd.DataFrame:
+    table = frame.pivot_table(index="version", columns="problem", values=name, aggfunc=how)
+    return table[list(INSTANCES)].round(4).reset_index()
+
+
+def few_moves(seed: int, limit: int | None) -> Problem:
+    """Collocation of 128 key groups on 8 nodes."""
+    one = next(iter(ks.family("madsen-collocation", nodes=8, key_groups=128, one_to_one=0.3, seed=seed)))[1]
+    return dataclasses.replace(one, max_migrations=limit)
+
+
+def bars(page: Page) -> None:
+    """Where bars were missed, before and after.
+
+    Collocation of 128 key groups on 8 nodes, with 30 moves and without a limit; allocation with everything at once and 60 moves (40 nodes, 800 key groups);
+    MCLB on five nodes, Zipf and Gauss; MCLB, `draining`. *gap* in percent of the answer; for allocation in points of the mean node load.
+    """
+    asked: list[Asked] = []
+    for limit in (30, None):
+        asked += [(f"collocation 128/8/{limit}, {seed}", few_moves(seed, limit), None, 8.0) for seed in range(2)]
+    asked += [(f"everything, 60 moves, {seed}", with_everything(seed, 60), None, 4.5) for seed in range(3)]
+    asked += [
+        (f"MCLB, {keys}, 5 nodes", ks.MCLB(section_5_stream(keys, nodes=5)), None, 30.0)
+        for keys in ("zipf", "gaussian")
+    ]
+    asked += [(name, problem, None, 2.0) for name, problem in ks.family("hard-mclb", kind="draining", count=2)]
+    frame = beside(page, asked[:: 6 if page.quick else 1])
+    scale = {label: problem.scale for label, problem, _, _ in asked}
+    gap = 100 * (frame["objective"] - frame["bound"].fillna(0))
+    points = frame["instance"].str.startswith("everything")
+    frame["gap"] = (gap / np.where(points, frame["instance"].map(scale), frame["objective"])).round(3)
+    page.table(frame.drop(columns="problem"), "bars")
+
+
+PARTS: tuple[Callable[[Page], None], ...] = (releases, bars)
+
+if __name__ == "__main__":
+    options: dict[str, dict[str, Any]] = {
+        "python": {"nargs": "*", "default": [], "help": "version=interpreter, of other versions"},
+        "limit": {"type": float, "default": 1.0, "help": "seconds of a processor, for each instance of `releases`"},
+        "each": {"type": int, "default": 8, "help": "every so many-th instance of `releases`"},
+    }
+    run("versions", "Versions side by side", __doc__, PARTS, **options)
