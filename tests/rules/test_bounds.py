@@ -12,7 +12,7 @@ from rules.test_rules import drawn
 import keyshift as ks
 from keyshift import rules
 from keyshift.models import Budget
-from keyshift.models.tuning import in_force
+from keyshift.models.answer import in_force
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound, CountingSettings
 from keyshift.solvers.allocation.pricing.bound import PriceSettings
