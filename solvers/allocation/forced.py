@@ -21,15 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keyshift.models.rules.lowered import ROUNDING, MoveBudget, Rooms
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from keyshift.solvers.allocation.arrays import Instance
 
 MOST_MATCHED = 2_000
 """Up to this many movers every departure is held against every arrival."""
@@ -70,10 +67,10 @@ class Forced:
 
     Parameters
     ----------
-    instance : Instance
+    instance : keyshift.solvers.allocation.arrays.Instance
     """
 
-    instance: Instance
+    instance: Any
 
     @cached_property
     def counts(self) -> IntArray:
