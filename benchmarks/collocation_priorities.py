@@ -46,7 +46,7 @@ class Period:
         """What ALBIC or COLA makes of the place of a run: the assignment and its figures."""
         if (method, run_) not in self.plans:
             w = self.workloads[run_]
-            found = ks.solve(planner(method).pose(w, self.model), method, seed=self.number)
+            found = ks.solve(planner(method).pose(w, self.model)[0], method, seed=self.number)
             place = next(a for a in (found.assignment, found.offered, w.current) if a is not None)
             self.plans[method, run_] = place, self.metrics(run_, place)
         return self.plans[method, run_]

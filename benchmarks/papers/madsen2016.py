@@ -139,7 +139,8 @@ def job4(page: Page) -> None:
     first, rows = next(stream), []
     for seed in range(1 if page.quick else 3):
         place = np.random.default_rng(seed).integers(0, first.nodes, first.key_groups)
-        plan = ks.solve(planner("cola").pose(first.replace(current=place), model), "cola", seed=seed)
+        posed, _ = planner("cola").pose(first.replace(current=place), model)
+        plan = ks.solve(posed, "cola", seed=seed)
         chosen = plan.assignment if plan.assignment is not None else plan.offered
         after = ks.CollocatedAllocation(model.measured(first.replace(current=chosen))).metrics(chosen)
         rows.append({"method": f"cola, random start {seed + 1}", "periods": 1, "collocation_end": after["collocation_factor"],

@@ -10,6 +10,7 @@ import json
 import zlib
 from collections import deque
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 
 import numpy as np
@@ -75,9 +76,25 @@ def flights(job: int, periods: int, days: int = 7, whole_year: bool = True) -> I
     rain score), and a store behind each of the three sums, which gets what changed in a day. All costs are one unit a
     tuple. The state of a key group is the number of keys it meets in the year, plus one; else in the days that are replayed.
     """
+    part = None if whole_year or job == 4 else days - 1 + periods  # of Job 4 the rain is a share of the year's heaviest
+    by_day = _by_day(job, part)
+    place = np.concatenate([(np.arange(GROUPS) + o) % NODES for o in range(by_day[0].key_groups // GROUPS)])
+    state, recent = by_day[-1].state + 1, deque(maxlen=days)
+    for day, window in enumerate(by_day):
+        recent.append(window)
+        if days - 1 <= day < days - 1 + periods:
+            load, traffic = sum(w.last_load for w in recent), sum(w.traffic for w in recent)
+            yield ks.Workload(
+                load=load, state=state, current=place, nodes=NODES, traffic=traffic, operator=window.operator
+            )
+
+
+@cache
+def _by_day(job: int, first_days: int | None) -> list[ks.Workload]:
+    """The statistics of every day of the year, or of the first days only."""
     log = flight_log().dropna(subset=["tailnum"]).reset_index(drop=True)
-    if not whole_year and job < 4:  # the rain is a share of the year's heaviest
-        log = log[log["ts"] < log["ts"].min().floor("D") + pd.Timedelta(days=days - 1 + periods)]
+    if first_days is not None:
+        log = log[log["ts"] < log["ts"].min().floor("D") + pd.Timedelta(days=first_days)]
     year = {"windows": 366}
     operators = [
         operator("ExtractDelay", "tail", "flight"),
@@ -93,16 +110,7 @@ def flights(job: int, periods: int, days: int = 7, whole_year: bool = True) -> I
     edges = [(0, 1), (0, 2), (2, 4), (3, 4), (4, 5), (1, 6), (2, 7), (5, 8)]
     names = [o.name for o in operators]
     topology = Topology(operators, [(names[a], names[b]) for a, b in edges if b < len(names)])
-    by_day = counted(_flight_rows(log, job == 4), topology)
-    place = np.concatenate([(np.arange(GROUPS) + o) % NODES for o in range(len(names))])
-    state, recent = by_day[-1].state + 1, deque(maxlen=days)
-    for day, window in enumerate(by_day):
-        recent.append(window)
-        if days - 1 <= day < days - 1 + periods:
-            load, traffic = sum(w.last_load for w in recent), sum(w.traffic for w in recent)
-            yield ks.Workload(
-                load=load, state=state, current=place, nodes=NODES, traffic=traffic, operator=window.operator
-            )
+    return counted(_flight_rows(log, job == 4), topology)
 
 
 def _flight_rows(log: pd.DataFrame, rain: bool) -> pd.DataFrame:
