@@ -260,7 +260,8 @@ class Forced:
             if free[room.key_groups].all():
                 free[room.key_groups] = False
                 most = most + [fitting(room.weights, float(x)) for x in room.most]
-                least = least + np.ceil(room.least / room.heaviest * (1 - ROUNDING))
+                needed = np.ceil(room.least / room.heaviest * (1 - ROUNDING)).astype(np.int64)
+                least = np.asarray(least + needed)
         most = most + free.sum()
         if (domain >= 0).all():
             least = np.maximum(least, most - most.sum())  # what the others have no room for
