@@ -259,9 +259,9 @@ class Forced:
         for room in sorted(rooms, key=lambda one: -one.key_groups.size):
             if free[room.key_groups].all():
                 free[room.key_groups] = False
-                most = most + [fitting(room.weights, float(x)) for x in room.most]
+                most = most + np.array([fitting(room.weights, float(x)) for x in room.most], dtype=np.int64)
                 needed = np.ceil(room.least / room.heaviest * (1 - ROUNDING)).astype(np.int64)
-                least = np.asarray(least + needed)
+                least = least + needed
         most = most + free.sum()
         if (domain >= 0).all():
             least = np.maximum(least, most - most.sum())  # what the others have no room for
