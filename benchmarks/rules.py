@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from keyshift.engines.kafka import made_of, replica_rules
 from keyshift.engines.kafka_files import Partition, Shares, lists_of, members_of, traffic
 from keyshift.models.families.allocation import replicated
 from keyshift.papers.page import Page
-from keyshift.rules import Apart, Count, Pinned, Rule, Spread, Use
+from keyshift.rules import Apart, Count, Moves, Pinned, Rule, Spread, Together, Use
 
 SIZES = ((20, 400), (40, 800), (60, 1_200), (200, 10_000))
 
@@ -100,6 +101,53 @@ def beside(page: Page) -> None:
             page.keep(rows, "beside")
     frame = pd.DataFrame(rows)
     page.table(frame.groupby(["size", "method"], sort=False).mean().drop(columns="seed").round(4).reset_index())
+
+
+def one_each(w: ks.Workload, rng: np.random.Generator) -> Iterator[tuple[str, list[Rule]]]:
+    """One rule of each kind, which today's placement keeps and which bind."""
+    held, disk = np.bincount(w.current, minlength=w.nodes), np.bincount(w.current, w.resources["disk"], w.nodes)
+    most = np.argmax(np.bincount(w.current, w.last_load, w.nodes))
+    few = sorted(rng.choice(w.key_groups, w.key_groups // 3, replace=False).tolist())
+    together = [Together(np.flatnonzero(w.current == i)[:2].tolist()) for i in range(w.nodes)]
+    rack = w.domains["rack"][most]
+    yield "none", []
+    yield "Pinned: a third", [Pinned(few)]
+    yield "Count: none more than today's most", [Count(at_most=int(held.max()))]
+    yield "Count: as many as today", [Count(int(n), int(n), [i]) for i, n in enumerate(held)]
+    yield "Use: disks 2 % larger than the fullest", [Use("disk", 1.02 * float(disk.max()))]
+    yield "Apart by node", [Apart(by="partition")]
+    yield "Apart by rack", [Apart(by="partition", domain="rack")]
+    yield "Together: two on each node", together
+    yield "Moves: one out of the fullest node", [Moves(1, out_of=[int(most)])]
+    yield "Moves: one out of its rack", [Moves(1, out_of={"rack": rack})]
+    yield "Moves: two in all", [Moves(2)]
+
+
+def bounds(page: Page) -> None:
+    """What each rule does to the bounds of allocation.
+
+    Six nodes in three racks, 36 key groups - twelve partitions of three replicas -, four moves. Means over the seeds, in percent
+    of the mean load: the answer, and how far below it the bounds end - prices (which include counts) where they do not know the rule, where
+    they do, and the linear relaxation.
+    """
+    rows = []
+    for seed in range(page.given.seed, page.given.seed + (1 if page.quick else page.given.seeds)):
+        rng = np.random.default_rng([seed, 6])
+        w = replicated(rng, 6, 36, racks=3)
+        for name, rules in one_each(w, rng):
+            problem = ks.KeyGroupAllocation(w, max_migrations=4, rules=rules)
+            answer = ks.solve(problem, time_limit=page.given.seconds, gap=0)
+            unaware = ks.solve(replace(problem, rules=()), "prices", time_limit=page.given.seconds)
+            aware = ks.solve(problem, "prices", time_limit=page.given.seconds)
+            linear = ks.solve(problem, "lp", time_limit=page.given.seconds)
+            best, share = answer.objective, 100 / problem.scale
+            assert max(answer.bound, aware.bound, linear.bound) <= best + problem.tolerance_of(best)
+            rows.append({"rule": name, "answer %": share * best, "of them proven": float(answer.status == "optimal")})
+            for bound, other in (("prices, unaware", unaware), ("prices", aware), ("linear", linear)):
+                rows[-1][f"{bound}: below %"] = share * (best - other.bound)
+    frame = pd.DataFrame(rows)
+    page.keep(frame, "bounds")
+    page.table(frame.groupby("rule", sort=False).mean().round(3).reset_index())
 
 
 def valued(problem: ks.KeyGroupAllocation, at: np.ndarray | None, bound: float) -> dict[str, float]:
@@ -247,7 +295,7 @@ if __name__ == "__main__":
         "rules",
         "What rules cost",
         __doc__,
-        [sizes, beside, cluster],
+        [sizes, bounds, beside, cluster],
         seed={"type": int, "default": 0},
         seconds={"type": float, "default": 10.0},
         seeds={"type": int, "default": 5},

@@ -13,7 +13,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing.exchanges import Exchanges
 from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound, counted, fewest_moves
+from keyshift.solvers.allocation.counting.bound import CountBound, counted, fewest_moves, too_few
 from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.few_moves import FewMoves
 from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, SEARCHED, Incumbent
@@ -116,7 +116,7 @@ class Rounds:
             counts[0].expired = lambda: found.budget.expired
         low = counted(found.problem, counts)
         if math.isinf(low):
-            found.infeasible = "the migrations allowed are too few to bring every node within its capacity"
+            found.infeasible = too_few(self.instance)
             return {}
         found.raise_bound(low * scale, "counts")
         self._narrow(self.settings.narrow_tries, self.settings.first_share)
@@ -176,7 +176,7 @@ class Rounds:
         if self.one:
             self.planner = CountPlanner(self.instance, counts[0], self.seed)
         if self.one and self.most is None:
-            self.trees = price_trees(self.instance)
+            self.trees = price_trees(self.instance, counts[0])
         steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))
         small = pairs <= settings.few_pairs
         turn = 1

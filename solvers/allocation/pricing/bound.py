@@ -20,6 +20,8 @@ wants to take becomes expensive, and so does sending what everybody wants to sen
 Where migrations have a cost limit, a move's price is not 1 but its :math:`effort_k`: what it takes of the limits, in units
 of which there are ``maxMigrations`` (`keyshift.solvers.allocation.arrays.Instance.effort`).
 
+Under rules no column is taken that breaks what rows force on its node (`keyshift.solvers.allocation.forced`).
+
 Prices, as shares of the effort, follow a curve over the load, piecewise linear, since neighbours in load can stand in
 for each other: some twenty numbers instead of p. Column generation finds them: a linear program over the columns met
 proposes a curve, the cheapest column of each node answers it, until L(q) exceeds the limit or the program says that it
@@ -39,6 +41,7 @@ import numpy as np
 from keyshift.models.answer import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.forced import Company
 from keyshift.solvers.allocation.pricing import kernels
 from keyshift.solvers.allocation.pricing.master import Column, Master
 
@@ -102,6 +105,8 @@ class PriceBound:
     settings : PriceSettings, optional
     effort : ndarray, shape (p,), optional
         Of every key group's move; 1 by default.
+    least : ndarray, shape (n, A, A), optional
+        What counts know of departures and arrivals under rules (`CountBound.table`).
 
     Attributes
     ----------
@@ -114,9 +119,14 @@ class PriceBound:
     """
 
     def __init__(
-        self, instance: Instance, settings: PriceSettings | None = None, effort: FloatArray | None = None
+        self,
+        instance: Instance,
+        settings: PriceSettings | None = None,
+        effort: FloatArray | None = None,
+        least: FloatArray | None = None,
     ) -> None:
         it = self.instance = instance
+        self.least = np.zeros((it.nodes, 0, 0)) if least is None or it.forced is None else least
         self.settings = settings or PriceSettings.now()
         self.effort = np.ones(it.key_groups) if effort is None else effort
         self.ascending = it.space.movers[np.argsort(it.load[it.space.movers], kind="stable")]
@@ -143,9 +153,20 @@ class PriceBound:
         return np.array(shares).T * self.effort[:, None]
 
     @cached_property
-    def foreign(self) -> list[BoolArray]:
-        """Which movers, by ascending load, may come to each node."""
-        return [self.instance.space.may_enter(self.ascending, i) for i in range(self.instance.nodes)]
+    def fits(self) -> list[BoolArray]:
+        """Which movers, by ascending load, may come to each node, and to whose place (`Forced.fits`)."""
+        it = self.instance
+        if it.forced is None:
+            return [it.space.may_enter(self.ascending, i)[None] for i in range(it.nodes)]
+        return [it.forced.fits(i, own, self.ascending) for i, own in enumerate(self.own)]
+
+    @cached_property
+    def company(self) -> list[Company]:
+        """Who goes with whom."""
+        it, nobody = self.instance, np.zeros(0, dtype=np.int64)
+        if it.forced is None or not it.problem.lowered.merged:
+            return [Company(nobody, nobody, nobody)] * it.nodes
+        return [it.forced.company(i, own, self.ascending) for i, own in enumerate(self.own)]
 
     @property
     def prices(self) -> FloatArray:
@@ -234,23 +255,28 @@ class PriceBound:
         for i in range(it.nodes):
             if expired():
                 return -np.inf, columns
-            value, column = self._cheapest(i, float(reach[i]), tariff, counts[i])
+            value, column = self._cheapest(i, float(reach[i]), distance, tariff, counts[i])
             if column is None:
                 return np.inf, columns
             total += value
             columns.append(column)
         return total, columns
 
-    def _cheapest(self, i: int, reach: float, tariff: _Tariff, counts: IntArray) -> tuple[float, Column | None]:
+    def _cheapest(
+        self, i: int, reach: float, distance: float, tariff: _Tariff, counts: IntArray
+    ) -> tuple[float, Column | None]:
         """The least term of node i in (P4), and a column that costs as much; None when it has none."""
         it, own = self.instance, self.own[i]
         node = kernels.NodeTerms(
             it.load[own],
             self.effort[own] - tariff.price[own],
-            self.foreign[i],
+            self.fits[i],
             self.excess[i],
             reach,
             bool(it.draining[i]),
+            self.least[i],
+            distance,
+            *self.company[i],
         )
         value, column, tried_out, tried_in = kernels.NEVER, None, -1, -1
         if it.space.open[i] and not it.draining[i]:

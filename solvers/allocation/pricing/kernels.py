@@ -24,14 +24,23 @@ class NodeTerms(NamedTuple):
     """Loads of its key groups."""
     leaving: FloatArray
     """The cost of each one's departure."""
-    foreign: BoolArray
-    """Which key groups, by ascending load, other nodes have."""
+    fits: BoolArray
+    """Which key groups, by ascending load, may come from elsewhere: in the last row at all, where there are more than that in the
+    first if nobody leaves, and in the others if this one of its own does alone."""
     excess: float
     """By how much its load is above the mean."""
     reach: float
     """How far from the mean a column may leave it."""
     upward_only: bool
     """Whether it may come to any load below."""
+    least: FloatArray
+    """The least deviation by departures and arrivals, as counts know it; may be empty."""
+    distance: float
+    """The deviation allowed."""
+    team: IntArray
+    """Who leaves with whom, how many they are, and who comes with whom (`Company`); empty where everybody goes alone."""
+    size: IntArray
+    mate: IntArray
 
 
 class ArrivalPrices(NamedTuple):
@@ -118,19 +127,19 @@ def last_step(b, least, prices):
 
 
 @njit(**LEAF)
-def one_arrival(least, most, load, price, foreign):
-    """The cheapest foreign key group with a load in [least, most], -1 for none; `load` ascends."""
+def one_arrival(least, most, load, price, foreign, mate):
+    """The cheapest foreign key group with a load in [least, most] that comes alone, -1 for none; `load` ascends."""
     best = -1
     for k in range(np.searchsorted(load, least), load.size):
         if load[k] > most:
             break
-        if foreign[k] and (best < 0 or price[k] < price[best]):
+        if foreign[k] and (best < 0 or price[k] < price[best]) and (mate.size == 0 or mate[k] == k):
             best = k
     return best
 
 
 @njit(**LEAF)
-def two_arrivals(least, most, limit, prices, foreign, pair):
+def two_arrivals(least, most, limit, prices, foreign, mate, pair):
     """The cheapest two foreign key groups with a sum in [least, most] below a cost; False for none."""
     load, price, found = prices.load, prices.price, False
     for j in range(load.size):
@@ -141,6 +150,8 @@ def two_arrivals(least, most, limit, prices, foreign, pair):
         for k in range(np.searchsorted(load, least - load[j]), j):
             if load[k] > most - load[j]:
                 break
+            if mate.size > 0 and mate[j] != k and (mate[j] != j or mate[k] != k):
+                continue
             if foreign[k] and price[j] + price[k] < limit - GAIN:
                 limit = price[j] + price[k]
                 pair[0], pair[1] = j, k
@@ -161,7 +172,7 @@ def trace(b, cell, f, who, price, chosen):
 
 
 @njit(**LEAF)
-def with_arrivals(b, spent, best, least, most, foreign, prices, chosen):
+def with_arrivals(b, spent, best, least, most, foreign, mate, prices, chosen):
     """The cost of departures of cost `spent` and the cheapest b arrivals with a sum in [least, most].
 
     `NEVER` where it is not below `best`. One and two arrivals are found exactly, more of them by their sums in steps,
@@ -174,10 +185,10 @@ def with_arrivals(b, spent, best, least, most, foreign, prices, chosen):
     if at < 0 or at >= minima.shape[1] or spent + minima[b, at] >= best - GAIN:
         return NEVER
     if b == 1:
-        k = chosen[0] = one_arrival(least, most, prices.load, price, foreign)
+        k = chosen[0] = one_arrival(least, most, prices.load, price, foreign, mate)
         return spent + price[k] if k >= 0 and spent + price[k] < best - GAIN else NEVER
     if b == 2:
-        if two_arrivals(least, most, best - spent, prices, foreign, chosen):
+        if two_arrivals(least, most, best - spent, prices, foreign, mate, chosen):
             return spent + price[chosen[0]] + price[chosen[1]]
         return NEVER
     cell = max(0, at - prices.widths[b])
@@ -207,6 +218,26 @@ def next_departures(a, most_out, node, subset):
 
 
 @njit(**LEAF)
+def shut(node, a, b):
+    """Whether counts rule out so many departures and arrivals."""
+    return a < node.least.shape[0] and b < node.least.shape[1] and node.least[a, b] > node.distance
+
+
+@njit(**LEAF)
+def together(a, node, leaving):
+    """Whether a departures are those of whole teams."""
+    if node.team.size == 0:
+        return True
+    for t in range(a):
+        count = 0
+        for u in range(a):
+            count += node.team[leaving[u]] == node.team[leaving[t]]
+        if count < node.size[leaving[t]]:
+            return False
+    return True
+
+
+@njit(**LEAF)
 def cheapest_column(node, counts, prices, subset, column):
     """Least price of this many departures and arrivals that bring a node within its reach; `NEVER` when none do.
 
@@ -217,10 +248,17 @@ def cheapest_column(node, counts, prices, subset, column):
     while a >= 0:
         least = subset.sums[a] - node.excess - node.reach
         most = subset.sums[a] - node.excess + node.reach
-        for b in range(counts[2], counts[3] + 1 if a >= counts[0] else 0):
+        row = node.fits.shape[0] - 1
+        if a < 2 and row > 0:
+            row = 0 if a == 0 else 1 + subset.leaving[0]
+        for b in range(counts[2], counts[3] + 1 if a >= counts[0] and together(a, node, subset.leaving) else 0):
             if most < b * prices.low:
                 break
-            total = with_arrivals(b, subset.costs[a], best, least, most, node.foreign, prices, subset.chosen)
+            if shut(node, a, b):
+                continue
+            total = with_arrivals(
+                b, subset.costs[a], best, least, most, node.fits[row], node.mate, prices, subset.chosen
+            )
             if total == NEVER:
                 continue
             best = total
@@ -258,7 +296,7 @@ def beyond(node, counts, tried_out, tried_in, load, price, slopes, pick):
     best = NEVER
     for a in range(counts[0], most_a + 1):
         for b in range(counts[2], counts[3] + 1):
-            if a <= tried_out and b <= tried_in:
+            if (a <= tried_out and b <= tried_in) or shut(node, a, b):
                 continue
             too_low = not node.upward_only and b * high - light[a] < -reach - excess
             if too_low or b * low - heavy[a] > reach - excess:

@@ -18,7 +18,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound, counted
+from keyshift.solvers.allocation.counting.bound import CountBound, counted, too_few
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.master import NodeUse
@@ -106,7 +106,7 @@ class PriceTree:
         return low
 
 
-def price_trees(instance: Instance) -> list[PriceTree]:
+def price_trees(instance: Instance, counts: CountBound) -> list[PriceTree]:
     """For prices in moves, in cost and in half of each, as far as there are limits on them; none where they cost too much."""
     problem = instance.problem
     if instance.space.movers.size == 0:
@@ -116,7 +116,7 @@ def price_trees(instance: Instance) -> list[PriceTree]:
         shares = (0.0,)
     elif problem.max_migrations is None:
         shares = (1.0,)
-    bounds = [PriceBound(instance, effort=instance.effort(share)) for share in shares]
+    bounds = [PriceBound(instance, effort=instance.effort(share), least=counts.table) for share in shares]
     return [PriceTree(bound) for bound in bounds if bound.affordable]
 
 
@@ -163,13 +163,12 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
     counts = [CountBound(window, lambda: budget.expired) for window in instance.by_window]
     low = counted(problem, counts)
     if np.isinf(low):
-        message = "the migrations allowed are too few to bring every node within its capacity"
-        return Answer(None, termination="infeasible", message=message)
+        return Answer(None, termination="infeasible", message=too_few(instance))
     if instance.windows > 1:
         low = max(low, JointRelaxation(instance).improve(lambda: budget.expired))
         return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
     high = max(low, instance.distance(instance.current))
-    for tree in price_trees(instance):
+    for tree in price_trees(instance, counts[0]):
         settings = tree.bound.settings
         low = tree.highest(low, high, settings.precision, settings.most_nodes, lambda: budget.expired)
     return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
