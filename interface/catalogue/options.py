@@ -126,7 +126,7 @@ def read_option(owner: Callable[..., Any], name: str, text: str) -> Any:
         raise InputError(f"{flag(name)}: the value has {len(text):,} characters, at most {MOST_TEXT:,} are read")
     try:
         if _NUMBER.fullmatch(text):
-            value = float(text) if "." in text else int(text)
+            value: Any = float(text) if "." in text else int(text)
         else:
             from keyshift.models.files.yaml_text import parse_yaml
 
