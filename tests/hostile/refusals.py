@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS, BYTES = 2.0, 2**30
-"""Processor time of a case, and memory of them all together."""
+"""Processor time of a case, and memory of a process that runs them one after the other."""
 HUNG = 60
 """Seconds by the clock after which a case is given up."""
 
@@ -93,7 +93,7 @@ def judge(case: Case, *, timed: bool = True) -> Verdict:
     """
     folder = Path(tempfile.mkdtemp(prefix="hostile-"))
     out, err = io.StringIO(), io.StringIO()
-    before = Path.cwd()
+    before, peak = Path.cwd(), _peak()
     alarm = signal.signal(signal.SIGALRM, _ring)
     try:
         todo = case.make(folder)
@@ -114,9 +114,13 @@ def judge(case: Case, *, timed: bool = True) -> Verdict:
         shutil.rmtree(folder, ignore_errors=True)
     if timed and seconds > SECONDS and "hang" not in wrong:
         wrong.append("slow")
-    if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > BYTES:
+    if _peak() > max(BYTES, peak):  # what this process needed before is not the case's
         wrong.append("memory")
     return Verdict(case, outcome, (said or err.getvalue()).strip(), seconds, wrong)
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _run(todo: list[str] | Callable[[], Any]) -> tuple[str, str]:
