@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics, records
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.allocation.problem import SLACK, allocation_limits
+from keyshift.models.allocation.limits import SLACK, allocation_limits
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.errors import InputError
 from keyshift.models.priorities import Searched
