@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from keyshift.models.errors import InputError
+from keyshift.models.files import writing
 from keyshift.models.files.reading import MOST_JSON, read_json
 from keyshift.models.files.schema import LARGEST, Model, validated
-from keyshift.models.files.writing import make_folder, reason
+from keyshift.models.files.writing import make_folder
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from keyshift.models.plans.plan import Plan
 
 
 def _whole(value: Any) -> Any:
@@ -71,16 +75,16 @@ def write_folder(folder: str | Path, files: Mapping[str, str]) -> list[Path]:
     if target.is_dir() and any(target.iterdir()):
         raise InputError(f"{target} is not empty: choose another folder, so that no old phase is taken for a new one")
     make_folder(target.absolute().parent)
-    scratch: Path | None = None
-    try:
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
+
+    def fill(scratch: Path) -> None:
         for name, text in files.items():
             (scratch / name).write_text(text, encoding="utf-8")
-        scratch.chmod(0o755)
-        scratch.replace(target)
-    except OSError as error:
-        raise InputError(f"{target} cannot be written ({reason(error)})") from None
-    finally:
-        if scratch is not None and scratch.exists():
-            shutil.rmtree(scratch, ignore_errors=True)
+
+    writing.write_folder(target, fill)
     return [target / name for name in files]
+
+
+def write_assignments(folder: str | Path, plan: Plan, made: Callable[[np.ndarray], Mapping[str, Any]]) -> list[Path]:
+    """Write where everything runs before a plan and after each of its phases: ``00-assignment.json`` is the way back."""
+    steps = enumerate([plan.current, *plan.assignments()])
+    return write_folder(folder, {f"{number:02}-assignment.json": as_json(made(nodes)) for number, nodes in steps})

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from keyshift.engines.formats import as_json, write_folder
+from keyshift.engines.formats import write_assignments
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import shown
 from keyshift.models.files.schema import Amount, FileFormat, FileModel
@@ -97,11 +97,7 @@ def write_assignment(plan: Plan, folder: str | Path) -> list[Path]:
             raise InputError(
                 f"the node {shown(name)} is not a process id, such as 00000000-0000-0000-0000-000000000001"
             )
-    texts = {
-        f"{number:02}-assignment.json": as_json(_assignment(plan, nodes))
-        for number, nodes in enumerate([plan.current, *plan.assignments()])
-    }
-    return write_folder(folder, texts)
+    return write_assignments(folder, plan, lambda nodes: _assignment(plan, nodes))
 
 
 def _assignment(plan: Plan, nodes: np.ndarray) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from keyshift.engines.formats import as_json, write_folder
+from keyshift.engines.formats import write_assignments
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import shown
 from keyshift.models.files.schema import Amount, FileFormat, FileModel, Whole, validated
@@ -96,11 +96,7 @@ def write_assignment(plan: Plan, folder: str | Path, topology: str) -> list[Path
     made = plan.made_for
     if made.keys is None or made.node_names is None or plan.capacity.size > len(made.node_names):
         raise InputError("Storm needs the names of tasks (component:task) and slots (node:port)")
-    texts = {
-        f"{number:02}-assignment.json": as_json(_assignment(plan, nodes, topology))
-        for number, nodes in enumerate([plan.current, *plan.assignments()])
-    }
-    return write_folder(folder, texts)
+    return write_assignments(folder, plan, lambda nodes: _assignment(plan, nodes, topology))
 
 
 def _assignment(plan: Plan, nodes: np.ndarray, topology: str) -> dict[str, Any]:

@@ -18,8 +18,6 @@ one step, says which count. Whatever else lies in the directory stays there.
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 import uuid
 from functools import partial
 from pathlib import Path
@@ -44,7 +42,7 @@ from keyshift.models.files.schema import (
     plain,
 )
 from keyshift.models.files.tables import Columns, read_table
-from keyshift.models.files.writing import only_writer, reason, write_file
+from keyshift.models.files.writing import only_writer, reason, write_file, write_folder
 from keyshift.models.guards import indices, numbered, whole
 from keyshift.models.workload import Workload
 
@@ -310,20 +308,7 @@ def _column(labels: tuple[str | int, ...] | None) -> list[str] | list[int] | Non
 
 def create_tables(workload: Workload, target: Path) -> None:
     """A new directory, put in its place when it is whole."""
-    try:
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
-    except OSError as error:
-        raise InputError(f"{target} cannot be written ({reason(error)})") from None
-    try:
-        _write_tables(workload, scratch, "")
-        scratch.chmod(0o755)
-        scratch.rename(target)
-    except OSError as error:
-        raise InputError(f"{target} cannot be written ({reason(error)})") from None
-    except InputError as error:
-        raise InputError(str(error).replace(str(scratch), str(target))) from None
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    write_folder(target, lambda folder: _write_tables(workload, folder, ""))
 
 
 def replace_tables(workload: Workload, target: Path) -> None:

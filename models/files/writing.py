@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -73,6 +74,23 @@ def write_by_name(file: str | Path, fill: Callable[[Path], object], suffix: str 
         if scratch is not None:
             scratch.unlink(missing_ok=True)
     return target
+
+
+def write_folder(target: Path, fill: Callable[[Path], object]) -> None:
+    """Like `write_file`, for a folder that does not exist yet, or is empty; `fill` gets the path of an empty folder."""
+    scratch: Path | None = None
+    try:
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
+        fill(scratch)
+        scratch.chmod(0o755)
+        scratch.replace(target)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written ({reason(error)})") from None
+    except InputError as error:
+        raise InputError(str(error).replace(str(scratch), str(target))) from None
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _flush(file: Path) -> None:
