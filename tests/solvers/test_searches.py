@@ -21,6 +21,12 @@ def test_searches_keep_their_promises_and_find_the_optima(kind, seed, monkeypatc
     assert [said for s in range(seed, seed + 8) for said in searched.wrong(kind, s)] == []
 
 
+@pytest.mark.parametrize("seed", [62, 735])
+def test_two_that_stay_change_places_where_rooms_are_full_in_every_window(seed, monkeypatch):
+    searched.strict(monkeypatch)
+    assert searched.wrong("allocation", seed) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", searched.KINDS)
 @pytest.mark.parametrize("seed", range(0, 1250, 125))

@@ -94,14 +94,23 @@ def an_arrival(rng, i, state):
 
 @njit(**LEAF)
 def insert(rng, edit, data, state):
-    """One key group more migrates, from an overloaded node to an underloaded one."""
+    """One key group more migrates, from an overloaded node to an underloaded one, or two change places where nodes have rooms.
+
+    Full nodes take nobody without giving somebody. Over one window such exchanges have a phase of their own.
+    """
     m = int(state.tally[0])
     g, t, wanted = between(rng, 4, data, state)
     if m >= data.max_moves or g == t:
         return 0
     edit.slots[0], edit.targets[0] = m, t
     edit.keys[0] = near(rng, g, wanted, data, state.role)
-    return int(edit.keys[0] >= 0)
+    if edit.keys[0] < 0:
+        return 0
+    if data.windows is None or data.use.shape[0] == 0 or m + 1 >= data.max_moves or draw(rng) < 0.5:
+        return 1
+    edit.slots[1], edit.targets[1] = m + 1, g
+    edit.keys[1] = near(rng, t, data.lead[edit.keys[0]] - wanted, data, state.role)
+    return 2 if edit.keys[1] >= 0 else 1
 
 
 @njit(**LEAF)
