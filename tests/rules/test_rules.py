@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rules.drawn import best_of, best_rank, draw_near, draw_rule, keeps, workload
+from rules.drawn import RARE, best_of, best_rank, draw_rule, keeps, workload
 
 import keyshift as ks
 from keyshift.models import Violation
@@ -62,11 +62,11 @@ def drawn(kind, seed):
     return plain, replace(plain, rules=[draw_rule(rng, w) for _ in range(int(rng.integers(1, 5)))])
 
 
-def against_oracle(kind, seed, methods=None, near=False):
+def against_oracle(kind, seed, methods=None, rare=None):
     plain, problem = drawn(kind, seed)
-    if near:
+    if rare is not None:
         rng = np.random.default_rng([7, seed])
-        problem = replace(plain, rules=[draw_near(rng, plain.workload), *problem.rules[:1]])
+        problem = replace(plain, rules=[rare(rng, plain.workload), *problem.rules[:1]])
     best = best_of(problem, plain)
     for method in ks.methods(problem):
         if methods is not None and method.name not in methods:
@@ -115,9 +115,10 @@ def test_the_allocation_search_itself_keeps_rules_and_finds_the_best(seed, monke
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-def test_some_run_near_with_every_method(kind):
+@pytest.mark.parametrize("rare", RARE)
+def test_rules_drawn_more_rarely_with_every_method(kind, rare):
     for seed in range(3):
-        against_oracle(kind, 6000 + seed, near=True)
+        against_oracle(kind, 6000 + seed, rare=rare)
 
 
 @pytest.mark.slow
@@ -157,9 +158,10 @@ def test_the_check_and_the_forms_say_the_same(kind):
         rng = np.random.default_rng(seed)
         for _ in range(20):
             place = rng.integers(0, problem.places, problem.workload.key_groups)
-            near = replace(problem, rules=[draw_near(rng, problem.workload)])
-            kept = keeps(near.rules[0], problem.workload, place.tolist())
-            assert kept == (not near.broken_rules(place)) == (near.lowered.excess(place) == 0)
+            for rare in RARE:
+                other = replace(problem, rules=[rare(rng, problem.workload)])
+                kept = keeps(other.rules[0], problem.workload, place.tolist())
+                assert kept == (not other.broken_rules(place)) == (other.lowered.excess(place) == 0)
             by_name = all(keeps(rule, problem.workload, place.tolist()) for rule in problem.rules)
             assert by_name == (not problem.broken_rules(place)) == (problem.lowered.excess(place) == 0)
 
