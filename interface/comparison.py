@@ -157,7 +157,8 @@ def compare(
     Returns
     -------
     Comparison
-        Of the methods that were run: Ctrl-C ends the one that runs, whose best answer counts, and leaves out the rest.
+        The solutions of the methods that were run. Ctrl-C ends the current method, whose best answer is kept, and skips
+        the others.
 
     Raises
     ------

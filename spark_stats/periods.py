@@ -166,7 +166,7 @@ def transitions(
 
 
 def transitions_of(stats: Tallied, least: int, most: int, *, smoothing: float = 0.0) -> dict[int, dict[int, float]]:
-    """Return the transition matrix of a log's arrivals per window; windows in which nothing arrived count as such.
+    """Return the transition matrix of a log's arrivals per window; windows in which nothing arrived count, too.
 
     See `node_counts` for `least` and `most`, the numbers of nodes, and `transition_matrix` for `smoothing`.
     """

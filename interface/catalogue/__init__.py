@@ -69,7 +69,7 @@ def methods(problem: Problem | type[Problem] | str) -> list[Method]:
     Parameters
     ----------
     problem : Problem, class or str
-        A class, or a name such as ``"mixed-routing"``, stands for its problems without rules.
+        A class, or a name such as ``"mixed-routing"``, means its problems without rules.
 
     Returns
     -------

@@ -189,11 +189,11 @@ def grade(
     if as_json:
         common.print_json({"submission": str(submission), **result.to_dict()})
     else:
-        rows = [
-            (name, f"{result.marks[name]} of {result.sheet.marks[name]}",
-             f"passed on {verdict.tried} instances" if verdict else f"fails on instance {verdict.tried}")
-            for name, verdict in result.verdicts.items()
-        ]  # fmt: skip
+        rows = []
+        for name, verdict in result.verdicts.items():
+            failed = f"fails on instance {verdict.tried}" if verdict.tried else "not tried"
+            said = f"passed on {verdict.tried} instances" if verdict else failed
+            rows.append((name, f"{result.marks[name]} of {result.sheet.marks[name]}", said))
         console = common.console()
         console.print(f"Sheet {sheet}: {result.sheet.title} - {result.total} of {result.most} marks", soft_wrap=True)
         console.print(table(("exercise", "marks", "result"), rows, right=("marks",)))

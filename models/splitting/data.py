@@ -102,7 +102,7 @@ class KeyStream(Problem):
 
     @property
     def counted(self) -> bool:
-        """Whether the histogram has been asked for before, and is at hand."""
+        """Whether the histogram has been computed already."""
         return "_counted" in self.__dict__
 
     @property

@@ -69,7 +69,7 @@ def solve_mtm(
         Write the policy out as an assignment only if it can visit no more partitions than this.
     checkpoint : str, optional
         A file to which the values are written after every round, and from which a killed run goes on to the same
-        answer. Two runs cannot write to one file at a time.
+        answer. Two runs cannot write to the same file at the same time.
 
     Notes
     -----
