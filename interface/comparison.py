@@ -88,8 +88,8 @@ class Comparison:
         width : int, default 80
             Columns of the terminal.
         wide : bool, optional
-            More digits, all shown metrics and the distances to the best bound and to the best known answer; by default from
-            `WIDE` columns on.
+            Show more digits, all metrics and the distances to the best bound and to the best known answer; by default
+            from `WIDE` columns on.
 
         Notes
         -----

@@ -41,21 +41,22 @@ LIMITS = "limits that conflict"
 
 @dataclass(frozen=True)
 class StartSettings(Settings):
-    """How long starts and rivals may take.
+    """How long the heuristics may take that give starts, and those that compete with an unproven answer (rivals).
 
     Attributes
     ----------
     share : float
-        The share of the time that all starts may take together; each that is tried in need may take it.
+        The share of the time that all starts may take together; each start that is tried because none was feasible may
+        take it again.
     seconds : float
-        The seconds that they may take.
+        The most seconds for all starts.
     rivals_share : float
-        The share of the time kept for rivals of an answer that is not proven.
+        The share of the time reserved for rivals of an unproven answer.
     rivals_seconds : float
-        The seconds kept for them at most.
+        The most seconds reserved for rivals.
     each : float
-        The share of the time that each start and each rival has at least, however long that is: no default is beaten by
-        what one of these finds in so little of it.
+        The least share of the time for each start and each rival, so that the default is never worse than what one of
+        them finds in that time.
     """
 
     share: float = 0.25

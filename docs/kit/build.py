@@ -252,7 +252,8 @@ def workbook(solved: bool) -> str:
 SHEET = """## Sheet {{ sheet.number }}. {{ sheet.title }}
 
 **By hand** - worksheet{{ "s" if sheet.by_hand | length > 1 }} {{ titles }}: {{ 10 // sheet.by_hand | length }} marks
-{{- " each" if sheet.by_hand | length > 1 }}, half of them for the formulation, a quarter for the answer, a quarter for the argument why nothing is better.
+{{- " each" if sheet.by_hand | length > 1 }}, half of them for the formulation, a quarter for the answer, a quarter for the
+argument why nothing is better.
 {% for name, marks in sheet.marks.items() %}
 **By program** - `{{ name }}`: {{ marks }} marks.
 

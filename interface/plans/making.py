@@ -28,12 +28,12 @@ from keyshift.solving import interruptible
 
 @dataclass(frozen=True)
 class PlanSettings(Settings):
-    """The tuning number of plans.
+    """The tuning parameter of plans.
 
     Attributes
     ----------
     exact_up_to : int
-        The exact model is asked for phases of at most this many moves.
+        The most moves of a phase for which the exact model is solved.
     """
 
     exact_up_to: int = 30

@@ -24,18 +24,18 @@ COUNTED = ("nodes", "nodes_after", "workers")
 
 @dataclass(frozen=True)
 class RemedySettings(Settings):
-    """Tuning numbers of remedies.
+    """Tuning parameters of remedies.
 
     Attributes
     ----------
     fine : float
-        A least value is exact when a value smaller by this share is proven to be too small.
+        A smallest value counts as exact if a value smaller by this share is proven to be too small.
     least_seconds : float
-        An attempt gets this many seconds even when the budget is spent: an answer without limits takes only moments.
+        The least seconds of an attempt, even after the time limit.
     most_tries : int
-        This many values of one limit are tried at most.
+        The most values of one limit that are tried.
     most_nodes : int
-        Nodes added at most when the fewest are looked for.
+        The most nodes that are added.
     """
 
     fine: float = 1e-6
