@@ -298,7 +298,7 @@ def in_force(settings: Iterable[Settings]) -> Iterator[None]:
     given = list(settings)
     for one in given:
         if not isinstance(one, Settings):
-            raise InputError(f"settings holds {one!r}: there are the classes that the page of settings lists")
+            raise InputError(f"settings holds {one!r}, which is not one of the classes that the page of settings lists")
     token = _IN_FORCE.set(_IN_FORCE.get() | {type(one): one for one in given})
     try:
         yield

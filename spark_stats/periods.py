@@ -152,7 +152,7 @@ def transitions(
     loads = total_loads(stats)
     if node_capacity is None:
         if most is None:
-            raise InputError("transitions need node_capacity, the load a node can take in a window, or most")
+            raise InputError("transitions need node_capacity, the load that a node can carry in a window, or most")
         node_capacity = float(loads.max()) / most or 1.0
     capacity = guards.real("node_capacity", node_capacity, optional=False)
     if capacity <= 0:

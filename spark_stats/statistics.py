@@ -141,7 +141,7 @@ class Stats(Tallied):
         from keyshift.spark_stats.keys import Keys  # with pandas, which nothing else here needs
 
         if self.log is None:
-            raise InputError("these statistics are of a stream that has gone by: single keys need the log")
+            raise InputError("these statistics are of a stream that has ended: statistics of single keys need the log")
         return Keys.of(self.log(operator), operator, number)
 
     @in_one_sentence()

@@ -82,7 +82,7 @@ class StatsStream:
         nodes: int | ArrayLike | None = None,
     ) -> None:
         if is_remote(path):
-            raise InputError(f"a stream keeps its place in a local folder, not in {path}")
+            raise InputError(f"the position of a stream is kept in a local folder, not in {path}")
         if on_window is not None and nodes is None:
             raise InputError("on_window gets a workload for every window, which needs the number of nodes: give nodes")
         refuse_connect_frame(events)

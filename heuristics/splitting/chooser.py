@@ -143,7 +143,7 @@ def _read(histogram: Mapping[int | str, int] | ArrayLike) -> tuple[list[int | st
     if broken.size:
         raise InputError(f"histogram[{labels[broken[0]]!r}] = {values[broken[0]]:g} must be a whole number of messages")
     if values.sum() == 0:
-        raise InputError("histogram counts no message")
+        raise InputError("histogram is empty: it counts no messages")
     held = np.flatnonzero(values > 0)
     return [labels[k] for k in held], as_keys([labels[k] for k in held]), values[held].astype(np.int64)
 

@@ -320,7 +320,7 @@ def certify(
     if isinstance(problem, Prioritised) and problem.stages[0] != problem.own_measure:
         raise InputError(f"certificates are about {problem.own_measure}, this problem puts {problem.stages[0]} first")
     if isinstance(problem, OverWindows) and problem.by_window[0] is not problem:
-        raise InputError("certificates are about one window of loads, the last: this problem plans for others")
+        raise InputError("certificates only support the last window of loads, and this problem plans for others")
     budget = Budget()
     with interruptible(budget.interrupt):
         instance = problem.record()
@@ -345,7 +345,7 @@ def _read(solution: Solution, instance: dict[str, Any]) -> tuple[Any, Any, Fract
     try:
         return case, assignment, case.value(assignment)
     except verify.Refused as error:
-        raise InputError(f"the assignment keeps the rules only by the rounding of floats: {error}") from None
+        raise InputError(f"the assignment keeps the rules only within rounding errors: {error}") from None
 
 
 def prove(

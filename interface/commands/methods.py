@@ -93,7 +93,8 @@ def warm_up(
         str | None, typer.Argument(help="Only what this problem's methods call; stats: what `keyshift stats` loads.")
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Keep it here; later runs find it where NUMBA_CACHE_DIR names this folder.")
+        Path | None,
+        typer.Option(help="Folder for the compiled code; later runs use it if NUMBA_CACHE_DIR names this folder."),
     ] = None,
 ) -> None:
     """Compile ahead what methods need: for images and CI."""

@@ -77,7 +77,7 @@ def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False, 
             )
         problem = problem.plain()
     if conflicts := problem.conflicts():
-        raise InputError(f"there is nothing to model: {conflicts[0]}")
+        raise InputError(f"there is no model, since the problem is infeasible: {conflicts[0]}")
     opened: type[Model] = load(LANGUAGES[about.language])
     return opened(problem, about, strengthened, **options)
 

@@ -131,7 +131,7 @@ def replay(
     if streams_of_keys(planners):
         if forecast is not None or scaling is not None or resource is not None or capacities or load_model is not None:
             raise InputError(
-                "keys are split as they come: forecast, scaling, resources and load models are for workloads"
+                "a stream of keys takes no forecast, scaling, resource or load model: those are for workloads"
             )
         keys = KeyStreams(planners, bool(regret), real("time_limit", time_limit), watch)
         return keys.run(workloads, periods, checkpoint)
@@ -164,7 +164,8 @@ def _balanced(resource: str | None, capacities: Mapping[str, float] | None, plan
         limited = planner.options.get("resource_capacity") or {}
         if (balanced.capacities or resource not in (None, OWN)) and OWN in limited:
             raise InputError(
-                "resource_capacity names 'load', which but another resource may be balanced in its place: limit it as a resource"
+                "resource_capacity names 'load', but another resource may take its place in a period: "
+                "give the load as a resource, too, and limit that"
             )
     return balanced
 

@@ -167,7 +167,9 @@ class Balanced:
         for name, limit in self.capacities.items():
             real(f"capacities[{name!r}]", limit, optional=False, above=True)
         if self.capacities and OWN not in self.capacities:
-            raise InputError("capacities must say what a node carries of 'load' as well: shares are what is compared")
+            raise InputError(
+                "capacities must also give what a node carries of 'load', since shares of capacity are compared"
+            )
 
     def resource(self, workload: Workload) -> str:
         """The name of the resource to balance in a window."""

@@ -211,7 +211,7 @@ class CollocatedAllocation(Ruled, OverWindows):
             "load_distance", *(("remote_traffic", "total_load") if self.combines else ())
         )
         if self.workload.traffic is None:
-            raise InputError("the workload has no traffic, which collocation is about")
+            raise InputError("the workload has no traffic, which collocation needs")
         if model.per_tuple > 0 and "load" in (self.resource_capacity or {}):
             raise InputError(
                 "resource_capacity names 'load', which with a cost of remote traffic is not a fixed number for a key group"
@@ -369,14 +369,15 @@ class CollocatedAllocation(Ruled, OverWindows):
     def record(self) -> records.Record:
         if self.load_model.per_tuple > 0:
             raise InputError(
-                "certificates know no cost of serialisation: loads must be the same wherever key groups run"
+                "certificates do not support a cost of serialisation: loads must not depend on where key groups run"
             )
         if self.minimise != "remote_traffic":
-            raise InputError("certificates are about remote traffic, this problem minimises the total load")
+            raise InputError("certificates only support remote traffic, and this problem minimises the total load")
         pairs, limit = self.pairs, self.max_load_distance
         if limit is not None and self.sides == "upper":
             raise InputError(
-                "certificates know the load distance of both sides, this problem limits the heavy side alone"
+                "certificates only support limits on both sides of the mean, and this problem limits the heavy side "
+                "alone"
             )
         unit = self.allocation.exact_mean / 100 if self.distance_unit == "percent" else Fraction(1)
         allocation = self.allocation.record_within(None if limit is None else Fraction(limit) * unit)

@@ -68,7 +68,7 @@ class Ruled(Problem):
         """
         self._put("rules", read_rules(self.rules))
         if BROKEN in getattr(self, "priorities", ())[1:]:
-            raise InputError(f"priorities: {BROKEN} has to come first; nothing else is worth breaking a rule for")
+            raise InputError(f"priorities: {BROKEN} must come first")
         _ = self.lowered  # which refuses what is not there
 
     @property
