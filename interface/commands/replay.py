@@ -20,7 +20,8 @@ SHOWN = ("collocation_factor", "load_distance_percent", "load_index", "migration
 ForecastOption = Annotated[
     str | None,
     typer.Option(
-        help="Plan on a forecast, value the plan on the next window: last, mean:8, ewma:0.3, seasonal:24, seasonal:24:4, quantile:0.9:8."
+        help="Plan on a forecast, value the plan on the next window: last, mean:8, ewma:0.3, seasonal:24, seasonal:24:4, "
+        "quantile:0.9:8."
     ),
 ]
 RegretOption = Annotated[
