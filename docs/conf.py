@@ -38,8 +38,9 @@ extensions = [
     "notebooks",
     "offline",
 ]
-# Beside the site: tables that scripts write and pages include, how the code is built, and what a test reads.
+# Beside the site: tables and sections that pages include, how the code is built, and what a test reads.
 exclude_patterns = ["_build", "_ext", "kit", "**.ipynb_checkpoints", "benchmarks/releases.md", "benchmarks/ablation.md"]
+exclude_patterns += ["benchmarks/gaps.md", "benchmarks/outside.md", "dependencies.md", "glossary.md"]
 exclude_patterns += ["design.md", "book.md", "engines/refusals.md"]
 html_theme = "furo"
 html_title = "keyshift"
