@@ -300,7 +300,11 @@ def gather(data, place, held, sums):
 
 @njit(**LEAF)
 def propose(data, place, held, rng):
-    """Draw item k for node b, and q for node d (q = -1: k alone); k = -1 where nothing sensible was drawn."""
+    """Draw item k for node b, and q for node d (q = -1: k alone); k = -1 where nothing sensible was drawn.
+
+    Of a hundred draws, 25 send k home - anywhere, if it is there - alone, 25 with another that goes home or to where k was,
+    10 send k anywhere alone, 25 swap two, and 15 let a member of a row that k would fill beyond its most give way.
+    """
     items, n = data.kind.size, data.enter.shape[1]
     k, draw = int(uniform(rng) * items), uniform(rng)
     one = data.members[data.starts[k]]

@@ -45,6 +45,8 @@ def model(
         return
     if solver is not None and not solve:
         raise InputError(f"--solver {solver}: add --solve")
+    if read is not None and (relax or solve or shown or every or write is not None):
+        raise InputError(f"--read {read}: it checks that answer and does nothing else, so give no option for another")
     from keyshift.modelling.opening import model as opened
 
     made = opened(posed, kind)

@@ -231,12 +231,8 @@ def _schedule(
     work: _Work, order: Order, phases: list[IntArray], budget: Budget, seed: int
 ) -> list[tuple[IntArray, Schedule]]:
     """The moves of every phase and their schedule, each phase from its own start."""
-    whole_problem = work.problem
-    raised = TransferScheduling(
-        whole_problem.source, whole_problem.target, whole_problem.seconds, whole_problem.nodes, whole_problem.parallel,
-        whole_problem.held, whole_problem.usage, whole_problem.limit * (1 + order.overload),
-    )  # fmt: skip
-    held, made = whole_problem.held, []
+    raised = replace(work.problem, limit=work.problem.limit * (1 + order.overload))
+    held, made = work.problem.held, []
     for chosen in phases:
         part = raised.part(chosen, held)
         one_by_one = np.arange(chosen.size) if part.limited else None

@@ -10,7 +10,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.guards import Whole
-from keyshift.models.rules.contraction import MergedItems
+from keyshift.models.rules.ruled import MergedItems
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of

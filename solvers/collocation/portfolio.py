@@ -34,6 +34,8 @@ class CollocationSettings(Settings):
         Shares of the time left for a turn's search, for its bound, and finally for HiGHS; the rest is for the search.
     by_sets : float
         Share of the time left for set partitioning.
+    before_sets : int
+        Steps of search before them, if the rest of the time suffices: a better incumbent leaves fewer sets.
     partitioning, partitioning_large : float
         Share of the time for graph partitioning at the beginning if many key groups may move; the second for more than
         `provable` key groups.
@@ -58,6 +60,7 @@ class CollocationSettings(Settings):
     bounding: float = 0.5
     proving: float = 0.7
     by_sets: float = 0.85
+    before_sets: int = 1_000_000
     partitioning: float = 0.2
     partitioning_large: float = 0.9
     cycles: int = 30
@@ -222,12 +225,13 @@ def _by_sets(
     problem: CollocatedAllocation, search: Annealing, lagrangian: LagrangianBound, answer: Answer, budget: Budget
 ) -> Answer:
     """The answer by the sets that nodes can carry, where these are few enough."""
-    tuple_share = _tuple_share(problem)
+    tuned, tuple_share = CollocationSettings.now(), _tuple_share(problem)
+    search.go_on(budget.part(1 - tuned.by_sets), tuned.before_sets, again=True)
     closer = (
         0.999 * tuple_share if tuple_share else 0.5 * problem.tolerance / (problem.saved * search.data.traffic_unit)
     )
     sets = CollocationSets(problem, search.data, search.best, closer, lagrangian.open_to)
-    done = sets.run(budget.part(CollocationSettings.now().by_sets))
+    done = sets.run(budget.part(tuned.by_sets))
     bound = max(answer.bound or 0.0, mean_bound(problem, 1.0 - sets.lowest))
     if sets.best is None:
         said = "no assignment meets the load distance within the other limits" if done else ""

@@ -14,8 +14,8 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings
 from keyshift.models.guards import NonNegative
 from keyshift.models.mclb.problem import MCLB, SLACK, Core
-from keyshift.models.rules.contraction import MergedItems
 from keyshift.models.rules.lowered import Lowered
+from keyshift.models.rules.ruled import MergedItems
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept, promised
 from keyshift.solvers.mclb import local_search_kernels as kernels

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models.answer import Settings
-from keyshift.models.rules.contraction import MergedItems
+from keyshift.models.rules.ruled import MergedItems
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.kernels import Pass, Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
