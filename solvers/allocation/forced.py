@@ -146,7 +146,7 @@ class Forced:
         for room, on, held, least, most in self.by_node[i]:
             members = room.key_groups
             few = members.size + size < min(coming, leaving)
-            if few and least <= on[i] and held <= most:  # whoever leaves and comes may be no member
+            if few and least <= on[i] and held <= most:  # those that leave and arrive need not be members
                 continue
             out, into = (room.weights[side[members]] for side in (own, come))
             out, into = (np.sort(np.pad(x, (0, n - x.size))) for x, n in ((out, leaving), (into, coming)))

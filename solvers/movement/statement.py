@@ -185,7 +185,7 @@ def _by_size(
         answer = better_of(problem, answer, best)
         if answer.termination == "infeasible" and best is None:
             return answer
-        if answer.termination == "infeasible":  # a cap this tight is a promise kept too well
+        if answer.termination == "infeasible":  # the cap was too tight
             return Answer(best, least, "gap")
         answer.bound = least if answer.bound is None else max(answer.bound, least)
         if answer.assignment is None or answer.termination != "optimal" or is_met(problem, answer):
