@@ -234,7 +234,7 @@ def worksheet(number: int, sheet: Worksheet, solved: bool) -> str:
     text += "**Solve it by hand.** Each step a better answer, or a better bound; stop when they meet.\n\n" + steps(
         sheet, solved
     )
-    text += "**Why nothing is better.** " + (" ".join(sheet.argument().split()) if solved else "<br>" * 6) + "\n\n"
+    text += "**Why nothing is better.** " + (" ".join(sheet.argument().split()) if solved else "<br>" * 2) + "\n\n"
     return f'<section class="sheet {"solution" if solved else "blank"}">{markdown(text)}</section>'
 
 
