@@ -53,7 +53,7 @@ class Measure:
     """One number per tuple that is added up: the cost, the state or the bytes of an operator."""
 
     columns: tuple[str, ...]
-    """The columns that hold its whole numbers. None: it is 1 for every tuple, so that counting is enough; one: it is
+    """The columns that hold its whole numbers. Without any, it is 1 for every tuple, so that counting is enough; one: it is
     whole; two: see `exact_sums`. Measures with the same expression share their columns."""
 
 

@@ -39,7 +39,7 @@ class Operator:
     windows : int, default 1
         The operator keeps the state of this many windows: at the end of window t it holds t - windows + 1, ..., t.
     bytes : str, optional
-        Size of the tuple that it sends downstream, in bytes: a number >= 0. Without it traffic is known in tuples
+        Size of the tuple that it sends downstream, in bytes: a number >= 0. Without it traffic is counted in tuples
         only.
     log : str, optional
         The log that it reads, where there are more: then every operator names one.
@@ -87,14 +87,14 @@ class Topology:
         (source, destination), by operator name; a third part is the key under which the source had what it sends, in Spark SQL,
         where that is not its key of the same row: such as in a loop of an operator to itself. Null: nothing is sent.
     trust : bool, default False
-        Take any expression that Spark takes: it may then call Java and read files. Otherwise only the functions of
+        Accept any expression of Spark, which may then call Java and read files. Otherwise only the functions of
         `keyshift.spark_stats.expressions.FUNCTIONS` are taken. No file can set this.
 
     Raises
     ------
     InputError
-        No operator, a name twice, an edge to an unknown operator, an edge twice, an operator that sends to itself without saying
-        under which key, or an expression that is not of one row alone.
+        For no operator, a name or an edge that occurs twice, an edge to an unknown operator, an operator that sends to itself
+        without saying under which key, or an expression that needs more than one row.
     """
 
     operators: Sequence[Operator]
@@ -192,7 +192,7 @@ class Topology:
 
         Examples
         --------
-        Every field there is; only `operators`, and of each `name` and `key`, are needed::
+        All fields; only `operators`, and the `name` and `key` of each, are required::
 
             operators:
               - name: sessions
