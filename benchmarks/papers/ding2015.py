@@ -188,7 +188,7 @@ def patterns(tasks: int, tweets: int = 20_000, frequent: int = 50) -> tuple[np.n
         task = np.random.default_rng(salt).integers(0, tasks, len(keys))
         prefix = Prefix(load := np.bincount(task, keys["load"], tasks))
         if all(prefix.conflict(Fraction(TAU), n) is None for n in range(LOW, HIGH + 1)):
-            return load, np.bincount(task, keys["state"], tasks), sent["detector"] / sent.sum()
+            return load, np.bincount(task, keys["state"], tasks), sent.get("detector", 0) / sent.sum()
     raise InputError(f"no hash of 1000 makes m = {tasks} feasible at tau = {TAU}")
 
 
@@ -233,7 +233,7 @@ def frequent_patterns(page: Page) -> None:
     (w, counts), rows = start(page), []
     for application, (load, state, back) in (
         ("word count", (w.last_load, w.state, 0.0)),
-        ("frequent patterns", patterns(w.key_groups, 5_000 if page.quick else 20_000)),
+        ("frequent patterns", patterns(w.key_groups)),
     ):
         first = workload(load, state, w.nodes)
         for tau in (TAU, "0.5") if page.quick else (TAU, "0.3", "0.4", "0.5"):
