@@ -27,35 +27,36 @@ from keyshift.solvers.rows import rule_rows
 
 @dataclass(frozen=True)
 class TreeSettings(Settings):
-    """Tuning numbers of the branch and bound.
+    """Tuning parameters of the branch and bound.
 
     Attributes
     ----------
     by_near_sets : float
         The share of the time that `FewNodes` has, where it suits; half of it before CP-SAT.
     few, by_sets : int, float
-        With no more key groups than these, `SetPartitioning` is tried first, for so much of the time.
+        With at most this many key groups, `SetPartitioning` is tried first, for this share of the time.
     few_nodes, few_windows, stated, stated_seconds : int, int, float, float
-        With a budget, on no more nodes than these, with loads in no more windows, CP-SAT comes after the first search, for so
-        much of the time and at most so long.
+        With a budget and at most this many nodes and windows, CP-SAT runs after the first search, for this share of the
+        time and at most this many seconds.
     slice : int
-        Loads touched by the search between two looks at the clock.
+        Loads that the search reads between two checks of the clock.
     first_search, first_alone : float
-        The share of the time that local search has at most before everything else; with more key groups than `hopeless` the
-        second figure: a limit too short for its first runs goes to them, and no bound is worth a placement that is worse.
+        The largest share of the time for the first local search. The second figure is for more than `hopeless` key
+        groups: a short limit is then better spent on the placement than on a bound.
     small, first_look : int
-        With no more key groups than the first figure, the search gets this many slices before the semidefinite bound is
-        computed: such instances end within them. Larger ones spend three quarters of the time left on more local search.
+        With at most `small` key groups the search gets `first_look` slices before the semidefinite bound, and most such
+        instances end within them. Larger instances spend three quarters of the time left on more local search.
     hopeless : int
-        With more key groups than this, all of it: no tree was ever seen to end.
+        With more key groups than this, local search gets all the time: the tree never ended in our experiments.
     bounding : float
-        The share of the time left that the semidefinite bound has there.
+        The semidefinite bound's share of the time left in that case.
     margin : float
-        A subtree is left alone unless it can improve by more than this share of the problem's tolerance.
+        A subtree is pruned unless it can improve by more than this share of the problem's tolerance.
     ruled : float
-        The share of the time left that the tree has under rules, before CP-SAT.
+        Under rules, the tree's share of the time left before CP-SAT.
     point : int
-        Loads that the tree search of one point of a front may touch: small instances end in a proof, others keep the root bound.
+        Loads that the tree search may read for one point of a front: small instances end in a proof, others keep the
+        root bound.
     """
 
     by_near_sets: float = 0.4
