@@ -105,7 +105,7 @@ class Solution:
         Raises
         ------
         InputError
-            Where there is no assignment, or one of messages, which have no state to move.
+            If there is no assignment, or if it assigns messages, which have no state to move.
         """
         assert self.mover is not None, "import keyshift first"
         return self.mover()
@@ -113,7 +113,7 @@ class Solution:
     def to_frame(self) -> pd.DataFrame:
         """A table with a row for each key group: as `Workload.to_frame`, with its `target` and whether it `moved`.
 
-        A sequence or a policy has a target for each of its rows; where there is no workload, `target` is all.
+        A sequence or a policy has a target for each of its rows. Without a workload, `target` is the only column.
         """
         import pandas as pd
 
@@ -142,7 +142,7 @@ class Solution:
 
     @property
     def tolerance(self) -> float | None:
-        """The largest difference of objective and bound at which an answer counts as optimal; None without an assignment."""
+        """The largest difference between objective and bound at which an answer counts as optimal; None without an assignment."""
         return None if self.objective is None else self.problem.tolerance_of(self.objective)
 
     @property

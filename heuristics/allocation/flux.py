@@ -1,4 +1,4 @@
-"""Flux ([Shah2003]), as [Madsen2016] describes and compares it."""
+"""Flux ([Shah2003]) and the power of two choices ([Azar1999]), as [Madsen2016] describes and compares them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from keyshift.models import Answer, Budget, metrics
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
-from keyshift.models.guards import Whole
+from keyshift.models.guards import Count, Whole
 from keyshift.models.rules.lowered import RowTally
 
 
@@ -129,3 +129,48 @@ def _biggest_suitable(state: Migrations, giver: int, taker: int) -> int | None:
         if state.allowed(int(k), taker):
             return int(k)
     return None
+
+
+# The power of two choices ([Azar1999]) -------------------------------------------------------------------------------
+
+
+def potc(
+    problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, choices: Count = 2
+) -> Answer:
+    """Give every key group its node and another one, hashed, and let it take the less loaded.
+
+    Key groups come in random order. One whose move lowers the higher of its two nodes moves, as long as the
+    limits last. No guarantee on the objective; O(p * choices).
+
+    Parameters
+    ----------
+    problem : KeyGroupAllocation
+    budget : Budget
+    seed : int
+        Of the hashes and of the order.
+    start : ndarray, optional
+        Unused: it starts from the current nodes.
+    choices : int, default 2
+        Nodes to choose from, the current one included.
+
+    Notes
+    -----
+    Source: [Azar1999]; compared with in [Madsen2016], section 5.2.1. Departures from the
+    paper: there every key is split over both its nodes and merged again, whatever that costs; here a key group
+    stays whole, one of the two nodes is where it is now, and the migration limits and rules hold. Over k windows a load is
+    their mean.
+    """
+    state = Migrations(problem)
+    rng = np.random.default_rng(seed)
+    open_nodes = np.flatnonzero(problem.workload.kept)
+    hashed = open_nodes[rng.integers(0, open_nodes.size, (problem.workload.key_groups, max(0, choices - 1)))]
+    for k in rng.permutation(problem.workload.key_groups):
+        if budget.expired:
+            return Answer(state.assignment, termination=budget.why)
+        source = int(problem.workload.current[k])
+        others = [int(i) for i in hashed[k] if i != source]
+        if others:
+            target = min(others, key=lambda i: (state.relative[i], i))
+            if state.lowers(int(k), source, target) and state.allowed(int(k), target):
+                state.move(int(k), target)
+    return Answer(state.assignment, termination="completed", details={"moves": state.moves})

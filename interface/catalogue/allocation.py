@@ -5,8 +5,7 @@ from keyshift.models.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.allocation.drain_first import drain_first, drains
-    from keyshift.heuristics.allocation.flux import flux
-    from keyshift.heuristics.allocation.potc import potc
+    from keyshift.heuristics.allocation.flux import flux, potc
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.allocation.cpsat_model import AllocationCpSat
     from keyshift.models.allocation.pyomo_model import AllocationPyomo

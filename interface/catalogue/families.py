@@ -32,7 +32,6 @@ with lazily():
         hard_movement,
         hard_placement,
         hard_policy,
-        hard_routing,
         hard_sequence,
         hard_splitting,
         hard_step,
@@ -42,13 +41,11 @@ with lazily():
     from keyshift.models.families.real import (
         edits_splitting,
         flights_allocation,
-        flights_routing,
         words_mclb,
         words_placement,
-        words_routing,
         words_splitting,
     )
-    from keyshift.models.families.routing import fang_routing
+    from keyshift.models.families.routing import fang_routing, flights_routing, hard_routing, words_routing
     from keyshift.models.families.splitting import nasir_placement, nasir_splitting
 
 
@@ -214,7 +211,7 @@ def family(name: str, *, count: int = 1, seed: int = 0, rules: Sequence[Rule] = 
     rules : sequence of rules
         Added to those of every instance (`keyshift.rules`).
     **parameters
-        The generator's own. A list stands for every value in it, so that ``nodes=[20, 40], varies=[0.2, 0.4]`` draws
+        The generator's own. A list means every value in it, so that ``nodes=[20, 40], varies=[0.2, 0.4]`` draws
         four choices.
 
     Returns

@@ -24,18 +24,18 @@ COUNTED = ("nodes", "nodes_after", "workers")
 
 @dataclass(frozen=True)
 class RemedySettings(Settings):
-    """Tuning numbers of remedies.
+    """Tuning parameters of remedies.
 
     Attributes
     ----------
     fine : float
-        A least value is exact when a value smaller by this share is proven to be too small.
+        A smallest value counts as exact if a value smaller by this share is proven to be too small.
     least_seconds : float
-        An attempt gets this many seconds even when the budget is spent: an answer without limits takes only moments.
+        The least seconds of an attempt, even after the time limit.
     most_tries : int
-        This many values of one limit are tried at most.
+        The most values of one limit that are tried.
     most_nodes : int
-        Nodes added at most when the fewest are looked for.
+        The most nodes that are added.
     """
 
     fine: float = 1e-6
@@ -107,17 +107,17 @@ def remedies(
     time_limit: float | None = 60.0,
     seed: int = 0,
 ) -> list[Remedy]:
-    """Find, for each limit of a problem, the smallest change that makes it feasible if the other limits stay.
+    """Find, for each limit of a problem, the smallest change that makes the problem feasible if the other limits stay.
 
     Parameters
     ----------
     problem : Problem
     target : float, optional
-        An objective that is good enough. None: any answer is.
+        An objective that is good enough. None: any feasible answer is.
     method : str, optional
         How to answer; None takes the best exact method.
     time_limit : float, optional
-        Seconds, shared by all limits. When it ends, what is known so far comes back, not proven.
+        Seconds, shared by all limits. When they are over, the changes found so far are returned, not proven.
     seed : int, default 0
 
     Returns
@@ -128,9 +128,9 @@ def remedies(
 
     Notes
     -----
-    Bisection over the value of a limit, with a proof or an answer at every step. After an answer, the search goes on from
-    the value that this answer really needs, so that the least value of a real-valued limit is found exactly; an attempt
-    a millionth below then proves it.
+    The value of a limit is bisected, with a proof or an answer at every step. After an answer, the search continues
+    from the value that this answer needs, so that the smallest value of a real-valued limit is found exactly; an
+    attempt with a value smaller by a millionth then proves it.
     """
     wanted = np.inf if target is None else real("target", target, least=-np.inf, optional=False)
     seconds = real("time_limit", time_limit)
@@ -354,12 +354,12 @@ class Excess:
 
 
 def repair(problem: Problem, method: str | None = None, *, time_limit: float | None = 60.0, seed: int = 0) -> Solution:
-    """Answer a problem whose limits are already broken: first repair, then minimise the objective, and make nothing worse.
+    """Answer a problem whose limits are already broken: repair them first, then minimise the objective, and make nothing worse.
 
     No limit is exceeded by more than it is now, and no node ends up with more of a resource than the larger of its
-    capacity and what it holds now. Within that, the worst remaining share of the excess is made as small as the
-    migration limits allow; then rules that are broken now are mended as far as these allow, and none is broken more; and then
-    the problem's own objective is minimised. If the problem has a feasible answer, that answer is returned.
+    capacity and what it holds now. Within that, the largest remaining share of the excess is made as small as the
+    migration limits allow; then rules that are broken now are repaired as far as these limits allow, and none is broken
+    more; then the problem's own objective is minimised. If the problem has a feasible answer, that answer is returned.
 
     Parameters
     ----------
@@ -374,8 +374,8 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
     -------
     Solution
         Its `problem` has the limits as far as they could be met; ``details["excess_left"]`` is the share left,
-        ``details["excess_left_proven"]`` whether no answer leaves less. Where rules are left broken, its first priority says by
-        how much, "broken_rules".
+        ``details["excess_left_proven"]`` whether no answer leaves less. If rules stay broken, its first priority,
+        "broken_rules", says by how much.
 
     Raises
     ------

@@ -133,7 +133,7 @@ def _between(workload: Workload) -> sp.coo_array:
     """Traffic between different key groups."""
     if workload.traffic is None:
         raise InputError(
-            "the workload has no traffic, which collocation is about: give it a (key groups, key groups) matrix"
+            "the workload has no traffic, which collocation needs: give it a (key groups, key groups) matrix"
         )
     pairs = workload.traffic.tocoo()
     apart = pairs.row != pairs.col

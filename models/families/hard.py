@@ -13,7 +13,6 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
 from keyshift.models.mclb import MCLB, MovementWithinLimits
-from keyshift.models.routing import MixedRouting
 from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -59,7 +58,7 @@ def hard_workload(kind: Kind, nodes: int, key_groups: int, seed: int = 0) -> Wor
     return Workload(load=load, state=state, current=current, nodes=nodes, draining=draining)
 
 
-def _hidden(w: Workload, seed: int) -> IntArray:
+def hidden_plan(w: Workload, seed: int) -> IntArray:
     """An assignment to the nodes that stay: what limits "on the boundary" are drawn from."""
     rng = np.random.default_rng([seed, 3])
     stay = np.flatnonzero(~w.draining)
@@ -74,7 +73,7 @@ def hard_allocation(
     """Allocation; on the boundary the state that may move is, to the digit, what a hidden plan moves."""
     w = hard_workload(kind, nodes, key_groups, seed)
     if kind == "boundary":
-        return KeyGroupAllocation(w, max_migration_cost=float(w.state[_hidden(w, seed) != w.current].sum()))
+        return KeyGroupAllocation(w, max_migration_cost=float(w.state[hidden_plan(w, seed) != w.current].sum()))
     return KeyGroupAllocation(w, max_migrations=key_groups // 8)
 
 
@@ -104,30 +103,20 @@ def hard_mclb(*, seed: int = 0, kind: Kind = "ties", nodes: int = 5, key_groups:
     rng = np.random.default_rng([seed, 5])
     factor = np.ones((windows, key_groups)) if kind == "ties" else rng.integers(1, 4, (windows, key_groups))
     moving = w.replace(load=factor * w.last_load)
-    hidden = float(w.state[_hidden(w, seed) != w.current].sum())
+    hidden = float(w.state[hidden_plan(w, seed) != w.current].sum())
     return MCLB(moving, max_state_moved=hidden if kind in ("boundary", "draining") else 0.3 * float(w.state.sum()))
 
 
 def hard_movement(*, seed: int = 0, kind: Kind = "ties", nodes: int = 6, key_groups: int = 48) -> MovementWithinLimits:
     """Limits on a node's load that a hidden plan keeps; on the boundary it meets both exactly."""
     w = hard_workload(kind, nodes, key_groups, seed)
-    target = _hidden(w, seed)
+    target = hidden_plan(w, seed)
     stay = np.flatnonzero(~w.draining)
     loads = np.bincount(target, weights=w.last_load, minlength=nodes)[stay]
     slack = 0.0 if kind == "boundary" else 0.05 * float(loads.mean())
     return MovementWithinLimits(
         w, lower=max(0.0, float(loads.min()) - slack), upper=float(loads.max()) + slack, nodes_after=stay.size
     )
-
-
-def hard_routing(*, seed: int = 0, kind: Kind = "ties", nodes: int = 6, keys: int = 80) -> MixedRouting:
-    """Keys where the hash sends them; the table has room for an eighth, on the boundary for just a hidden plan's."""
-    w = hard_workload(kind, nodes, keys, seed).replace(draining=None)
-    posed = w.replace(home=w.current)
-    target = _hidden(w, seed)
-    loads = np.bincount(target, weights=w.last_load, minlength=nodes)
-    theta = float(loads.max() / loads.mean() - 1.0)
-    return MixedRouting(posed, theta_max=max(0.05, theta), max_table_size=int((target != w.current).sum()))
 
 
 def _hard_stream(kind: Kind, messages: int, keys: int, seed: int) -> tuple[IntArray, FloatArray | None]:

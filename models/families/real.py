@@ -16,11 +16,9 @@ from keyshift.models import guards
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.families.mclb import read_counts, word_stream
-from keyshift.models.families.routing import consistent_hash
 from keyshift.models.families.splitting import draw_keys
 from keyshift.models.files.reading import opened, parse_json
 from keyshift.models.mclb import MCLB
-from keyshift.models.routing import MixedRouting
 from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -100,26 +98,10 @@ def flights_allocation(
     return KeyGroupAllocation(w, max_migrations=max_migrations)
 
 
-def flights_routing(
-    *, seed: int = 0, nodes: int = 10, theta_max: float = 0.02, max_table_size: int = 200
-) -> MixedRouting:
-    """The year's flights by aeroplane, one key each; the seed turns the hash."""
-    count = _flights()["tailnum"].dropna().value_counts().to_numpy(dtype=np.float64)
-    return _routed(count, nodes, theta_max, max_table_size, seed)
-
-
 def words_mclb(*, seed: int = 0, nodes: int = 10, key_groups: int = 100, windows: int = 24) -> MCLB:
     """Word counts whose frequencies walk at random: they stand in for [Guo2018]'s tweets."""
     path = data_file("count_1w.txt")
     return MCLB(word_stream(path, nodes=nodes, key_groups=key_groups, windows=windows, seed=seed))
-
-
-def words_routing(
-    *, seed: int = 0, words: int = 20_000, nodes: int = 20, theta_max: float = 0.08, max_table_size: int = 1_000
-) -> MixedRouting:
-    """The most frequent words, one key each, one window of counts; the seed turns the hash."""
-    count = _word_counts(words)
-    return _routed(np.rint(count * (10 * words / count.sum())) + 1, nodes, theta_max, max_table_size, seed)
 
 
 def words_splitting(
@@ -149,17 +131,11 @@ def edits_splitting(
     return KeySplitting(stream, workers=workers, choices=choices, sources=sources, hash_seed=seed % 2**31)
 
 
-def _word_counts(words: int) -> FloatArray:
+def word_counts(words: int) -> FloatArray:
+    """How often the most frequent English words occur, the most frequent first, shape (words,)."""
     return read_counts(data_file("count_1w.txt"))[1][:words]
 
 
 def _words_stream(messages: int, words: int, seed: int) -> IntArray:
-    count = _word_counts(words)
+    count = word_counts(words)
     return draw_keys(np.random.default_rng(seed), count / count.sum(), messages)
-
-
-def _routed(count: FloatArray, nodes: int, theta_max: float, max_table_size: int, seed: int) -> MixedRouting:
-    keys = np.arange(count.size) + seed * 1_000_003
-    home = consistent_hash(keys, nodes)
-    w = Workload(load=count, state=count, current=home, nodes=nodes, home=home)
-    return MixedRouting(w, theta_max=theta_max, max_table_size=max_table_size)

@@ -1,4 +1,4 @@
-"""The synthetic stream of [Fang2016], section V: Zipf keys whose frequencies shift between intervals."""
+"""Routing problems: [Fang2016]'s stream (section V) of Zipf keys whose frequencies shift between intervals; flights; words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.families.hard import Kind, hard_workload, hidden_plan
+from keyshift.models.families.real import flights, word_counts
 from keyshift.models.placement import mixed_bits
 from keyshift.models.routing import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -151,3 +153,36 @@ def fang_routing(
     stream = ZipfStream(keys, nodes, skew, fluctuation, window, seed=seed)
     stream.advance()
     return MixedRouting(stream.workload(), theta_max=theta_max, max_table_size=max_table_size)
+
+
+def flights_routing(
+    *, seed: int = 0, nodes: int = 10, theta_max: float = 0.02, max_table_size: int = 200
+) -> MixedRouting:
+    """The year's flights by aeroplane, one key each; the seed turns the hash."""
+    count = flights()["tailnum"].dropna().value_counts().to_numpy(dtype=np.float64)
+    return _routed(count, nodes, theta_max, max_table_size, seed)
+
+
+def words_routing(
+    *, seed: int = 0, words: int = 20_000, nodes: int = 20, theta_max: float = 0.08, max_table_size: int = 1_000
+) -> MixedRouting:
+    """The most frequent words, one key each, one window of counts; the seed turns the hash."""
+    count = word_counts(words)
+    return _routed(np.rint(count * (10 * words / count.sum())) + 1, nodes, theta_max, max_table_size, seed)
+
+
+def _routed(count: FloatArray, nodes: int, theta_max: float, max_table_size: int, seed: int) -> MixedRouting:
+    keys = np.arange(count.size) + seed * 1_000_003
+    home = consistent_hash(keys, nodes)
+    w = Workload(load=count, state=count, current=home, nodes=nodes, home=home)
+    return MixedRouting(w, theta_max=theta_max, max_table_size=max_table_size)
+
+
+def hard_routing(*, seed: int = 0, kind: Kind = "ties", nodes: int = 6, keys: int = 80) -> MixedRouting:
+    """Keys where the hash sends them; the table has room for an eighth, on the boundary for just a hidden plan's."""
+    w = hard_workload(kind, nodes, keys, seed).replace(draining=None)
+    posed = w.replace(home=w.current)
+    target = hidden_plan(w, seed)
+    loads = np.bincount(target, weights=w.last_load, minlength=nodes)
+    theta = float(loads.max() / loads.mean() - 1.0)
+    return MixedRouting(posed, theta_max=max(0.05, theta), max_table_size=int((target != w.current).sum()))

@@ -98,7 +98,7 @@ class MoveBudget:
     into : ndarray of bool, shape (n,)
     most : float
     less : tuple of ndarray, optional
-        Items, nodes and weights: of items that stand for several key groups (`keyshift.models.rules.contraction`), what it weighs
+        Items, nodes and weights: of items that stand for several key groups (`keyshift.models.rules.ruled`), what it weighs
         less that one goes to a node where some of its key groups are already.
     """
 

@@ -149,7 +149,7 @@ class Forced:
             others_leave = least <= 0 or leaving - np.count_nonzero(own[members]) >= min(size - 1, leaving)
             if (
                 others_come and others_leave and least <= on[i] and held <= most
-            ):  # whoever leaves and comes may be no member
+            ):  # nobody who leaves or comes need be a member
                 continue
             out, into = (room.weights[side[members]] for side in (own, come))
             out, into = (np.sort(np.pad(x, (0, n - x.size))) for x, n in ((out, leaving), (into, coming)))

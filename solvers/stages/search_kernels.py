@@ -14,11 +14,13 @@ REMOTE, DISTANCE, SPREAD, DRAINING, BROKEN, LINEAR = 0, 1, 2, 3, 4, 5
 """Places of the measures: remote share of the traffic, load distance, sum of the two deviations, load on draining
 nodes, by how much rules are broken that give way, and from LINEAR on the sums over key groups that are not on their `anchor`."""
 MOST_SHIFTS = 8
+"""Key groups that one step moves, at most."""
 LOOK = 2000
+"""Key groups that are looked at for one that has moved."""
 
 
 class KeptRows(NamedTuple):
-    """KeptRows of rules, and where key groups are now, as `keyshift.solvers.rows` takes them."""
+    """The rows of rules, and where key groups are now, as `keyshift.solvers.rows` takes them."""
 
     rows: RuleRows | None
     current: np.ndarray

@@ -67,6 +67,7 @@ def test_solving_and_relaxing(folder, capsys):
         ("model w.json --solve --solver gurobi", "'gurobi' is not on this machine; there are highs"),
         ("model w.json --solver highs", "add --solve"),
         ("model w.json --read w.json", "is not a solution file of HiGHS, SCIP, CBC or Gurobi"),
+        ("model w.json --read w.sol --relax", "checks that answer and does nothing else"),
         ("model w.json --kind cp-sat --relax", "whole numbers only"),
         ("model w.json --max-migration 3", "has the options"),
     ],

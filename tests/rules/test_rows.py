@@ -13,8 +13,8 @@ from rules.test_rules import PROBLEMS, drawn
 from keyshift.models import Budget, Workload
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices
-from keyshift.models.rules.contraction import MergedItems
 from keyshift.models.rules.lowered import MoveBudget
+from keyshift.models.rules.ruled import MergedItems
 from keyshift.rules import Moves, Together
 from keyshift.solvers.routing.statement import Effort, by_cpsat, by_highs
 from keyshift.solvers.rows import giving_way, row_at, rule_rows, shift, sum_rows

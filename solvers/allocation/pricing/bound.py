@@ -53,28 +53,28 @@ class PriceSettings(Settings):
     Attributes
     ----------
     knots : int
-        Numbers that make up a price curve. Sixty gave the same bounds in two to three times the rounds.
+        Number of points of a price curve. With sixty the bounds were the same after two to three times the rounds.
     rounds : int
-        Curves tried for one distance at most.
+        The most curves tried for one distance.
     most_subsets : int
         Sets of departures of one node that are tried one by one.
     most_out, most_in : int
-        Departures and arrivals of a column that are priced one by one; beyond, a weaker bound takes over.
+        The most departures and arrivals of a column that are priced one by one; beyond, a weaker bound is used.
     slopes : tuple of float
-        Prices for the spread of the loads, tried for columns beyond those.
+        Prices for the spread of the loads, tried for columns with more.
     steps, most_steps : int
         Steps of the sums of three arrivals and more to the width of a target, and to the spread of the loads at most.
     most_work : float
-        Elementary steps to answer one curve at most; larger instances are left to the counts.
+        The most elementary steps for one curve; on larger instances only the bound by counting is used.
     widest : float
-        Windows are counted in steps of the narrowest, that of the smallest node: beyond this ratio of capacities the
-        tables get too wide.
+        Target intervals are measured in steps of the narrowest, that of the smallest node; beyond this ratio of
+        capacities the tables would be too wide.
     most_columns : int
-        Columns kept for other distances.
+        The most columns kept for other distances.
     most_nodes : int
-        Branches priced for one distance by the method "prices".
+        The most branches priced for one distance by the method "prices".
     precision : float
-        How finely the bound is searched for by bisection, in units of the mean load.
+        Precision of the bisection for the bound, in units of the mean load.
     """
 
     knots: int = 24
