@@ -147,9 +147,7 @@ class Forced:
             members = room.key_groups
             others_come = coming - np.count_nonzero(come[members]) >= min(size - 1, coming)
             others_leave = least <= 0 or leaving - np.count_nonzero(own[members]) >= min(size - 1, leaving)
-            if (
-                others_come and others_leave and least <= on[i] and held <= most
-            ):  # nobody who leaves or comes need be a member
+            if others_come and others_leave and least <= on[i] and held <= most:  # members need not leave or come
                 continue
             out, into = (room.weights[side[members]] for side in (own, come))
             out, into = (np.sort(np.pad(x, (0, n - x.size))) for x, n in ((out, leaving), (into, coming)))

@@ -127,7 +127,9 @@ def test_prices_and_remedies_are_said_in_words():
 
 
 def test_how_much_slack_of_an_even_share_is_enough():
-    w = ks.Workload(load=[1] * 6, state=[1] * 6, current=[0, 0, 0, 0, 1, 2], nodes=3, groups={"topic": ["a"] * 5 + ["b"]})
+    w = ks.Workload(
+        load=[1] * 6, state=[1] * 6, current=[0, 0, 0, 0, 1, 2], nodes=3, groups={"topic": ["a"] * 5 + ["b"]}
+    )
     problem = ks.KeyGroupAllocation(w, max_migrations=1, rules=["even topic"])
     found = {str(remedy.limit): remedy for remedy in ks.remedies(problem)}
     slack = found["slack of Even(by='topic')"]
