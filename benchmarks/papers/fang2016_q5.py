@@ -115,10 +115,11 @@ def followed(
 def q5(page: Page) -> None:
     """[Fang2016], Figure 16: Q5 of TPC-H as a continuous query, frequencies changing every quarter of an hour.
 
-    Orders and lines are a twentieth of the paper's, customers and suppliers all; drawn here, joined and counted by Spark in windows of five minutes. A table is planned from
-    one window and holds in the next. Three joins in a chain, ten workers each: a join that is behind holds up the others, so that the
-    chain lets through what its fullest worker does; *sustained* is that, in percent of an even spread of the work that whole keys need. With
-    PKG customers and suppliers are held by both workers of a key, and orders and lines are looked up on both (Figure 2(b)).
+    Orders and lines are a twentieth of the paper's, customers and suppliers all; drawn here, joined and counted by Spark in windows of
+    five minutes. A table is planned from one window and holds in the next. Three joins in a chain, ten workers each: a join that is behind
+    holds up the others, so that the chain lets through what its fullest worker does; *sustained* is that, in percent of an even spread
+    of the work that whole keys need. With PKG customers and suppliers are held by both workers of a key, and orders and lines are
+    looked up on both (Figure 2(b)).
     """
     made = relations(0.005 if page.quick else 0.05, seed=4)
     frames, answer = counted(made)
