@@ -172,7 +172,8 @@ def test_words_say_a_rule(words, rule):
 def test_some_of_no_key_groups_cannot_be_near():
     problem = ks.KeyGroupAllocation(ks.Workload(**CONTENT), rules=[rules.Near(0, key_groups=[])])
     (found,) = problem.check([0] * 6).violations
-    assert found.where is None and found.amount == 1
+    assert found.where is None
+    assert found.amount == 1
     assert ks.solve(problem).status == "infeasible"
 
 

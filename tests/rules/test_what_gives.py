@@ -133,5 +133,6 @@ def test_how_much_slack_of_an_even_share_is_enough():
     problem = ks.KeyGroupAllocation(w, max_migrations=1, rules=["even topic"])
     found = {str(remedy.limit): remedy for remedy in ks.remedies(problem)}
     slack = found["slack of Even(by='topic')"]
-    assert slack.value == 1 and slack.proven  # three of topic a stay on the first node, whose share is one or two
+    assert slack.value == 1
+    assert slack.proven
     assert ks.check(problem, slack.solution.assignment).violations
