@@ -108,7 +108,7 @@ def test_the_allocation_search_itself_keeps_rules_and_finds_the_best(seed, monke
     monkeypatch.setattr(checked, "STRICT", True)
     plain, problem = drawn("allocation", 3000 + seed)
     best = best_of(problem, plain)
-    answer = ks.solve(problem, time_limit=10, gap=0, settings=[PortfolioSettings(small=0)])
+    answer = ks.solve(problem, effort=0.5, gap=0, settings=[PortfolioSettings(small=0)])
     assert (answer.assignment is None) == (best is None)
     if best is not None:
         assert answer.objective == pytest.approx(best, abs=problem.tolerance_of(best))
