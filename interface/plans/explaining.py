@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -89,9 +90,11 @@ class Explanation:
         return list(self.moves.itertuples())
 
     def marginal_frame(self) -> pd.DataFrame:
-        """The marginal values as a table, one row for each limit."""
+        """Retired: write ``pandas.DataFrame(explanation.marginals)``."""
         import pandas as pd
 
+        said = "marginal_frame() is retired and goes in 0.5: write pandas.DataFrame(explanation.marginals)"
+        warnings.warn(said, DeprecationWarning, stacklevel=2)
         return pd.DataFrame([vars(m) for m in self.marginals])
 
     def as_record(self) -> dict[str, Any]:
