@@ -74,11 +74,14 @@ def replay(
     as_json: common.JsonOption = False,
 ) -> None:
     """Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."""
+    from keyshift.figures.comparison import expect_pictures
     from keyshift.models.files.replay import count_periods, read_periods
     from keyshift.replays.adaptation import replay as run
 
     chosen = method or ["albic"]
     posed = common.problem_options(problem, context.args)
+    if out is not None:
+        expect_pictures()
     with bar(len(chosen) * len(range(count_periods(path))[:periods])) as watch:
         result = run(
             read_periods(path, nodes),

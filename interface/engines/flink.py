@@ -19,7 +19,6 @@ from keyshift.engines.flink_rest import Seen, read_rest, read_saved
 from keyshift.engines.formats import as_json
 from keyshift.models import Budget, Solution, guards
 from keyshift.models.errors import InputError, MissingDependencyError
-from keyshift.models.files.arrow import pa
 from keyshift.models.files.reading import shown
 from keyshift.models.files.writing import write_text
 from keyshift.models.intervals import IntervalMigration
@@ -27,7 +26,6 @@ from keyshift.models.intervals.flink_ranges import default_ranges
 from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import FloatArray, IntArray, Workload
 from keyshift.solvers.intervals.step.ssm import solve_ssm
-from keyshift.spark_stats.hashing import flink_murmur, java_hash_code
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -289,7 +287,8 @@ MOST_KEY_GROUPS = 32_768
 Kind = Literal["int", "long", "string"]
 ROW_HASH = 62
 """Flink's ``Row.of(key).hashCode()`` less ``key.hashCode()``: 31 for the kind of the row, 31 for the array of one."""
-_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string()}
+_TYPES = {"int": "int32", "long": "int64", "string": "string"}
+"""What PyArrow calls them."""
 
 
 def key_groups(
@@ -319,6 +318,9 @@ def key_groups(
             raise InputError(f"keys[{position}] is null: Flink has no key group for it")
         if not _fits(key, kind):
             raise InputError(f"keys[{position}]: the key {shown(key)} is not {'an' if kind == 'int' else 'a'} {kind}")
+    from keyshift.models.files.arrow import pa
+    from keyshift.spark_stats.hashing import flink_murmur, java_hash_code
+
     try:
         array = pa.array(listed, _TYPES[kind])
     except (pa.ArrowException, UnicodeEncodeError):

@@ -80,8 +80,9 @@ def plan(
     min_gain : float, optional
         Leave out moves that gain less than this for each unit of state, the least useful first; a note says what that
         costs.
-    time_limit : float, optional
-        Seconds for the exact schedules of small phases.
+    time_limit : float or None, default 10.0
+        Seconds for the exact schedules of small phases; None: no limit. There is no gap to choose: a phase is scheduled exactly,
+        or by the best list that was found when the time ends, and `Phase` says how long any schedule must take.
     seed : int, default 0
 
     Returns

@@ -116,8 +116,8 @@ def remedies(
         An objective that is good enough. None: any feasible answer is.
     method : str, optional
         How to answer; None takes the best exact method.
-    time_limit : float, optional
-        Seconds, shared by all limits. When they are over, the changes found so far are returned, not proven.
+    time_limit : float or None, default 60.0
+        Seconds, shared by all limits; None: no limit. When they are over, the changes found so far are returned, not proven.
     seed : int, default 0
 
     Returns
@@ -131,6 +131,9 @@ def remedies(
     The value of a limit is bisected, with a proof or an answer at every step. After an answer, the search continues
     from the value that this answer needs, so that the smallest value of a real-valued limit is found exactly; an
     attempt with a value smaller by a millionth then proves it.
+
+    There is no gap to choose: all that counts is on which side of `target` the optimum lies, and where the gap of `solve` ends
+    an attempt before that is known, it goes on to the proof.
     """
     wanted = np.inf if target is None else real("target", target, least=-np.inf, optional=False)
     seconds = real("time_limit", time_limit)
@@ -163,8 +166,9 @@ class RemedySearch:
             return "no", None
         if budget.why == "interrupted":
             return "unknown", None
-        remaining = max(budget.remaining, RemedySettings.now().least_seconds)
-        solution = solve(problem, self.method, time_limit=None if np.isinf(remaining) else remaining, seed=self.seed)
+        solution = self._answer(problem, budget)
+        if solution.termination == "gap" and self.target < np.inf and self._open(problem, solution):
+            solution = self._answer(problem, budget, gap=0.0, start=solution)
         if solution.status == "infeasible":
             return "no", None
         if solution.objective is not None and solution.objective <= self.target + problem.tolerance:
@@ -177,6 +181,17 @@ class RemedySearch:
                 if bound(problem, budget.part(0.5), self.seed) > limit.value:
                     return "no", None
         return "unknown", None
+
+    def _answer(self, problem: Problem, budget: Budget, **more: Any) -> Solution:
+        remaining = max(budget.remaining, RemedySettings.now().least_seconds)
+        seconds = None if np.isinf(remaining) else remaining
+        return solve(problem, self.method, time_limit=seconds, seed=self.seed, **more)
+
+    def _open(self, problem: Problem, solution: Solution) -> bool:
+        """Whether the target lies between an answer and its bound."""
+        if solution.objective is None or solution.bound is None:
+            return False
+        return solution.bound <= self.target + problem.tolerance < solution.objective
 
     def least(self, problem: Problem, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
         """The least value of one limit; `refuted` says that the present one is proven not to do."""
@@ -196,7 +211,7 @@ class RemedySearch:
         """The least value is the optimum of a problem of its own."""
         if budget.why == "interrupted":
             return Remedy(limit.name, float(limit.value), None, None, False)
-        solution = solve(posed, self.method, time_limit=_seconds(budget, 0.4), seed=self.seed)
+        solution = solve(posed, self.method, time_limit=_seconds(budget, 0.4), gap=0.0, seed=self.seed)
         if solution.status == "infeasible":
             return Remedy(limit.name, float(limit.value), None, None, True)
         least = 0.0 if solution.bound is None else float(np.ceil(solution.bound - 1e-6))
@@ -366,8 +381,8 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
     problem : Problem
         One with `repairable` limits: key-group allocation, collocated allocation, mixed routing.
     method : str, optional
-    time_limit : float, optional
-        Seconds.
+    time_limit : float or None, default 60.0
+        Seconds; None: no limit.
     seed : int, default 0
 
     Returns
