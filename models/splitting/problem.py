@@ -100,6 +100,8 @@ class KeySplitting(KeyStream):
         if last is not None:
             raise InputError(f"last = {last}: {cls.name} is about a stream, which has no windows")
         source = Path(path)
+        if source.suffix == ".json":
+            raise InputError(f"{path}: a stream is a Parquet file, or a text file (.txt) with one key a line")
         if source.suffix != ".txt":
             return cls(source, **parameters)
         if not source.is_file():

@@ -26,7 +26,7 @@ families madsen-allocation
 generate allocation w.json --nodes 4 --key-groups 24 --seed 1
 generate guo-mclb windows.json --nodes 3 --key-groups 12 --windows 4
 solve w.json --max-migrations 3 -t 5 --out plan.json --report plan.html
-solve keys.json -p key-splitting --workers 2
+solve keys.txt -p key-splitting --workers 2
 compare w.json --max-migrations 3 -t 1 -m milp -m flux -m lp
 check w.json -a plain.json
 explain w.json --max-migrations 3 -t 5
@@ -51,7 +51,7 @@ warm-up stats
 warm-up interval-migration --cache cache
 """
 NEEDS = {
-    "generate allocation folder": PARQUET,
+    "generate allocation folder --nodes 4 --key-groups 24": PARQUET,
     "solve keys.parquet -p key-splitting --workers 2": PARQUET,
     "replay windows.json -p key-group-allocation --max-migrations 3 -m flux --out replayed": PLOT,
     "compare w.json --max-migrations 3 --plot p.png": PLOT,
@@ -72,7 +72,7 @@ def folder(tmp_path_factory) -> Path:
     pip = [made / "venv/bin/python", "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt"]
     subprocess.run([*pip, ROOT], check=True)
     (made / "plain.json").write_text(json.dumps([k % 4 for k in range(24)]))
-    (made / "keys.json").write_text('["a", "b", "a", "c"]')
+    (made / "keys.txt").write_text("a\nb\na\nc\n")
     (made / "t.yaml").write_text("operators: [{name: a, key: k}]\n")
     (made / "log.parquet").write_text("x")
     return made
@@ -92,8 +92,7 @@ def test_each_command_works_or_says_in_one_sentence_what_it_needs(folder):
     assert {line.split()[0] for line in [*works, *NEEDS]} == set(COMMANDS) - {"grade"}
     for line in works:
         done = ran(folder, line)
-        # 1: a proof that is not complete, an assignment that keeps not all limits: answers, too.
-        assert done.returncode == 0 or line.startswith(("certify", "check")), (line, done.stderr)
+        assert done.returncode == 0 or line.startswith("certify"), (line, done.stderr)  # 1: not all of it is proven
         assert done.stdout, line
         assert not done.stderr, line
     for line, extra in NEEDS.items():
