@@ -48,7 +48,7 @@ CASES = {
     "four key groups": "ks.KeyGroupAllocation(ks.Workload(load=[4, 3, 2, 1], state=[1, 1, 1, 1], current=[0, 0, 0, 0], nodes=2), max_migrations=2)",
     "5 nodes, 50 key groups": "ks.KeyGroupAllocation(workload(50, 5), max_migrations=5)",
     "20 nodes, 400 key groups": "ks.KeyGroupAllocation(workload(400, 20), max_migrations=13)",
-    "... collocated": "ks.CollocatedAllocation(workload(24, 4, traffic=ring(24)), max_load_distance=30.0)",
+    "24 key groups, collocated": "ks.CollocatedAllocation(workload(24, 4, traffic=ring(24)), max_load_distance=30.0)",
     "MCLB": "ks.MCLB(workload(16, 3, 4), max_state_moved=20.0)",
     "movement within limits": "ks.MovementWithinLimits(workload(16, 3, 3), lower=2, upper=3.5, nodes_after=3)",
     "mixed routing": "ks.MixedRouting(workload(60, 4, home=rng.integers(0, 4, 60)), theta_max=0.1, max_table_size=25)",
