@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -109,6 +110,8 @@ def run_demo(
             (scratch / name).replace(out / name)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            out.rmdir()  # where nothing came into it
     write_workload(workload, out / "workload")
     problem = KeyGroupAllocation(workload, max_migrations=MIGRATIONS)
     comparison = compare(problem, time_limit=time_limit, seed=seed, watch=watch)
