@@ -74,14 +74,11 @@ def replay(
     as_json: common.JsonOption = False,
 ) -> None:
     """Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."""
-    from keyshift.figures.comparison import expect_pictures
     from keyshift.models.files.replay import count_periods, read_periods
     from keyshift.replays.adaptation import replay as run
 
     chosen = method or ["albic"]
-    posed = common.problem_options(problem, context.args)
-    if out is not None:
-        expect_pictures()
+    posed = posed_for(problem, context.args, out)
     with bar(len(chosen) * len(range(count_periods(path))[:periods])) as watch:
         result = run(
             read_periods(path, nodes),
@@ -106,6 +103,15 @@ def replay(
             **posed,
         )
     show(result, out, as_json)
+
+
+def posed_for(problem: str, line: list[str], out: Path | None) -> dict[str, Any]:
+    """The problem's options in the rest of a line; refuses a folder for figures where none can be drawn."""
+    if out is not None:
+        from keyshift.figures.comparison import expect_pictures
+
+        expect_pictures()
+    return common.problem_options(problem, line)
 
 
 def show(result: Any, out: Path | None, as_json: bool) -> None:
