@@ -17,7 +17,7 @@ import numpy as np
 from page import run
 
 import keyshift as ks
-from keyshift.papers import ding2015_queues, fang2016_queues, guo2018, madsen2016, nasir2015
+from keyshift.papers import ding2015_queues, fang2016_q5, fang2016_queues, guo2018, madsen2016, nasir2015
 from keyshift.papers.page import Page
 from keyshift.papers.queues import RATE
 
@@ -73,5 +73,5 @@ for part, of in ((guo, guo2018.queues), (madsen, madsen2016.queues), (nasir, nas
 
 if __name__ == "__main__":
     parts = (theory, guo, madsen, nasir, fang2016_queues.by_fluctuation, fang2016_queues.by_tolerance,
-             fang2016_queues.one_more, fang2016_queues.quarters, ding2015_queues.ding,             ding2015_queues.ding_windows, ding2015_queues.ding_waiting)  # fmt: skip
+             fang2016_queues.one_more, fang2016_q5.q5, ding2015_queues.ding, ding2015_queues.ding_windows, ding2015_queues.ding_waiting)  # fmt: skip
     run("latency", "Latency and throughput, simulated", __doc__, parts)

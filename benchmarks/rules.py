@@ -19,9 +19,9 @@ from rebalancer import FORMULAS, ask
 import keyshift as ks
 from keyshift.engines.kafka import made_of, replica_rules
 from keyshift.engines.kafka_files import Partition, Shares, lists_of, members_of, traffic
-from keyshift.models.families.allocation import replicated
+from keyshift.models.families.allocation import replicated, synthetic_workload
 from keyshift.papers.page import Page
-from keyshift.rules import Apart, Count, Moves, Pinned, Rule, Spread, Together, Use
+from keyshift.rules import Apart, Count, Moves, Never, Pinned, Rule, Spread, Together, Use
 
 SIZES = ((20, 400), (40, 800), (60, 1_200), (200, 10_000))
 
@@ -101,6 +101,48 @@ def beside(page: Page) -> None:
             page.keep(rows, "beside")
     frame = pd.DataFrame(rows)
     page.table(frame.groupby(["size", "method"], sort=False).mean().drop(columns="seed").round(4).reset_index())
+
+
+def scattered(w: ks.Workload, rng: np.random.Generator) -> list[Rule]:
+    """300 pairs of key groups apart and 1,000 pairs of key group and node closed, all of which today's placement keeps."""
+    k, other = rng.integers(w.key_groups, size=(2, 4_000))
+    apart = np.unique(np.sort([k, other], axis=0)[:, w.current[k] != w.current[other]], axis=1)
+    node = rng.integers(w.nodes, size=k.size)
+    closed = np.unique(np.array([node, k])[:, w.current[k] != node], axis=1)
+    closed = closed[:, np.sort(rng.choice(closed.shape[1], 1_000, replace=False))]
+    return [
+        *(Apart(pair.tolist()) for pair in apart[:, rng.choice(apart.shape[1], 300, replace=False)].T),
+        *(Never(closed[1, closed[0] == i].tolist(), [int(i)]) for i in np.unique(closed[0])),
+    ]
+
+
+def speed(page: Page) -> None:
+    """What many rules cost in time.
+
+    40 nodes, 800 key groups, 300 `Apart` of two key groups each and 1,000 closed pairs (`Never`): the default of allocation for
+    twelve rounds, with and without the rules in turns; processor seconds, the median over the seeds.
+    """
+    rows = []
+    w = synthetic_workload(40, 800, varies=0.6, seed=page.given.seed)
+    rules = scattered(w, np.random.default_rng(page.given.seed))
+    for moves in (40, None):
+        posed = [ks.KeyGroupAllocation(w, max_migrations=moves, rules=given) for given in ([], rules)]
+        for seed in range(1 if page.quick else page.given.seeds):
+            row = {"moves": "40" if moves else "any"}
+            for name, problem in zip(("without", "with"), posed, strict=True):
+                ks.warm_up(problem)
+                if not seed:
+                    ks.solve(problem, "milp", rounds=6 if moves else 3, gap=0)
+                began = time.process_time()
+                answer = ks.solve(problem, "milp", rounds=12, gap=0, seed=seed)
+                row[f"{name} rules, s"] = time.process_time() - began
+                row[f"{name}, distance %"] = 100 * answer.objective / problem.scale
+            rows.append(row)
+    frame = pd.DataFrame(rows)
+    page.keep(frame, "speed")
+    middle = frame.groupby("moves", sort=False).median()
+    middle["ratio"] = middle["with rules, s"] / middle["without rules, s"]
+    page.table(middle.round(4).reset_index())
 
 
 def one_each(w: ks.Workload, rng: np.random.Generator) -> Iterator[tuple[str, list[Rule]]]:
@@ -295,7 +337,7 @@ if __name__ == "__main__":
         "rules",
         "What rules cost",
         __doc__,
-        [sizes, bounds, beside, cluster],
+        [sizes, speed, bounds, beside, cluster],
         seed={"type": int, "default": 0},
         seconds={"type": float, "default": 10.0},
         seeds={"type": int, "default": 5},

@@ -25,6 +25,7 @@ import transcript_folders as folders
 
 DOCS = Path(__file__).parent
 PAGES: dict[str, Callable[[], contextlib.AbstractContextManager[object] | None]] = {
+    "start.md": lambda: None,
     "shell.md": lambda: None,
     "log-to-plan.md": folders.clicks,
     "engines/kafka.md": folders.cluster,

@@ -88,8 +88,8 @@ class Comparison:
         width : int, default 80
             Columns of the terminal.
         wide : bool, optional
-            More digits, all shown metrics and the distances to the best bound and to the best known answer; by default from
-            `WIDE` columns on.
+            Show more digits, all metrics and the distances to the best bound and to the best known answer; by default
+            from `WIDE` columns on.
 
         Notes
         -----
@@ -157,7 +157,8 @@ def compare(
     Returns
     -------
     Comparison
-        Of the methods that were run: Ctrl-C ends the one that runs, whose best answer counts, and leaves out the rest.
+        The solutions of the methods that were run. Ctrl-C ends the current method, whose best answer is kept, and skips
+        the others.
 
     Raises
     ------

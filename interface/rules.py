@@ -6,11 +6,26 @@
 
 from __future__ import annotations
 
-from keyshift.models.rules import Apart, Count, Moves, Near, Never, Only, Pinned, Rule, Spread, Together, Use, read_rule
+from keyshift.models.rules import (
+    Apart,
+    Count,
+    Even,
+    Moves,
+    Near,
+    Never,
+    Only,
+    Pinned,
+    Rule,
+    Spread,
+    Together,
+    Use,
+    read_rule,
+)
 
 __all__ = [
     "Apart",
     "Count",
+    "Even",
     "Moves",
     "Near",
     "Never",

@@ -41,21 +41,22 @@ LIMITS = "limits that conflict"
 
 @dataclass(frozen=True)
 class StartSettings(Settings):
-    """How long starts and rivals may take.
+    """How long the heuristics may take that give starts, and those that compete with an unproven answer (rivals).
 
     Attributes
     ----------
     share : float
-        The share of the time that all starts may take together; each that is tried in need may take it.
+        The share of the time that all starts may take together; each start that is tried because none was feasible may
+        take it again.
     seconds : float
-        The seconds that they may take.
+        The most seconds for all starts.
     rivals_share : float
-        The share of the time kept for rivals of an answer that is not proven.
+        The share of the time reserved for rivals of an unproven answer.
     rivals_seconds : float
-        The seconds kept for them at most.
+        The most seconds reserved for rivals.
     each : float
-        The share of the time that each start and each rival has at least, however long that is: no default is beaten by
-        what one of these finds in so little of it.
+        The least share of the time for each start and each rival, so that the default is never worse than what one of
+        them finds in that time.
     """
 
     share: float = 0.25
@@ -89,8 +90,8 @@ def solve(
     time_limit : float or None, default 60.0
         Seconds; None: no limit. At the limit, or at Ctrl-C, the best assignment so far comes back with its bound.
     gap : float, default 1e-4
-        From two seconds on the run ends as soon as the objective is within ``gap * problem.scale`` of the bound; 0 goes on
-        to the proof. The solution's `termination` says which it was: "optimal", "gap" or "time_limit".
+        After two seconds the run ends as soon as the objective is within ``gap * problem.scale`` of the bound; with 0
+        it continues until the proof. The solution's `termination` says why it ended: "optimal", "gap" or "time_limit".
     seed : int, default 0
         The same seed gives the same answer, unless a limit or the gap cuts the run short or an option says otherwise.
     start : array_like or Solution, optional
@@ -100,9 +101,9 @@ def solve(
     settings : sequence of Settings, optional
         Tuning parameters of searches and bounds that replace the defaults.
     effort : float, optional
-        A limit that counts work instead of seconds, in units of about a second of one core, and takes the place of
-        `time_limit`: a run that it ends gives the same answer again, on any machine and beside any other work. A method with
-        an option of this name takes it as that.
+        A limit on work instead of seconds, in units of about a second of one core; it replaces `time_limit`. A run that
+        ends at it gives the same answer again, on any machine and under any load. If a method has an option of this
+        name, it gets the value.
     **options
         The method's own options.
 
@@ -363,14 +364,14 @@ def interruptible(stop: Callable[[], None]) -> Iterator[None]:
 def warm_up(problem: Problem | str | None = None) -> float:
     """Compile in advance, and keep the compiled code for later processes.
 
-    It is never required: kernels compile when an instance is large enough to need them, once per machine, and no time limit
-    runs meanwhile. It saves the first user of an image, or the first job of a pipeline, the wait.
+    This is never required: kernels are compiled once per machine, when an instance is large enough to need them, and
+    time limits do not count it. It saves the first user of an image, or the first job of a pipeline, from waiting.
 
     Parameters
     ----------
     problem : Problem or str, optional
-        A problem: what its default method calls. The name of one, such as ``"mixed-routing"``: what all its methods call.
-        None: everything, some minutes.
+        A problem: what its default method needs. The name of one, such as ``"mixed-routing"``: what all its methods
+        need. None: everything, which takes some minutes.
 
     Returns
     -------

@@ -27,7 +27,7 @@ Termination = Literal["optimal", "gap", "time_limit", "infeasible", "completed",
 
 @dataclass
 class Answer:
-    """The result of a method. Its assignment has yet to pass `check`; its objective is computed anew.
+    """The result of a method, before its assignment has passed `check` and its objective has been computed.
 
     Attributes
     ----------
@@ -38,14 +38,14 @@ class Answer:
     termination : str
         Why the method stopped.
     message : str
-        What the reader should know: which limit conflicts with which, which restriction was not met.
+        A message for the reader: which limits conflict, which restriction was not met.
     details : dict
         Figures about the run itself (iterations, nodes searched), by name.
     problem : Problem or None
         The problem answered, for a method that by its nature ignores a rule of the one it was given (a baseline such
         as shuffle grouping). Its assignment is checked against this one, which may only lack rules; it has no bound.
     start : ndarray or None
-        A checked assignment that the method began from: it stands where the method's own does not pass `check`.
+        A checked assignment that the method began from, which is used if the method's own does not pass `check`.
     stages : tuple of StageBound
         What is proven of each stage, where the problem has priorities; the first one's bound is `bound`.
     """
@@ -94,14 +94,14 @@ class LimitReached(Exception):  # noqa: N818 - no error: a limit is not a failur
 
 
 class Budget:
-    """How long a method may run: until a time limit, until objective and bound are close enough, or until somebody interrupts it.
+    """How long a method may run: until a time limit, until its gap is small enough, or until it is interrupted.
 
-    A method asks `expired` in its loops and then returns the best answer it has; a limit is not a failure. What it
-    tells `report` decides about the gap: both figures are those of the problem it was given.
+    A method asks `expired` in its loops and returns its best answer when it is true; a limit is not a failure. The gap
+    is computed from the figures that it gives to `report`, which are those of the problem it was given.
     The clock stands still while kernels are compiled or loaded.
 
-    By `effort` it counts work and not seconds, so that what is done within it is the same on any machine: every look at it
-    counts, every step that a search tells it of (`spend`), and what solvers say they did.
+    With `effort` it counts work instead of seconds, so that a run is the same on any machine: every check of the budget
+    counts, every step that a search reports (`spend`), and the work that solvers report.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Budget:
     scale : float, default 1.0
         The problem's.
     effort : float, optional
-        Units of work, in place of `time_limit`, which then is this.
+        Units of work; replaces `time_limit`.
     """
 
     def __init__(
@@ -137,12 +137,12 @@ class Budget:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start, less what compiling took, whatever is counted."""
+        """Seconds since the start without those for compiling, also if work is counted."""
         return time.monotonic() - COMPILING.seconds - self._began
 
     @property
     def elapsed(self) -> float:
-        """Of the limit: `seconds`, or the effort that was spent."""
+        """The part of the limit that is used: `seconds`, or the effort spent."""
         return self._spent if self.counts_work else self.seconds
 
     def spend(self, steps: float) -> None:
@@ -151,18 +151,18 @@ class Budget:
 
     @property
     def remaining(self) -> float:
-        """Seconds left, or effort, never negative; infinite without a limit, 0 where the gap is closed. A look that counts."""
+        """Seconds or effort left, never negative; infinite without a limit, 0 if the gap is closed. This check counts as work."""
         self._spent += LOOK
         return 0.0 if self.interrupted or self.closed else max(0.0, self.time_limit - self.elapsed)
 
     @property
     def clock(self) -> float:
-        """Seconds that are left to what has a clock of its own: infinite where work is counted."""
+        """Seconds left for code with its own clock; infinite if work is counted."""
         return math.inf if self.counts_work else self.remaining
 
     @property
     def late(self) -> bool:
-        """Whether who waits for a run in another thread should end it; no look, since how often he asks is chance."""
+        """Whether a thread that waits for a run should end it; not counted as work, since its times are random."""
         return self.interrupted or (not self.counts_work and self.expired)
 
     @property
@@ -180,14 +180,14 @@ class Budget:
 
     @property
     def why(self) -> Termination:
-        """The termination to report for a method that stops before its end: what the budget has to do with it.
+        """The termination to report for a method that stops before its end, as far as the budget is the reason.
 
-        "completed" where neither a limit nor an interruption stopped it: the method ended by itself.
+        "completed" if neither a limit nor an interruption stopped it.
         """
         return self.ended("completed")
 
     def ended(self, otherwise: Termination) -> Termination:
-        """Why a run ended that may have ended by itself: a solver's own clock may be a hair ahead of this one."""
+        """Why a run ended that may have ended by itself; a solver's own clock may be slightly ahead of this one."""
         if self.interrupted:
             return "interrupted"
         if self.time_limit - self.elapsed <= 0.01 + 0.01 * min(self.time_limit, 100.0):
@@ -195,12 +195,12 @@ class Budget:
         return "gap" if self.closed else otherwise
 
     def tick(self) -> None:
-        """Ask from within a long loop - one that writes a model down, say - whether to go on.
+        """Check, within a long loop such as one that builds a model, whether to continue.
 
         Raises
         ------
         LimitReached
-            If the budget has `expired`; whoever began the loop answers with what there is.
+            If the budget has `expired`; the caller of the loop then returns what it has.
         """
         if self.expired:
             raise LimitReached
@@ -210,7 +210,7 @@ class Budget:
         self.interrupted = True
 
     def anew(self, most: float) -> Budget:
-        """A budget by itself, of so many seconds, or of so much effort where this one counts that."""
+        """A separate budget of so many seconds, or units of effort if this one counts effort."""
         return Budget(effort=most) if self.counts_work else Budget(most)
 
     def part(self, share: float, most: float = math.inf, scale: float | None = None, silent: bool = False) -> Budget:
@@ -285,7 +285,7 @@ class Settings:
 
     @classmethod
     def now(cls) -> Self:
-        """Those in force."""
+        """The settings in force."""
         return _IN_FORCE.get().get(cls) or cls()  # type: ignore[return-value]
 
 
@@ -298,7 +298,7 @@ def in_force(settings: Iterable[Settings]) -> Iterator[None]:
     given = list(settings)
     for one in given:
         if not isinstance(one, Settings):
-            raise InputError(f"settings holds {one!r}: there are the classes that the page of settings lists")
+            raise InputError(f"settings holds {one!r}, which is not one of the classes that the page of settings lists")
     token = _IN_FORCE.set(_IN_FORCE.get() | {type(one): one for one in given})
     try:
         yield

@@ -91,11 +91,11 @@ class Prioritised(Problem):
 
     @property
     def scale(self) -> float:
-        """The unit of the first measure; 1 where that is nothing."""
+        """The unit of the first measure; 1 if that unit is 0."""
         return self.unit(self.stages[0])
 
     def tolerance_of(self, objective: float) -> float:
-        """A `tie` of the first measure."""
+        """The `tie` of the first measure."""
         return self.tie(self.stages[0], objective)
 
     def canonical(self, assignment: Any) -> np.ndarray:
@@ -136,7 +136,7 @@ class Prioritised(Problem):
         """The size of one natural unit of a measure, > 0."""
 
     def tie(self, measure: str, value: float) -> float:
-        """How far apart two values of a measure may be, one of them given, and still be the same."""
+        """How far a value of a measure may be from the given one and still count as equal."""
         return TIE * self.unit(measure)
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:

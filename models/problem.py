@@ -136,15 +136,15 @@ class Problem(ABC):
     """Base class of every formulation. A subclass is a frozen dataclass that validates itself in ``__post_init__``.
 
     A subclass names itself, reads an assignment (`canonical`), lists broken rules (`violations`) and values
-    (`objective`, `metrics`). All of it is plain arithmetic on arrays: `check` is what solvers are checked by.
+    (`objective`, `metrics`). All of it is plain arithmetic on arrays, so that `check` is independent of every solver.
 
-    That is enough for `solve`, `compare`, `study` and the files. The rest has defaults, which a subclass overrides where it has
-    more to say:
+    That is enough for `solve`, `compare`, `study` and the files. The other methods have defaults, which a subclass may
+    override:
 
     =====================  =============================================================================================
     `limits`               its limits: value, the problem with another one, what an assignment needs (`remedies`, `explain`)
     `binding`              which of them an answer uses up, in words
-    `worth`, `aim`         what a move is worth, in plans; which figure a replay's plans are after
+    `worth`, `aim`         what a move is worth, in plans; which figure a replay's plans should lower
     `repairable`           limits that the current nodes may exceed, and `repair` loosens; `mended`: with other values
     `reached`              the move of key groups that an answer asks for now
     `in_period`, `after`   the problem of one period of a replay; of the next period
@@ -154,7 +154,7 @@ class Problem(ABC):
     `played`               what a page needs to value an assignment that somebody makes by hand
     =====================  =============================================================================================
 
-    A problem of more measures has more questions: see `keyshift.models.priorities.Prioritised`.
+    Problems with several measures have further methods: see `keyshift.models.priorities.Prioritised`.
     """
 
     name: ClassVar[str]
@@ -263,7 +263,7 @@ class Problem(ABC):
 
     @property
     def limits(self) -> list[Limit]:
-        """The limits that are set, and the number of nodes; the default is none."""
+        """The limits that are set, and the number of nodes; by default there are none."""
         return []
 
     def more_nodes(self, **changes: Callable[[int], Any]) -> Limit:
@@ -314,11 +314,11 @@ class Problem(ABC):
 
     @classmethod
     def fallback(cls, workload: Workload, options: Mapping[str, Any]) -> Problem | None:
-        """The problem to answer if this one has no answer, for `rescue` "balance"."""
+        """The problem that a replay answers instead if this one has no answer (`rescue` "balance")."""
         return None
 
     def after(self, answer: Any, window: Workload) -> Self:
-        """The problem of the next period: what is measured in `window`, from where an answer has brought the key groups."""
+        """The problem of the next period: measured in `window`, and starting from the nodes that an answer assigned."""
         workload, place = self.reached(self.canonical(getattr(answer, "assignment", answer)))
         nodes = grown(workload, int(place.max(initial=0)) + 1)
         here = window.replace(
@@ -331,7 +331,7 @@ class Problem(ABC):
         return replace(self, workload=here)  # type: ignore[type-var]
 
     def played(self) -> dict[str, Any] | str:
-        """The constants with which a page computes what `check` computes; or a sentence that says what the page shows instead."""
+        """The constants that a page needs to compute the figures of `check`; or a sentence on what the page shows instead."""
         return (
             "Nothing is moved by hand here: the page shows the loads, the moves and the figures of each answer instead."
         )

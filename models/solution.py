@@ -105,7 +105,7 @@ class Solution:
         Raises
         ------
         InputError
-            Where there is no assignment, or one of messages, which have no state to move.
+            If there is no assignment, or if it assigns messages, which have no state to move.
         """
         assert self.mover is not None, "import keyshift first"
         return self.mover()
@@ -113,7 +113,8 @@ class Solution:
     def to_frame(self) -> pd.DataFrame:
         """A table with a row for each key group: as `Workload.to_frame`, with its `target` and whether it `moved`.
 
-        A sequence or a policy has a target for each of its rows; where there is no workload, `target` is all.
+        A sequence has a target for each step; a policy has one for each state and next node count, empty where that count cannot
+        come. Without a workload, `target` is the only column.
         """
         import pandas as pd
 
@@ -126,8 +127,11 @@ class Solution:
         if given.ndim == 1:
             target = [workload.node(int(i)) for i in given]
             return frame.assign(target=target, moved=np.asarray(given) != workload.current)
-        rows = {f"target_{row}": [workload.node(int(i)) for i in values] for row, values in enumerate(given)}
-        return frame.assign(**rows)
+        columns = {
+            "_".join(map(str, ("target", *at))): [workload.node(int(i)) if i >= 0 else None for i in given[at]]
+            for at in np.ndindex(given.shape[:-1])
+        }
+        return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
     def save(self, path: str | Path) -> None:
         """Write the solution, its problem included, as one JSON file that `keyshift.read_solution` reads.
@@ -142,7 +146,7 @@ class Solution:
 
     @property
     def tolerance(self) -> float | None:
-        """The largest difference of objective and bound at which an answer counts as optimal; None without an assignment."""
+        """The largest difference between objective and bound at which an answer counts as optimal; None without an assignment."""
         return None if self.objective is None else self.problem.tolerance_of(self.objective)
 
     @property

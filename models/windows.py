@@ -149,7 +149,7 @@ class OverWindows(Prioritised):
 
     @cached_property
     def planned(self) -> PlannedWindows:
-        """The loads that the problem plans for: windows of probability 0 have no part in anything."""
+        """The loads that the problem plans for, without windows of probability 0."""
         w = self.workload
         load = w.load[-self.windows :] if self.scenarios is None else np.asarray(self.scenarios)
         share = np.full(len(load), 1.0) if self.probabilities is None else np.asarray(self.probabilities)
@@ -157,7 +157,7 @@ class OverWindows(Prioritised):
 
     @cached_property
     def by_window(self) -> tuple[Self, ...]:
-        """The problem about each of the windows alone, the oldest first; this one where it is about one."""
+        """One problem for each window, the oldest first; this problem itself if it has one window."""
         if not self.several:
             return (self,)
         own = self.planned_traffic or (self.workload.traffic,) * self.planned.count
@@ -174,9 +174,9 @@ class OverWindows(Prioritised):
         return tuple(traffic for traffic, q in zip(last, share, strict=True) if q > 0)
 
     def averaged(self) -> Self:
-        """The problem about one window with the mean load of all, which relaxes limits that hold in each of them.
+        """The problem on a single window, the mean of all, which relaxes the limits of each window.
 
-        For methods that know one number a key group, and for bounds.
+        For bounds, and for methods that use a single load for each key group.
         """
         return self._about(self.typical()) if self.several else self
 
@@ -194,7 +194,7 @@ class OverWindows(Prioritised):
     def typical(self) -> Workload:
         """The workload with the mean load and traffic over the windows as its last one.
 
-        For methods that know one number a key group.
+        For methods that use a single load for each key group.
         """
         return self._typical
 

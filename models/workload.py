@@ -177,7 +177,7 @@ class Workload:
     def replace(self, **changes: Any) -> Workload:
         """Return a copy with some fields changed, validated again.
 
-        If `load` is given with another number of windows and `traffic` is not given, the last window's traffic stands for all.
+        If `load` gets another number of windows and `traffic` is not given, every window has the last window's traffic.
         """
         values = self.arguments()
         if self.earlier_traffic and "load" in changes and len(np.atleast_2d(changes["load"])) != self.windows:
@@ -247,8 +247,8 @@ class Workload:
     def to_frame(self) -> pd.DataFrame:
         """A table with a row for each key group: key, node, load, state and further columns.
 
-        The further columns are home, operator, resources, groups and the domains of its node. `from_frame` reads it. A column of
-        labels that is called like another is ``group.NAME`` or ``domain.NAME``.
+        The further columns are home, operator, resources, groups and the domains of its node. `from_frame` reads it. A
+        column of labels whose name is taken is called ``group.NAME`` or ``domain.NAME``.
         """
         import pandas as pd
 

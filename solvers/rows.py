@@ -361,7 +361,7 @@ def make_room(held, rng, steps, edit, data, state):
         return steps
     if slot < 0:
         slot = m if edit.slots[0] != m else m + 1
-        slot = slot if slot < data.max_moves else int(draw(rng) * m)  # where all moves are taken, somebody else stays
+        slot = slot if slot < data.max_moves else int(draw(rng) * m)  # all are used: another stays
     if slot == edit.slots[0] or slot >= data.max_moves:
         return steps
     edit.slots[1], edit.targets[1] = slot, to

@@ -31,17 +31,18 @@ class RuledSearchSettings(Settings):
     Attributes
     ----------
     rounds : int
-        Coolings in a row that gain nothing before the search ends, where `effort` is 1.
+        Coolings in a row without gain before the search ends, at `effort` 1.
     first, most, longest : int
-        Steps of the first cooling for each item, which double; at most so many; numbers that one cooling touches at most.
+        Steps of the first cooling for each item, which then double; the most steps; the most numbers that one cooling
+        reads.
     each_second : int
-        The same for each second that is left: nobody looks at the clock while it cools.
+        The same for each second left, since the clock is not checked during a cooling.
     hot, cold : (float, float)
-        Between which a cooling's first and last heat are drawn, in units of the mean cost of a key group.
+        Ranges from which a cooling's first and last temperature are drawn, in units of the mean cost of a key group.
     melted, frozen : (float, float)
-        The same where squares are lowered, in units of the heat at which chance alone keeps them where they were.
+        The same for a search on squares, in units of the temperature at which random moves keep them unchanged.
     first_price : (float, float)
-        Between which the first price is drawn, in units of what it costs the median key group to leave a row.
+        Range of the first price, in units of what it costs the median key group to leave a row.
     last_price : float
         The last price, in units of the most expensive one's.
     """

@@ -61,7 +61,8 @@ class Measure:
 class Tuples:
     """The log with columns `window`, `refused` (and `refused_1`, ...), `group_<o>` for every operator o, and the measures'.
 
-    `group_<o>` is -1 where the tuple does not pass operator o.
+    `group_<o>` is -1 where the tuple does not pass operator o. Behind those of the operators come those of the senders' keys that
+    edges name; -1 where nothing is sent.
     """
 
     frame: DataFrame
@@ -113,6 +114,21 @@ def read_tuples(
             text = getattr(operator, name)
             if text is not None:
                 measures[o, name] = Measure(() if _is_one(text) else tuple(values[text].columns))
+    for at, (edge, text) in enumerate(topology.senders, start=len(reasons)):
+        source, destination = topology.numbered_edges[edge]
+        columns[f"group_{at}"] = F.lit(-1)
+        if topology.operators[destination].log == of:
+            what, size = topology.sender_of(edge), topology.operators[source].bytes
+            key = log.column(what, text)
+            log.refuse_other_type(what, text, topology.operators[source].key)
+            sent = row_reason.isNull() & key.isNotNull() & (columns[f"group_{destination}"] >= 0)
+            if size in values:
+                bad = reduce(or_, values[size].complaints)
+                reasons[source] = F.when((reasons[source] == 0) & sent & bad, len(OPERATOR_REASONS)).otherwise(
+                    reasons[source]
+                )
+                sent = sent & ~bad
+            columns[f"group_{at}"] = F.when(sent, key_groups.column(key, log.kind(text))).otherwise(-1)
     for value in values.values():
         columns |= value.columns
     for start, name in zip(range(0, len(reasons), PER_NUMBER), tallies.code_columns(len(reasons)), strict=True):
@@ -121,11 +137,11 @@ def read_tuples(
     columns["refused"] = F.coalesce(row_reason.cast("long"), columns["refused"])
     columns["window"] = F.coalesce(columns["window"], F.lit(0))
     frame = events.select(*keep, *(column.alias(name) for name, column in columns.items()))
-    return Tuples(frame, measures, _ranges(len(reasons), windows, key_groups))
+    return Tuples(frame, measures, _ranges(len(reasons), len(topology.senders), windows, key_groups))
 
 
-def _ranges(operators: int, windows: Windows, key_groups: KeyGroups) -> dict[str, tuple[int, int]]:
-    groups = {f"group_{o}": (-1, key_groups.count - 1) for o in range(operators)}
+def _ranges(operators: int, senders: int, windows: Windows, key_groups: KeyGroups) -> dict[str, tuple[int, int]]:
+    groups = {f"group_{o}": (-1, key_groups.count - 1) for o in range(operators + senders)}
     starts = zip(range(0, operators, PER_NUMBER), tallies.code_columns(operators), strict=True)
     codes = {name: (tallies.BEYOND, BASE ** min(operators - start, PER_NUMBER)) for start, name in starts}
     return {"window": windows.range, **groups, **codes}
@@ -235,6 +251,12 @@ class Log:
     def kind(self, text: str) -> T.DataType:
         """Return the type of an expression that has been read."""
         return self._known[text][1]
+
+    def refuse_other_type(self, what: str, text: str, key: str) -> None:
+        """Refuse a sender's key that is of another type than its operator's: its hash would be another."""
+        kinds = [self.kind(known).simpleString() for known in (text, key)]
+        if kinds[0] != kinds[1]:
+            raise InputError(f"{what} = {text!r} is of type {kinds[0]}, the operator's key of type {kinds[1]}: cast it")
 
     def boolean(self, what: str, text: str) -> Column:
         """Return a condition."""

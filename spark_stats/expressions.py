@@ -239,9 +239,9 @@ def check_parsed(what: str, text: str, parser: Any) -> None:
                 said = REASONS.get(name, "it is not on the list of functions")
                 raise InputError(f"{what} = {_short(text)} is refused: {name}: {said}")
         elif kind in _REFUSED or "UnresolvedIdentifier" in kind:
-            raise InputError(f"{what} = {_short(text)} is refused: {kind} is not of one row alone")
+            raise InputError(f"{what} = {_short(text)} is refused: {kind} needs more than one row")
     if (made := _letters(whole)) > MOST_MADE:
-        raise InputError(f"{what} = {_short(text)} is refused: a few letters of it fill the memory (up to {made:.2g})")
+        raise InputError(f"{what} = {_short(text)} is refused: its value would fill the memory (up to {made:.2g})")
 
 
 def _letters(whole: Any) -> float:
@@ -289,7 +289,7 @@ def check_analysed(what: str, text: str, plan: Any) -> None:
     for node in _nodes([found.apply(i) for i in range(found.size())]):
         kind = node.getClass().getSimpleName()
         if kind in _REFUSED or kind.startswith("Current") or not node.deterministic():
-            raise InputError(f"{what} = {_short(text)} is refused: {node.prettyName()} is not of one row alone")
+            raise InputError(f"{what} = {_short(text)} is refused: {node.prettyName()} needs more than one row")
 
 
 def _nodes(waiting: list[Any]) -> Iterator[Any]:

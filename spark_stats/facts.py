@@ -105,7 +105,7 @@ def plan_of(topology: Topology, tuples: Tuples) -> TallyPlan:
         for source, _ in topology.numbered_edges
     ]
     packs = bit_fields.layout(tuples.ranges)
-    return TallyPlan(len(topology.operators), topology.numbered_edges, (*of_operators, *of_edges), packs)
+    return TallyPlan(len(topology.operators), topology.ends, (*of_operators, *of_edges), packs, len(topology.senders))
 
 
 def gather(tuples: Tuples, topology: Topology) -> Facts:

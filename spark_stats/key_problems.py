@@ -92,27 +92,33 @@ def workload(
     ----------
     to : sequence of str
         Downstream operators whose keys come in as well, with the traffic to them. Labels are then
-        "<operator>/<key>", else the keys alone.
+        "<operator>/<key>", else the keys alone. An operator that sends to itself may be its own.
     """
-    others = [keys.log.keys(name, keys.number) for name in to]
+    others = [keys.log.keys(name, keys.number) for name in to if name != keys.name]
     tables = [_table(part, max_rows) for part in (keys, *others)]
+    places = {part.name: number for number, part in enumerate((keys, *others))}
     n = int(nodes) if isinstance(nodes, int | np.integer) else int(np.size(nodes))
     start = np.concatenate([[0], np.cumsum([len(table) for table in tables])])
     homes = place(placement, keys.key_groups, n)
     home = np.concatenate([homes[table["key_group"].to_numpy()] for table in tables])
     traffic = None
-    if others:
+    if to:
         blocks = []
-        for number, (name, table) in enumerate(zip(to, tables[1:], strict=True), start=1):
+        for name in to:
             pairs = _limited(_labelled(keys, name), max_rows, "take a shorter window")
             source = pd.Index(tables[0]["label"]).get_indexer(pairs["src"])
-            target = pd.Index(table["label"]).get_indexer(pairs["dst"]) + start[number]
+            if (source < 0).any():
+                unknown = pairs["src"][source < 0].iloc[0]
+                raise InputError(
+                    f"{keys.name!r} sends to {name!r} under the key {unknown!r}, of which it holds nothing"
+                )
+            target = pd.Index(tables[places[name]]["label"]).get_indexer(pairs["dst"]) + start[places[name]]
             blocks.append((pairs["tuples"].to_numpy(dtype=float), source, target))
         values, rows, columns = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         traffic = sp.csr_array((values, (rows, columns)), shape=(home.size, home.size))
     names = [table["label"].tolist() for table in tables]
-    if others:
-        names = [[f"{op}/{key}" for key in part] for op, part in zip((keys.name, *to), names, strict=True)]
+    if to:
+        names = [[f"{op}/{key}" for key in part] for op, part in zip(places, names, strict=True)]
     return Workload(
         load=np.concatenate([table["load"] for table in tables]),
         state=np.concatenate([table["state"] for table in tables]),

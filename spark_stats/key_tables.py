@@ -72,10 +72,12 @@ class KeyLog:
             name = topology.operators[0 if operator is None else topology.number(operator)].log
             events = events[name or ""]
         log = Log(events, topology.trust)
-        names = [f"__keyshift_key_{o}" for o in range(len(topology.operators))]
+        texts = [(op.key, op.log) for op in topology.operators]
+        texts += [(text, topology.operators[topology.numbered_edges[edge][1]].log) for edge, text in topology.senders]
+        names = [f"__keyshift_key_{o}" for o in range(len(texts))]
         keys = {
-            n: log.column("key", op.key) if op.log == name else F.lit(None)
-            for n, op in zip(names, topology.operators, strict=True)
+            n: log.column("key", text) if of == name else F.lit(None)
+            for n, (text, of) in zip(names, texts, strict=True)
         }
         tuples = read_tuples(events.withColumns(keys), topology, time, windows, groups, keep=names, of=name)
         frame = tuples.frame.withColumnsRenamed({name: f"key_{o}" for o, name in enumerate(names)})
@@ -190,10 +192,13 @@ class KeyTables:
         return self.log.kind(self.operator if side == "src_key" else self._downstream(to))
 
     def _pairs(self, to: str | None) -> DataFrame:
-        o, d = self.operator, self._downstream(to)
+        topology = self.log.topology
+        o, d = topology.ends[topology.numbered_edges.index((self.operator, self._downstream(to)))]
         both = (F.col(f"group_{o}") >= 0) & (F.col(f"group_{d}") >= 0) & (F.col("window") == self.number)
         keys = F.col(f"key_{o}").alias("src_key"), F.col(f"key_{d}").alias("dst_key")
-        sizes = self.log.measures[o, "bytes"].columns if (o, "bytes") in self.log.measures else ()
+        sizes = (
+            self.log.measures[self.operator, "bytes"].columns if (self.operator, "bytes") in self.log.measures else ()
+        )
         return self.log.frame.where(both).select(*keys, *sizes)
 
     def _downstream(self, to: str | None) -> int:

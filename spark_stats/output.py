@@ -175,7 +175,7 @@ def _without_sorting(spark: SparkSession) -> Iterator[None]:
 def key_table(stats: Tallied, operators: Sequence[str]) -> DataFrame:
     """window, operator, key, key_group, tuples, load, state_added: of single keys, written as texts."""
     if stats.log is None:
-        raise InputError("these statistics are of a stream that has gone by: single keys need the log")
+        raise InputError("these statistics are of a stream that has ended: statistics of single keys need the log")
     parts = []
     for name in operators:
         o, log = stats.topology.number(name), stats.log(name)

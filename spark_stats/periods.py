@@ -152,7 +152,7 @@ def transitions(
     loads = total_loads(stats)
     if node_capacity is None:
         if most is None:
-            raise InputError("transitions need node_capacity, the load a node can take in a window, or most")
+            raise InputError("transitions need node_capacity, the load that a node can carry in a window, or most")
         node_capacity = float(loads.max()) / most or 1.0
     capacity = guards.real("node_capacity", node_capacity, optional=False)
     if capacity <= 0:
@@ -166,7 +166,7 @@ def transitions(
 
 
 def transitions_of(stats: Tallied, least: int, most: int, *, smoothing: float = 0.0) -> dict[int, dict[int, float]]:
-    """Return the transition matrix of a log's arrivals per window; windows in which nothing arrived count as such.
+    """Return the transition matrix of a log's arrivals per window; windows in which nothing arrived count, too.
 
     See `node_counts` for `least` and `most`, the numbers of nodes, and `transition_matrix` for `smoothing`.
     """

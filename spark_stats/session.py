@@ -64,19 +64,21 @@ def local_session(
     name : str
         The application's name.
     master : str, optional
-        Spark master, such as ``spark://host:7077``; default ``local[*]``, or ``local[1]`` where `brief`. An active session is
-        used as it is, and then another master must not be asked for.
+        Spark master, such as ``spark://host:7077``; default ``local[*]``, or ``local[1]`` where `brief`. An active
+        session is used as it is; then no other master may be given.
     conf : mapping of str to str, optional
-        Further Spark settings; they win over ours (UTC, no web page, no progress on the console).
+        Further Spark settings; they replace the defaults of this function (UTC, no web page, no progress on the
+        console).
     brief : bool, default False
-        Whether the session is for a small log: Spark and Java then spend less on making themselves fast.
+        Whether the session is for a small log: Spark and Java then spend less time on optimising their own code.
 
     Raises
     ------
     MissingDependencyError
         No PySpark; no Java, or one older than 17.
     InputError
-        A master that no Spark has, that does not answer, or together with an active session; Spark Connect.
+        For a master that Spark does not know, that does not answer, or that is given with an active session; for Spark
+        Connect.
     """
     refuse_connect(master)
     try:

@@ -58,7 +58,7 @@ def read_log(spark: SparkSession, path: str, *, format: str | None = None, schem
     Raises
     ------
     InputError
-        A format that is not known, a path that is not there, a schema that cannot be read.
+        For an unknown format, a path that does not exist, or a schema that cannot be read.
     """
     kind = _format(path, format)
     try:
@@ -75,8 +75,8 @@ def read_log_stream(
 ) -> DataFrame:
     """Read the files that arrive in a folder as a stream, at most `files` in each micro-batch; else as `read_log`.
 
-    Without a schema, the files that are there already show it. Any other streaming DataFrame will do as well: for
-    Kafka, give Spark the connector (``spark.jars.packages``) and parse the value with `from_json`.
+    Without a schema, it is inferred from the files that are there already. Any other streaming DataFrame can be used as
+    well: for Kafka, give Spark the connector (``spark.jars.packages``) and parse the value with `from_json`.
     """
     kind = _format(path, format)
     known = None

@@ -83,11 +83,11 @@ class Stats(Tallied):
             Key group -> node, the same for every operator, see `keyshift.models.placement`: Flink's even ranges,
             ``key_group * nodes // key_groups``, or another. It also is the workload's `home`.
         traffic : {"tuples", "bytes"}, default "tuples"
-            Unit of the traffic. "bytes" needs `bytes` on every operator that has an outgoing edge.
+            Unit of the traffic. "bytes" needs `bytes` for every operator with an outgoing edge.
         last : int, optional
-            Only this many windows, counted from the last. Windows in which nothing arrived are windows too, of load 0.
+            Only this many of the last windows. Windows in which nothing arrived count, with load 0.
         max_rows : int, default 5,000,000
-            The driver never holds more rows of a table, nor more numbers of a matrix.
+            The most rows of a table, or numbers of a matrix, that the driver may hold.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class Stats(Tallied):
         from keyshift.spark_stats.keys import Keys  # with pandas, which nothing else here needs
 
         if self.log is None:
-            raise InputError("these statistics are of a stream that has gone by: single keys need the log")
+            raise InputError("these statistics are of a stream that has ended: statistics of single keys need the log")
         return Keys.of(self.log(operator), operator, number)
 
     @in_one_sentence()
@@ -156,7 +156,7 @@ class Stats(Tallied):
     ) -> None:
         """Write the statistics to a directory, completely or not at all; see `keyshift.models.files.statistics`.
 
-        Windows that the directory holds already are replaced, others stay: a window written twice is one window.
+        Windows that the directory holds already are replaced, and others stay.
 
         Parameters
         ----------
@@ -204,9 +204,9 @@ def collect(
     window : str or timedelta, optional
         Length of the statistic windows, such as "1 hour" or "2 weeks". Default: one window for the whole log.
     origin : str or datetime, optional
-        An instant at which a window starts. Default 1970-01-01 00:00 UTC (a Thursday: mind it for weeks).
+        An instant at which a window starts. Default 1970-01-01 00:00 UTC, a Thursday, so that weeks begin on Thursdays.
     time_zone : str, optional
-        Cut windows of whole days by the clocks of this place, such as "Europe/Berlin"; "session" is Spark's own setting,
+        Begin windows of whole days at midnight of this time zone, such as "Europe/Berlin"; "session" is Spark's own setting,
         ``spark.sql.session.timeZone``. Default: UTC.
     key_groups : int, default 128
         Key groups of every operator.
@@ -214,7 +214,7 @@ def collect(
         Key -> key group; see `keyshift.spark_stats.key_groups.KeyGroups`.
 
     strict : bool, default False
-        Read the log at once, and raise if a single row had to be refused.
+        Read the log at once, and raise an error if any row was refused.
 
     Returns
     -------

@@ -50,10 +50,10 @@ class StatsStream:
     topology, time, window, origin, time_zone, key_groups, hash
         As for `keyshift.spark_stats.collect`.
     path : str or Path
-        The output directory, see `keyshift.models.files.statistics`; it also remembers the stream's position (``checkpoint/``,
-        ``pending/``). Start again on the same directory to go on.
+        The output directory, see `keyshift.models.files.statistics`; it also stores the stream's position
+        (``checkpoint/``, ``pending/``). Start again with the same directory to continue.
     watermark : str or timedelta, default "0 seconds"
-        How late a tuple may come: a window closes once a tuple has been seen that is this much later than its end.
+        How late a tuple may arrive: a window closes when a tuple is seen that is this much later than the window's end.
     on_window : callable, optional
         Called with the `Workload` of each window that closes, in order; needs `nodes`.
     nodes : int or array_like, optional
@@ -82,7 +82,7 @@ class StatsStream:
         nodes: int | ArrayLike | None = None,
     ) -> None:
         if is_remote(path):
-            raise InputError(f"a stream keeps its place in a local folder, not in {path}")
+            raise InputError(f"the position of a stream is kept in a local folder, not in {path}")
         if on_window is not None and nodes is None:
             raise InputError("on_window gets a workload for every window, which needs the number of nodes: give nodes")
         refuse_connect_frame(events)

@@ -81,7 +81,7 @@ class Tallied:
         )
 
     def between(self, first: int, end: int) -> Self:
-        """The same of some windows only; what Spark keeps in memory is shared."""
+        """The statistics of some windows only, which share what Spark keeps in memory."""
         part = copy(self)
         part.__dict__ = {name: value for name, value in self.__dict__.items() if name not in ("added", "pairs")}
         part._facts = replace(self._facts, frame=self._facts.frame.where(F.col("window").between(first, end)))
@@ -113,7 +113,7 @@ class Tallied:
 
     @property
     def refusals(self) -> list[tuple[int | None, int, int]]:
-        """Rows refused: (window, number that says why, rows), sorted; window None where the row has none."""
+        """Refused rows: (window, number of the reason, rows), sorted; the window is None for rows without one."""
         held = self.arrivals_and_refusals
         refused = held["kind"] == REFUSED
         rows = zip(*(values[refused].tolist() for values in held.values()), strict=True)
@@ -188,7 +188,7 @@ class Tallied:
         return rows.withColumns({"operator": names, "window_start": self.windows.start(F.col("window"))})
 
     def write_here(self, folder: Path, block: int) -> bool:
-        """Write load, arrivals and traffic in the tasks that hold them, if those run on this machine; says whether."""
+        """Write load, arrivals and traffic in the tasks that hold them, if those run on this machine; return whether they do."""
         if not self._facts.frame.sparkSession.sparkContext.master.startswith("local"):
             return False
         starts = np.array([self.windows.microseconds_of(window) for window in self.seen], dtype=np.int64)
@@ -196,7 +196,7 @@ class Tallied:
         return True
 
     def close(self) -> None:
-        """Free what Spark keeps in memory; the tables can still be read, at the price of a new pass."""
+        """Free what Spark keeps in memory. The tables can still be read, but then Spark reads the log again."""
         self._facts.frame.unpersist()
 
     def __enter__(self) -> Self:

@@ -59,12 +59,16 @@ Piece = tuple[int, int, IntArray]
 
 @dataclass(frozen=True)
 class TallyPlan:
-    """Counts to make: `sums[k]` names the columns added up for kind k (operators, then edges); `packs`, which come together."""
+    """Counts to make: `sums[k]` names the columns added up for kind k (operators, then edges); `packs`, which come together.
+
+    An edge's ends are operators, or one of so many `senders`, numbered behind them: see `Topology.ends`.
+    """
 
     operators: int
     edges: tuple[tuple[int, int], ...]
     sums: tuple[tuple[str, ...], ...]
     packs: Packs = ()
+    senders: int = 0
 
     @property
     def width(self) -> int:
@@ -223,7 +227,7 @@ def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> I
         there = np.flatnonzero((nowhere == 0) & (refused != LATE))
     (w,), (tuples,) = group_sum([window[there]], [None])
     yield from _pieces(ARRIVED, w, np.stack([np.zeros_like(w), np.zeros_like(w), tuples]), pack)
-    groups = [table[f"group_{o}"] for o in range(plan.operators)]
+    groups = [table[f"group_{o}"] for o in range(plan.operators + plan.senders)]
     for kind, sides in enumerate([*((o,) for o in range(plan.operators)), *plan.edges]):
         passes = np.logical_and.reduce([groups[o] >= 0 for o in sides])
         chosen = slice(None) if passes.all() else np.flatnonzero(passes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ class Operator:
     windows : int, default 1
         The operator keeps the state of this many windows: at the end of window t it holds t - windows + 1, ..., t.
     bytes : str, optional
-        Size of the tuple that it sends downstream, in bytes: a number >= 0. Without it traffic is known in tuples
+        Size of the tuple that it sends downstream, in bytes: a number >= 0. Without it traffic is counted in tuples
         only.
     log : str, optional
         The log that it reads, where there are more: then every operator names one.
@@ -78,27 +77,28 @@ class Operator:
 
 @dataclass(frozen=True)
 class Topology:
-    """Keyed operators over one log, and the edges between them: an acyclic graph.
+    """Keyed operators over one log, and the edges between them. Edges may form a loop.
 
     Parameters
     ----------
     operators : sequence of Operator (or mappings of its fields)
         In the order that numbers the key groups: index = operator * key_groups + key_group.
-    edges : sequence of (str, str)
-        (source, destination), by operator name.
+    edges : sequence of (str, str) or (str, str, str)
+        (source, destination), by operator name; a third part is the key under which the source had what it sends, in Spark SQL,
+        where that is not its key of the same row: such as in a loop of an operator to itself. Null: nothing is sent.
     trust : bool, default False
-        Take any expression that Spark takes: it may then call Java and read files. Otherwise only the functions of
+        Accept any expression of Spark, which may then call Java and read files. Otherwise only the functions of
         `keyshift.spark_stats.expressions.FUNCTIONS` are taken. No file can set this.
 
     Raises
     ------
     InputError
-        No operator, a name twice, an edge to an unknown operator, an edge twice, a cycle, or an expression that is not
-        of one row alone.
+        For no operator, a name or an edge that occurs twice, an edge to an unknown operator, an operator that sends to itself
+        without saying under which key, or an expression that needs more than one row.
     """
 
     operators: Sequence[Operator]
-    edges: Sequence[tuple[str, str]] = field(default=())
+    edges: Sequence[tuple[str, ...]] = field(default=())
     trust: bool = False
 
     def __post_init__(self) -> None:
@@ -107,13 +107,18 @@ class Topology:
         if not 1 <= len(self.operators) <= MAX_OPERATORS:
             raise InputError(f"a topology has 1 to {MAX_OPERATORS} operators, this one has {len(self.operators)}")
         _refuse_duplicate("operator", self.names)
-        _refuse_duplicate("edge", self.edges)
-        for edge in self.edges:
-            for name in edge:
+        _refuse_duplicate("edge", [edge[:2] for edge in self.edges])
+        for source, destination, *sender in self.edges:
+            for name in (source, destination):
                 if name not in self.names:
                     known = ", ".join(self.names)
-                    raise InputError(f"edge {' -> '.join(edge)}: there is no operator {name!r}; there are {known}")
-        self._refuse_cycle()
+                    raise InputError(
+                        f"edge {source} -> {destination}: there is no operator {name!r}; there are {known}"
+                    )
+            if source == destination and not sender:
+                raise InputError(
+                    f"edge {source} -> {source}: a tuple has one key there; give the key that sent it as the edge's third part"
+                )
         self._refuse_logs()
         if not self.trust:
             self._refuse_unsafe()
@@ -132,19 +137,18 @@ class Topology:
     @property
     def numbered_edges(self) -> tuple[tuple[int, int], ...]:
         """The edges as pairs of operator numbers."""
-        return tuple((self.number(source), self.number(destination)) for source, destination in self.edges)
+        return tuple((self.number(source), self.number(destination)) for source, destination, *_ in self.edges)
 
-    def _refuse_cycle(self) -> None:
-        order: TopologicalSorter[str] = TopologicalSorter()
-        for source, destination in self.edges:
-            order.add(destination, source)
-        try:
-            order.prepare()
-        except CycleError as error:
-            around = error.args[1][:-1]  # its first node comes again at its end
-            at = around.index(min(around, key=self.names.index))
-            said = " -> ".join([*around[at:], *around[: at + 1]])
-            raise InputError(f"the operators form a cycle: {said}") from None
+    @property
+    def senders(self) -> tuple[tuple[int, str], ...]:
+        """Of the edges that say under which key their source had a tuple: the edge's number, and that key."""
+        return tuple((number, edge[2]) for number, edge in enumerate(self.edges) if len(edge) > 2)
+
+    @property
+    def ends(self) -> tuple[tuple[int, int], ...]:
+        """Whose keys lie at the ends of each edge: an operator's number, or, behind all operators, that of a sender's key."""
+        behind = {edge: len(self.operators) + at for at, (edge, _) in enumerate(self.senders)}
+        return tuple((behind.get(number, source), to) for number, (source, to) in enumerate(self.numbered_edges))
 
     @property
     def logs(self) -> tuple[str, ...]:
@@ -156,7 +160,7 @@ class Topology:
         without = [name for name, log in logs.items() if log is None]
         if self.logs and without:
             raise InputError(f"operator {without[0]!r} names no log, and {next(n for n in logs if logs[n])!r} does")
-        for source, destination in self.edges:
+        for source, destination, *_ in self.edges:
             if logs[source] != logs[destination]:
                 raise InputError(
                     f"edge {source} -> {destination}: they read different logs, and what passes between them is counted "
@@ -169,6 +173,12 @@ class Topology:
                 text = getattr(operator, part)
                 if text is not None:
                     check_text(f"operator {operator.name!r}: {part}", text)
+        for number, text in self.senders:
+            check_text(self.sender_of(number), text)
+
+    def sender_of(self, edge: int) -> str:
+        """How a message calls the sender's key of an edge."""
+        return f"edge {' -> '.join(self.edges[edge][:2])}: the sender's key"
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any], *, trust: bool = False) -> Topology:
@@ -182,7 +192,7 @@ class Topology:
 
         Examples
         --------
-        Every field there is; only `operators`, and of each `name` and `key`, are needed::
+        All fields; only `operators`, and the `name` and `key` of each, are required::
 
             operators:
               - name: sessions
@@ -197,7 +207,7 @@ class Topology:
                 key: shop
                 log: clicks
             edges:
-              - [sessions, revenue]
+              - [sessions, revenue]           # a third part, [a, a, sender]: the key under which a sent it
             keys: [sessions]                  # as `keyshift stats --keys sessions`
             transitions: 0.8                  # as `keyshift stats --transitions 0.8`
         """
@@ -229,13 +239,13 @@ def _operator(description: Any) -> Operator:
     return Operator(**description)
 
 
-def _edge(description: Any) -> tuple[str, str]:
-    if isinstance(description, str) or not isinstance(description, Iterable):
-        raise InputError(f"edge {shown(description)} must be a pair of operator names")
-    pair = tuple(description)
-    if len(pair) != 2:
-        raise InputError(f"edge {shown(description)} must be a pair of operator names")
-    return str(pair[0]), str(pair[1])
+def _edge(description: Any) -> tuple[str, ...]:
+    parts = (
+        () if isinstance(description, str) or not isinstance(description, Iterable) else tuple(map(str, description))
+    )
+    if len(parts) not in (2, 3):
+        raise InputError(f"edge {shown(description)} must be a pair of operator names, or these and the sender's key")
+    return parts
 
 
 def _refuse_duplicate(what: str, values: Sequence[Any]) -> None:

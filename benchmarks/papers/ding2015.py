@@ -140,28 +140,55 @@ def policy_row(w: ks.Workload, counts: list[int], tau: str, gamma: float) -> dic
             "precompute, s": took, "gap over state": iteration.gap / problem.scale}  # fmt: skip
 
 
-def patterns(tasks: int, tweets: int = 20_000, frequent: int = 50) -> tuple[np.ndarray, np.ndarray]:
-    """Loads and states of the detector of frequent patterns (Figure 10), a window's worth.
+def patterns(tasks: int, tweets: int = 20_000, frequent: int = 50) -> tuple[np.ndarray, np.ndarray, float]:
+    """Loads and states of the detector of frequent patterns (Figure 10), a window's worth; and what share of its tuples comes back to it.
 
     A tweet is six words drawn by their frequency; its patterns are its words and pairs of words, each counted once as the tweet comes and
     once as it leaves the window. The loop: each frequent pair is fed back to the tasks of its two words, to suppress them, each time that it
-    is counted. The state of a task is its number of counters. Patterns are hashed to tasks like words.
+    is counted. Spark counts this log by a topology with that loop. The state of a task is its number of counters; patterns are hashed to tasks.
     """
+    from keyshift.spark_stats import Operator, Topology, collect, local_session
+
     rng = np.random.default_rng(0)
     share = words()[:20_000] / words()[:20_000].sum()
     rows = np.sort(rng.choice(share.size, (tweets, 6), p=share), axis=1)
     first, second = np.triu_indices(6, 1)
-    pairs = (rows[:, first] * share.size + rows[:, second])[rows[:, first] != rows[:, second]]
-    known, count = np.unique(np.concatenate([rows.ravel() - share.size, pairs.ravel()]), return_counts=True)
-    back = known[(known >= 0) & (count > frequent)]
-    again = np.concatenate([back // share.size, back % share.size]) - share.size
-    seen = 2.0 * count
-    np.add.at(seen, np.searchsorted(known, again), np.tile(2.0 * count[(known >= 0) & (count > frequent)], 2))
+    pairs = (1 + rows[:, first]) * share.size + rows[
+        :, second
+    ]  # a word has its number, a pair a number behind all words
+    tweet = np.arange(tweets)[:, None]
+    log = pd.DataFrame({"tweet": np.tile(tweet, 21).ravel(), "pattern": np.hstack([rows, pairs]).ravel()})
+    log = log[log["pattern"] % share.size != log["pattern"] // share.size - 1]  # a word twice is no pair
+    log["new"] = ~log.duplicated("pattern")
+    often = log["pattern"].map(log["pattern"].value_counts()).gt(frequent) & (log["pattern"] >= share.size)
+    pair = log.loc[often, "pattern"].to_numpy()
+    back = pd.DataFrame(
+        {
+            "pattern": np.concatenate([pair // share.size - 1, pair % share.size]),
+            "sender": np.tile(pair, 2),
+            "new": False,
+        }
+    )
+    topology = Topology(
+        [
+            Operator("generator", "tweet", filter="sender is null"),
+            Operator("detector", "pattern", cost="2", state="int(new)"),
+        ],
+        [("generator", "detector"), ("detector", "detector", "sender")],
+    )
+    with local_session("patterns") as spark:
+        whole = pd.concat([log, back], ignore_index=True).astype({"tweet": "Int64", "sender": "Int64"})
+        with collect(spark.createDataFrame(whole), topology, key_groups=tasks) as stats:
+            assert not stats.rejected_counts()
+            keys = stats.keys("detector").frame.toPandas().sort_values("key", ignore_index=True)
+            sent = (
+                stats.traffic.groupBy("src_operator").sum("tuples").toPandas().set_index("src_operator")["sum(tuples)"]
+            )
     for salt in range(1000):
-        task = np.random.default_rng(salt).integers(0, tasks, known.size)
-        prefix = Prefix(load := np.bincount(task, seen, tasks))
+        task = np.random.default_rng(salt).integers(0, tasks, len(keys))
+        prefix = Prefix(load := np.bincount(task, keys["load"], tasks))
         if all(prefix.conflict(Fraction(TAU), n) is None for n in range(LOW, HIGH + 1)):
-            return load, np.bincount(task, minlength=tasks).astype(float)
+            return load, np.bincount(task, keys["state"], tasks), sent.get("detector", 0) / sent.sum()
     raise InputError(f"no hash of 1000 makes m = {tasks} feasible at tau = {TAU}")
 
 
@@ -204,8 +231,8 @@ def frequent_patterns(page: Page) -> None:
     *ring* is consistent hashing with 64 points a node; its fullest node exceeds every tolerance, as that of the even *consistent hashing* does.
     """
     (w, counts), rows = start(page), []
-    for application, (load, state) in (
-        ("word count", (w.last_load, w.state)),
+    for application, (load, state, back) in (
+        ("word count", (w.last_load, w.state, 0.0)),
         ("frequent patterns", patterns(w.key_groups)),
     ):
         first = workload(load, state, w.nodes)
@@ -217,7 +244,7 @@ def frequent_patterns(page: Page) -> None:
                 counts, migrations(first, counts, tau, ring), strict=True)])  # fmt: skip
             most = policy_row(first, counts, tau, GAMMA) if tau == TAU else {}
             rows.append({"application": application, "tau": float(tau), **costs, "mtm": most.get("mtm"),
-                         "heaviest task over the mean": float(load.max() / load.mean()), "ring, fullest over the mean": full})  # fmt: skip
+                         "heaviest task over the mean": float(load.max() / load.mean()), "comes back, %": 100 * back, "ring, fullest over the mean": full})  # fmt: skip
     page.table(rows, "frequent_patterns")
 
 

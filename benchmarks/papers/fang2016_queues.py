@@ -22,6 +22,8 @@ NODES, INTERVAL, REACTION = 10, 30, 5.0
 TABLES = ("mixed", "min-table", "readj")
 ROUTES = ("ideal", *TABLES, "pkg", "hash")
 LIMIT = 3_000
+MERGING = ks.simulation.Aggregation(0.01, 0.1 / RATE, 0.1 / RATE, 2)
+"""What PKG needs besides: partial results every 10 ms, a tenth of a tuple's time each at both ends."""
 
 
 def planned(problem: ks.MixedRouting, method: str) -> np.ndarray:
@@ -47,7 +49,7 @@ def routed(method: str, stream: ZipfStream, made: tuple[np.ndarray, list[Any]], 
     """What comes is a share of what all instances can serve."""
     loads, changes = made[0] * load * NODES * RATE * INTERVAL, made[1]
     route = {"ideal": "shuffle", "pkg": ks.Partitioner("pkg", NODES).feed}.get(method, stream.home)
-    second = ks.simulation.Aggregation(0.01, 0.1 / RATE, 0.1 / RATE, 2) if method == "pkg" else None
+    second = MERGING if method == "pkg" else None
     how = ks.simulation.Migration(BANDWIDTH, loads) if changes else None
     return ks.simulate(loads, route, changes, service_rate=RATE, nodes=NODES, window_seconds=INTERVAL, queue=queue,
                        aggregation=second, migration=how)  # fmt: skip
@@ -125,43 +127,30 @@ def scale_out(page: Page) -> pd.DataFrame:
     """Throughput over time where an eleventh instance comes at 60 s."""
     stream, rows, table = ZipfStream(nodes=NODES, fluctuation=0.0, seed=3), [], []
     load, home = stream.load * (11 * RATE * 180 / stream.load.sum()), consistent_hash(np.arange(stream.keys), 11)
-    before = planned(ks.MixedRouting(stream.workload(), theta_max=0.02), "mixed")
+    before = planned(ks.MixedRouting(stream.workload(), theta_max=0.1), "mixed")
     grown = ks.Workload(load=stream.load, state=stream.load, current=before, home=home, nodes=11)
-    for method in (*TABLES, "hash", "no eleventh"):
-        fixed = {"hash": home, "no eleventh": before}.get(method)
-        after = planned(ks.MixedRouting(grown, theta_max=0.02), method) if fixed is None else fixed
-        found = ks.simulate(load, before, [(60, after)], service_rate=RATE, nodes=11, window_seconds=180, queue=ROOM, spans=36,
-                            migration=ks.simulation.Migration(BANDWIDTH, load * INTERVAL / 180))  # fmt: skip
-        spans = found.to_frame()
+    for method in (*TABLES, "hash", "no eleventh", "pkg"):
+        if method == "pkg":  # its eleventh worker is there from one message to the next, and no state moves
+            of = [ks.simulate(load, ks.Partitioner("pkg", nodes).feed, service_rate=RATE, nodes=nodes, window_seconds=180, queue=ROOM, spans=36,
+                              aggregation=MERGING).to_frame() for nodes in (NODES, 11)]  # fmt: skip
+            spans, moved, held = (
+                pd.concat([of[0][of[0]["seconds"] <= 60], of[1][of[1]["seconds"] > 60]], ignore_index=True),
+                0.0,
+                0.0,
+            )
+        else:
+            fixed = {"hash": home, "no eleventh": before}.get(method)
+            after = planned(ks.MixedRouting(grown, theta_max=0.1), method) if fixed is None else fixed
+            found = ks.simulate(load, before, [(60, after)], service_rate=RATE, nodes=11, window_seconds=180, queue=ROOM, spans=36,
+                                migration=ks.simulation.Migration(BANDWIDTH, load * INTERVAL / 180))  # fmt: skip
+            spans, moved, held = found.to_frame(), load[after != before].sum(), found.paused
         rows += [
             {"method": method, "seconds": t, "throughput": done} for t, done in spans[["seconds", "done"]].to_numpy()
         ]
-        table.append({"method": method, "state moved, %": 100 * load[after != before].sum() / load.sum(), "held, s": found.paused,
+        table.append({"method": method, "state moved, %": 100 * moved / load.sum(), "held, s": held,
                       **{f"{a} to {b} s": spans["done"][a // 5 : b // 5].mean() for a, b in ((30, 60), (60, 90), (120, 180))}})  # fmt: skip
     page.say("Figure 15, tuples a second in some spans of time:")
     page.table(table, "fang_scale_out")
-    return pd.DataFrame(rows)
-
-
-def an_hour(page: Page) -> pd.DataFrame:
-    """Throughput over time where frequencies change every quarter of an hour."""
-    cases = {f"{method}, {theta}": (method, theta) for method, theta in (("mixed", 0.02), ("mixed", 0.2), ("min-table", 0.02), ("readj", 0.02))}  # fmt: skip
-    rows, table = [], []
-    for name, (method, theta) in {**cases, "hash": ("hash", 0.0)}.items():
-        stream = ZipfStream(10_000, NODES, 0.8, 1.0, tuples=1_000_000, seed=4)
-        shares, changes = followed(method, stream, 4, theta, 60.0, 900)
-        load = shares * 0.95 * NODES * RATE * 900
-        how = ks.simulation.Migration(BANDWIDTH, load * 300 / 900) if changes else None
-        found = ks.simulate(load, stream.home, changes, service_rate=RATE, nodes=NODES, window_seconds=900, method="fluid",
-                            migration=how, spans=60)  # fmt: skip
-        rows += [
-            {"table": name, "minute": t / 60, "throughput": done}
-            for t, done in found.to_frame()[["seconds", "done"]].to_numpy()
-        ]
-        table.append({"table": name, "throughput": found.throughput, "mean latency, s": found.latency_mean,
-                      "largest latency, s": found.latency_max, "largest backlog": found.largest_backlog})  # fmt: skip
-    page.say("Figure 16, over the hour:")
-    page.table(table, "fang_hour")
     return pd.DataFrame(rows)
 
 
@@ -169,52 +158,41 @@ def one_more(page: Page) -> None:
     """[Fang2016], Figure 15: an instance more.
 
     Ten instances, balanced, get what eleven can serve; the eleventh comes at 60 s, and its keys are planned at once
-    (theta_max = 0.02); the source stops where 1,000 tuples are at one.
+    (theta_max = 0.1, as in the paper); the source stops where 1,000 tuples are at one.
     """
     page.draw("fang_scale_out", "As Figure 15 of [Fang2016], simulated: an instance more at 60 s.",
               {"frame": scale_out(page), "x": "seconds", "y": "throughput", "by": "method", "ylabel": "tuples a second"}, size=(5.5, 3.8))  # fmt: skip
 
 
-def quarters(page: Page) -> None:
-    """[Fang2016], Figure 16: frequencies that change every quarter of an hour.
-
-    An hour, z = 0.8, f = 1, windows of five minutes as in the paper; 95 % of what all can serve comes; the controller reacts 60 s after a
-    change. As a fluid, so that queues have no end. TPC-H's query is not here: an operator that takes the same time for each tuple.
-    """
-    page.draw("fang_hour", "As Figure 16 of [Fang2016], simulated: changes every 15 minutes.",
-              {"frame": an_hour(page), "x": "minute", "y": "throughput", "by": "table", "ylabel": "tuples a second", "style": {"marker": ""}},
-              size=(5.5, 3.8))  # fmt: skip
+def split(load: np.ndarray, tuples: np.ndarray, broadcast: bool) -> np.ndarray:
+    """Loads of the nodes under PKG; to broadcast, a tuple is looked up on both workers of its key."""
+    pkg, loads, rng = ks.Partitioner("pkg", NODES), [], np.random.default_rng(6)
+    for now, count in zip(load, tuples, strict=True):
+        messages = rng.permutation(np.repeat(np.arange(count.size), count.astype(int)))
+        stored = np.zeros((count.size, NODES))
+        np.add.at(stored, (messages, pkg.feed(messages)), 1.0)
+        share = stored / np.maximum(stored.sum(axis=1, keepdims=True), 1.0)
+        twice = count if broadcast else np.zeros_like(count)
+        loads.append((share * (now - twice)[:, None] + (share > 0) * twice[:, None]).sum(axis=0))
+    return np.array(loads)
 
 
 def joins(page: Page) -> None:
-    """[Fang2016], Figures 2(b), 14 and 16: joins where keys are whole, and where they are split.
+    """[Fang2016], Figures 2(b) and 14: a join where keys are whole, and where they are split.
 
-    A join over a window, of a stream with itself (the stocks) or of two streams in a chain of three (as in TPC-H's Q5): a tuple is stored once
-    and meets, by a hash, what is stored of its key. Where a key is split over its two workers (PKG), a tuple is stored at one and looked up
-    at both, as Figure 2(b) broadcasts it. Storing and looking up cost one unit each, and every match a tenth. *sustained*: what the
-    fullest instance lets through, in percent of an even spread of the work that whole keys need.
+    A join over a window of a stream with itself (the stocks): a tuple is stored once and meets, by a hash, what is stored of its key. Where a key
+    is split over its two workers (PKG), a tuple is stored at one and looked up at both, as Figure 2(b) broadcasts it. Storing and looking up
+    cost one unit each, and every match a tenth. *sustained*: what the fullest instance lets through, in percent of an even spread of the
+    work that whole keys need. The joins of TPC-H's Q5 are fang2016:16.
     """
-    rows = []
-    for name, keys, stages in (("self-join, 1,036 stocks", 1_036, 1), ("chain of three, 10,000 keys", 10_000, 3)):
-        stream = ZipfStream(keys, NODES, 0.8, 0.5, tuples=50_000 if page.quick else 500_000, seed=5)
-        stream.advance()
-        count = stream.load
-        work = 2.0 * count + 0.1 * np.minimum(count - 1, 100) * count / 2  # a window holds a hundred of a key, at most
-        even = work.sum() * stages / NODES
-        for method in ("hash", "mixed", "pkg"):
-            if method == "pkg":
-                messages = np.random.default_rng(6).permutation(np.repeat(np.arange(keys), np.rint(count).astype(int)))
-                place = ks.Partitioner("pkg", NODES).feed(messages)
-                stored = np.zeros((keys, NODES))
-                np.add.at(stored, (messages, place), 1.0)
-                share = stored / np.maximum(stored.sum(axis=1, keepdims=True), 1.0)
-                at = (share * (work - count)[:, None] + (share > 0) * count[:, None]).sum(
-                    axis=0
-                )  # looked up wherever some is
-            else:
-                w = ks.Workload(load=work, state=count, current=stream.home, home=stream.home, nodes=NODES)
-                home = stream.home if method == "hash" else planned(ks.MixedRouting(w, theta_max=0.05), "mixed")
-                at = np.bincount(home, work, NODES)
-            rows.append({"join": name, "method": method, "work over whole keys'": float(at.sum() / work.sum()),
-                         "fullest over the mean": float(at.max() / at.mean()), "sustained, %": 100 * even / (at.max() * stages)})  # fmt: skip
-    page.table(rows, "joins")
+    stream = ZipfStream(1_036, NODES, 0.8, 0.5, tuples=50_000 if page.quick else 500_000, seed=5)
+    stream.advance()
+    count = np.rint(stream.load)
+    work = 2.0 * count + 0.1 * np.minimum(count - 1, 100) * count / 2  # a window holds a hundred of a key, at most
+    w = ks.Workload(load=work, state=count, current=stream.home, home=stream.home, nodes=NODES)
+    mixed = planned(ks.MixedRouting(w, theta_max=0.05), "mixed")
+    nodes = {"hash": np.bincount(stream.home, work, NODES), "mixed": np.bincount(mixed, work, NODES),
+             "pkg": split(work[None], count[None], broadcast=True)[0]}  # fmt: skip
+    page.table([{"join": "self-join, 1,036 stocks", "method": method, "work over whole keys'": float(at.sum() / work.sum()),
+                 "fullest over the mean": float(at.max() / at.mean()), "sustained, %": 10 * work.sum() / at.max()}
+                for method, at in nodes.items()], "joins")  # fmt: skip

@@ -140,10 +140,10 @@ def find(name: str) -> PaperFigure:
 def reproduce(
     name: str, *, quick: bool = False, out: str | Path | None = None, say: Callable[[str], object] | None = None
 ) -> Reproduction:
-    """Run a figure, a table or a claim of one of the five papers again, and put our figures beside the paper's.
+    """Run a figure, a table or a claim of one of the five papers again, and compare our figures with the paper's.
 
-    `keyshift reproduce --list` has all names. What the papers ran on a cluster is simulated, and each row says what stands in
-    for the paper's data.
+    `keyshift reproduce --list` has all names. Experiments that the papers ran on a cluster are simulated, and each row
+    says what replaces the paper's data.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def reproduce(
     out : path, optional
         A folder for pictures (.png), their data (.csv) and a page of tables (.md). By default `reproduced/`, here.
     say : callable, optional
-        Told every table as it is made.
+        Called with the text of every table as it is made.
     """
     figure = find(name)
     if not figure.run:

@@ -1,4 +1,4 @@
-"""What the course needs as a book, as EPUB or printed: formulas as MathML, which no script has to set, and open solutions.
+"""What the course needs as a book, as EPUB or printed: formulas as MathML, which no script has to set; open solutions; contents.
 
 ``-D html_math_renderer=mathml`` chooses the former; the site itself has MathJax.
 """
@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.builders.epub3 import Epub3Builder
+
+BOOKS = ("epub", "singlehtml")
 
 
 def mathml(tex: str, display: bool) -> str:
@@ -36,19 +41,49 @@ def visit_display(self: nodes.NodeVisitor, node: nodes.math_block) -> None:
 
 def open_solutions(app: Sphinx, docname: str, content: list[str]) -> None:
     """Paper cannot be clicked."""
-    if app.builder.name in ("epub", "singlehtml"):
+    if app.builder.name in BOOKS:
         content[0] = content[0].replace("<details ", '<details open="open" ')
 
 
-def well_formed(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """What pandas writes is HTML, and EPUB is XML."""
-    for raw in doctree.findall(nodes.raw) if app.builder.name == "epub" else ():
-        raw.children = [nodes.Text(raw.astext().replace("<style scoped>", "<style>"))]
+def as_book(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
+    """Leave out folded code and its style sheet; what is not XML, or not in EPUB's schema; put the contents in front."""
+    if app.builder.name not in BOOKS:
+        return
+    context["css_files"] = [sheet for sheet in context["css_files"] if "mystnb" not in sheet.filename]
+    body = re.sub(r'<details [^>]*class="[^"]*\bhide\b.*?</details>', "", context.get("body", ""), flags=re.DOTALL)
+    if app.builder.name == "epub":
+        body = re.sub(r"<style scoped.*?</style>", "", body, flags=re.DOTALL)
+        body = re.sub(r'(<mfrac)(?: (?:displaystyle|scriptlevel)="[^"]*")+', r"\1", body)
+    else:
+        title = r'<span id="(document-[^"]+)"></span><section[^>]*>\s*<h\d>(.*?)<a class="headerlink"'
+        chapters = [f'<li><a href="#{at}">{name}</a></li>' for at, name in re.findall(title, body, re.DOTALL)]
+        body = body.replace(
+            '<div class="toctree-wrapper',
+            f'<ol class="contents">{"".join(chapters)}</ol><div class="toctree-wrapper',
+            1,
+        )
+    context["body"] = body
+
+
+class Epub(Epub3Builder):
+    """EPUB whose list of contents says which pages have formulas, as its standard asks."""
+
+    def build_content(self) -> None:
+        """Write the list, then complete it."""
+        super().build_content()
+        listed = Path(self.outdir) / "content.opf"
+
+        def with_formulas(item: re.Match[str]) -> str:
+            has = "<math" in (listed.parent / item[1]).read_text()
+            return item[0].replace(" href=", ' properties="mathml" href=') if has else item[0]
+
+        listed.write_text(re.sub(r'<item href="([^"]+\.xhtml)"[^>]*>', with_formulas, listed.read_text()))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_display, None))
+    app.add_builder(Epub, override=True)
     app.connect("source-read", open_solutions)
-    app.connect("doctree-resolved", well_formed)
+    app.connect("html-page-context", as_book)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

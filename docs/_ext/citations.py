@@ -37,7 +37,8 @@ def link(app: Sphinx, doctree: nodes.document, docname: str) -> None:
                 continue
             if piece not in known(page):
                 logging.getLogger(__name__).warning("[%s] is not on the page of papers", piece, location=text.parent)
-            where = f"{app.builder.get_relative_uri(docname, PAGE)}#{piece.lower()}"
+            page_of = "" if app.builder.name == "singlehtml" else app.builder.get_relative_uri(docname, PAGE)
+            where = f"{page_of}#{piece.lower()}"
             pieces.append(nodes.reference("", f"[{piece}]", refuri=where, internal=True))
         text.parent.replace(text, pieces)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from book import BOOKS
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -29,13 +30,15 @@ def given(name: str) -> dict[str, object] | None:
 
 
 class Live(SphinxDirective):
-    """A figure that one can play with; its text stays where there are no scripts."""
+    """A figure that one can play with; a book says that the site has it."""
 
     required_arguments = 1
     has_content = True
 
     def run(self) -> list[nodes.Node]:
         """The figure's place, its data, its text."""
+        if self.env.app.builder.name in BOOKS:
+            return [nodes.paragraph("", "", nodes.emphasis("", "The site has a figure to play with here."))]
         name = self.arguments[0]
         data = json.dumps(given(name)).replace("<", "\\u003c")
         place = f'<div class="live-figure" data-live="{name}"><script type="application/json">{data}</script></div>'
@@ -46,8 +49,10 @@ class Live(SphinxDirective):
 
 def put_parts(app: Sphinx) -> None:
     """Write the script and the style beside the pages."""
-    if app.builder.format != "html":
+    if app.builder.format != "html" or app.builder.name in BOOKS:
         return
+    app.add_js_file("live.js")
+    app.add_css_file("live.css")
     folder = Path(app.outdir) / "_static"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "live.js").write_text(script(*MODULES))
@@ -59,6 +64,4 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_directive("live", Live)
     app.connect("builder-inited", put_parts)
-    app.add_js_file("live.js")
-    app.add_css_file("live.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

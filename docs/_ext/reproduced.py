@@ -14,6 +14,7 @@ from keyshift.papers.registry import PAPERS, PaperFigure, figures
 
 FENCE = re.compile(r"^```\{reproduce\} *(.*)\n```$", flags=re.M)
 SIZES = {"full": "in full", "quick": "quick"}
+SECONDS = {"full": "processor seconds in full", "quick": "s quick"}
 
 
 def shown(value: object) -> str:
@@ -24,7 +25,7 @@ def shown(value: object) -> str:
 
 def seconds(row: PaperFigure) -> str:
     """What a run took, quick and in full."""
-    took = [f"{row.kept[size]['seconds']:.0f} s {said}" for size, said in SIZES.items() if size in row.kept]
+    took = [f"{row.kept[size]['seconds']:.0f} {said}" for size, said in SECONDS.items() if size in row.kept]
     return ", ".join(took) or "not run yet"
 
 
@@ -55,7 +56,7 @@ def every() -> str:
         text += [
             f"## {cited}",
             "",
-            "| name | what it shows | verdict | seconds, quick | in full |",
+            "| name | what it shows | verdict | seconds, quick | processor seconds, in full |",
             "|---|---|---|---|---|",
         ]
         rows = [row for row in figures().values() if row.id.startswith(f"{paper}:")]

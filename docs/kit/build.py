@@ -35,7 +35,7 @@ sys.path[:0] = [str(HERE), str(DOCS / "_ext")]
 
 import examples  # noqa: E402
 from book import mathml  # noqa: E402
-from worksheets import ROWS, WORKSHEETS, Worksheet  # noqa: E402
+from worksheets import NUMBERS, ROWS, WORKSHEETS, Worksheet  # noqa: E402
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 PAGE = """<!DOCTYPE html>
@@ -135,7 +135,14 @@ def table(workload: ks.Workload, state: bool = False) -> str:
 def computed(text: str) -> str:
     """Markdown with what stands in braces computed."""
     known = {name: getattr(examples, name) for name in dir(examples) if not name.startswith("_")}
-    known |= {"loads": loads, "cliff": cliff, "compared": compared, "table": table, "figure": figure}
+    known |= {
+        "loads": loads,
+        "cliff": cliff,
+        "compared": compared,
+        "table": table,
+        "figure": figure,
+        "row_name": row_name,
+    }
     return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text).render(**known)
 
 
@@ -189,17 +196,32 @@ def steps(sheet: Worksheet, solved: bool) -> str:
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows]) + "\n\n"
 
 
+def row_name(example: str, kind: str) -> str:
+    """What a kind of row says, with its number in the problem's formulation."""
+    number = NUMBERS.get(type(examples.PROBLEMS[example]), {}).get(kind)
+    return f"({number}) {ROWS[kind]}" if number else ROWS[kind]
+
+
 def counts(sheet: Worksheet, solved: bool) -> str:
     """The table of variables and rows: to be filled, or counted in the model."""
     variables, rows = examples.size(sheet.example)
     lines = ["| what | how many | one of them in full |", "|---|---|---|"]
     if not solved:
         return (
-            "\n".join([*lines, "| variables | &nbsp; | &nbsp; |", *["| rows: &nbsp; | &nbsp; | &nbsp; |"] * 5]) + "\n\n"
+            "\n".join(
+                [
+                    *lines,
+                    "| variables | &nbsp; | &nbsp; |",
+                    "| objective | 1 | &nbsp; |",
+                    *["| rows: | &nbsp; | &nbsp; |"] * 5,
+                ]
+            )
+            + "\n\n"
         )
     written = examples.algebra(sheet.example)
     lines.append(f"| variables | {variables} | |")
-    return "\n".join([*lines, *(f"| {ROWS[k]} | {n} | `{written[k]}` |" for k, n in rows.items())]) + "\n\n"
+    said = (f"| {row_name(sheet.example, kind)} | {n} | `{written[kind]}` |" for kind, n in rows.items())
+    return "\n".join([*lines, *said]) + "\n\n"
 
 
 def worksheet(number: int, sheet: Worksheet, solved: bool) -> str:
@@ -212,7 +234,7 @@ def worksheet(number: int, sheet: Worksheet, solved: bool) -> str:
     text += "**Solve it by hand.** Each step a better answer, or a better bound; stop when they meet.\n\n" + steps(
         sheet, solved
     )
-    text += "**Why nothing is better.** " + (" ".join(sheet.argument().split()) if solved else "<br>" * 6) + "\n\n"
+    text += "**Why nothing is better.** " + (" ".join(sheet.argument().split()) if solved else "<br>" * 2) + "\n\n"
     return f'<section class="sheet {"solution" if solved else "blank"}">{markdown(text)}</section>'
 
 
@@ -229,8 +251,9 @@ def workbook(solved: bool) -> str:
 
 SHEET = """## Sheet {{ sheet.number }}. {{ sheet.title }}
 
-**By hand** - worksheet{{ "s" if sheet.by_hand | length > 1 }} {{ titles }}: {{ 10 // sheet.by_hand | length }} marks each, half
-of them for the formulation, a quarter for the answer, a quarter for the argument why nothing is better.
+**By hand** - worksheet{{ "s" if sheet.by_hand | length > 1 }} {{ titles }}: {{ 10 // sheet.by_hand | length }} marks
+{{- " each" if sheet.by_hand | length > 1 }}, half of them for the formulation, a quarter for the answer, a quarter for the
+argument why nothing is better.
 {% for name, marks in sheet.marks.items() %}
 **By program** - `{{ name }}`: {{ marks }} marks.
 
@@ -250,7 +273,8 @@ print(exercises.check("{{ name }}", {{ task(name).partition("(")[0] }}))
 {% endfor -%}
 ```
 
-Hand in one Python file, for `keyshift grade submission.py --sheet {{ sheet.number }}`, in which `import keyshift` fails.
+Hand in one Python file. It is marked by `keyshift grade submission.py --sheet {{ sheet.number }}`, where `import keyshift`
+fails.
 """
 
 
@@ -302,11 +326,13 @@ def course(out: Path, pdf: bool) -> None:
     settings = {
         "root_doc": "book",
         "exclude_patterns": "_build,_ext",
-        "include_patterns": "book.md,primer.md,paths.md,lessons/*",
+        "include_patterns": "book.md,primer.md,paths.md,papers.md,lessons/*",
         "suppress_warnings": "myst.xref_missing,epub.unknown_project_files",  # pages that are not in the book
         "html_math_renderer": "mathml",
         "html_css_files": "book.css",
         "epub_title": "keyshift: the course",
+        "epub_description": "Lessons about rebalancing stateful streams: formulations, answers, bounds.",
+        "epub_use_index": "0",
         "epub_identifier": "keyshift-course",
         "epub_uid": "keyshift-course",
     }

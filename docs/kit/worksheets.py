@@ -12,31 +12,43 @@ import keyshift as ks
 
 ROWS = {
     "one_node": "(1) each key group runs on one node",
-    "migrations": "(2) few key groups move",
-    "upper_load": "no node lies too far above",
-    "lower_load": "no kept node lies too far below",
+    "migrations": "(2) at most so many key groups move",
+    "upper_load": "no node carries too much",
+    "lower_load": "no kept node carries too little",
     "z_first": "(10) z is 1 only if the first of a pair is there",
     "z_second": "(10) ... and the second",
     "z_lower": "(11) z is 1 if both are",
     "together_sum": "(16) the share of traffic that stays on a node",
     "deviation": "(2) the load of a node",
-    "too_large": "(6) what exceeds the budget by itself stays",
-    "budget": "(3) little state moves",
-    "count": "(3) so many nodes are in use",
+    "too_large": "(6) a key group larger than the budget stays",
+    "budget": "(3) the moved state is within the budget",
+    "count": "(3) the number of nodes in use",
     "in_use": "(4) only nodes in use run something",
     "not_empty": "(6) a node in use runs something",
     "somewhere": "(1) each key goes to one node",
-    "table": "(4) the table is small",
+    "table": "(4) the table has at most so many entries",
     "once": "(1) each class of messages is sent",
     "worker_load": "(3) no worker gets more than the largest load",
     "begin": "(2a) an interval begins where a node's first task is",
     "begin_only": "(2a) ... and nowhere else",
     "one_interval": "(2b) one interval for each node",
-    "load_limit": "(3) two tasks too far apart do not share a node",
-    "nodes_after": "(4) so many nodes carry tasks",
+    "load_limit": "(3) two tasks do not share a node if all from one to the other are too heavy",
+    "nodes_after": "(4) at most so many nodes carry tasks",
     "leave": "(6) a task moves when it leaves its node",
 }
 """What each kind of row of the statements says."""
+
+NUMBERS: dict[type, dict[str, str]] = {
+    ks.KeyGroupAllocation: {"upper_load": "3", "lower_load": "4"},
+    ks.CollocatedAllocation: {"upper_load": "8", "lower_load": "9"},
+    ks.MovementWithinLimits: {"upper_load": "2", "lower_load": "2"},
+    ks.MixedRouting: {"upper_load": "2"},
+}
+"""Numbers of rows that problems share, in the formulation of each."""
+
+
+SAME_KEY = r" \\ (4) \quad & x_{ti} = x_{ui} && \text{for messages } t, u \text{ of one key, every } i"
+"""The row that `KeyPlacement` adds to `KeySplitting`."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +90,7 @@ def _allocation(*rows: str) -> Callable[[], str]:
 def _why_start() -> str:
     loads = _loads([0, 0, 1, 1, 2, 2], ex.SIX)
     return f"""Nothing may move, so there is one answer. The loads are {loads}, the mean is {ex.number(ex.PROBLEMS["one"].mean_load)},
-and the node that deviates most has d = {ex.number(ex.best("start"))}. Rows (3) and (4) alone know it: of all values that keep them, d is the
-smallest."""
+and the node that deviates most has d = {ex.number(ex.best("start"))}. Rows (3) and (4) give the same: {ex.number(ex.best("start"))} is the smallest d that keeps them."""
 
 
 def _why_one() -> str:
@@ -112,9 +123,9 @@ def _why_drain() -> str:
     best, second, _ = _n("drain")
     mean = ex.number(ex.PROBLEMS["drain"].mean_load)
     now = ex.number(ks.check(ex.PROBLEMS["drain"], [0, 0, 1, 1, 2, 2]).objective)
-    return f"""The mean is that of the two nodes that stay: {mean}. Node 0 meets it, node 1 is {now} below it, and being empty is no fault of node 2: row
-(4) does not hold there. One move can bring node 1 at most {ex.number(max(ex.SIX.last_load[4:]))} from node 2: d = {best}. Moves from node 0 to node 1 take from one what they give the
-other. The next value is {second}."""
+    return f"""The mean is that of the two nodes that stay: {mean}. Node 0 meets it, node 1 is {now} below it. Node 2 may be empty, since row (4) does not
+hold for it. One move can bring node 1 at most {ex.number(max(ex.SIX.last_load[4:]))} from node 2: d = {best}. A move from node 0 to node 1 takes from node 0 what it gives to
+node 1, and node 0 has nothing to spare. The next value is {second}."""
 
 
 def _why_movement() -> str:
@@ -134,8 +145,8 @@ def _why_mclb() -> str:
     best, second, _ = _n("mclb")
     answer = ex.values("mclb")[ex.best("mclb")][0]
     assert ex.best("mclb") == 0
-    return f"""The imbalance is a sum of squares, so nothing is below 0, and {best} is reached by {answer}, with loads {_loads(answer, ex.FOUR)}. Here the bound is free. The
-runner-up has h = {second}: who stays has the imbalance of today."""
+    return f"""The imbalance is a sum of squares, so nothing is below 0, and {best} is reached by {answer}, with loads {_loads(answer, ex.FOUR)}. So the bound costs nothing here. The
+runner-up has h = {second}, the imbalance of today."""
 
 
 def _why_front() -> str:
@@ -168,8 +179,8 @@ def _why_routing() -> str:
     room = (1 + problem.theta_max) * loads.sum() / 2
     over = loads.sum() - room
     large = ", ".join(ex.number(x) for x in loads if x >= over)
-    return f"""A node may carry {ex.number(room)}, and node 0 has {ex.number(loads.sum())}: at least {ex.number(over)} must leave it. One table entry: one key. Large enough are the keys of {large}:
-{best}, then {second}."""
+    return f"""A node may carry {ex.number(room)}, and node 0 has {ex.number(loads.sum())}: at least {ex.number(over)} must leave it. The table has one entry, so one key moves. The keys of load {large} are large
+enough; the smaller one costs {best}, the other {second}."""
 
 
 def _why_splitting() -> str:
@@ -177,14 +188,14 @@ def _why_splitting() -> str:
     held = np.unique(ex.STREAM, return_counts=True)[1].max() + 4
     assert ex.best("splitting") == held / 2
     return f"""The {held} messages of a and b cannot leave workers 0 and 1: one of the two gets at least {best}. Let x of a and y of b go to worker 0: every x + y = {best} reaches it, in
-{count} ways. The next value is {second}. Which set of workers the bound speaks of, maximum flow finds by itself: a smallest cut."""
+{count} ways. The next value is {second}. A maximum flow finds the two workers of this bound by itself: they are a smallest cut."""
 
 
 def _why_placement() -> str:
     best, second, _ = _n("placement")
     assert ex.best("placement") == np.unique(ex.STREAM, return_counts=True)[1].max()
     worth = ex.number(ex.best("placement") - ex.best("splitting"))
-    return f"""Key a has {best} messages, and they stay together: {best} is a bound, and apart from b it is reached. Together they are {second}. What splitting was worth:
+    return f"""Key a has {best} messages, and they stay together: {best} is a bound, reached where a and b have different workers. On one worker they are {second}. Splitting gains
 {best} - {ex.number(ex.best("splitting"))} = {worth}."""
 
 
@@ -192,8 +203,8 @@ def _why_intervals() -> str:
     best, second, _ = _n("intervals")
     first, middle, last = ex.ROW.state
     assert (ex.best("intervals"), ex.second("intervals")) == (first, last)
-    return f"""Two tasks a node at most, and there are three, so one must move. Intervals lose tasks at their ends: the one in the middle, of state {ex.number(middle)}, cannot go alone. The
-ends have states {ex.number(first)} and {ex.number(last)}: {best}, then {second}."""
+    return f"""A node carries at most two tasks and there are three, so one must move. An interval can only lose a task at an end: the one in the middle, of state {ex.number(middle)}, cannot
+move alone. The ends have states {ex.number(first)} and {ex.number(last)}, so the optimum is {best} and the next value {second}."""
 
 
 WORKSHEETS = (
@@ -229,7 +240,7 @@ WORKSHEETS = (
     ),
     Worksheet(
         "One choice for each key", "placement", "The same keys, but all messages of a key go to the same worker.",
-        lambda: ex.formula(ks.KeySplitting, "1", "2", "3", minimise="L"), _why_placement,
+        lambda: ex.formula(ks.KeySplitting, "1", "2", "3", minimise="L").replace("\n\\end", SAME_KEY + "\n\\end"), _why_placement,
     ),
     Worksheet(
         "Intervals", "intervals", "Three tasks in a row run on one node. A second node comes; each may carry two tasks, and holds tasks that follow one another.",

@@ -15,12 +15,12 @@ from keyshift.models.compiling import off_clock
 
 @dataclass(frozen=True)
 class DrainSettings(Settings):
-    """The tuning number of draining first.
+    """The tuning parameter of draining first.
 
     Attributes
     ----------
     seconds : float
-        Balancing ends after this many seconds when the caller sets no limit.
+        Balancing ends after this many seconds if the caller sets no limit.
     """
 
     seconds: float = 10.0

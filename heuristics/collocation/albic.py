@@ -21,7 +21,7 @@ from keyshift.models.workload import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class AlbicSettings(Settings):
-    """The tuning number of ALBIC.
+    """The tuning parameter of ALBIC.
 
     Attributes
     ----------

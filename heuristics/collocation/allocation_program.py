@@ -15,7 +15,7 @@ from keyshift.models.compiling import off_clock
 
 @dataclass(frozen=True)
 class ProgramSettings(Settings):
-    """The tuning number of the program that balances for collocation.
+    """The tuning parameter of the program that balances for collocation.
 
     Attributes
     ----------

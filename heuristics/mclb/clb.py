@@ -18,12 +18,12 @@ Labels = Literal["matched", "printed"]
 
 @dataclass(frozen=True)
 class CLBSettings(Settings):
-    """The tuning number of CLB as a start of others.
+    """The tuning parameter of CLB as a start of other methods.
 
     Attributes
     ----------
     quick : int
-        Up to this many key groups it is tried.
+        The most key groups for which it is tried.
     """
 
     quick: int = 2_000

@@ -20,14 +20,14 @@ from keyshift.models.workload import FloatArray
 
 @dataclass(frozen=True)
 class MixedSettings(Settings):
-    """Tuning numbers of Mixed.
+    """Tuning parameters of Mixed.
 
     Attributes
     ----------
     grow_after : int
-        Trials of Mixed after which n at least doubles, so that their number is logarithmic in the table's size.
+        Trials of Mixed after which n at least doubles, so that the number of trials is logarithmic in the table's size.
     aims : int
-        Plans made on discretised records at most, each aiming lower than the last.
+        The most plans on discretised records, each with a lower target than the one before.
     """
 
     grow_after: int = 8

@@ -18,7 +18,7 @@ ROUNDS = 10_000
 
 @dataclass(frozen=True)
 class ReadjSettings(Settings):
-    """Tuning numbers of Readj.
+    """Tuning parameters of Readj.
 
     Attributes
     ----------

@@ -80,7 +80,7 @@ def choose_splitting(
     hash_seed: int = 0,
     seed: int = 0,
 ) -> Advice:
-    """Find how many choices keep the imbalance below a target, and which few keys would be enough to split.
+    """Find how many choices keep the imbalance below a target, and a few keys that are enough to split.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def choose_splitting(
     target : float, default 0.01
         Imbalance divided by messages that is tolerated: 0.01 lets a worker have 1 % of all messages too many.
     most_choices : int, default 64
-        No more choices are tried.
+        The largest number of choices to try.
     hash_seed, seed : int
         Of the hash functions, and of the trial stream's order.
 
@@ -100,10 +100,11 @@ def choose_splitting(
 
     Notes
     -----
-    Ours. d starts at what the universal bound max(p1 / d, 1 / W) allows. For every d the maximum flow says what
-    is possible with these candidates, and greedy-d on a trial stream what is reached; the least d that passes
-    both wins. The plan puts keys, largest first, on the least loaded worker, and splits a key only where it would
-    exceed 1/W + target of all messages: at most W - 1 splits more than the keys' sizes demand.
+    This procedure is keyshift's own. d starts at the least value that the universal bound max(p1 / d, 1 / W) allows.
+    For every d a maximum flow computes the optimum with these candidates, and greedy-d on a trial stream shows what is
+    reached; the least d for which both meet the target is returned. The plan puts keys, largest first, on the least
+    loaded worker, and splits a key only if the worker would exceed 1/W + target of all messages: at most W - 1 splits
+    more than the keys' sizes require.
     """
     labels, keys, count = _read(histogram)
     workers = whole("workers", workers, least=1, optional=False)
@@ -142,7 +143,7 @@ def _read(histogram: Mapping[int | str, int] | ArrayLike) -> tuple[list[int | st
     if broken.size:
         raise InputError(f"histogram[{labels[broken[0]]!r}] = {values[broken[0]]:g} must be a whole number of messages")
     if values.sum() == 0:
-        raise InputError("histogram counts no message")
+        raise InputError("histogram is empty: it counts no messages")
     held = np.flatnonzero(values > 0)
     return [labels[k] for k in held], as_keys([labels[k] for k in held]), values[held].astype(np.int64)
 

@@ -37,13 +37,13 @@ class Partitioner:
     workers : int or array_like, shape (W,)
         Number of workers, or their speeds.
     choices : int or None, default 2
-        d of "greedy-d" and "potc"; None opens all workers. The other schemes know theirs.
+        d of "greedy-d" and "potc"; None opens all workers. The other schemes have their own.
     sources : int, default 1
         S, sources that decide, each for its own messages.
     feed : {"shuffle", "key"}, default "shuffle"
-        Which messages are a source's: every S-th, or those whose key (or source key) hashes to it.
+        Which messages a source sends: every S-th, or those whose key (or source key) hashes to it.
     estimate : {"local", "global"}, default "local"
-        What a source knows of the workers' loads: what it sent itself (L), or everything (G).
+        What a source knows of the workers' loads: the messages that it sent itself (L), or all messages (G).
     probe_every : int, optional
         With "local": every so many messages of the stream all sources learn the true loads (LP).
     hash_seed : int, default 0
@@ -53,7 +53,7 @@ class Partitioner:
         "d-choices": the imbalance that is tolerated, epsilon.
     counters : int, optional
         "d-choices", "w-choices": size of each source's SpaceSaving sketch; 2 / threshold by default,
-        which overrates a frequency by half the threshold at most.
+        which overestimates a frequency by at most half the threshold.
 
     Attributes
     ----------
@@ -63,9 +63,10 @@ class Partitioner:
     Notes
     -----
     Sources: [Nasir2015], sections 3, 5 and 6.2; for D-Choices and W-Choices [Nasir2016], sections III and IV, written
-    without that text, against which they should be checked: the threshold, both rules, and epsilon are theirs.
-    Departures: with workers of different speed, the least loaded is the one that would be after it took the message;
-    D-Choices computes d anew when a source's messages have doubled, or after 10,000 of them, not at every one.
+    without access to that paper: check the threshold, both rules and epsilon against it.
+    Departures: with workers of different speeds, the message goes to the worker whose load would be least with it;
+    D-Choices computes d again when the number of a source's messages has doubled, or after 10,000 of them, not at every
+    message.
     """
 
     def __init__(

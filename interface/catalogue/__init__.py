@@ -69,7 +69,7 @@ def methods(problem: Problem | type[Problem] | str) -> list[Method]:
     Parameters
     ----------
     problem : Problem, class or str
-        A class, or a name such as ``"mixed-routing"``, stands for its problems without rules.
+        A class, or a name such as ``"mixed-routing"``, means its problems without rules.
 
     Returns
     -------
@@ -81,9 +81,9 @@ def methods(problem: Problem | type[Problem] | str) -> list[Method]:
 
 
 def register(problem: str, method: Method) -> None:
-    """Add a method of your own to a problem's: `solve`, `compare` and `study` of this process know it by name then.
+    """Add a method of your own to a problem: `solve`, `compare` and `study` in this process then know it by name.
 
-    A method that was registered under the same name gives way.
+    It replaces a method that was registered under the same name before.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def register(problem: str, method: Method) -> None:
     Raises
     ------
     InputError
-        For an unknown problem, the name of a method that keyshift brings, or code that cannot be imported.
+        For an unknown problem, the name of one of keyshift's own methods, or code that cannot be imported.
     """
     if problem not in FORMULATIONS:
         raise InputError(f"problem = {problem!r}: choose one of {', '.join(FORMULATIONS)}")
@@ -118,9 +118,9 @@ def register_problem(
     bounds: Mapping[str, Any] | None = None,
     lesson: str = "",
 ) -> Formulation:
-    """Add a formulation of your own: every verb, the files and the shell of this process know it by its name then.
+    """Add a formulation of your own: all functions, files and the shell of this process then know it by its name.
 
-    A formulation that was registered under the same name gives way.
+    It replaces a formulation that was registered under the same name before.
 
     Parameters
     ----------
@@ -139,12 +139,12 @@ def register_problem(
     Raises
     ------
     InputError
-        For a class that is no problem, a name that keyshift's own have, code that cannot be imported.
+        For a class that is no problem, the name of one of keyshift's own, or code that cannot be imported.
 
     Notes
     -----
     Other processes, those of `study` and those behind a pickle, know the problem where they can import its module. On the shell
-    ``--plugin module.py``, or the variable KEYSHIFT_PLUGINS, names the file; nothing that is given as data ever does.
+    ``--plugin module.py``, or the variable KEYSHIFT_PLUGINS, names the file; a data file never can.
     """
     name = str(getattr(problem, "name", ""))
     if not (isinstance(problem, type) and issubclass(problem, Problem) and is_dataclass(problem)) or isabstract(

@@ -211,7 +211,7 @@ def family(name: str, *, count: int = 1, seed: int = 0, rules: Sequence[Rule] = 
     rules : sequence of rules
         Added to those of every instance (`keyshift.rules`).
     **parameters
-        The generator's own. A list stands for every value in it, so that ``nodes=[20, 40], varies=[0.2, 0.4]`` draws
+        The generator's own. A list means every value in it, so that ``nodes=[20, 40], varies=[0.2, 0.4]`` draws
         four choices.
 
     Returns

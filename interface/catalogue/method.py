@@ -36,26 +36,27 @@ class Method(NamesCode):
     source : str
         Where it is described: the names in brackets are those of docs/papers.md.
     code : str
-        ``"module:function"``, as which a function imported `lazily` is kept. Called as
+        ``"module:function"``; a function that was imported `lazily` is stored in this form. Called as
         ``function(problem, budget=..., seed=..., **options)`` and, when it takes one, ``start=...``; returns an `Answer`.
     guarantee : str
-        What its answer is certain to be.
+        What is guaranteed about its answer.
     limits : str
-        What size it is for, where that is small.
+        The sizes that it is meant for, if they are small.
     warm_start : tuple of str
         Heuristics that `solve` tries, in this order, to find a start when the caller gives none.
     rescue : tuple of str
-        Heuristics that it tries after these as long as no start keeps the problem's rules.
+        Heuristics that it tries after these, as long as no start is feasible.
     rivals : tuple of str
-        Heuristics that are tried in the last of the time where the method has no proof: the best answer is handed back.
+        Heuristics that are tried in the last part of the time if the method has no proof; the best answer is returned.
     useful : str, optional
-        ``"module:function"`` from a problem to whether this heuristic may find there what others do not; else it is no start.
+        ``"module:function"`` from a problem to whether this heuristic is worth trying as a start.
     warm_up : str, optional
         ``"module:function"`` that, called with the method's own function, compiles what that needs; see `compile_ahead`.
     lesson : str
-        The page of the docs that shows it, where it is not the formulation's.
+        The page of the docs that shows it, if it is not the formulation's.
     rules : bool
-        Whether it keeps the rules of a problem (`keyshift.rules`); where it does not, it is none of that problem's methods.
+        Whether it keeps the rules of a problem (`keyshift.rules`); if not, it is not among the methods of a problem
+        with rules.
     later : str, optional
         ``"module:function"`` that answers a later stage of a problem with priorities, with a bound; by default local
         search does, without one.
@@ -79,7 +80,7 @@ class Method(NamesCode):
     later: Any = None
 
     def compile_ahead(self) -> None:
-        """Compile what the method may call, once in a process; without it kernels compile when they are needed."""
+        """Compile what the method may call, once per process; otherwise kernels are compiled when they are needed."""
         if self.warm_up is not None and (self.warm_up, self.code) not in _READY:
             with COMPILING.at_once():
                 load(self.warm_up)(self.function)
@@ -117,7 +118,7 @@ class Method(NamesCode):
         return tuple(name for name in parameters_of(self.code) if name not in GIVEN_BY_SOLVE)
 
     def checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options, each fitting its annotation; `InputError` for one that does not, or that the method has not."""
+        """The options, each checked against its annotation; `InputError` for an unknown or unfitting one."""
         self.refuse_unknown(options)
         if not options:
             return {}
@@ -148,11 +149,11 @@ class Formulation(NamesCode):
         The page of the docs that teaches it.
     methods : tuple of Method
     statements : tuple of Statement
-        The declarative models that `keyshift.model` opens, the plainest first.
+        The declarative models that `keyshift.model` opens, the simplest first.
     trades : tuple of Trade
-        Second objectives that `pareto` trades its own against, the default one first.
+        Second objectives for `pareto`, the default one first.
     bounds : mapping of str to str
-        ``"module:function"`` by measure; ``function(problem, budget, seed)`` returns what the measure cannot fall below.
+        ``"module:function"`` by measure; ``function(problem, budget, seed)`` returns a lower bound on the measure.
     """
 
     name: str
@@ -241,7 +242,7 @@ def _value(expression: ast.expr, names: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class Trade(NamesCode):
-    """A second objective beside a problem's own, and the limit by which it is held.
+    """A second objective of a problem, and the limit that restricts it.
 
     Attributes
     ----------
@@ -256,15 +257,14 @@ class Trade(NamesCode):
     whole : bool
         Whether only whole numbers occur.
     offset : float
-        The limit that a metric's value stands for is the value less so much: a tolerance of 0.2 is a largest load of 1.2
-        times the mean.
+        The limit is the metric's value minus this offset: a largest load of 1.2 times the mean is a tolerance of 0.2.
     least : int, optional
-        Where every setting of the parameter is tried, from this one up, since it bounds no metric by itself.
+        If every value of the parameter is tried because it does not bound a metric by itself: the least value.
     options : str, optional
         ``"module:function"`` from the problem to options that its method takes at every point.
     apart : bool
-        Whether points are solved apart from each other, several at a time where asked, and those that are proven looked at
-        again: as good an answer with less of the second objective.
+        Whether points are solved separately, several at a time if asked, and proven points again to find an equally
+        good answer with less of the second objective.
     """
 
     CODE = ("options",)
@@ -289,10 +289,10 @@ Language = Literal["pyomo", "cp-sat", "mathopt"]
 class Statement(NamesCode):
     """One way to write a problem down as variables, constraints and an objective.
 
-    The class that `code` names is made from the problem, by its classmethod ``of`` where it has one. Where it takes
-    ``strengthened``, that is whether it may assume what some optimum keeps, but not every answer - interchangeable
-    nodes in order, a limit from a known answer, variables fixed or held from one side -, which is wrong as soon as
-    somebody adds a rule. It has
+    The class that `code` names is made from the problem, by its classmethod ``of`` where it has one. If it takes
+    ``strengthened``, this says whether it may exclude feasible answers as long as an optimum remains - interchangeable
+    nodes in order, a limit from a known answer, variables fixed or limited from one side only -, which is wrong as soon
+    as somebody adds a rule. It has
 
     * ``model``: the ConcreteModel, CpModel or mathopt.Model itself;
     * ``set_start(assignment)`` (Pyomo, CP-SAT) or ``hint(assignment)`` (MathOpt, a `SolutionHint`), where it answers;
@@ -300,7 +300,7 @@ class Statement(NamesCode):
       value (CP-SAT), from a mapping of variables to values (MathOpt);
     * ``bound(proven)``: a proven bound on the model's objective as one on the problem's; None where it bounds nothing, or
       no such method;
-    * ``forbid(assignment)``, where tolerances or rounding may let in what the check refuses;
+    * ``forbid(assignment)``, if tolerances or rounding may admit what the check refuses;
     * in Pyomo ``letters`` ({component: one letter for each part of its index}), and ``label(component, index)`` where a
       letter does not do: they make the names in files (`keyshift.modelling.opened_pyomo`).
 
@@ -314,14 +314,14 @@ class Statement(NamesCode):
     summary : str
         One sentence: what its variables are, or how it differs from the plain statement.
     source : str
-        Where its numbers are: the problem's docstring, with the paper's name in brackets.
+        Where its numbers are explained: the problem's docstring, with the paper's name in brackets.
     integer : bool
         Whether it has whole variables; without, it is its own linear relaxation.
     exact : bool
         Whether its optimum is the problem's. If not, it bounds the problem's from below, and has no assignment.
     reader : str, optional
         ``"module:function"``, called as ``function(statement, budget)`` with the solved statement: makes the `Answer`
-        where that takes more than reading variables.
+        if that takes more than reading variables.
     """
 
     CODE = ("code", "reader")

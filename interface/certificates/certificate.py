@@ -233,18 +233,18 @@ PROVERS: dict[type, Prover] = {
 
 @dataclass(frozen=True)
 class Certificate:
-    """Everything needed to check an answer without keyshift: instance, assignment, claim and proof, in exact numbers.
+    """A file with everything needed to check an answer without keyshift: instance, assignment, claim and proof, in exact numbers.
 
     Attributes
     ----------
     record : dict
         The certificate as its file holds it.
     proven : str
-        What `verify.py` says of it, in one sentence.
+        The verdict of `verify.py`, in one sentence.
     value, bound : Fraction or None
         The objective of the assignment, exactly, and the highest bound that the certificate proves.
     claimed : float or None
-        The bound that the solution came with.
+        The bound that the solution claims.
     complete : bool
         Whether the certificate proves everything that the solution claims. If not, the rest relies on the solver.
     """
@@ -284,9 +284,9 @@ def certify(
 ) -> Certificate:
     """Write a solution's instance, assignment, claim and proof to a file that `verify.py` checks without keyshift.
 
-    The proof is looked for anew from what is claimed: prices and branches, a price on intervals, tables of values, a matrix
-    without negative eigenvalues. What is found within `time_limit` is checked here by `verify.py` itself, and
-    ``solution.details["proof"]`` says from then on what proves the bound.
+    A new proof of the claim is searched for: prices and branches, a price on intervals, tables of values, a matrix
+    without negative eigenvalues. What is found within `time_limit` is checked by `verify.py` itself, and
+    ``solution.details["proof"]`` then says what proves the bound.
 
     Parameters
     ----------
@@ -295,8 +295,8 @@ def certify(
     path : str or Path, optional
         Where to write the certificate.
     time_limit : float, default 60
-        Seconds for the search for a proof. Where they are not enough, the highest bound that can be proven is in the
-        certificate, and `word` says what relies on the solver.
+        Seconds for the search for a proof. If they are not enough, the certificate has the highest bound that it
+        proves, and `word` says what relies on the solver.
     seconds : float, optional
         Retired: as `time_limit` was called until 0.2.
 
@@ -320,7 +320,7 @@ def certify(
     if isinstance(problem, Prioritised) and problem.stages[0] != problem.own_measure:
         raise InputError(f"certificates are about {problem.own_measure}, this problem puts {problem.stages[0]} first")
     if isinstance(problem, OverWindows) and problem.by_window[0] is not problem:
-        raise InputError("certificates are about one window of loads, the last: this problem plans for others")
+        raise InputError("certificates only support the last window of loads, and this problem plans for others")
     budget = Budget()
     with interruptible(budget.interrupt):
         instance = problem.record()
@@ -345,7 +345,7 @@ def _read(solution: Solution, instance: dict[str, Any]) -> tuple[Any, Any, Fract
     try:
         return case, assignment, case.value(assignment)
     except verify.Refused as error:
-        raise InputError(f"the assignment keeps the rules only by the rounding of floats: {error}") from None
+        raise InputError(f"the assignment keeps the rules only within rounding errors: {error}") from None
 
 
 def prove(

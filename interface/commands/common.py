@@ -36,7 +36,15 @@ PATIENCE = 2.0
 """Seconds after which a running command shows its progress."""
 
 PathArgument = Annotated[Path, typer.Argument(help="A workload: a directory of Parquet tables or a .json file.")]
-ProblemOption = Annotated[str, typer.Option("--problem", "-p", help="Which problem to pose; see `keyshift methods`.")]
+ProblemOption = Annotated[
+    str,
+    typer.Option(
+        "--problem",
+        "-p",
+        help="Which problem to pose; see `keyshift methods`.",
+        autocompletion=lambda incomplete: [name for name in FORMULATIONS if name.startswith(incomplete)],
+    ),
+]
 LastOption = Annotated[
     int | None, typer.Option(min=1, help="Only so many windows of the workload, counted from the last.")
 ]

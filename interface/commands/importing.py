@@ -45,7 +45,7 @@ def kafka(
         tuple[Path, Path] | None,
         typer.Option(help="Instead of --loads: what kafka-get-offsets printed, twice, --seconds apart."),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Seconds between the two of --offsets.")] = 0.0,
+    seconds: Annotated[float, typer.Option(help="Seconds between the two files of --offsets.")] = 0.0,
     replicas: ReplicasOption = False,
     racks: Annotated[
         str | None, typer.Option(help="With --replicas: of all brokers, such as 1:a,2:b; or a file of such lines.")
@@ -92,7 +92,8 @@ def cruise_control(
 
     if (proposals is None) != (assignment is None):
         raise InputError(
-            "--proposals and --assignment go together: the proposals to read, and the file for the assignment they lead to"
+            "--proposals and --assignment must be given together: the proposals to read, and the file for the assignment "
+            "they lead to"
         )
     read = engine.read_workload(load, partition_load, capacity, balance=balance, replicas=replicas)  # type: ignore[arg-type]  # checked there
     theirs = None if proposals is None else engine.assignment_of(read, engine.read_proposals(proposals))
@@ -360,11 +361,11 @@ def run_redis(
     plan: Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")],
     url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run/--execute", help="Only count what would move, or move it.")
+        bool, typer.Option("--dry-run/--execute", help="Only report what would move, or move it.")
     ] = True,
     keys_per_second: Annotated[float | None, typer.Option(help="The pace, on average.")] = None,
     bytes_per_second: Annotated[float | None, typer.Option(help="The pace, in bytes of memory.")] = None,
-    batch: Annotated[int, typer.Option(help="Keys sent at once; source and target serve nobody else meanwhile.")] = 100,
+    batch: Annotated[int, typer.Option(help="Keys sent at once; source and target serve no clients meanwhile.")] = 100,
     phases: Annotated[int | None, typer.Option(min=1, help="Carry out this many phases only.")] = None,
     as_json: common.JsonOption = False,
 ) -> None:

@@ -93,7 +93,8 @@ def warm_up(
         str | None, typer.Argument(help="Only what this problem's methods call; stats: what `keyshift stats` loads.")
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Keep it here; later runs find it where NUMBA_CACHE_DIR names this folder.")
+        Path | None,
+        typer.Option(help="Folder for the compiled code; later runs use it if NUMBA_CACHE_DIR names this folder."),
     ] = None,
 ) -> None:
     """Compile ahead what methods need: for images and CI."""
@@ -189,11 +190,11 @@ def grade(
     if as_json:
         common.print_json({"submission": str(submission), **result.to_dict()})
     else:
-        rows = [
-            (name, f"{result.marks[name]} of {result.sheet.marks[name]}",
-             f"passed on {verdict.tried} instances" if verdict else f"fails on instance {verdict.tried}")
-            for name, verdict in result.verdicts.items()
-        ]  # fmt: skip
+        rows = []
+        for name, verdict in result.verdicts.items():
+            failed = f"fails on instance {verdict.tried}" if verdict.tried else "not tried"
+            said = f"passed on {verdict.tried} instances" if verdict else failed
+            rows.append((name, f"{result.marks[name]} of {result.sheet.marks[name]}", said))
         console = common.console()
         console.print(f"Sheet {sheet}: {result.sheet.title} - {result.total} of {result.most} marks", soft_wrap=True)
         console.print(table(("exercise", "marks", "result"), rows, right=("marks",)))

@@ -153,8 +153,8 @@ def _solution(
 def verify(file: Annotated[Path, typer.Argument(help="A certificate.")], as_json: common.JsonOption = False) -> None:
     """Check a certificate: one sentence says what is proven, or what is wrong. Exit code 0: proven; 1: not.
 
-    The same program stands alone, for those who do not trust keyshift: python -I -S verify.py FILE, with the standard
-    library and no package. `python -c "import keyshift.certificates.verify as v; print(v.__file__)"` says where it is.
+    The same program runs without keyshift: python -I -S verify.py FILE needs only the standard library.
+    `python -c "import keyshift.certificates.verify as v; print(v.__file__)"` says where it is.
     """
     from keyshift.certificates.verify import check_file
     from keyshift.models.files.reading import MOST_JSON, expect_holdable, read_bytes

@@ -232,7 +232,7 @@ def remedies(
         float | None, typer.Option(help="An objective that would be good enough; none: any answer.")
     ] = None,
     method: common.MethodOption = None,
-    time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds, for everything together.")] = 60.0,
+    time_limit: common.TogetherOption = TIME_LIMIT,
     seed: common.SeedOption = 0,
     as_json: common.JsonOption = False,
 ) -> None:

@@ -20,15 +20,16 @@ SHOWN = ("collocation_factor", "load_distance_percent", "load_index", "migration
 ForecastOption = Annotated[
     str | None,
     typer.Option(
-        help="Plan on a forecast, value on what came: last, mean:8, ewma:0.3, seasonal:24, seasonal:24:4, quantile:0.9:8."
+        help="Plan on a forecast, value the plan on the next window: last, mean:8, ewma:0.3, seasonal:24, seasonal:24:4, "
+        "quantile:0.9:8."
     ),
 ]
-RegretOption = Annotated[bool, typer.Option(help="With a forecast: also solve the realised window.")]
+RegretOption = Annotated[
+    bool, typer.Option(help="With a forecast: also solve the window that followed, for comparison.")
+]
 GainOption = Annotated[float, typer.Option(help="Carry a plan out only if each unit of state gains more than this.")]
 HorizonOption = Annotated[int, typer.Option(help="Number of windows over which the gain is summed.")]
-HysteresisOption = Annotated[
-    float, typer.Option(help="Least gain of a plan, as a share of what staying would make the measure.")
-]
+HysteresisOption = Annotated[float, typer.Option(help="Least gain of a plan, as a share of the measure without it.")]
 EveryOption = Annotated[int, typer.Option(help="Plan after every so many periods; MCLB looks at all of them.")]
 CapacityOption = Annotated[
     list[str] | None,
@@ -37,8 +38,8 @@ CapacityOption = Annotated[
 ResourceOption = Annotated[
     str | None, typer.Option(help="Balance this resource, even if another one is the bottleneck.")
 ]
-CountsOption = Annotated[str | None, typer.Option(help="Nodes after each period, as 3,4,4, where they are known.")]
-AheadOption = Annotated[int, typer.Option(help="How many of these counts a plan may know.")]
+CountsOption = Annotated[str | None, typer.Option(help="Number of nodes after each period, if known, such as 3,4,4.")]
+AheadOption = Annotated[int, typer.Option(help="How many of the future counts a plan may use.")]
 
 
 def replay(
@@ -77,7 +78,7 @@ def replay(
     from keyshift.replays.adaptation import replay as run
 
     chosen = method or ["albic"]
-    posed = common.problem_options(problem, context.args)
+    posed = posed_for(problem, context.args, out)
     with bar(len(chosen) * len(range(count_periods(path))[:periods])) as watch:
         result = run(
             read_periods(path, nodes),
@@ -102,6 +103,15 @@ def replay(
             **posed,
         )
     show(result, out, as_json)
+
+
+def posed_for(problem: str, line: list[str], out: Path | None) -> dict[str, Any]:
+    """The problem's options in the rest of a line; refuses a folder for figures where none can be drawn."""
+    if out is not None:
+        from keyshift.figures.comparison import expect_pictures
+
+        expect_pictures()
+    return common.problem_options(problem, line)
 
 
 def show(result: Any, out: Path | None, as_json: bool) -> None:

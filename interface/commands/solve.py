@@ -167,7 +167,7 @@ def explore(
     out: Annotated[Path, typer.Option(help="The page, an .html file.")] = Path("explore.html"),
     as_json: common.JsonOption = False,
 ) -> None:
-    """Trace the front and write it as one page to play with: a slider, key groups moved by hand, answers side by side.
+    """Trace the front and write it as one interactive page: a slider, key groups moved by hand, answers side by side.
 
     The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
     """

@@ -173,11 +173,11 @@ class StatsJob(SimpleNamespace):
         if described.logs:
             raise InputError("--stream reads one log: the operators name more than one")
         if is_remote(self.out):
-            raise InputError(f"--stream keeps its place in a local folder, not in {self.out}")
+            raise InputError(f"--stream keeps the stream's position in a local folder, not in {self.out}")
         if self.strict:
-            raise InputError("--strict needs the whole log: it does not go with --stream")
+            raise InputError("--strict needs the whole log and cannot be used with --stream")
         if self.keys or self.transitions is not None:
-            raise InputError("--keys and --transitions need the whole log: they do not go with --stream")
+            raise InputError("--keys and --transitions need the whole log and cannot be used with --stream")
 
     def _refuse_values(self, logs: dict[str, str]) -> None:
         from keyshift.spark_stats.expressions import check_schema, check_text

@@ -311,7 +311,7 @@ SIZES = ("quick", "full")
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which one, such as nasir2015:9; see --list.")] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List all, with verdicts and seconds.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run small sizes for a first impression.")] = False,
     out: Annotated[Path, typer.Option(help="A folder for pictures, their data and tables.")] = Path("reproduced"),
     as_json: common.JsonOption = False,
 ) -> None:

@@ -137,7 +137,7 @@ def read_workload(
     balance: Resource = "cpu",
     replicas: bool = False,
 ) -> Workload:
-    """A workload of what Cruise Control measured.
+    """Read a workload from Cruise Control's measurements.
 
     Parameters
     ----------
@@ -149,16 +149,16 @@ def read_workload(
     capacity : str or Path, optional
         ``capacity.json``: brokers' capacities for what is balanced. Default: all equal.
     balance : {"cpu", "network_in", "network_out", "disk"}
-        What is the load; the other three are `resources`. Disk is the state.
+        The resource that is the load; the other three are `resources`. Disk is the state.
     replicas : bool, default False
-        A key group for each replica, as in `keyshift.engines.kafka`, with what Cruise Control takes a follower for: the
-        leader's disk and network in, nothing out, and a share of its CPU. Racks and states of brokers are `domains`. Dead
-        brokers drain; demoted ones may follow, which `kafka.replica_rules` says.
+        A key group for each replica, as in `keyshift.engines.kafka`, with the use that Cruise Control assumes for a
+        follower: the leader's disk and network in, nothing out, and a share of its CPU. Racks and states of brokers are
+        `domains`. Dead brokers drain; demoted ones may hold followers (`kafka.replica_rules`).
 
     Raises
     ------
     InputError
-        With the file, and what is wrong in it or between the files.
+        Names the file and what is wrong in it, or how the files contradict each other.
     """
     guards.one_of("balance", balance, RESOURCES)
     listed = read_model(load, LoadFile, MOST).brokers
@@ -242,14 +242,14 @@ def read_capacities(file: str | Path, brokers: list[int]) -> dict[str, dict[int,
 
 
 class Valued(NamedTuple):
-    """Cruise Control's proposals, held against a problem.
+    """Cruise Control's proposals, checked against a problem.
 
     Attributes
     ----------
     assignment : ndarray of int
         Where the proposals lead: the broker of each leader, or of each replica.
     report : CheckReport
-        Whether the problem allows it, and what it is worth.
+        Whether the problem allows it, and its objective.
     leaders, replicas : int
         Leaders that change broker; replicas that move in all.
     """
@@ -266,7 +266,7 @@ def read_proposals(file: str | Path) -> dict[Partition, tuple[tuple[int, ...], t
     Raises
     ------
     InputError
-        For anything else than ``/proposals?json=true`` answers.
+        For anything but an answer of ``/proposals?json=true``.
     """
     made: dict[Partition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
     for i, proposal in enumerate(read_model(file, ProposalsFile, MOST).proposals):
@@ -286,7 +286,7 @@ def read_proposals(file: str | Path) -> dict[Partition, tuple[tuple[int, ...], t
 
 
 def value(problem: Problem, proposals: Mapping[Partition, tuple[tuple[int, ...], tuple[int, ...]]]) -> Valued:
-    """Check Cruise Control's proposals against a problem, and value them: what `Solution.objective` stands beside.
+    """Check Cruise Control's proposals against a problem, and compute their objective, to compare with `Solution.objective`.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ def value(problem: Problem, proposals: Mapping[Partition, tuple[tuple[int, ...],
     Raises
     ------
     InputError
-        If they are of another cluster, or of another time.
+        If they are of another cluster, or the cluster has changed since.
     """
     workload = getattr(problem, "workload", None)
     if not isinstance(workload, Workload) or workload.keys is None or workload.node_names is None:

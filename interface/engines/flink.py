@@ -19,7 +19,6 @@ from keyshift.engines.flink_rest import Seen, read_rest, read_saved
 from keyshift.engines.formats import as_json
 from keyshift.models import Budget, Solution, guards
 from keyshift.models.errors import InputError, MissingDependencyError
-from keyshift.models.files.arrow import pa
 from keyshift.models.files.reading import shown
 from keyshift.models.files.writing import write_text
 from keyshift.models.intervals import IntervalMigration
@@ -27,7 +26,6 @@ from keyshift.models.intervals.flink_ranges import default_ranges
 from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import FloatArray, IntArray, Workload
 from keyshift.solvers.intervals.step.ssm import solve_ssm
-from keyshift.spark_stats.hashing import flink_murmur, java_hash_code
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +50,7 @@ def read_workload(
     shares: ArrayLike | None = None,
     keep: str | Path | None = None,
 ) -> Workload:
-    """A workload of one vertex of a running job: a key group for each of Flink's, a node for each subtask.
+    """Read a workload from one vertex of a running job: a key group for each of Flink's, a node for each subtask.
 
     Parameters
     ----------
@@ -65,7 +63,7 @@ def read_workload(
     load : {"records", "busy"}
         Records read, or milliseconds busy, since the subtask began.
     shares : array_like of shape (max parallelism,), optional
-        Relative load of the key groups, such as `loads_of` says of a sample of keys: a subtask's figures are shared out
+        Relative load of the key groups, for example from `loads_of` a sample of keys: a subtask's figures are divided
         in proportion. Default: evenly.
     keep : str or Path, optional
         A folder in which to keep the answers.
@@ -73,7 +71,7 @@ def read_workload(
     Raises
     ------
     InputError
-        With the answer, and the field, position and value that are wrong.
+        Names the answer, and the field, position and value that are wrong.
     """
     if saved is None:
         if rest is None or job is None:
@@ -112,7 +110,7 @@ def _parts(current: np.ndarray, count: int, shares: ArrayLike | None) -> FloatAr
 
 
 def advise(workload: Workload, parallelisms: Iterable[int]) -> pd.DataFrame:
-    """Each parallelism's moved state and load with Flink's own ranges, and the least that equally even ranges would move.
+    """Compare parallelisms: state moved and load with Flink's ranges, and the least state that ranges as even move.
 
     Parameters
     ----------
@@ -123,10 +121,10 @@ def advise(workload: Workload, parallelisms: Iterable[int]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row each: ``parallelism``; ``most``, ``least``: key groups of a subtask; ``max_load``, ``imbalance``: of the busiest
-        subtask, and by what share of the mean it is above it; ``state_moved``: by Flink's own ranges, subtasks keeping
-        their numbers; ``least_state_moved``: by the proven optimal single-step migration ([Ding2015]) to as many subtasks, none
-        of which carries more than Flink's busiest.
+        One row each: ``parallelism``; ``most``, ``least``: key groups of a subtask; ``max_load``, ``imbalance``: of the
+        busiest subtask, and its excess over the mean as a share of the mean; ``state_moved``: by Flink's own ranges,
+        subtasks keeping their numbers; ``least_state_moved``: by the proven optimal single-step migration ([Ding2015])
+        to as many subtasks, none of which carries more than Flink's busiest.
     """
     import pandas as pd
 
@@ -232,8 +230,8 @@ def partitioner(plan: RoutingTable | Solution | str, **options: Any) -> Any:
     Parameters
     ----------
     plan : RoutingTable, Solution of mixed routing, or {"hash", "shuffle", "pkg", "greedy-d", "d-choices"}
-        A table's exceptions, and the hash for all other keys; or a scheme of key splitting, by what each sending subtask
-        has sent itself.
+        A table's exceptions, and the hash for all other keys; or a scheme of key splitting, in which each sending
+        subtask counts what it has sent itself.
     **options
         ``labels``: the key at each position of the table; ``choices``: d of "greedy-d"; ``seed``: of the hash.
 
@@ -244,8 +242,8 @@ def partitioner(plan: RoutingTable | Solution | str, **options: Any) -> Any:
 
     Notes
     -----
-    The hash is BLAKE2b of the key's text, 8 bytes of it, keyed with the seed: the same on every machine and in every run,
-    which Python's own is not; it is not the hash of Flink's ``keyBy``. Where keyshift itself is not installed - PyFlink pins
+    The hash is BLAKE2b of the key's text, 8 bytes of it, keyed with the seed: the same on every machine and in every
+    run, unlike Python's own; it is not the hash of Flink's ``keyBy``. Where keyshift itself is not installed - PyFlink pins
     other versions of its libraries - write the decisions with `write_routing`, and load them with the one file that
     `partitioner_file` names.
     """
@@ -268,7 +266,7 @@ def write_routing(plan: RoutingTable | Solution | str, path: str | Path, **optio
 
 
 def homes(keys: Sequence[str | int], workers: int, seed: int = 0) -> IntArray:
-    """The node that `partitioner`'s hash gives each key: `Workload.home` for a table that it is to follow."""
+    """The node that `partitioner`'s hash gives each key: the `Workload.home` for its routing table."""
     count = guards.whole("workers", workers, least=1, optional=False)
     rule = Routing("hash", seed=seed)
     return np.array([rule.candidates(key, count)[0] for key in keys], dtype=np.int64)
@@ -289,7 +287,8 @@ MOST_KEY_GROUPS = 32_768
 Kind = Literal["int", "long", "string"]
 ROW_HASH = 62
 """Flink's ``Row.of(key).hashCode()`` less ``key.hashCode()``: 31 for the kind of the row, 31 for the array of one."""
-_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string()}
+_TYPES = {"int": "int32", "long": "int64", "string": "string"}
+"""What PyArrow calls them."""
 
 
 def key_groups(
@@ -319,6 +318,9 @@ def key_groups(
             raise InputError(f"keys[{position}] is null: Flink has no key group for it")
         if not _fits(key, kind):
             raise InputError(f"keys[{position}]: the key {shown(key)} is not {'an' if kind == 'int' else 'a'} {kind}")
+    from keyshift.models.files.arrow import pa
+    from keyshift.spark_stats.hashing import flink_murmur, java_hash_code
+
     try:
         array = pa.array(listed, _TYPES[kind])
     except (pa.ArrowException, UnicodeEncodeError):

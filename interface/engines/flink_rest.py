@@ -275,4 +275,4 @@ def _fetched(address: str, until: float) -> Any:
     try:
         return parse_json(content.decode(), address)
     except UnicodeDecodeError:
-        raise InputError(f"{address} answers no text") from None
+        raise InputError(f"{address} does not answer with text") from None

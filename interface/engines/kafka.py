@@ -66,7 +66,7 @@ class Reassignment(NamedTuple):
     state_copied : float
         State of the latter, in the workload's unit (bytes).
     followers_left : dict of int to int
-        Draining brokers, and how many replicas they keep: as followers, unless each replica is planned.
+        Draining brokers, and how many replicas they keep as followers; 0 if each replica is planned.
     note : str
         What was planned: leaders only, or each replica.
     """
@@ -94,7 +94,7 @@ def read_workload(
     offsets: tuple[str | Path, str | Path] | None = None,
     seconds: float = 0.0,
 ) -> Workload:
-    """A workload of what Kafka's tools printed: a key group for each partition, a node for each broker.
+    """Read a workload from the output of Kafka's tools: a key group for each partition, a node for each broker.
 
     Parameters
     ----------
@@ -102,16 +102,16 @@ def read_workload(
         What ``kafka-log-dirs --describe`` printed, for all brokers: brokers, and the bytes of each replica. The
         leader's are the partition's state.
     loads : str or Path, optional
-        CSV ``topic,partition,value``, for every partition of the topics to plan; other topics are left where they
-        are. Without it the load is the bytes.
+        CSV ``topic,partition,value``, for every partition of the topics to plan; other topics stay where they are.
+        Without it the bytes are the load.
     assignment : str or Path, optional
         The current assignment as ``kafka-reassign-partitions`` prints it: which replica leads. It may be left out only
         where each partition has a single replica.
     replicas : bool, default False
         A key group for each replica, with `groups` topic, partition, role (leader or follower) and replicas (how many the
         partition has); `replica_rules` has the rules that they need. The disk of each is a resource. `loads` may have the
-        columns ``topic,partition,in,out`` then, what clients write and read: a follower carries what comes in, the leader
-        that, what goes out, and what it feeds its followers. A single ``value`` is the leader's.
+        columns ``topic,partition,in,out`` then, what clients write and read. A follower carries what comes in; the
+        leader carries that, what goes out, and what it sends to its followers. A single ``value`` is the leader's load.
     racks : mapping of int to str, optional
         Rack of each broker, with `replicas`.
     offsets : pair of paths, optional
@@ -127,12 +127,12 @@ def read_workload(
     Workload
         A partition that every broker holds already has no state: its leader moves by an election, which copies nothing.
         `node_names` are broker ids; `keys` are partitions with their replicas, the leader first: ``orders-3 [2,1,4]``, or
-        replicas, ``orders-3/0`` the leader. A plan for it has everything that Kafka's files need.
+        replicas, ``orders-3/0`` the leader. A plan for this workload contains everything that Kafka's files need.
 
     Raises
     ------
     InputError
-        With the file, and what is wrong in it or between the files.
+        Names the file and what is wrong in it, or how the files contradict each other.
     """
     if racks and not replicas:
         raise InputError("racks are for replicas=True; where only leaders are planned, the export takes them")
@@ -258,7 +258,7 @@ def _listed(brokers: Sequence[int]) -> str:
 def write_reassignment(
     plan: Plan, path: str | Path, *, assignment: str | Path | None = None, racks: Mapping[int, str] | None = None
 ) -> Reassignment:
-    """Write what ``kafka-reassign-partitions`` reads: for each phase the move, the elections, and the way back.
+    """Write the files that ``kafka-reassign-partitions`` reads: for each phase the move, the elections, and the way back.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def write_reassignment(
     path : str or Path
         A folder that does not exist, or is empty.
     assignment : str or Path, optional
-        The current assignment. Needed where the keys do not list replicas; else it is compared with them.
+        The current assignment. Needed if the keys do not list replicas; otherwise it is compared with them.
     racks : mapping of int to str, optional
         Rack of each broker: a move then never brings the replicas of a partition onto fewer racks.
 

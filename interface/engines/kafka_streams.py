@@ -47,7 +47,7 @@ class StreamsFile(FileFormat, kind="keyshift-streams-assignment"):
 
 
 def read_workload(file: str | Path) -> Workload:
-    """A workload of an assignment: a key group for each active task, a node for each process.
+    """Read a workload from an assignment: a key group for each active task, a node for each process.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def read_workload(file: str | Path) -> Workload:
 
 
 def write_assignment(plan: Plan, folder: str | Path) -> list[Path]:
-    """Write which process runs which tasks after each phase of a plan, and before: ``00-assignment.json`` is the way back."""
+    """Write which process runs which tasks before a plan (``00-assignment.json``) and after each phase."""
     made = plan.made_for
     if made.keys is None or made.node_names is None or plan.capacity.size > len(made.node_names):
         raise InputError("Kafka Streams needs the names of tasks (0_3) and processes (a UUID each)")

@@ -147,7 +147,7 @@ def read_workload(
     sample: int = 10_000,
     draining: Sequence[str] = (),
 ) -> Workload:
-    """A workload of a running cluster: a key group for each slot that holds or is asked for something, a node for each master.
+    """Read a workload from a running cluster: a key group for each slot with keys or requests, a node for each master.
 
     Parameters
     ----------
@@ -165,13 +165,14 @@ def read_workload(
     Returns
     -------
     Workload
-        `node_names` are ``host:port``, `keys` are ``slot-0`` to ``slot-16383``. Slots that are empty and not asked for are
+        `node_names` are ``host:port``, `keys` are ``slot-0`` to ``slot-16383``. Slots without keys and requests are
         left out, unless their master drains.
 
     Raises
     ------
     InputError
-        If the cluster cannot be reached, slots are on the way already, a slot has no master, or the counts are none.
+        If the cluster cannot be reached, slots are being moved already, a slot has no master, or the counts are
+        invalid.
     """
     asked = None if counts is None else by_slot(counts)
     cluster = connected(url)
@@ -326,7 +327,7 @@ move() {{ # slot, source, target
 
 
 def write_slots(plan: Plan, path: str | Path) -> list[Path]:
-    """Write a plan as shell scripts of ``redis-cli`` (7.0 or later), a pair for each phase: there, and back.
+    """Write a plan as shell scripts of ``redis-cli`` (7.0 or later), two for each phase: one to move, one to move back.
 
     Parameters
     ----------

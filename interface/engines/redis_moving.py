@@ -23,7 +23,7 @@ class Moved(NamedTuple):
     Attributes
     ----------
     slots, already : int
-        Slots that moved, and slots that were where the plan wants them.
+        Slots that moved, and slots that were already at their target.
     healed : int
         Slots that an earlier run had left half-way.
     keys : int
@@ -68,10 +68,10 @@ def execute(
     phases: int | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> Moved:
-    """Carry a plan out on a running cluster; started again after a break, it goes on where it was.
+    """Carry a plan out on a running cluster; started again after an interruption, it continues where it stopped.
 
-    Clients read and write meanwhile: a key is at its source or its target, and the source says where (ASK). A key that
-    is at both after a broken connection counts as the source's, which clients ask first.
+    Clients may read and write meanwhile: a key is at its source or its target, and the source redirects clients (ASK).
+    If a key is at both after a broken connection, the source's value counts, since clients ask the source first.
 
     Parameters
     ----------
@@ -80,11 +80,11 @@ def execute(
     url : str
         Any node of the cluster.
     dry_run : bool
-        Look and count only.
+        Only report what would be moved.
     keys_per_second, bytes_per_second : float, optional
         The pace, on average; bytes are those in memory.
     batch : int
-        Keys in one MIGRATE, during which source and target serve nobody else.
+        Keys in one MIGRATE, during which source and target serve no clients.
     phases : int, optional
         Carry out this many phases only.
     watch : callable, optional
@@ -93,8 +93,8 @@ def execute(
     Raises
     ------
     InputError
-        Before anything moves: if a slot is with another master than the plan's source or target, or slots of others are on
-        the way. On the way: if a server fails; run it again when it is back.
+        Before anything moves: if a slot belongs to another master than the plan's source or target, or if other slots
+        are being moved. Later: if a server fails; run it again when the server is back.
     """
     for name, value in (("keys_per_second", keys_per_second), ("bytes_per_second", bytes_per_second), ("batch", batch)):
         if value is not None and not value > 0:

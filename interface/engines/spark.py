@@ -62,7 +62,7 @@ def route(
     `RoutingTable`        the table's node if the key has an entry, else its home: equal to `RoutingTable.lookup`
     `Solution`            of mixed routing: its table; of any problem on key groups: its assignment
     array of int          of shape (key_groups,): the node of the key's group
-    `Partitioner`         what it decides, row by row in each Spark partition, each with a copy of its own: a source
+    `Partitioner`         its decisions, row by row; each Spark partition has its own copy and is one source
     ====================  ==========================================================================================
 
     All but the last are native columns: a join with a broadcast table, or a look-up in a literal. A partitioner runs in
@@ -73,7 +73,7 @@ def route(
     df : DataFrame
     plan : RoutingTable, Partitioner, Solution or array_like
     key : str
-        The column of keys. A null has no entry in any table and goes to the home of the null.
+        The column of keys. A null has no entry in any table and goes to the home node of null.
     nodes : int
         Number of nodes.
     labels : sequence, optional
@@ -170,10 +170,10 @@ def _by_partitioner(df: DataFrame, partitioner: Partitioner, key: str, nodes: in
 
 
 def partition_by_node(df: DataFrame, nodes: int, *, node: str = NODE) -> DataFrame:
-    """Shuffle rows so that node i's are Spark's partition i: what runs next runs as the plan says.
+    """Shuffle rows so that the rows of node i are Spark's partition i, as the plan says.
 
-    Spark places a row by ``pmod(hash(columns), nodes)``. For each node a number is sought whose hash falls on it, and
-    that number is what the rows are partitioned by.
+    Spark places a row by ``pmod(hash(columns), nodes)``. For each node this finds a number whose hash is that node, and
+    partitions the rows by that number.
     """
     numbers = _numbers(df.sparkSession, nodes)
     salt = F.element_at(F.array(*(F.lit(number) for number in numbers)), F.col(_quoted(node)) + 1)
@@ -208,8 +208,8 @@ def read_state(checkpoint: str, *, spark: SparkSession | None = None, operator: 
     Returns
     -------
     pandas.DataFrame
-        partition, rows, bytes: keys held, and the bytes of keys and values written as JSON, which is what there is to
-        compare partitions by (the store packs them otherwise). Every partition that holds a key.
+        partition, rows, bytes: number of keys, and the bytes of keys and values as JSON, which allow to compare
+        partitions (the store packs them in another way). Every partition that holds a key.
     """
     session = spark or SparkSession.getActiveSession()
     if session is None:

@@ -62,7 +62,7 @@ class StormGroupingFile(FileFormat, kind="keyshift-storm-grouping"):
 
 
 def read_workload(file: str | Path) -> Workload:
-    """A workload of an assignment: a key group for each task (``component:task``), a node for each slot.
+    """Read a workload from an assignment: a key group for each task (``component:task``), a node for each slot.
 
     Raises
     ------
@@ -89,9 +89,9 @@ def read_workload(file: str | Path) -> Workload:
 
 
 def write_assignment(plan: Plan, folder: str | Path, topology: str) -> list[Path]:
-    """Write where the tasks run after each phase of a plan - whole assignments, since a scheduler is asked for one - and before.
+    """Write where the tasks run before a plan and after each phase: whole assignments, since a scheduler needs one.
 
-    ``00-assignment.json`` is the way back; the last file is where the plan ends.
+    ``00-assignment.json`` is the assignment before the plan; the last file is the one after it.
     """
     made = plan.made_for
     if made.keys is None or made.node_names is None or plan.capacity.size > len(made.node_names):

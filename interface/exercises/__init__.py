@@ -51,11 +51,11 @@ def check(
     name : str
         One of `names`.
     function : callable
-        Takes the arguments that `task` lists, as lists and numbers of its own.
+        Takes the arguments that `task` lists, as copies.
     seeds : int, default 100
         How many instances, the planted ones included.
     first : int, default 0
-        The first seed of the drawn ones. A teacher takes another one for the final check.
+        The first seed of the drawn ones. Teachers use another one for the final check.
     time_limit : float, default 5
         Seconds that a call may take, so that an endless loop ends. This holds in the main thread, not under Windows.
 

@@ -37,13 +37,13 @@ class Verdict:
     ----------
     exercise : str
     tried : int
-        Instances tried, the failing one included.
+        Instances tried, the failing one included; 0 if there was no function to try.
     seed : int or None
         The seed of the instance that failed; None if it is one of the planted ones.
     instance : dict or None
-        The instance that failed.
+        The instance that failed; None if none did.
     complaint : str
-        What was wrong there.
+        What was wrong; empty if nothing was.
     """
 
     exercise: str
@@ -53,11 +53,13 @@ class Verdict:
     complaint: str = ""
 
     def __bool__(self) -> bool:
-        return self.instance is None
+        return not self.complaint
 
     def __str__(self) -> str:
-        if self.instance is None:
+        if not self.complaint:
             return f"{self.exercise}: passed on {self.tried} instances"
+        if self.instance is None:
+            return f"{self.exercise}: {self.complaint}"
         given = "\n".join(f"    {name} = {value}" for name, value in self.instance.items())
         origin = "planted" if self.seed is None else f"seed {self.seed}"
         return f"{self.exercise}: fails on instance {self.tried} ({origin})\n{given}\n{self.complaint}"

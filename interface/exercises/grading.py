@@ -90,7 +90,7 @@ class Grade:
 
     @property
     def marks(self) -> dict[str, int]:
-        """For each exercise all of its marks, or none."""
+        """The marks of each exercise: all of them or none."""
         return {name: self.sheet.marks[name] if verdict else 0 for name, verdict in self.verdicts.items()}
 
     @property
@@ -100,11 +100,11 @@ class Grade:
 
     @property
     def most(self) -> int:
-        """All marks of the sheet."""
+        """The most marks that the sheet allows."""
         return sum(self.sheet.marks.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, for a list of marks."""
+        """The marks and verdicts as plain values, for JSON."""
         rows = [
             {"exercise": name, "marks": self.marks[name], "of": self.sheet.marks[name],
              **{part: getattr(verdict, part) for part in ("tried", "seed", "instance", "complaint")}}
@@ -117,8 +117,9 @@ def grade(path: str | Path, sheet: int, *, seeds: int = 100, first: int = 0, tim
     """Try the functions of a file on the instances of a sheet's exercises.
 
     A submission is a program, and it is run: in a process of its own, with a time limit, 2 GB of memory, and unable to write
-    to files. That stops accidents, not malice: it can read and delete whatever you can. Try strangers' files where that
-    does no harm, in a container or as a user without rights. It cannot import keyshift, and its answers are judged outside.
+    to files. That prevents accidents, not malice: it can read and delete whatever you can. Run strangers' files in a
+    container or as a user without rights. The submission cannot import keyshift, and its answers are judged outside its
+    process.
 
     Parameters
     ----------
@@ -144,7 +145,12 @@ def grade(path: str | Path, sheet: int, *, seeds: int = 100, first: int = 0, tim
     verdicts = {}
     for name in wanted.marks:
         with Process(path, EXERCISES[name], time_limit) as process:
-            verdicts[name] = EXERCISES[name].check(process.call, seeds, first, time_limit + LOADING)
+            try:
+                process.load()
+            except FailedCallError as failed:
+                verdicts[name] = Verdict(name, 0, complaint=str(failed))
+            else:
+                verdicts[name] = EXERCISES[name].check(process.call, seeds, first, time_limit)
     return Grade(wanted, verdicts)
 
 
@@ -165,7 +171,6 @@ class Process:
             env={"PATH": os.defpath, "HOME": self.folder.name, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             start_new_session=True,
         )
-        self.functions: list[str] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -180,15 +185,17 @@ class Process:
         self.process.communicate()
         self.folder.cleanup()
 
+    def load(self) -> None:
+        """Wait until the file has run; FailedCallError where it fails or lacks the function."""
+        name = self.exercise.function
+        if name not in (self._answer("functions", LOADING, "the file was not loaded") or []):
+            raise FailedCallError(f"your file has no function {name}")
+
     def call(self, **given: Any) -> Any:
         """The value that the submission's function returns; FailedCallError where it returns nothing."""
-        name = self.exercise.function
-        if self.functions is None:
-            self.functions = self._answer("functions", LOADING, "the file was not loaded")
-        if name not in (self.functions or []):
-            raise FailedCallError(f"your file has no function {name}")
+        record = {"function": self.exercise.function, "given": given}
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._pipe("stdin"), json.dumps({"function": name, "given": given}).encode() + b"\n")
+            os.write(self._pipe("stdin"), json.dumps(record).encode() + b"\n")
         return self._answer("returned", self.time_limit, "your function had not returned")
 
     def _pipe(self, name: str) -> int:

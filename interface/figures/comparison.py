@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,11 +28,25 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def figure_path(path: str | Path) -> Path:
-    """The path of a figure to be written; `InputError` for a format or folder that will not do."""
+    """The path of a figure to be written.
+
+    Raises
+    ------
+    InputError
+        For a format or folder that will not do.
+    MissingDependencyError
+        Where no figure can be drawn.
+    """
     target = Path(path)
     if target.suffix not in FORMATS:
         raise InputError(f"{target}: a figure is written as one of {', '.join(FORMATS)}")
+    expect_pictures()
     return expect_place(target)
+
+
+def expect_pictures() -> None:
+    """Load what draws, before the work whose result is to be drawn."""
+    importlib.import_module("keyshift.figures.notebook_figure")
 
 
 def write_figure(figure: Figure, path: str | Path, dpi: int = 150) -> Path:

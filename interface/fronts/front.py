@@ -40,7 +40,7 @@ MOST_POINTS = 10_000
 
 @dataclass(frozen=True)
 class Distance:
-    """How far a solution lies behind a front.
+    """How far a solution is from a front.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class Front:
         return self.solutions[int(np.argmin(x + y))]
 
     def distance(self, solution: Solution) -> Distance:
-        """How far a solution of the same problem, with any budget, lies behind the front."""
+        """How far a solution of the same problem, with any budget, is from the front."""
         self.refuse_other_problem(solution)
         if solution.assignment is None or solution.objective is None:
             raise InputError(f"the solution holds no assignment: {solution!r}")
@@ -238,27 +238,27 @@ def pareto(
     Parameters
     ----------
     problem : Problem
-        One that has a second objective. If the problem already limits that one, the front ends there.
+        A problem with a second objective. If the problem already limits it, the front ends at that limit.
     points : int or None, default 10
-        So many points, at most 10,000, evenly spaced in the second objective, the extremes among them; None: every
+        Number of points, at most 10,000, evenly spaced in the second objective and including the extremes; None: every
         point of the front.
     against : str, optional
         The second objective. `MCLB`: "state-moved"; `KeyGroupAllocation`: "migrations" (the default) or "state-moved";
         `CollocatedAllocation`: "migrations"; `MixedRouting`: "table-size" or "theta"; `IntervalMigration`: "tau";
         `KeySplitting`: "counters", one point for each number of choices.
     time_limit : float or None, default 60.0
-        Seconds for the whole front; None: no limit. What was not finished carries the bound it has.
+        Seconds for the whole front; None: no limit. An unfinished point has the bound that was reached.
     gap : float, default 1e-4
         For each point, as in `solve`.
     seed : int, default 0
     workers : int, default 1
         Points solved at a time, for `MCLB`. With a time limit, more than one may change what is found.
     starts : sequence of array_like or Solution
-        Known assignments, such as heuristics' answers: the state that each moves becomes a budget, too, so that none of them
-        beats the front.
+        Known assignments, such as heuristics' answers. The state that each of them moves is used as a budget, too, so
+        that no point of the front is worse than one of them.
     checkpoint : str or Path, optional
-        A .json file that each finished point is written to, and from which an interrupted run continues. Two runs cannot
-        write to one file at a time.
+        A .json file that each finished point is written to, and from which an interrupted run continues. Two runs
+        cannot write to the same file at the same time.
     watch : callable, optional
         Called with a `Progress` while it runs.
 
@@ -270,7 +270,7 @@ def pareto(
     Raises
     ------
     InputError
-        For a problem without a second objective, a bad number, a checkpoint of something else.
+        For a problem without a second objective, a bad number, or a checkpoint of another problem.
     """
     trades = formulation_of(problem).trades
     if not trades:

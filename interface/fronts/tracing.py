@@ -25,19 +25,19 @@ from keyshift.solving import answered
 
 @dataclass(frozen=True)
 class FrontSettings(Settings):
-    """Tuning numbers of fronts.
+    """Tuning parameters of fronts.
 
     Attributes
     ----------
     below : float
-        A limit that is not a whole number is lowered by this share, which is more than the check's slack: that rules out the
-        point before it.
+        A limit that is not a whole number is lowered by this share, which is more than the check's tolerance, to
+        exclude the point before.
     share : float
-        A point takes this share of the time left where the number of points is not known.
+        The share of the time left for each point if the number of points is unknown.
     most_whole : int
         A whole front has at most this many points.
     clearly : float
-        Answers that exceed a limit by this share of the widest point's value need no check.
+        Answers that exceed a limit by more than this share of the widest point's value need no check.
     """
 
     below: float = 1e-6

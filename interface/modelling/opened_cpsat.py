@@ -34,7 +34,7 @@ class OpenedCpSat(Model):
         self.statement.set_start(assignment)
 
     def _relaxed(self) -> Any:
-        raise InputError("CP-SAT has whole numbers only: the linear relaxation is available for 'pyomo'")
+        raise InputError("CP-SAT only has whole numbers: the linear relaxation is available for 'pyomo'")
 
     def _write(self, path: Path) -> None:
         def fill(scratch: Path) -> None:

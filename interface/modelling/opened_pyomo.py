@@ -76,7 +76,7 @@ class OpenedPyomo(running.LinearModel):
         try:
             linear, columns, rows, squares = self._with_squares(objective) if quadratic else self._linear()
         except InfeasibleConstraintException:
-            raise InputError("a row of the model holds no variable, and is broken whatever is chosen") from None
+            raise InputError("a row of the model has no variables and cannot be satisfied") from None
         except (InvalidConstraintError, PyomoException) as error:
             said = " ".join(str(error).split())[:120]
             raise InputError(f"the model is not linear: {said}") from None

@@ -21,12 +21,12 @@ LANGUAGES = {"pyomo": OpenedPyomo, "cp-sat": OpenedCpSat, "mathopt": OpenedMathO
 
 
 def statements(problem: Problem | type[Problem] | str) -> tuple[str, ...]:
-    """The kinds of declarative model that a problem has; the simplest first.
+    """List the kinds of declarative model that a problem has, the simplest first.
 
     Parameters
     ----------
     problem : Problem, class or str
-        A class, or a name such as ``"mixed-routing"``, serves as well.
+        A class, or a name such as ``"mixed-routing"``, is enough.
 
     Returns
     -------
@@ -46,8 +46,8 @@ def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False, 
         One of ``statements(problem)``.
     strengthened : bool, default False
         Whether to exclude some feasible answers, but not all optima, as keyshift's own methods do: interchangeable nodes
-        in order, limits from a known answer, variables fixed or limited from one side only. It is solved faster, and
-        wrong as soon as anything is added.
+        in order, limits from a known answer, variables fixed or limited from one side only. Such a model is solved
+        faster, but is wrong as soon as anything is added to it.
     **options
         The kind's own: "pyomo" of key-group allocation takes ``weights=(w1, w2)``, the objective w1 d - w2 (d_u + d_l) as
         [Madsen2016] prints it.
@@ -55,17 +55,18 @@ def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False, 
     Returns
     -------
     Model
-        ``native`` is the model in its own language, for constraints of one's own. A rule may speak of every variable
-        that is whole: it is what its name says, no more and no less. The others - a load distance, the largest load -
-        are at least what they are called after: a rule may limit them from above. Where a variable counts keys that
-        are alike (routing: x[r,n]; splitting and placement: x[g,n]), a rule about one named key cannot be said, but in the
-        kind "pyomo-keys" (x[k,n]); where it is the flow along an interval or the value of a partition, one about a node cannot.
+        ``native`` is the model in its own language, to which you can add constraints. An integer variable has exactly
+        the value that its name says, so a constraint may use it in any way. A continuous variable, such as a load
+        distance or the largest load, may be larger than that, so a constraint may only limit it from above. If
+        variables count interchangeable keys (routing: x[r,n]; splitting and placement: x[g,n]), there is no variable
+        for a single key, except in the kind "pyomo-keys" (x[k,n]). If they are flows along intervals or values of
+        partitions, there is none for a single node.
 
     Raises
     ------
     InputError
-        For an unknown kind, a problem of which arithmetic alone shows that it has no answer, or one with more than its
-        own priority: a model has one objective.
+        For an unknown kind; for a problem that arithmetic alone shows to be infeasible; for one with several
+        priorities, since a model has one objective.
     """
     about = _entry(problem, kind)
     if isinstance(problem, Prioritised):
@@ -76,7 +77,7 @@ def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False, 
             )
         problem = problem.plain()
     if conflicts := problem.conflicts():
-        raise InputError(f"there is nothing to model: {conflicts[0]}")
+        raise InputError(f"there is no model, since the problem is infeasible: {conflicts[0]}")
     opened: type[Model] = load(LANGUAGES[about.language])
     return opened(problem, about, strengthened, **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,7 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why an answer looks as it does.
+    """An explanation of an answer.
 
     Attributes
     ----------
@@ -64,10 +65,10 @@ class Explanation:
     measure : str
         What `gain` is measured in.
     binding : tuple of str
-        Limits that are used up.
+        Limits without slack.
     marginals : tuple of Marginal
     nothing : str
-        One sentence about doing nothing.
+        One sentence about the objective without any move.
     nothing_objective : float or None
         The objective if nothing moves; None if that breaks a rule.
     thinned : Thinned or None
@@ -89,9 +90,11 @@ class Explanation:
         return list(self.moves.itertuples())
 
     def marginal_frame(self) -> pd.DataFrame:
-        """The marginal values as a table, one row for each limit."""
+        """Retired: write ``pandas.DataFrame(explanation.marginals)``."""
         import pandas as pd
 
+        said = "marginal_frame() is retired and goes in 0.5: write pandas.DataFrame(explanation.marginals)"
+        warnings.warn(said, DeprecationWarning, stacklevel=2)
         return pd.DataFrame([vars(m) for m in self.marginals])
 
     def as_record(self) -> dict[str, Any]:
@@ -138,7 +141,7 @@ def explain(
     gap: float = GAP,
     seed: int = 0,
 ) -> Explanation:
-    """Explain an answer: what each move is worth, by arithmetic, and what looser limits would bring, by solving again.
+    """Explain an answer: compute what each move is worth, and solve again to find what looser limits would bring.
 
     Parameters
     ----------
@@ -146,9 +149,10 @@ def explain(
     solution : Solution or array_like, optional
         The answer to explain; with None the problem is solved first.
     min_gain : float, optional
-        Drop moves that gain less than this for each unit of state, and say what that costs.
+        Leave out moves that gain less than this for each unit of state, and report what that costs.
     marginals : bool, default True
-        Solve the problem again with one more migration, node, entry, a little more theta and so on, and without each rule.
+        Solve the problem again with one more migration, one more node, one more entry, a little more theta and so on,
+        and without each rule.
     method : str, optional
         How to answer; None takes the best exact method.
     time_limit : float, optional

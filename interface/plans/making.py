@@ -28,12 +28,12 @@ from keyshift.solving import interruptible
 
 @dataclass(frozen=True)
 class PlanSettings(Settings):
-    """The tuning number of plans.
+    """The tuning parameter of plans.
 
     Attributes
     ----------
     exact_up_to : int
-        The exact model is asked for phases of at most this many moves.
+        The most moves of a phase for which the exact model is solved.
     """
 
     exact_up_to: int = 30
@@ -67,20 +67,22 @@ def plan(
     parallel : int, default 1
         Transfers that a node takes part in at once, sending or receiving.
     phase_moves : int or None, default 100
-        Moves in a phase, at most. Plans with more are cut into phases, after each of which the load distance is no
-        worse than before the plan; where no such cut is in reach, a phase is longer. None: one phase.
+        The most moves in a phase. Plans with more moves are cut into phases, after each of which the load distance is
+        no worse than before the plan; if no such cut is found, a phase has more moves. None: one phase.
     max_on_the_way : mapping of str to float, array_like of shape (n,) or mapping of node names to float, optional
         The most that a node may hold of "load", or of a resource of the workload, at any time: a key group counts at
-        both ends while it moves. Where no order meets the limits, all are raised by the least share that one meets, and
-        the plan says so (`Plan.overload`).
+        both ends while it moves. If no order keeps the limits, all are raised by the smallest share with which an order
+        keeps them, and the plan reports it (`Plan.overload`).
     step : int, default 0
         For a migration sequence: which step to carry out.
     nodes_after : int, optional
         For a migration policy: the next node count.
     min_gain : float, optional
-        Drop moves that gain less than this for each unit of state, the least useful first; a note says what that costs.
-    time_limit : float, optional
-        Seconds for the exact schedules of small phases.
+        Leave out moves that gain less than this for each unit of state, the least useful first; a note says what that
+        costs.
+    time_limit : float or None, default 10.0
+        Seconds for the exact schedules of small phases; None: no limit. There is no gap to choose: a phase is scheduled exactly,
+        or by the best list that was found when the time ends, and `Phase` says how long any schedule must take.
     seed : int, default 0
 
     Returns

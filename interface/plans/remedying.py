@@ -24,18 +24,18 @@ COUNTED = ("nodes", "nodes_after", "workers")
 
 @dataclass(frozen=True)
 class RemedySettings(Settings):
-    """Tuning numbers of remedies.
+    """Tuning parameters of remedies.
 
     Attributes
     ----------
     fine : float
-        A least value is exact when a value smaller by this share is proven to be too small.
+        A smallest value counts as exact if a value smaller by this share is proven to be too small.
     least_seconds : float
-        An attempt gets this many seconds even when the budget is spent: an answer without limits takes only moments.
+        The least seconds of an attempt, even after the time limit.
     most_tries : int
-        This many values of one limit are tried at most.
+        The most values of one limit that are tried.
     most_nodes : int
-        Nodes added at most when the fewest are looked for.
+        The most nodes that are added.
     """
 
     fine: float = 1e-6
@@ -107,17 +107,17 @@ def remedies(
     time_limit: float | None = 60.0,
     seed: int = 0,
 ) -> list[Remedy]:
-    """Find, for each limit of a problem, the smallest change that makes it feasible if the other limits stay.
+    """Find, for each limit of a problem, the smallest change that makes the problem feasible if the other limits stay.
 
     Parameters
     ----------
     problem : Problem
     target : float, optional
-        An objective that is good enough. None: any answer is.
+        An objective that is good enough. None: any feasible answer is.
     method : str, optional
         How to answer; None takes the best exact method.
-    time_limit : float, optional
-        Seconds, shared by all limits. When it ends, what is known so far comes back, not proven.
+    time_limit : float or None, default 60.0
+        Seconds, shared by all limits; None: no limit. When they are over, the changes found so far are returned, not proven.
     seed : int, default 0
 
     Returns
@@ -128,9 +128,12 @@ def remedies(
 
     Notes
     -----
-    Bisection over the value of a limit, with a proof or an answer at every step. After an answer, the search goes on from
-    the value that this answer really needs, so that the least value of a real-valued limit is found exactly; an attempt
-    a millionth below then proves it.
+    The value of a limit is bisected, with a proof or an answer at every step. After an answer, the search continues
+    from the value that this answer needs, so that the smallest value of a real-valued limit is found exactly; an
+    attempt with a value smaller by a millionth then proves it.
+
+    There is no gap to choose: all that counts is on which side of `target` the optimum lies, and where the gap of `solve` ends
+    an attempt before that is known, it goes on to the proof.
     """
     wanted = np.inf if target is None else real("target", target, least=-np.inf, optional=False)
     seconds = real("time_limit", time_limit)
@@ -163,8 +166,9 @@ class RemedySearch:
             return "no", None
         if budget.why == "interrupted":
             return "unknown", None
-        remaining = max(budget.remaining, RemedySettings.now().least_seconds)
-        solution = solve(problem, self.method, time_limit=None if np.isinf(remaining) else remaining, seed=self.seed)
+        solution = self._answer(problem, budget)
+        if solution.termination == "gap" and self.target < np.inf and self._open(problem, solution):
+            solution = self._answer(problem, budget, gap=0.0, start=solution)
         if solution.status == "infeasible":
             return "no", None
         if solution.objective is not None and solution.objective <= self.target + problem.tolerance:
@@ -177,6 +181,17 @@ class RemedySearch:
                 if bound(problem, budget.part(0.5), self.seed) > limit.value:
                     return "no", None
         return "unknown", None
+
+    def _answer(self, problem: Problem, budget: Budget, **more: Any) -> Solution:
+        remaining = max(budget.remaining, RemedySettings.now().least_seconds)
+        seconds = None if np.isinf(remaining) else remaining
+        return solve(problem, self.method, time_limit=seconds, seed=self.seed, **more)
+
+    def _open(self, problem: Problem, solution: Solution) -> bool:
+        """Whether the target lies between an answer and its bound."""
+        if solution.objective is None or solution.bound is None:
+            return False
+        return solution.bound <= self.target + problem.tolerance < solution.objective
 
     def least(self, problem: Problem, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
         """The least value of one limit; `refuted` says that the present one is proven not to do."""
@@ -196,7 +211,7 @@ class RemedySearch:
         """The least value is the optimum of a problem of its own."""
         if budget.why == "interrupted":
             return Remedy(limit.name, float(limit.value), None, None, False)
-        solution = solve(posed, self.method, time_limit=_seconds(budget, 0.4), seed=self.seed)
+        solution = solve(posed, self.method, time_limit=_seconds(budget, 0.4), gap=0.0, seed=self.seed)
         if solution.status == "infeasible":
             return Remedy(limit.name, float(limit.value), None, None, True)
         least = 0.0 if solution.bound is None else float(np.ceil(solution.bound - 1e-6))
@@ -354,28 +369,28 @@ class Excess:
 
 
 def repair(problem: Problem, method: str | None = None, *, time_limit: float | None = 60.0, seed: int = 0) -> Solution:
-    """Answer a problem whose limits are already broken: first repair, then minimise the objective, and make nothing worse.
+    """Answer a problem whose limits are already broken: repair them first, then minimise the objective, and make nothing worse.
 
     No limit is exceeded by more than it is now, and no node ends up with more of a resource than the larger of its
-    capacity and what it holds now. Within that, the worst remaining share of the excess is made as small as the
-    migration limits allow; then rules that are broken now are mended as far as these allow, and none is broken more; and then
-    the problem's own objective is minimised. If the problem has a feasible answer, that answer is returned.
+    capacity and what it holds now. Within that, the largest remaining share of the excess is made as small as the
+    migration limits allow; then rules that are broken now are repaired as far as these limits allow, and none is broken
+    more; then the problem's own objective is minimised. If the problem has a feasible answer, that answer is returned.
 
     Parameters
     ----------
     problem : Problem
         One with `repairable` limits: key-group allocation, collocated allocation, mixed routing.
     method : str, optional
-    time_limit : float, optional
-        Seconds.
+    time_limit : float or None, default 60.0
+        Seconds; None: no limit.
     seed : int, default 0
 
     Returns
     -------
     Solution
         Its `problem` has the limits as far as they could be met; ``details["excess_left"]`` is the share left,
-        ``details["excess_left_proven"]`` whether no answer leaves less. Where rules are left broken, its first priority says by
-        how much, "broken_rules".
+        ``details["excess_left_proven"]`` whether no answer leaves less. If rules stay broken, its first priority,
+        "broken_rules", says by how much.
 
     Raises
     ------

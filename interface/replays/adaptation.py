@@ -53,8 +53,8 @@ def replay(
 
     Each period and method: (1-3) terminate the draining nodes that are empty; (4) plan on this period's statistics, or
     with a forecast on what the next window is expected to bring; (5) decide on scaling by the plan; (6-7) if the cluster
-    changes, plan anew; (8) apply the plan. The figures of a period are those right after its plan is applied: on the
-    statistics that it was made from, or with a forecast on the realised window. Every method has a cluster of its own.
+    changes, plan anew; (8) apply the plan. A period is valued right after its plan is applied: on the statistics that
+    the plan was made from, or with a forecast on the window that followed. Every method has a cluster of its own.
 
     Parameters
     ----------
@@ -66,34 +66,34 @@ def replay(
     methods : str, Planner, or sequence of these
         A str is a method of `problem` under `options`.
     problem, options
-        For the methods given by name. Any problem about a workload; those of contiguous intervals get their node counts from
-        `scaling`, and a larger tau in a period whose loads have no partition within theirs. "key-splitting": the methods are
-        schemes of `Partitioner`, which remember what they sent where; regret is theta less that of the best split of the
-        window, found afterwards.
+        For the methods given by name. Any problem about a workload; problems of contiguous intervals get their node
+        counts from `scaling`, and a larger tau in a period whose loads have no feasible partition. "key-splitting": the
+        methods are schemes of `Partitioner`, which remember what they sent where; regret is theta minus that of the
+        best split of the window, found afterwards.
     periods : int, optional
         At most this many periods.
     forecast : str, Forecast or callable, optional
-        "last", "mean", "ewma", "seasonal", "quantile" or a function: see `Forecast`. A period then plans when its window is over,
-        and is valued on the next one; the stream's last window is only valued on. None values each plan on the statistics
-        that it was made from.
+        "last", "mean", "ewma", "seasonal", "quantile" or a function: see `Forecast`. A period then plans when its
+        window is over, and is valued on the next window, so no plan is made after the last window. None: each plan is
+        valued on the statistics that it was made from.
     regret : bool, default True
-        With a forecast: also solve the realised window from the same start, and record how far the plan is behind.
+        With a forecast: also solve the window that followed from the same start, and record how much worse the plan is.
     min_gain : float, default 0
         Carry a plan out only if it gains more than this for each unit of state that it moves. Gain: how far the measure
         of the problem (load distance; remote traffic; theta, for routing and intervals; imbalance, for MCLB) falls,
-        summed over the next `horizon` windows as they are expected. What empties draining nodes, follows a change of the
-        number of nodes or mends a broken limit is carried out whatever it gains.
+        summed over the next `horizon` windows of the forecast. Plans that empty draining nodes, follow a change of the
+        number of nodes or repair a broken limit are always carried out.
     horizon : int, default 1
     hysteresis : float, default 0
-        Carry a plan out only if it gains at least this share of what staying would make the measure.
+        Carry a plan out only if it gains at least this share of the measure without it.
     every : int, default 1
         For the methods given by name: plan only after every so many periods. MCLB then looks at all their windows.
     load_model : LoadModel, optional
         What remote traffic costs; by default nothing.
     resource : str, optional
-        What to balance: "load", or a resource of the workloads. By default the bottleneck, where `capacities` are known: the
-        resource of which all key groups together use the greatest share ([Madsen2016], section 3), decided anew in each
-        period; else the load.
+        What to balance: "load", or a resource of the workloads. By default, if `capacities` are known, the bottleneck
+        of each period: the resource of which all key groups together use the greatest share ([Madsen2016], section 3);
+        else the load.
     capacities : mapping of str to float, optional
         What a node of capacity 1 carries of "load" and of each resource.
     scaling : callable, optional
@@ -101,13 +101,13 @@ def replay(
     seed : int, default 0
         Period t is planned with seed + t.
     time_limit : float or None, default 60.0
-        Seconds for each plan; None: no limit. A limit that cuts plans short makes runs differ.
+        Seconds for each plan; None: no limit. Runs whose plans end at this limit may differ.
     memory : int, default 5
         A move back to the node left at most this many periods ago counts as an oscillation.
     checkpoint : str or Path, optional
-        A directory. It is written to in one step after every plan; a later call with the same arguments and the same
-        stream goes on from there - a killed run loses the plan under way, no more - and ends with the same results.
-        Two calls cannot write to one directory at a time.
+        A directory. It is written to after every plan. A later call with the same arguments and the same stream
+        continues from there and ends with the same results; a run that is killed loses only the current plan. Two calls
+        cannot write to the same directory at the same time.
     watch : callable, optional
         Called with a `Progress` after each plan.
 
@@ -131,7 +131,7 @@ def replay(
     if streams_of_keys(planners):
         if forecast is not None or scaling is not None or resource is not None or capacities or load_model is not None:
             raise InputError(
-                "keys are split as they come: forecast, scaling, resources and load models are for workloads"
+                "a stream of keys takes no forecast, scaling, resource or load model: those are for workloads"
             )
         keys = KeyStreams(planners, bool(regret), real("time_limit", time_limit), watch)
         return keys.run(workloads, periods, checkpoint)
@@ -164,7 +164,8 @@ def _balanced(resource: str | None, capacities: Mapping[str, float] | None, plan
         limited = planner.options.get("resource_capacity") or {}
         if (balanced.capacities or resource not in (None, OWN)) and OWN in limited:
             raise InputError(
-                "resource_capacity names 'load', which but another resource may be balanced in its place: limit it as a resource"
+                "resource_capacity names 'load', but another resource may take its place in a period: "
+                "give the load as a resource, too, and limit that"
             )
     return balanced
 

@@ -37,8 +37,8 @@ class Forecast:
     Parameters
     ----------
     rule : {"last", "mean", "ewma", "seasonal", "quantile"} or callable
-        The last window; the mean of the last `windows`; the exponentially weighted mean; the mean of the windows that
-        lie whole seasons back; a quantile of each key group's last `windows` loads (of traffic, their mean). Or a function from
+        The last window; the mean of the last `windows`; the exponentially weighted mean; the mean of the windows whole
+        seasons ago; a quantile of each key group's last `windows` loads (of traffic, their mean). Or a function from
         loads, shape (windows, key groups), oldest first, to the loads expected: shape (key groups,), or a row for
         each of the next windows; resources and traffic are then those of the last window.
     windows : int, optional
@@ -46,7 +46,7 @@ class Forecast:
     weight : float, default 0.3
         "ewma": the weight of the newest window; the first window seen begins with all of it.
     season : int, default 24
-        "seasonal": windows in a season. While none has passed, the last window is expected.
+        "seasonal": windows in a season. During the first season the last window is the forecast.
     level : float, default 0.9
         "quantile".
 
@@ -58,7 +58,7 @@ class Forecast:
     Notes
     -----
     A forecast can be written as text, for example on the shell: ``"mean:8"``, ``"ewma:0.5"``, ``"seasonal:24"``,
-    ``"seasonal:24:4"``, ``"quantile:0.9:8"``. State is never forecast: a move carries the state that the last window left.
+    ``"seasonal:24:4"``, ``"quantile:0.9:8"``. State is never forecast: a move transfers the state of the last window.
 
     Examples
     --------

@@ -37,13 +37,13 @@ class Planner:
     settings : mapping
         The method's options.
     integrated : bool, default False
-        Give the problem processing loads and the load model's costs, so that it knows what collocation saves. By
-        default it gets the loads that a running system would measure today, as [Madsen2016]'s methods do.
+        Give the problem processing loads and the load model's costs, so that it accounts for what collocation saves. By
+        default it gets the loads that a running system would measure today, like the methods of [Madsen2016].
     from_current : bool, default False
         Begin from the current nodes where these are feasible, rather than from other methods' answers: faster.
     balance_first : bool, default True
-        When the problem has no answer - say, the load distance cannot be met within the migration limit - plan by
-        key-group allocation under the same migration limit, as ALBIC does in the end. Otherwise nothing moves.
+        If the problem has no answer - for example, the load distance cannot be met within the migration limit - plan by
+        key-group allocation under the same migration limit, as ALBIC does. Otherwise nothing moves.
     every : int, default 1
         Plan only after every so many periods; nothing moves in between.
     windows : int, optional
@@ -167,7 +167,9 @@ class Balanced:
         for name, limit in self.capacities.items():
             real(f"capacities[{name!r}]", limit, optional=False, above=True)
         if self.capacities and OWN not in self.capacities:
-            raise InputError("capacities must say what a node carries of 'load' as well: shares are what is compared")
+            raise InputError(
+                "capacities must also give what a node carries of 'load', since shares of capacity are compared"
+            )
 
     def resource(self, workload: Workload) -> str:
         """The name of the resource to balance in a window."""

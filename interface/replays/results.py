@@ -88,13 +88,13 @@ class Replay:
         objective, bound, fallback ("": as planned), replanned; with more than one resource, the one that was balanced.
 
         With a forecast, their values are those on the realised window. Then there are also planned_load_distance,
-        planned_load_distance_percent, planned_theta, planned_imbalance and planned_remote_traffic, what the plan promised on
-        the forecast; the same after ``knew_``, of the plan made in hindsight; and regret, the problem's measure less that of the
-        plan in hindsight.
+        planned_load_distance_percent, planned_theta, planned_imbalance and planned_remote_traffic, the values of the
+        plan on the forecast; the same names with ``knew_``, for the plan made in hindsight; and regret, the problem's
+        measure minus that of the plan in hindsight.
     seconds : sequence of dict
-        period, method, seconds. They are kept apart from the rows, because no two runs take the same time.
+        period, method, seconds. They are separate from the rows, because they differ from run to run.
     interrupted : bool
-        Whether Ctrl-C ended it early; the period under way is not counted.
+        Whether Ctrl-C ended it early; the unfinished period is left out.
     """
 
     rows: Sequence[Row]

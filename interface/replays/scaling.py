@@ -65,8 +65,9 @@ class ScalingRule(Protocol):
 class TargetUtilisation:
     """Keep the mean utilisation of the kept nodes near a target.
 
-    Above `high` (mean, or any node's by the plan) nodes are added, below `low` the least loaded are drained, in either
-    case so many that the mean comes to `target` or just below it. No node is drained while another still drains.
+    If the mean utilisation, or that of any node under the plan, is above `high`, nodes are added; if the mean is below
+    `low`, the least loaded nodes are drained. In either case the mean becomes `target` or slightly less. No node is
+    drained while another still drains.
 
     Parameters
     ----------
@@ -111,15 +112,15 @@ class TargetUtilisation:
 class NodeCounts:
     """A known sequence of node counts, for example from a schedule or a forecast of the arrivals.
 
-    Nodes are added, or the least loaded drained, until the kept ones are as many as said; problems of contiguous
-    intervals take the counts as they are.
+    Nodes are added, or the least loaded drained, to reach the count; problems of contiguous intervals use the counts
+    directly.
 
     Parameters
     ----------
     counts : sequence of int
         Nodes after the plan of each period, each >= 1; the last one stays.
     ahead : int, default 1
-        How many counts a plan may know: a migration sequence looks at them all.
+        How many future counts a plan may use; a migration sequence uses all of them.
     """
 
     counts: tuple[int, ...]

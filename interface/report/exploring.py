@@ -58,8 +58,8 @@ def explore(
     Parameters
     ----------
     problem : Problem
-        `KeyGroupAllocation`, `CollocatedAllocation`, `MCLB` and `MixedRouting` can be changed by hand; of the others the page
-        says what it shows instead. A problem without a second objective has no slider.
+        `KeyGroupAllocation`, `CollocatedAllocation`, `MCLB` and `MixedRouting` can be changed by hand; for the others
+        the page says what it shows instead. A problem without a second objective has no slider.
     path : str or Path
         The page, an .html file.
     budgets : int, optional

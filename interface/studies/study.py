@@ -181,10 +181,11 @@ def study(
     Parameters
     ----------
     instances : mapping of str to Problem, iterable of (str, Problem), or str
-        Names and problems, which may be of different kinds; `family` draws them. A text is the name of a family.
+        Names and problems, which may be of different kinds, such as those that `family` draws. A str is the name of a
+        family.
     methods : str, sequence of str, or mapping of str to sequence of str, optional
-        None takes every method of each problem. A sequence takes those of these that a problem has; a mapping says
-        which for each problem, by its name.
+        None: every method of each problem. A sequence: those among them that a problem has. A mapping: the methods of
+        each problem, by its name.
     seeds : sequence of int, default (0,)
         Every method runs once with each.
     time_limit : float or None, default 60.0
@@ -192,22 +193,23 @@ def study(
     out : path, optional
         A folder with one file a result. A study that was killed continues where it stopped.
     workers : int, default 1
-        Processes of this machine. One is a process of its own, too: no solve can take the study down with it.
+        Processes on this machine. Even a single worker is a separate process, so that a solve that crashes does not end
+        the study.
     spark : SparkSession, optional
         Run the solves as tasks of a Spark job, on any master, in place of `workers`.
     gap : float, default 1e-4
         As in `solve`.
     memory : float, optional
-        GiB that the address space of a process may have; a method that asks for more ends in a row that says so.
+        The largest address space of a process, in GiB; a method that needs more ends in a row that says so.
     patience : float, default 60
-        Seconds beyond one and a half times the limit after which a solve is killed; of an effort, a unit counts as a second.
+        A solve is killed this many seconds after one and a half times its limit; a unit of effort counts as a second.
     best_known : path, optional
         A table of best known answers to compare with.
     watch : callable, optional
         Called with a `StudyProgress` after every solve.
     family : str, or mapping of str to str, optional
-        The group of all instances, or of each by its name. None: the family that it was drawn from, else what stands before
-        the "/" of its name, else its problem.
+        The family of all instances, or of each by its name. None: the family that it was drawn from, else the part of
+        its name before "/", else its problem.
     effort : float, optional
         As in `solve`: limits work instead of seconds, so that rows are the same with any number of workers.
     **options
@@ -220,8 +222,8 @@ def study(
     Raises
     ------
     InputError
-        Before anything is run: for unknown methods and options, bad limits, two instances of one name, a folder that
-        holds another study.
+        Before anything is run: for unknown methods and options, bad limits, two instances with the same name, a folder
+        with another study.
     """
     effort = real("effort", effort)
     limit = real("time_limit", time_limit if effort is None else None)

@@ -57,7 +57,7 @@ class Limits(Ruled, OverWindows):
 
     @cached_property
     def space(self) -> MoveSpace:
-        """Who may go where: (6), and what rules close."""
+        """Which key group may run on which node, by (6) and by the rules."""
         return self.lowered.narrowed(MoveSpace.of(self.workload.current, self.workload.kept | self.into_draining))
 
     @property
@@ -78,7 +78,7 @@ class Limits(Ruled, OverWindows):
 
     @cached_property
     def open_pairs(self) -> BoolArray:
-        """Which pairs of `space` (2) and (7) leave open as far as they say of one by itself, shape (p, n)."""
+        """The pairs of `space` that (2) and (7) allow if that key group alone moves, shape (p, n)."""
         w, may = self.workload, self.space.allowed
         if self.cost_limit is not None:
             bound = ~self.cost_limit.fits
@@ -92,7 +92,7 @@ class Limits(Ruled, OverWindows):
     def covers(self, assignment: np.ndarray) -> Iterator[tuple[IntArray, int | None]]:
         """For each limit of (2) on cost and of (7) that an assignment breaks: the key groups that break it together.
 
-        Not all of them can leave their nodes (None), or run on the node given.
+        They cannot all leave their nodes (node None), or all run on the node given.
         """
         if self.cost_limit is not None and self._costs_too_much(assignment):
             yield self.cost_limit.cover(np.flatnonzero(metrics.moved(self.workload, assignment))), None

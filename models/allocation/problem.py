@@ -84,19 +84,21 @@ class KeyGroupAllocation(Limits):
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "migrations", "state_moved".
-        First of all "broken_rules": rules that are broken today are repaired as far as the limits allow, and get no worse.
+        "broken_rules" may come first: rules that are broken today are then repaired as far as the limits allow, and get
+        no worse.
         By default the load distance alone. Over k > 1 windows there are no "deviation_sum" and "draining_load".
     windows : int, default 1
         Plan for the last so many windows at once. (7) is about the last one.
     over : {"max", "mean", "cvar"}, default "max"
-        What (8) makes of their load distances: the worst, the mean, or the mean over the worst share 1 - `level`.
+        How (8) combines their load distances: the worst, the mean, or the mean over the worst share 1 - `level`.
     level : float, default 0.9
         0 <= level < 1, for "cvar": 0 is the mean.
     scenarios : array_like, shape (k, p), optional
         Plan for these loads instead of the workload's: samples of a forecast, say. On the shell, a file: .csv, a row a
         scenario; .json, a list of lists; or .npy.
     probabilities : array_like, shape (k,), optional
-        Of the scenarios, or of the windows, the oldest first; equal by default. What has probability 0 is left out.
+        Probabilities of the scenarios, or of the windows, the oldest first; equal by default. Those of probability 0
+        are left out.
     rules : sequence of Rule, optional
         Further restrictions of the cluster (`keyshift.rules`).
 

@@ -240,7 +240,7 @@ class AllocationPyomo(PyomoStages):
         for (k, i), x in m.x.items():
             x.value = int(assignment[k] == i)
         distances = self.problem.distances(assignment)
-        # Rounding may put a value a hair outside its box.
+        # Rounding may put a value slightly outside its bounds.
         for d, value in zip(self.d, distances.tolist(), strict=True):
             d.set_value(value, skip_validation=True)
         start_combined(m, self.problem.planned, distances)

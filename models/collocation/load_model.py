@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,7 +110,7 @@ class LoadModel:
 
     @classmethod
     def fitted(cls, workload: Workload, assignment: IntArray, measured: FloatArray) -> LoadModel:
-        """The model that fits measured key-group loads best, by non-negative least squares.
+        """Retired: the model that fits measured key-group loads best, by non-negative least squares.
 
         Parameters
         ----------
@@ -122,6 +123,8 @@ class LoadModel:
         """
         from scipy.optimize import nnls
 
+        said = "LoadModel.fitted is retired and goes in 0.5: write LoadModel(a, b), with a, b of scipy.optimize.nnls"
+        warnings.warn(said, DeprecationWarning, stacklevel=2)
         extra = guards.non_negative("measured", measured, length=workload.key_groups, of="key groups")
         sent = cls(1.0, 0.0).key_group_loads(workload, assignment) - workload.last_load
         received = cls(0.0, 1.0).key_group_loads(workload, assignment) - workload.last_load
@@ -133,7 +136,7 @@ def _between(workload: Workload) -> sp.coo_array:
     """Traffic between different key groups."""
     if workload.traffic is None:
         raise InputError(
-            "the workload has no traffic, which collocation is about: give it a (key groups, key groups) matrix"
+            "the workload has no traffic, which collocation needs: give it a (key groups, key groups) matrix"
         )
     pairs = workload.traffic.tocoo()
     apart = pairs.row != pairs.col

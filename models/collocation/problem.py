@@ -122,13 +122,13 @@ class CollocatedAllocation(Ruled, OverWindows):
         Load of one remote tuple at its sender and at its receiver (`LoadModel`).
     distance_unit : {"percent", "load"}, default "percent"
         Unit of `max_load_distance`: percent of the mean node load, or units of load. [Madsen2016] has loads in percentage
-        points of a node's capacity (section 3) and the limit in the same: that is "load", with such loads. The two
-        part ways over time: a limit in percent of the mean tightens as collocation lowers the mean.
+        points of a node's capacity (section 3) and the limit in the same: that is "load", with such loads. Over time
+        the two differ: a limit in percent of the mean tightens as collocation lowers the mean.
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "remote_traffic", "total_load", "load_distance", "migrations", "state_moved". By default `minimise` alone. Over
-        k > 1 windows there is no "load_distance", and none of traffic but with the mean. First of all "broken_rules": rules
-        that are broken today are mended as far as the limits allow, and get no worse.
+        k > 1 windows there is no "load_distance", and none of traffic but with the mean. "broken_rules" may come first:
+        rules that are broken today are then repaired as far as the limits allow, and get no worse.
     windows : int, default 1
         (8) and (9) hold in each of the last so many windows; traffic is that of each of them. (7) is about the last one.
     scenarios : array_like, shape (k, p), optional
@@ -137,14 +137,14 @@ class CollocatedAllocation(Ruled, OverWindows):
     over : {"mean", "max", "cvar"}, default "mean"
         (15): what becomes of the windows' remote traffic, or total load.
     level : float, default 0.9
-        Of CVaR: the share of probability that is left out.
+        Level of CVaR: the share of probability that it leaves out.
     probabilities : array_like, shape (k,), optional
-        Of the windows or scenarios; equal by default. Where one is 0 its window has no part in anything.
+        Probabilities of the windows or scenarios; equal by default. Those of probability 0 are left out.
     rules : sequence of Rule, optional
         Further restrictions of the cluster (`keyshift.rules`).
     sides : {"both", "upper"}, default "both"
-        Whether `max_load_distance` bounds how light a node may be, too, or the heavy side alone, as graph partitioners do. The
-        metric `load_distance` is that of both sides all the same.
+        Whether `max_load_distance` limits loads below the mean as well, or only loads above it, as graph partitioners
+        do. The metric `load_distance` has both sides in either case.
 
     Raises
     ------
@@ -211,7 +211,7 @@ class CollocatedAllocation(Ruled, OverWindows):
             "load_distance", *(("remote_traffic", "total_load") if self.combines else ())
         )
         if self.workload.traffic is None:
-            raise InputError("the workload has no traffic, which collocation is about")
+            raise InputError("the workload has no traffic, which collocation needs")
         if model.per_tuple > 0 and "load" in (self.resource_capacity or {}):
             raise InputError(
                 "resource_capacity names 'load', which with a cost of remote traffic is not a fixed number for a key group"
@@ -236,12 +236,12 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     @property
     def separate(self) -> bool:
-        """Whether the traffic of each window matters; if not, their mean is enough."""
+        """Whether the traffic of each window matters, or only their mean."""
         return bool(self.planned_traffic) and (self.combines or self.load_model.per_tuple > 0)
 
     @property
     def own_measure(self) -> str:
-        """The measure that the formulation minimises: `minimise`."""
+        """The measure that the formulation minimises: the value of `minimise`."""
         return self.minimise
 
     @cached_property
@@ -261,12 +261,12 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     @cached_property
     def pair_traffic(self) -> FloatArray:
-        """Of each pair in each window, shape (k, pairs); a single row, the mean, where they are not `separate`."""
+        """Traffic of each pair in each window, shape (k, pairs); a single row, the mean, unless the windows are `separate`."""
         return guards.frozen(self.pairs.under(self.planned_traffic if self.separate else ()))
 
     @cached_property
     def apart(self) -> FloatArray:
-        """(14) with all traffic remote, shape (k,)."""
+        """The value of (14) with all traffic remote, shape (k,)."""
         if self.minimise == "total_load":
             return np.array([float(window.remote_loads.sum()) for window in self.by_window])
         return np.broadcast_to(self.pair_traffic.sum(axis=1), (self.planned.count,))
@@ -294,7 +294,7 @@ class CollocatedAllocation(Ruled, OverWindows):
         return mean - d if self.sides == "both" else -np.inf, mean + d
 
     def value(self, collocated: Any) -> Any:
-        """The objective if this much traffic is collocated; over k windows that of the mean, which (15) is never below."""
+        """The objective if so much traffic is collocated; over k windows that of their mean, a lower bound on (15)."""
         if self.minimise == "remote_traffic":
             return self.total_traffic - collocated
         return float(self.remote_loads.sum()) - self.load_model.per_tuple * collocated
@@ -302,7 +302,7 @@ class CollocatedAllocation(Ruled, OverWindows):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def unit(self, measure: str) -> float:
-        """The unit of a measure: all traffic, load or state; for a distance the mean with all traffic remote; for counts 1."""
+        """The unit of a measure: the total; for a load distance the mean load with all traffic remote; 1 for counts."""
         if measure == "remote_traffic":
             return self.total_traffic or 1.0
         total = float(self.remote_loads.sum())
@@ -369,14 +369,15 @@ class CollocatedAllocation(Ruled, OverWindows):
     def record(self) -> records.Record:
         if self.load_model.per_tuple > 0:
             raise InputError(
-                "certificates know no cost of serialisation: loads must be the same wherever key groups run"
+                "certificates do not support a cost of serialisation: loads must not depend on where key groups run"
             )
         if self.minimise != "remote_traffic":
-            raise InputError("certificates are about remote traffic, this problem minimises the total load")
+            raise InputError("certificates only support remote traffic, and this problem minimises the total load")
         pairs, limit = self.pairs, self.max_load_distance
         if limit is not None and self.sides == "upper":
             raise InputError(
-                "certificates know the load distance of both sides, this problem limits the heavy side alone"
+                "certificates only support limits on both sides of the mean, and this problem limits the heavy side "
+                "alone"
             )
         unit = self.allocation.exact_mean / 100 if self.distance_unit == "percent" else Fraction(1)
         allocation = self.allocation.record_within(None if limit is None else Fraction(limit) * unit)

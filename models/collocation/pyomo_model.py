@@ -68,7 +68,7 @@ class CollocationPyomo(AllocationPyomo):
         self.current = problem.workload.current.tolist()
         allowed = self.problem.open_pairs.copy()
         if open_to is not None:
-            stay = np.arange(self.workload.key_groups), self.current  # (2) speaks of staying
+            stay = np.arange(self.workload.key_groups), self.current  # (2) counts the key groups that stay
             staying = allowed[stay]
             allowed &= open_to
             allowed[stay] = staying

@@ -124,7 +124,7 @@ def read_manifest(source: Path) -> dict[str, Any]:
     checked = StatisticsManifest.of(manifest, str(file))
     names = {operator.name for operator in checked.topology.operators}
     for at, edge in enumerate(checked.topology.edges):
-        if len(edge) != 2 or not names.issuperset(edge):
+        if len(edge) not in (2, 3) or not names.issuperset(edge[:2]):
             raise InputError(f"{file}: topology.edges[{at}] = {shown(edge)} must be a pair of operators")
     held: set[int] = set()
     for name, run in checked.runs.items():

@@ -103,10 +103,10 @@ def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = Fa
     ----------
     workload : Workload
     path : str or Path
-        Ending in ``.json``: one file. Otherwise a directory of Parquet tables. A workload that is there already is
+        A name that ends in ``.json`` is one file, any other a directory of Parquet tables. An existing workload is
         replaced; other files in its directory stay.
     overwrite : bool, default False
-        Replace a ``.json`` file even if it holds something else.
+        Replace a ``.json`` file even if it is not a workload.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS, last: in
     max_numbers : int, default 33,554,432
         Rows of one table, or numbers of the load matrix, that may be read.
     last : int, optional
-        Only this many windows, counted from the last: of statistics of many windows no others are read.
+        Read only this many of the last windows.
 
     Raises
     ------

@@ -109,7 +109,7 @@ def require_intervals(workload: Workload) -> None:
         i = int(np.argmax(workload.capacity != workload.capacity[0]))
         raise InputError(
             f"nodes[{i}] has capacity {workload.capacity[i]:g}, nodes[0] has {workload.capacity[0]:g}: "
-            "interval migration is about equal nodes"
+            "interval migration needs equal nodes"
         )
     if torn := torn_node(workload.current):
         node, task = torn

@@ -135,7 +135,7 @@ class MigrationSequence(InIntervals):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def tolerance_of(self, objective: float) -> float:
-        """A millionth of the objective itself; the methods count in whole units that are fine enough for any answer."""
+        """A millionth of the objective; methods count state in whole units that are fine enough for that."""
         return 1e-6 * min(objective, self.scale)
 
     def canonical(self, assignment: Any) -> np.ndarray:

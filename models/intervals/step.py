@@ -132,18 +132,18 @@ class IntervalMigration(InIntervals):
 
     @property
     def keepable_state(self) -> FloatArray:
-        """State that need not move, shape (m,): that of the tasks on nodes that do not drain."""
+        """State that need not move, shape (m,): the state of the tasks on nodes that do not drain."""
         w = self.workload
         return w.state if w.kept.all() else np.where(w.draining[w.current], 0.0, w.state)
 
     def first_step(self, nodes_after: int) -> IntervalMigration:
-        """The step to another number of nodes; sequences and policies have one, too."""
+        """The single step to another number of nodes, which sequences and policies have, too."""
         return IntervalMigration(self.workload, nodes_after, self.tau)
 
     # What every problem answers ---------------------------------------------------------------------------------
 
     def tolerance_of(self, objective: float) -> float:
-        """A millionth of the objective itself; the methods count in whole units that are fine enough for any answer."""
+        """A millionth of the objective; methods count state in whole units that are fine enough for that."""
         return 1e-6 * min(objective, self.scale)
 
     def canonical(self, assignment: Any) -> np.ndarray:

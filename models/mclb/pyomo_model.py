@@ -162,7 +162,7 @@ class MCLBPyomo:
             if not x.fixed:
                 x.value = int(assignment[k] == i)
         for (t, i), value in np.ndenumerate(self.deviations_of(assignment)):
-            # Rounding may put a value a hair outside its box.
+            # Rounding may put a value slightly outside its bounds.
             self.model.d[t, i].set_value(value, skip_validation=True)
             if self.linear:
                 self.model.e[t, i].set_value(value**2, skip_validation=True)

@@ -67,7 +67,7 @@ class MovementWithinLimits(Ruled, MovesState):
     Notes
     -----
     Source: [Guo2018], section 3: ELB relaxes the imbalance to a range and saves movement. The paper states no model;
-    this one is ours. ELB always drops the least loaded nodes: here which ones go is a decision.
+    this one is ours. ELB always drops the least loaded nodes: here the model decides which nodes go.
     """
 
     name: ClassVar[str] = "movement-within-limits"
@@ -100,7 +100,7 @@ class MovementWithinLimits(Ruled, MovesState):
 
     @property
     def node_limit(self) -> int:
-        """The nodes to choose from: the current ones and the new ones."""
+        """How many nodes there are to choose from: the current ones and new ones."""
         return max(self.workload.nodes, self.nodes_after + int(self.workload.draining.sum()))
 
     @property
@@ -116,7 +116,7 @@ class MovementWithinLimits(Ruled, MovesState):
 
     @property
     def load(self) -> FloatArray:
-        """The windows that count, shape (windows, p)."""
+        """The loads of the windows that count, shape (windows, p)."""
         return self.workload.load if self.windows == "all" else self.workload.load[-1:]
 
     def played(self) -> str:
@@ -132,7 +132,7 @@ class MovementWithinLimits(Ruled, MovesState):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def tolerance_of(self, objective: float) -> float:
-        """A millionth of the objective, the state that moves."""
+        """A millionth of the objective, which is the state that moves."""
         return 1e-6 * objective
 
     def canonical(self, assignment: Any) -> np.ndarray:

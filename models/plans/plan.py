@@ -37,7 +37,7 @@ COLUMNS = ("key_group", "key", "source", "target", "load", "state", "gain", "pha
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The moves that an operator carries out, phase by phase.
+    """The moves for an operator to carry out, phase by phase.
 
     The arrays that follow have one entry for each move, in the order of their starts: shape (e,).
 
@@ -149,17 +149,17 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """From the first transfer to the end of the last; in units of state where no bandwidth was given."""
+        """Seconds from the first transfer to the end of the last; without a bandwidth, units of state."""
         return float(self.end.max(initial=0.0))
 
     @cached_property
     def lengths(self) -> FloatArray:
-        """How long each move takes, computed from its state, since `end` - `start` may round to 0 late in a long plan."""
+        """How long each move takes, computed from its state: late in a long plan `end` - `start` may round to 0."""
         return durations(self.state, self.source, self.target, self.bandwidth)
 
     @property
     def seconds_bound(self) -> float:
-        """No schedule of the same phases is shorter."""
+        """A lower bound on the seconds of any schedule with the same phases."""
         return float(sum(phase.bound for phase in self.phases))
 
     @property
@@ -243,7 +243,7 @@ class Plan:
         )  # fmt: skip
 
     def violations(self) -> list[Violation]:
-        """The rules that the plan breaks: transfers at once, limits on the way, phases that overlap, moves that do not add up."""
+        """The rules that the plan breaks: transfers at once, limits, overlapping phases, moves that miss the target."""
         broken = [] if len(self) == 0 else self.transfers().violations(self.start)
         reached = self.current.copy()
         reached[self.key_group] = self.target
@@ -284,7 +284,7 @@ class Plan:
         return check_plan(self, workload)
 
     def diff(self, other: Plan) -> PlanDifference:
-        """Compare this plan with another one for the same key groups."""
+        """Compare this plan with another plan for the same key groups."""
         return difference(self, other)
 
     # What can be made of it ------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class Plan:
     def undo(self) -> Plan:
         """The plan that moves every key group back, in the opposite order, starting from where this plan ends.
 
-        A key group counts on both nodes while it moves, so the way back keeps the same limits.
+        While a key group moves it counts on both nodes, so the way back keeps the same limits.
         """
         return undone(self)
 

@@ -31,7 +31,8 @@ def read_plan(path: str | Path) -> Plan:
     Raises
     ------
     InputError
-        With the file and what is wrong with it: no plan, another format, a field, figures that contradict each other.
+        Names the file and what is wrong: it is not a plan, has another format, has a bad field, or has figures that
+        contradict each other.
     """
     record = PlanFile.read(path)
     try:
@@ -109,9 +110,9 @@ def compare_measured(plan: Plan, measured: Mapping[str, Any]) -> pd.DataFrame:
     ----------
     plan : Plan
     measured : mapping
-        By the names of `Plan.predict`: ``load``, ``peak_load``, ``sent`` and ``received`` of each node, shape (n,) or by the
-        node's name; ``moves``, ``state_moved`` and ``seconds`` of the whole plan. In the workload's units; what was not
-        measured is left out.
+        Figures by the names of `Plan.predict`: ``load``, ``peak_load``, ``sent`` and ``received`` of each node, shape
+        (n,) or by the node's name; ``moves``, ``state_moved`` and ``seconds`` of the whole plan. They are in the
+        workload's units; leave out what was not measured.
 
     Returns
     -------
@@ -121,7 +122,7 @@ def compare_measured(plan: Plan, measured: Mapping[str, Any]) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If a name is none of these, or figures do not fit the nodes.
+        If a name is unknown, or the figures do not fit the nodes.
     """
     import pandas as pd
 

@@ -94,7 +94,7 @@ class RoutingCpSat(CpSatStages):
             for d in np.flatnonzero(self.workload.kept):
                 limit = Fraction(float(window.upper[d] + window.slack)) * self.load.scale
                 most = math.floor(limit + self.load_error)
-                if most < everything:  # a limit beyond all load binds nobody, and might not fit a word
+                if most < everything:  # a limit above the total load never binds, and might not fit 64 bits
                     self.model.add(self.node_load(int(d)) <= most).with_name(f"upper_load[{at}n{d}]")
 
     def lower_loads(self) -> None:

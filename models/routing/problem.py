@@ -64,8 +64,8 @@ class MixedRouting(Ruled, OverWindows):
         Whether :math:`\theta` counts only nodes above the mean, or those below it too.
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
-        "state_moved", "table_size". By default the state moved alone. First of all "broken_rules": rules that are broken today
-        are mended as far as the limits allow, and get no worse.
+        "state_moved", "table_size". By default the state moved alone. "broken_rules" may come first: rules that are
+        broken today are then repaired as far as the limits allow, and get no worse.
     windows : int, default 1
         (2) and (3) hold in each of the last so many windows.
     scenarios : array_like, shape (k, p), optional

@@ -39,7 +39,7 @@ class TableChange:
 
 
 class RoutingTable:
-    """The exceptions to the hash: keys (positions in the workload) in ascending order, with the node of each.
+    """The exceptions to a hash: keys (positions in the workload) in ascending order, with the node of each.
 
     Look-up is ``table node if the key has an entry, else the hash``, and is vectorised: O(q log size) for q keys.
 
@@ -132,7 +132,7 @@ class RoutingTable:
         return TableChange(self.keys[~same], self.nodes[~same], dropped)
 
     def apply(self, change: TableChange) -> RoutingTable:
-        """The table after some edits: ``previous.apply(new.diff(previous)) == new``."""
+        """The table with some edits applied: ``previous.apply(new.diff(previous)) == new``."""
         stays = ~np.isin(self.keys, np.concatenate([change.dropped, change.keys]))
         return RoutingTable(
             np.concatenate([self.keys[stays], change.keys]), np.concatenate([self.nodes[stays], change.nodes])

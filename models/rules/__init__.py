@@ -8,6 +8,7 @@ from typing import Any
 from keyshift.models.errors import InputError
 from keyshift.models.rules.apart import Apart
 from keyshift.models.rules.count import Count
+from keyshift.models.rules.even import Even
 from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.moves import Moves
 from keyshift.models.rules.near import Near
@@ -20,12 +21,12 @@ from keyshift.models.rules.together import Together
 from keyshift.models.rules.use import Use
 
 __all__ = [
-    "Apart", "Count", "Lowered", "Moves", "Near", "Never", "Only", "Pinned", "Rule", "Scope", "Spread", "Together", "Use",
+    "Apart", "Count", "Even", "Lowered", "Moves", "Near", "Never", "Only", "Pinned", "Rule", "Scope", "Spread", "Together", "Use",
     "read_rule", "read_rules",
 ]  # fmt: skip
 
 RULES: Mapping[str, type[Rule]] = {
-    rule.name: rule for rule in (Pinned, Only, Never, Together, Apart, Spread, Near, Count, Use, Moves)
+    rule.name: rule for rule in (Pinned, Only, Never, Together, Apart, Spread, Even, Near, Count, Use, Moves)
 }
 
 

@@ -46,7 +46,10 @@ class Apart(Rule):
         sets = scope.sets(self.name, self.key_groups, self.by)
         at = domain[assignment[sets.members]]
         codes = np.sort(sets.number * len(names) + at)
-        code, count = np.unique(codes[1:][codes[1:] == codes[:-1]], return_counts=True)
+        again = codes[1:][codes[1:] == codes[:-1]]
+        if not again.size:
+            return
+        code, count = np.unique(again, return_counts=True)
         for crowded, held in zip(code.tolist(), (count + 1).tolist(), strict=True):
             place, d = divmod(crowded, len(names))
             inside = sets.members[(sets.number == place) & (at == d)]

@@ -50,7 +50,8 @@ class Near(Rule):
         held = sets.counts(near[assignment[sets.members]].astype(np.int64), 2)[:, 1]
         for place in np.flatnonzero(held < least).tolist():
             said = f"{sets.said(place)}{held[place]} there, at least {least}"
-            yield said, int(sets.of(place)[0]), float(least - held[place])
+            members = sets.of(place)
+            yield said, int(members[0]) if members.size else None, float(least - held[place])
 
     def forms(self, scope: Scope) -> Iterator[Form]:
         domain = np.where(scope.nodes(self.name, self.nodes), 0, -1)

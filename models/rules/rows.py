@@ -95,7 +95,7 @@ def linear_rows(
                 yield "rooms", row
             if room.least[d] > 0:
                 held = total(float(room.weights[place]) * var for place, var in terms)
-                # What nobody can fill still has to be a row with a variable.
+                # A row that no key group can fill still needs a variable.
                 yield "rooms", held >= float(room.least[d]) if terms else next(iter(x.values())) >= 2
     for budget in lowered.budgets:
         for row in _within(budget.weights, budget.most, budget_terms(budget, lowered.current, x), total):

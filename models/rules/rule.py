@@ -30,7 +30,7 @@ class Rule(ABC):
     """The fields that words on the shell stand for, in their order."""
 
     numbers: ClassVar[tuple[str, ...]] = ()
-    """The fields that `remedies` may loosen: "at_most" upwards, "at_least" downwards."""
+    """The fields that `remedies` may loosen: "at_least" downwards, all others upwards."""
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -65,7 +65,7 @@ class Rule(ABC):
             yield Violation(self.name, f"{self}: {said}", where, amount)
 
     def enough(self, scope: Scope) -> float:
-        """A value of `at_most` that limits nothing."""
+        """A value of a number that limits nothing, where larger is looser."""
         return scope.workload.key_groups
 
     def needed(self, scope: Scope, name: str, assignment: IntArray) -> float:
@@ -73,7 +73,7 @@ class Rule(ABC):
         alone = replace(self, **{other: None for other in self.numbers if other != name})
         over = max((amount for _, _, amount in alone.broken(scope, assignment)), default=0.0)
         value: float = getattr(self, name)
-        return value + over if name == "at_most" else value - over
+        return value - over if name == "at_least" else value + over
 
     def record(self) -> dict[str, Any]:
         """The rule as a file holds it: its name, and the fields that are not as by default."""

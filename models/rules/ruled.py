@@ -69,7 +69,7 @@ class Ruled(Problem):
         """
         self._put("rules", read_rules(self.rules))
         if BROKEN in getattr(self, "priorities", ())[1:]:
-            raise InputError(f"priorities: {BROKEN} has to come first; nothing else is worth breaking a rule for")
+            raise InputError(f"priorities: {BROKEN} must come first")
         _ = self.lowered  # which refuses what is not there
 
     @property
@@ -84,43 +84,43 @@ class Ruled(Problem):
 
     @property
     def yielding(self) -> NoWorse | None:
-        """The rules as one that gives way where they are broken today; None where they are kept whatever happens."""
+        """All rules as one that allows what is broken today; None unless "broken_rules" is a priority."""
         if BROKEN in getattr(self, "priorities", ()):
             return NoWorse(tuple(self.rules))
         return next((rule for rule in self.rules if isinstance(rule, NoWorse)), None)
 
     @property
     def wished_rules(self) -> Sequence[Rule]:
-        """The rules, also those that give way."""
+        """The rules as stated, also where they may stay broken."""
         soft = self.yielding
         return self.rules if soft is None else soft.rules
 
     @cached_property
     def wished(self) -> Lowered:
-        """All rules as the four forms, also those that give way."""
+        """All rules in the four forms, also where they may stay broken."""
         scope = self.scope
         forms = [form for rule in self.wished_rules for form in rule.forms(scope)]
         return Lowered.of(forms, scope.workload.current, scope.places)
 
     @cached_property
     def lowered(self) -> Lowered:
-        """The four forms as every answer keeps them."""
+        """The four forms that every answer keeps; a rule that is broken today counts as far as it is kept today."""
         soft = self.yielding
         return self.wished if soft is None else self.wished.no_worse(soft.today(self.scope))
 
     @cached_property
     def alike(self) -> IntArray:
-        """A label for each key group: those of one label that are on one node now are the same to all rules."""
+        """A label for each key group: rules do not distinguish key groups with the same label on the same current node."""
         return np.unique(np.stack([self.wished.alike, self.lowered.alike]), axis=1, return_inverse=True)[1].ravel()
 
     def plain(self) -> Self:
-        """The same problem with nothing but its own objective; rules that give way still do."""
+        """The same problem with its own objective alone; rules that may stay broken still may."""
         soft = self.yielding
         posed = self if soft is None or self.rules == (soft,) else replace(self, rules=(soft,), priorities=())  # type: ignore[type-var]
         return super().plain() if posed is self else posed  # type: ignore[misc, no-any-return]
 
     def strict(self) -> Self:
-        """The same problem with rules that do not give way."""
+        """The same problem, in which every rule must be kept."""
         soft = self.yielding
         if soft is None:
             return self
@@ -128,7 +128,7 @@ class Ruled(Problem):
         return replace(self, rules=soft.rules, priorities=tuple(name for name in given if name != BROKEN))  # type: ignore[type-var]
 
     def as_broken(self, assignment: IntArray) -> Self:
-        """The same problem, where no rule may be broken by more than an assignment breaks it."""
+        """The same problem, in which no rule may be broken by more than this assignment breaks it."""
         rules = (NoWorse(tuple(self.wished_rules), tuple(assignment.tolist())),)
         return replace(self, rules=rules, priorities=())  # type: ignore[type-var]
 
@@ -139,13 +139,13 @@ class Ruled(Problem):
         return float(super().measured(measure, assignment))  # type: ignore[misc]  # a Prioritised problem
 
     def arguments(self) -> dict[str, Any]:
-        """Rules as files hold them, and none where there are none: then a problem is what it was before there were any."""
+        """The problem's arguments, with its rules as files hold them; without rules there is no entry for them."""
         given = super().arguments()
         rules = given.pop("rules", ())
         return {**given, "rules": [rule.record() for rule in rules]} if rules else given
 
     def broken_rules(self, assignment: np.ndarray) -> list[Violation]:
-        """The rules that a canonical assignment breaks, by their own words."""
+        """What a canonical assignment breaks of the rules, as each rule words it."""
         scope, soft = self.scope, self.yielding
         rules = self.rules if soft is None else (soft,)
         return [found for rule in rules for found in rule.broken_in(scope, assignment)]
@@ -156,7 +156,7 @@ class Ruled(Problem):
 
     @property
     def rule_limits(self) -> list[Limit]:
-        """Limits among the rules that may give: numbers, and each as a whole; of many, those after `MOST_RULES` together."""
+        """Limits in rules that `remedies` may relax: each number, each rule; beyond `MOST_RULES` the rest as one."""
         if self.yielding is not None:  # they give already
             return []
         found = [
@@ -194,7 +194,7 @@ class Ruled(Problem):
         return Limit(name, 1, at, ends=0, whole=True, down=True, drops=True)
 
     def recorded_rules(self) -> records.Record:
-        """The four forms in exact numbers, for certificates; nothing where there are none."""
+        """The four forms in exact numbers, for certificates; empty without rules."""
         low, allowed = self.lowered, 1 + records.ALLOWED
         if not low:
             return {}

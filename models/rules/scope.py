@@ -71,6 +71,11 @@ class Scope:
     places: int
     _known: dict[str, Any] = field(default_factory=dict, repr=False)
 
+    @property
+    def kept(self) -> BoolArray:
+        """Which nodes do not drain, shape (places,)."""
+        return np.append(self.workload.kept, np.ones(self.places - self.workload.nodes, dtype=bool))
+
     def _once(self, what: str, chosen: Any, make: Callable[[], Any]) -> Any:
         """The resolved selection, computed once: searches ask for every candidate."""
         said = f"{what} {chosen!r}"

@@ -53,10 +53,9 @@ class Spread(Rule):
 
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
         domain, names = scope.domain(self.name, self.domain)
-        kept = np.append(scope.workload.kept, np.ones(scope.places - scope.workload.nodes, dtype=bool))
         sets = scope.sets(self.name, self.key_groups, self.by)
         held = sets.counts(domain[assignment[sets.members]], len(names))
-        alive = np.isin(np.arange(len(names)), domain[kept])
+        alive = np.isin(np.arange(len(names)), domain[scope.kept])
         for most, wrong in (
             (True, held > (held.max(initial=0) if self.at_most is None else self.at_most)),
             (False, (held < (self.at_least or 0)) & alive),
@@ -68,8 +67,7 @@ class Spread(Rule):
 
     def forms(self, scope: Scope) -> Iterator[Form]:
         domain, names = scope.domain(self.name, self.domain)
-        kept = np.append(scope.workload.kept, np.ones(scope.places - scope.workload.nodes, dtype=bool))
-        least = np.where(np.bincount(domain, kept, len(names)) > 0, float(self.at_least or 0), 0.0)
+        least = np.where(np.bincount(domain, scope.kept, len(names)) > 0, float(self.at_least or 0), 0.0)
         for _, members in scope.sets(self.name, self.key_groups, self.by):
             most = np.full(len(names), float(members.size if self.at_most is None else self.at_most))
             yield Rooms(members, np.ones(members.size), domain, least, most)

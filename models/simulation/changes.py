@@ -25,23 +25,25 @@ class Migration:
     Parameters
     ----------
     bandwidth : float, optional
-        Units of state a second that a node sends and receives; none: state takes no time. A `Plan` has its own.
+        Units of state a second that a node sends and receives; None: transfers take no time. A `Plan` has its own.
     state : array_like, shape (p,) or (changes, p), optional
         State of each key group, at each change; by default the workload's.
     seconds : float, default 0
         Further seconds that each transfer of a key group takes.
     pause : {"keys", "nodes", "all"}, default "keys"
-        Who stops: tuples of the moved key groups; besides, the nodes that send or receive, until they have; or all nodes.
+        What is paused: the moved key groups; also the nodes that send or receive, until they have done so; or all
+        nodes.
     progressive : bool, default True
-        Where a change has phases, each holds its own key groups only. Otherwise all are held from the first phase on.
+        If a change has phases, each phase pauses only its own key groups. Otherwise all are paused from the first phase
+        on.
     buffers : bool, default True
-        Tuples of a key group in transit are buffered and replayed to its new node, in their order, when its state is there.
-        Otherwise the first of them stands in the new node's queue and blocks what is behind it.
+        Tuples of a key group in transit are buffered and replayed to its new node, in their order, when its state has
+        arrived. Otherwise the first of them waits in the new node's queue and blocks the tuples behind it.
 
     Notes
     -----
-    Tuples that arrived before a change are served by the old node, beside the transfer: that its queue must be worked off
-    before the state may leave is not in the model. Buffers have no end. Nor does a transfer take processor time of a node,
+    Tuples that arrived before a change are served by the old node during the transfer: the model does not require that
+    the queue is empty before the state leaves. Buffers are unlimited. A transfer takes no processor time of a node,
     unless it pauses.
     """
 

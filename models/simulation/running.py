@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Simulated throughput and latency, under the assumptions of `simulate`. Nothing here was measured.
+    """Simulated, not measured, throughput and latency under the assumptions of `simulate`.
 
     A latency is the time from a tuple's arrival until its node has served it, in seconds.
 
@@ -145,7 +145,7 @@ MOST_MEMORY = 2_000_000_000
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The second stage of split keys ([Nasir2015], section 3): partial results, one for each key and node that served it.
+    """The second stage of split keys ([Nasir2015], section 3), which merges one partial result for each key and node.
 
     Parameters
     ----------
@@ -205,21 +205,20 @@ def simulate(
 ) -> Simulation:
     """Simulate throughput and latency of a stream on nodes that each serve one queue in order of arrival.
 
-    This is a simulation: it knows queues, held key groups and transfers, and nothing of a cluster's network, its threads or its
-    garbage collector.
+    The simulation has queues, paused key groups and transfers; it has no network, threads or garbage collector.
 
     Parameters
     ----------
     stream : Workload, array_like of shape (p,) or (m, p), or tuple of array_like
         Tuples of each key group in each window; or a log: seconds in ascending order, keys, and optionally the work of
-        each tuple, times which it takes a node longer.
+        each tuple, a factor of its service time.
     routing : array_like of int, RoutingTable, callable or "shuffle", optional
-        Node of each key group, shape (p,), or in each window, shape (m, p); a table, beside a workload with `home`; what gives
-        the nodes of an array of keys, such as `Partitioner.feed`; or any node in turn. By default where the workload's key
-        groups run now.
+        Node of each key group, shape (p,), or in each window, shape (m, p); a table, together with a workload with
+        `home`; a function from an array of keys to their nodes, such as `Partitioner.feed`; or "shuffle", each node in
+        turn. By default the current nodes of the workload.
     changes : sequence of (float, array_like, RoutingTable or Plan)
-        At these seconds, in order: another assignment, shape (p,), or table; a row of assignments, shape (phases, p), one
-        after another, each as soon as the state of the one before has arrived; or a plan, which says when what moves.
+        At these seconds, in order: another assignment, shape (p,), or table; several assignments, shape (phases, p),
+        each applied as soon as the state of the one before has arrived; or a plan, with its own schedule.
     service_rate : float or array_like, shape (n,)
         Tuples a second that a node serves; one number is multiplied by the workload's capacities.
     nodes : int, optional
@@ -227,22 +226,23 @@ def simulate(
     window_seconds : float, default 1
         How long a window of the workload is.
     arrivals : {"poisson", "even"}, default "poisson"
-        How tuples are drawn from windows: by chance, or each key group's at equal distances.
+        How tuples are drawn from windows: at random, or those of each key group at equal distances.
     service : {"deterministic", "exponential"}, default "deterministic"
-        Whether a tuple takes its time exactly or in the mean.
+        Whether service times are constant or random.
     migration : Migration, optional
-        How state travels when the assignment changes; by default it takes no time, but for plans, whose transfers have times.
+        How state is transferred when the assignment changes. By default a transfer takes no time, except in plans,
+        whose transfers have times.
     queue : int, optional
-        The most tuples at a node, including the one in service. If the next tuple finds the queue full, the source stops until
-        there is room: back-pressure. By default queues have no end.
+        The most tuples at a node, including the one in service. If the queue is full, the source stops until there is
+        room (back-pressure). By default queues are unlimited.
     aggregation : Aggregation, optional
         The second stage of split keys.
     method : {"auto", "events", "fluid"}, default "auto"
-        "events" serves tuple by tuple, in about 100 bytes and less than a microsecond each. "fluid" takes tuples as fluids: no
-        chance, exact for any number, but without exponential service, bounds on queues, aggregation or logs. "auto" takes
-        events up to 20 million tuples, or where a fluid cannot be.
+        "events" serves tuple by tuple, in about 100 bytes and less than a microsecond each. "fluid" treats tuples as a
+        fluid: deterministic, exact for any number of tuples, but without exponential service, limits on queues,
+        aggregation or logs. "auto" chooses events up to 20 million tuples, and where a fluid is not possible.
     spans : int, default 100
-        Equal spans of time for which the outcome over time is kept.
+        Number of equal spans of time for which results are recorded.
     seed : int, default 0
 
     Returns
@@ -255,14 +255,15 @@ def simulate(
 
     Notes
     -----
-    Events follow Lindley's recursion: service of the next tuple at a node begins when it has come and the one before it is done.
-    A service that has begun when its node stands still is finished. With even arrivals and deterministic service, both kinds
+    Events follow Lindley's recursion: a node begins to serve a tuple when the tuple has arrived and the one before is
+    done. A service that has begun when its node is paused is finished. With even arrivals and deterministic service, both kinds
     agree but for a few tuples' service times; with one node, Poisson arrivals and a utilisation of rho, events have the means
-    of M/D/1, rho / (2 - 2 rho) service times of waiting, and of M/M/1, twice that, where a fluid waits not at all.
+    of M/D/1, rho / (2 - 2 rho) service times of waiting, and of M/M/1, twice that, where a fluid does not wait at all.
 
     Examples
     --------
-    A node at half of its capacity stands still for two seconds: 2 s of waiting for the first tuple, and 2 s to catch up.
+    A node at half of its capacity is paused for two seconds: the first tuple waits 2 s, and the node needs 2 s to catch
+    up.
 
     >>> import keyshift as ks
     >>> run = ks.simulate([10_000], [0], [(5, [1])], service_rate=1000, window_seconds=20, method="fluid",

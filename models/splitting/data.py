@@ -70,7 +70,7 @@ class KeyStream(Problem):
                 raise InputError("weights sum to more than a float can hold")
         if self.source_keys is not None:
             if self.feed != "key":
-                raise InputError("source_keys are given, but feed = 'shuffle' does not look at them")
+                raise InputError("source_keys are given, but feed = 'shuffle' does not use them")
             self._put("source_keys", as_keys(self.source_keys))
             if self.source_keys.size != self.messages:
                 raise InputError(f"source_keys has {self.source_keys.size} entries, expected {self.messages}")
@@ -102,7 +102,7 @@ class KeyStream(Problem):
 
     @property
     def counted(self) -> bool:
-        """Whether the histogram has been asked for before, and is at hand."""
+        """Whether the histogram has been computed already."""
         return "_counted" in self.__dict__
 
     @property

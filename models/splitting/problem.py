@@ -100,6 +100,8 @@ class KeySplitting(KeyStream):
         if last is not None:
             raise InputError(f"last = {last}: {cls.name} is about a stream, which has no windows")
         source = Path(path)
+        if source.suffix == ".json":
+            raise InputError(f"{path}: a stream is a Parquet file, or a text file (.txt) with one key a line")
         if source.suffix != ".txt":
             return cls(source, **parameters)
         if not source.is_file():
@@ -193,7 +195,7 @@ class KeySplitting(KeyStream):
         return float(self.loads(assignment).max())
 
     def outcome(self, assignment: Any, points: int = 1000) -> Outcome:
-        """What the paper measures of an assignment: imbalance over time, loads, counters, aggregation.
+        """The figures that the paper measures for an assignment: imbalance over time, loads, counters, aggregation.
 
         Parameters
         ----------
@@ -250,13 +252,13 @@ class KeySplitting(KeyStream):
 class KeyPlacement(KeySplitting):
     r"""Key splitting without the split: all messages of a key go to one of its candidates.
 
-    To (1)-(3) of `KeySplitting` comes
+    `KeySplitting` has rows (1)-(3); this problem adds
 
     .. math:: (4) \quad x_{ti} = x_{ui} \quad \text{for all messages t, u of the same key and every i,}
 
-    which makes it makespan scheduling with restricted assignment: what PoTC, and hashing with rebalancing, race
-    against. Keys of equal weight with the same candidates are alike, and counted together. The parameters are those of
-    `KeySplitting`.
+    which makes it makespan scheduling with restricted assignment: the optimum to compare PoTC, and hashing with
+    rebalancing, with. Keys of equal weight with the same candidates are interchangeable, and counted together. The
+    parameters are those of `KeySplitting`.
 
     Notes
     -----

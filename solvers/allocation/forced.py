@@ -145,8 +145,9 @@ class Forced:
         leaving, coming, used, forced = int(own.sum()), int(come.sum()), np.zeros(it.key_groups, dtype=bool), 0
         for room, on, held, least, most in self.by_node[i]:
             members = room.key_groups
-            few = members.size + size < min(coming, leaving)
-            if few and least <= on[i] and held <= most:  # whoever leaves and comes may be no member
+            others_come = coming - np.count_nonzero(come[members]) >= min(size - 1, coming)
+            others_leave = least <= 0 or leaving - np.count_nonzero(own[members]) >= min(size - 1, leaving)
+            if others_come and others_leave and least <= on[i] and held <= most:  # members need not leave or come
                 continue
             out, into = (room.weights[side[members]] for side in (own, come))
             out, into = (np.sort(np.pad(x, (0, n - x.size))) for x, n in ((out, leaving), (into, coming)))

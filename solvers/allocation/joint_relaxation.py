@@ -34,18 +34,18 @@ mean, too."""
 
 @dataclass(frozen=True)
 class JointSettings(Settings):
-    """Tuning numbers of the joint relaxation over windows.
+    """Tuning parameters of the joint relaxation over windows.
 
     Attributes
     ----------
     rounds : int
-        Of rows and columns, at most.
+        The most rounds of added rows and columns.
     moved, targets : int
-        Key groups of which moves are added at once, and targets of each, the cheapest first.
+        How many key groups get new columns in a round, and how many targets each, the cheapest first.
     rows : int
-        Nodes of a window whose rows are added at once, the most deviating first.
+        How many nodes of a window get rows in a round, those that deviate most first.
     slight : float
-        A weight below this share of its window's largest makes no row.
+        A weight below this share of the largest of its window adds no row.
     """
 
     rounds: int = 60

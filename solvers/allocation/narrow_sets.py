@@ -36,30 +36,30 @@ Bits = np.ndarray
 
 @dataclass(frozen=True)
 class NarrowSettings(Settings):
-    """Tuning numbers of narrow sets.
+    """Tuning parameters of narrow sets.
 
     Attributes
     ----------
     most_key_groups : int
-        The bits of a machine's word: no more key groups are shared out at once.
+        The most key groups that are redistributed at once: the bits of a machine word.
     most_subsets, most_columns : int
-        Halves may have so many subsets, over all nodes that differ, and so many sets may be near the mean.
+        The most subsets of the halves, over all nodes that differ, and the most sets near the mean.
     first : int
-        So many of the nearest sets are tried first, then twice as many each time.
+        How many of the nearest sets are tried first; the number doubles each time.
     priced : int
-        With more of them the linear program is asked what each takes of the limits.
+        With more sets than this, the linear program prices what each uses of the limits.
     most_pairs : float
-        So many pairs of sets, and of covers of a part by a further set, are looked at.
+        The most pairs of sets, and of a partial cover and a further set, that are examined.
     few_subsets, few_columns, few_pairs : int, int, float
-        The same three where key groups of a few nodes are shared out.
+        The same three limits if the key groups of a few nodes are redistributed.
     heavy_subsets, heavy_columns, heavy_pairs : int, int, float
-        Halves of a set with one of the heaviest key groups, such sets in all, and pairs of them.
+        The same three limits for sets with one of the heaviest key groups.
     block : int
-        So many pairs are looked at at once.
+        Pairs examined at once.
     least_free : int
-        So many key groups of a few nodes are shared out at once, or a few more.
+        The least number of key groups of a few nodes that are redistributed at once.
     shrink : float
-        Where too many sets are near the mean, the distance is multiplied by this, and further where they are many times too many.
+        Factor of the distance if too many sets are near the mean; a smaller one if there are many times too many.
     """
 
     most_key_groups: int = 64

@@ -9,72 +9,72 @@ from keyshift.models.answer import Settings
 
 @dataclass(frozen=True)
 class RoundSettings(Settings):
-    """Tuning numbers of the rounds.
+    """Tuning parameters of the rounds.
 
     Attributes
     ----------
     cycle : tuple of str
-        The phases of the rounds, over and over: "anneal", "plan" (and polish what was planned), "exchange" (only where moves
-        are many) or "price". Prices are asked again as long as they help; where there is nothing to plan, annealing takes
-        the turn.
+        The phases of the rounds, over and over: "anneal", "plan" (and polish what was planned), "exchange" (only if
+        many key groups may move) or "price". A phase of prices is repeated as long as it helps; if there is nothing to
+        plan, annealing runs instead.
     cycle_of_few : tuple of str
-        The same where moves are many and rounds are short.
+        The same if many key groups may move and rounds are short.
     cycle_of_small : tuple of str
-        The same where the pairs are `few_pairs` at most and the bound is next to 0: plans and prices say nothing there.
+        The same with at most `few_pairs` pairs and a bound near 0, where plans and prices do not help.
     cycle_of_windows : tuple of str
-        The same over more than one window, where plans, exchanges and prices know no way.
+        The same over more than one window, for which there are no plans, exchanges or prices.
     starts : dict
-        From what exchanges set out, in turns, and for how many turns each pauses at most: cooled down anew, the best heated up
-        again, a plan realised.
+        The assignments that exchanges begin from, in turn, and for how many turns each may pause: a fresh annealing,
+        the best one reheated, a realised plan.
     least_steps, most_steps, steps_for_each : int
-        Steps of search before the rounds end: at least, at most, and for each (key group, node) pair.
+        Steps of search before the rounds end: the least, the most, and the number for each (key group, node) pair.
     few_pairs, early_nodes, early_effort : int, int, float
-        With no more pairs than this many, HiGHS gets so many nodes of its tree after the first cycle, and CP-SAT so many
-        deterministic seconds: few key groups with heavy tails are a matter of arithmetic, and a solver proves in a second
-        what no search can.
+        With at most `few_pairs` pairs, HiGHS gets `early_nodes` nodes after the first cycle and CP-SAT `early_effort`
+        deterministic seconds: if few key groups have heavy-tailed loads, a solver often proves the optimum in a second.
     within_reach, least_pairs : float, int
-        Unless moves are many and the best distance is within this share of the mean of the bound: no solver closes such a gap;
-        and with more pairs than this many rounds use up a time limit.
+        With more than `least_pairs` pairs rounds use the whole time limit, unless many key groups may move and the best
+        distance is within `within_reach` times the mean of the bound, a gap that no solver closes.
     counted_pairs, counted_share : int, tuple of float
-        With more pairs than this many, counting departures and arrivals may take a share of the time left: the first where
+        With more than `counted_pairs` pairs the bound by counting may take a share of the time left: the first share if
         fewer key groups may move than there are nodes, else the second.
     first_share : float
-        Covers by sets near the mean, and choices of a few moves, may each take this share of the time left before plans and
-        prices had a turn.
+        Covers by sets near the mean, and the enumeration of a few moves, may each take this share of the time left
+        before the first plans and prices.
     relaxed_share, roundings : float, int
-        Over more than one window their joint relaxation may take this share of the time left; so many assignments are drawn
-        from it, of which a fresh round takes the best.
+        Over more than one window their joint relaxation may take the share `relaxed_share` of the time left;
+        `roundings` assignments are drawn from it, and a fresh round begins from the best.
     endless_pairs : int
-        With more pairs than this many, rounds use up a time limit: no solver would use the time better.
+        With more pairs than this, rounds use the whole time limit.
     planned_at : tuple of float
-        Where between the bound and the best distance plans aim, in turns.
+        Targets of plans between the bound and the best distance, used in turn.
     planned_steps : int
-        Steps that realise a plan.
+        Steps of search to realise a plan.
     resample_every : int
-        Every so many plans, arrivals are drawn from the departures of the last one instead of from everybody.
+        In one of this many plans, arrivals are drawn from the departures of the last plan instead of from all key
+        groups.
     exchanges_tried, exchange_steps : int
-        Exchanges that may be of no use in a row, and the steps of search that take as long.
+        Exchanges in a row that may fail, and the steps of search that take as long as one.
     near : float
-        Exchanges that end within so many times the best are tried again at the next turn.
+        Exchanges that end within this factor of the best distance are tried again at the next turn.
     priced_at : tuple of float
-        Where prices aim, in turns; at 1, they ask for a proof again.
+        Targets of prices, used in turn; at 1, they search for a proof.
     priced_steps : int
-        Steps of search that take as long as one question to the prices.
+        Steps of search that take as long as one run of prices.
     branch_work, most_branches : float, int
-        The first question to the prices may take as many branches as amount to this much work; each further question a
-        quarter more.
+        The first run of prices may take branches for this much work, each further run a quarter more.
     tight : float
-        Where moves are many and the counts leave more moves a node than this, prices pause after they were of no use.
+        If many key groups may move and the bound by counting leaves more moves per node than this, prices pause after a
+        run that did not help.
     fewer_branches : float
-        As many times fewer branches there.
+        Divisor of the number of branches in this case.
     narrow_pairs, narrow_tries, narrow_again : int
-        With no more pairs than the first, covers by sets near the mean are looked at; key groups of a few nodes are shared out
-        until so many tries in a row are of no use, fewer after exchanges.
+        With at most `narrow_pairs` pairs, covers by sets near the mean are searched; the key groups of a few nodes are
+        then redistributed until `narrow_tries` tries in a row fail, `narrow_again` after exchanges.
     most_few, few_first, few_again : int
-        Where no more key groups than this may move, all choices are looked at: so many branches before the turns, so many more
-        after the first cycle.
+        If at most `most_few` key groups may move, all choices are enumerated: `few_first` branches before the first
+        cycle, `few_again` more after it.
     attempts : int
-        Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not.
+        Annealings that try to realise a plan from prices; most of them fail.
     """
 
     cycle: tuple[str, ...] = (
@@ -121,24 +121,25 @@ class RoundSettings(Settings):
 
 @dataclass(frozen=True)
 class PortfolioSettings(Settings):
-    """Tuning numbers of the portfolio.
+    """Tuning parameters of the portfolio.
 
     Attributes
     ----------
     small : int
-        About instances of at most this many (key group, node) pairs CP-SAT is asked first: most need nothing else.
+        Up to this many (key group, node) pairs CP-SAT runs first, which solves most such instances.
     first_effort : float
-        Deterministic seconds that it gets then.
+        Deterministic seconds of this first run.
     cpsat_effort : float
         Deterministic seconds that CP-SAT gets before HiGHS takes over.
     second_stage_pairs : int
-        The second stage is solved for this many (key group, node) pairs at most.
+        The second stage is solved for at most this many (key group, node) pairs.
     second_stage_effort : float
-        Deterministic seconds for it.
+        Deterministic seconds for the second stage.
     stated : int
-        Over k windows, and for a bound under rules, statements are written for this many (key group, node, window) triples.
+        Over k windows, and for a bound under rules, statements are built for at most this many (key group, node,
+        window) triples.
     linear_share : float
-        The share of the time that the linear relaxation may take where rules have rows.
+        The share of the time for the linear relaxation if rules add rows.
     rounds : RoundSettings
     """
 

@@ -21,28 +21,29 @@ from keyshift.solvers.rows import RuleRows, rule_rows
 
 @dataclass(frozen=True)
 class LocalSearchSettings(Settings):
-    """Tuning numbers of the local search.
+    """Tuning parameters of the local search.
 
     Attributes
     ----------
     chunk, most_chunks, grow : int
-        Steps of the first rounds, between two looks at the clock; after each `grow` rounds a chunk more, up to `most_chunks`.
+        Steps of the first rounds, between two checks of the clock. After every `grow` rounds they increase by one
+        chunk, up to `most_chunks`.
     join, relocate, swap : float
-        How often each move is drawn; what is left of 1 sends key groups back.
+        Share of each move; the rest sends key groups back to their current nodes.
     exchange : float
-        How often a join sends somebody the other way.
+        Share of joins that move another key group in the opposite direction.
     heats : tuple of float
-        Temperatures that a cycle's rounds begin at, in units of what the last of the moves is worth.
+        Temperatures at which the rounds of a cycle begin, in units of the value of the last move.
     cool : float
-        The last of the cycle's rounds begins at this share of the temperature of the one before.
+        The last round of a cycle begins at this share of the temperature of the round before.
     fall : float
         The factor by which the temperature falls in a round.
     from_best : int
-        Every so many rounds the search goes on from the best assignment.
+        One round in this many continues from the best assignment.
     worth_while : float
-        What is gained counts, for going on, from this share of all that was gained so far.
+        The search continues while a round gains at least this share of all gains so far.
     blend : float
-        Where the worst windows count, the share of the mean in what the search looks at.
+        If the worst windows count, the weight of the mean in the search's objective.
     """
 
     chunk: int = 25_000
@@ -61,7 +62,7 @@ class LocalSearchSettings(Settings):
 
     @property
     def shares(self) -> FloatArray:
-        """Cumulative shares of joining, relocating and swapping, then the share of joins that exchange."""
+        """Cumulative shares of joins, relocations and swaps, then the share of joins that exchange."""
         return np.append(np.round(np.cumsum((self.join, self.relocate, self.swap)), 9), self.exchange)
 
 

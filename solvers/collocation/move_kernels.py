@@ -59,7 +59,7 @@ class ShiftData(NamedTuple):
     rows: RuleRows | None
     """The rules' rows: sums over key groups."""
     shares: FloatArray
-    """Cumulative shares of joining, relocating and swapping, then the share of joins that exchange."""
+    """Cumulative shares of joins, relocations and swaps, then the share of joins that exchange."""
 
 
 class ShiftState(NamedTuple):

@@ -36,32 +36,32 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class MultilevelSettings(Settings):
-    """Tuning numbers of the multilevel search.
+    """Tuning parameters of the multilevel search.
 
     Attributes
     ----------
     coarsest, per_block : int
-        A graph of so many vertices, and so many more for each block, is coarse enough.
+        Coarsening ends at this many vertices, plus this many for each block.
     heaviest : float
-        A cluster is at most so many times as heavy as the coarsest graph's vertices would be on average.
+        The largest weight of a cluster, in units of the mean weight of the coarsest graph's vertices.
     shrinks : float
-        Coarsening ends where a step leaves more than this share of the vertices.
+        Coarsening also ends when a step leaves more than this share of the vertices.
     tries : int
-        Bisections of the coarsest graph, of which the best is taken.
+        Bisections of the coarsest graph; the best is used.
     patience : int
-        Moves of a local search without a new best, when it begins from one vertex.
+        Moves without a new best after which a local search from one vertex ends.
     from_all : int
-        Times as many when it begins from the whole boundary.
+        Factor of that number when it begins from the whole boundary.
     reach : float
-        A region that is cut by a flow reaches so many times as far as balance allows for sure; 0 does without flows.
+        Size of a region for a flow cut, as a multiple of the size for which every cut is balanced; 0: no flows.
     worth_while : float
-        A round that gains less than this share of the cut is the last one of its level.
+        The rounds of a level end with one that gains less than this share of the cut.
     rounds : int
-        A level has so many at most.
+        The most rounds of a level.
     population : int
-        Partitions that are kept to be combined.
+        Number of partitions kept for combination.
     idle : int
-        After so many combinations without a better best a new population begins, which the best of the old one joins in
+        After this many combinations without improvement a new population begins; the best of the old one joins it at
         the end.
     """
 

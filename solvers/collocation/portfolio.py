@@ -24,33 +24,35 @@ from keyshift.solvers.collocation.structural_bounds import most_by_structure
 
 @dataclass(frozen=True)
 class CollocationSettings(Settings):
-    """Tuning numbers of "milp" for collocated allocation.
+    """Tuning parameters of "milp" for collocated allocation.
 
     Attributes
     ----------
     turns : int
-        Turns of search and bound before the exact stage takes what is open, large or not.
+        Turns of search and bound before the exact stage.
     searching, bounding, proving : float
-        Shares of the time left that a turn's search, its bound, and in the end HiGHS may take; the search has the rest.
+        Shares of the time left for a turn's search, for its bound, and finally for HiGHS; the rest is for the search.
     by_sets : float
-        Share of the time left that the sets which nodes can carry may take.
+        Share of the time left for set partitioning.
+    before_sets : int
+        Steps of search before them, if the rest of the time suffices: a better incumbent leaves fewer sets.
     partitioning, partitioning_large : float
-        Share of the time that graph partitioning may take at first where moves are not scarce, and where there are more than
+        Share of the time for graph partitioning at the beginning if many key groups may move; the second for more than
         `provable` key groups.
     cycles, cycles_large : int
-        Its cycles at first, likewise.
+        Its cycles at the beginning, likewise.
     provable : int
     further : int
         Steps of the search from the second turn on.
     late_steps : int
-        Steps of each search in the time that is left.
+        Steps of each search in the remaining time.
     most_columns, columns_per_second : int
-        HiGHS gets no more variables than these, in all and for each second that is left: neither writing a model down
-        nor solving its first relaxation can be cut short. Pairs beyond are bounded instead, the least talkative first.
+        The most variables for HiGHS, in total and for each second left, since neither building a model nor its first
+        relaxation can be interrupted. Further pairs, those with least traffic first, are bounded instead.
     free_windows : int
-        Over more windows than these HiGHS gets the fewer variables: its rows are many.
+        Over more windows than this HiGHS gets fewer variables, since every window adds rows.
     confirmed : int
-        Up to this many (pair, node), what HiGHS leaves open, or says of what is left, is checked in whole numbers.
+        Up to this many (pair, node) combinations, HiGHS's result on the remaining problem is checked in whole numbers.
     """
 
     turns: int = 6
@@ -58,6 +60,7 @@ class CollocationSettings(Settings):
     bounding: float = 0.5
     proving: float = 0.7
     by_sets: float = 0.85
+    before_sets: int = 1_000_000
     partitioning: float = 0.2
     partitioning_large: float = 0.9
     cycles: int = 30
@@ -222,12 +225,13 @@ def _by_sets(
     problem: CollocatedAllocation, search: Annealing, lagrangian: LagrangianBound, answer: Answer, budget: Budget
 ) -> Answer:
     """The answer by the sets that nodes can carry, where these are few enough."""
-    tuple_share = _tuple_share(problem)
+    tuned, tuple_share = CollocationSettings.now(), _tuple_share(problem)
+    search.go_on(budget.part(1 - tuned.by_sets), tuned.before_sets, again=True)
     closer = (
         0.999 * tuple_share if tuple_share else 0.5 * problem.tolerance / (problem.saved * search.data.traffic_unit)
     )
     sets = CollocationSets(problem, search.data, search.best, closer, lagrangian.open_to)
-    done = sets.run(budget.part(CollocationSettings.now().by_sets))
+    done = sets.run(budget.part(tuned.by_sets))
     bound = max(answer.bound or 0.0, mean_bound(problem, 1.0 - sets.lowest))
     if sets.best is None:
         said = "no assignment meets the load distance within the other limits" if done else ""

@@ -37,24 +37,24 @@ from keyshift.solvers.set_partitioning import (
 
 @dataclass(frozen=True)
 class CollocationSetsSettings(Settings):
-    """Tuning numbers of set partitioning for collocated allocation.
+    """Tuning parameters of set partitioning for collocated allocation.
 
     Attributes
     ----------
     most_key_groups : int
-        With more, sets are not tried: the bits of a machine's word.
+        The most key groups for which sets are tried: the bits of a machine word.
     most_columns : int
-        Of all sets that may be in a better answer up to twice as many are listed for each kind of node.
+        The most sets of a better answer to be listed; up to twice as many for each kind of node.
     near, fresh : int
-        So many sets are changed by moves and swaps, and so many of what is found join the linear program's in a round.
+        How many sets are varied by moves and swaps, and how many of the results join the linear program in a round.
     rounds : int
-        After so many of them, or where they gain next to nothing, all sets are asked for.
+        After this many rounds, or when they gain almost nothing, all sets are priced.
     program_columns, program_nodes : int
-        HiGHS looks for assignments among so many of these columns, in a tree of so many nodes.
+        Columns and tree nodes of the integer program with which HiGHS searches for assignments.
     tree_nodes : int
-        Of a tree over all sets that are left, which proves in arithmetic of its own, before HiGHS is asked.
+        The most nodes of keyshift's own exact tree over all remaining sets, which runs before HiGHS.
     by_program : float
-        The share of the time left that HiGHS has for them; the tree has the rest.
+        HiGHS's share of the time left; the tree has the rest.
     """
 
     most_key_groups: int = 60

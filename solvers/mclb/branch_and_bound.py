@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from keyshift.solvers.checked import kept
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import shared_squares, window_bound
 from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, descend, local_search
+from keyshift.solvers.mclb.near_sets import FewNodes
 from keyshift.solvers.mclb.sdp import SemidefiniteSettings, semidefinite_squares
 from keyshift.solvers.mclb.set_partitioning import SetPartitioning
 from keyshift.solvers.mclb.statement import solve_cpsat
@@ -25,35 +27,39 @@ from keyshift.solvers.rows import rule_rows
 
 @dataclass(frozen=True)
 class TreeSettings(Settings):
-    """Tuning numbers of the branch and bound.
+    """Tuning parameters of the branch and bound.
 
     Attributes
     ----------
+    by_near_sets : float
+        The share of the time that `FewNodes` has, where it suits; half of it before CP-SAT.
     few, by_sets : int, float
-        With no more key groups than these, sets are tried first, for so much of the time.
+        With at most this many key groups, `SetPartitioning` is tried first, for this share of the time.
     few_nodes, few_windows, stated, stated_seconds : int, int, float, float
-        On no more nodes than these, with loads in no more windows, CP-SAT comes after the first search, for so much
-        of the time and at most so long.
+        With a budget and at most this many nodes and windows, CP-SAT runs after the first search, for this share of the
+        time and at most this many seconds.
     slice : int
-        Loads touched by the search between two looks at the clock.
+        Loads that the search reads between two checks of the clock.
     first_search, first_alone : float
-        The share of the time that local search has at most before everything else; with more key groups than `hopeless` the
-        second figure: a limit too short for its first runs goes to them, and no bound is worth a placement that is worse.
+        The largest share of the time for the first local search. The second figure is for more than `hopeless` key
+        groups: a short limit is then better spent on the placement than on a bound.
     small, first_look : int
-        With no more key groups than the first figure, the search gets this many slices before the semidefinite bound is
-        computed: such instances end within them. Larger ones spend three quarters of the time left on more local search.
+        With at most `small` key groups the search gets `first_look` slices before the semidefinite bound, and most such
+        instances end within them. Larger instances spend three quarters of the time left on more local search.
     hopeless : int
-        With more key groups than this, all of it: no tree was ever seen to end.
+        With more key groups than this, local search gets all the time: the tree never ended in our experiments.
     bounding : float
-        The share of the time left that the semidefinite bound has there.
+        The semidefinite bound's share of the time left in that case.
     margin : float
-        A subtree is left alone unless it can improve by more than this share of the problem's tolerance.
+        A subtree is pruned unless it can improve by more than this share of the problem's tolerance.
     ruled : float
-        The share of the time left that the tree has under rules, before CP-SAT.
+        Under rules, the tree's share of the time left before CP-SAT.
     point : int
-        Loads that the tree search of one point of a front may touch: small instances end in a proof, others keep the root bound.
+        Loads that the tree search may read for one point of a front: small instances end in a proof, others keep the
+        root bound.
     """
 
+    by_near_sets: float = 0.4
     few: int = 40
     by_sets: float = 0.4
     few_nodes: int = 3
@@ -77,9 +83,9 @@ def branch_and_bound(
 ) -> Answer:
     """The optimum, given time; within a limit the best placement with the best root bound.
 
-    Dozens of key groups on two or three nodes are CP-SAT's, which proves most of them where windows are few.
-    On more nodes they are answered by `SetPartitioning`, from a placement that `descend` finds. More than these, or where the
-    sets are too many: key groups are placed one after another, the largest first, each on the node where it adds least; a partial
+    Dozens of key groups are answered by the sets of them that nodes can hold, from a placement that `descend` finds:
+    on a few nodes by `FewNodes`, else by `SetPartitioning`. More than these, or where the sets are too many: key groups
+    are placed one after another, the largest first, each on the node where it adds least; a partial
     placement is cut when its completion with divisible load is no better than the incumbent. Of interchangeable
     empty nodes only the first is tried. Exponential in the number of key groups; without a limit it ends in a proof.
 
@@ -106,15 +112,14 @@ def branch_and_bound(
     root = window_bound(core.load.T, core.nodes) / core.nodes
     settings = TreeSettings.now()
     known = None if start is None else core.lower(start)
-    stated = max_tree is None and _for_cpsat(core, settings)
-    if core.load.shape[0] <= settings.few and max_tree is None and not stated:
+    engines = _by_sets(core, settings) if max_tree is None else []
+    if engines:
         known = descend(core, seed, start=known)
-        sets = SetPartitioning(
-            core, known, settings.margin * problem.tolerance_of(core.squares(known) / core.nodes) * core.nodes
-        )
+    for engine, share in engines:
+        margin = settings.margin * problem.tolerance_of(core.squares(known) / core.nodes) * core.nodes  # type: ignore[arg-type]  # not None
+        sets = engine(core, known, margin)
         sets.lowest = root * core.nodes / sets.unit**2
-        budget.report(objective=sets.value / core.nodes, bound=root)
-        done = sets.run(budget.part(settings.by_sets))
+        done = sets.run(budget.part(share))
         known, root = sets.best, max(root, sets.bound / core.nodes)
         budget.report(objective=sets.value / core.nodes, bound=root)
         if done or budget.expired:
@@ -124,7 +129,7 @@ def branch_and_bound(
     hopeless = core.load.shape[0] > settings.hopeless
     share = settings.first_alone if hopeless else settings.first_search
     search.improve(budget.part(share), seed, root + problem.tolerance, effort=1.0)
-    if stated:
+    if max_tree is None and _for_cpsat(core, settings):
         answer = search.ask_cpsat(budget.part(settings.stated, settings.stated_seconds), seed, root)
         if answer.termination in ("optimal", "infeasible"):
             return answer
@@ -158,11 +163,21 @@ def branch_and_bound(
 
 
 def _for_cpsat(core: Core, settings: TreeSettings) -> bool:
-    """Whether the squares of loads are so few that CP-SAT closes in on them, where everything else is short."""
+    """Whether a budget and few squares of loads leave so little that CP-SAT closes in on it, where everything else is short."""
     p, windows = core.load.shape
-    return (
-        settings.small < p <= settings.hopeless and core.nodes <= settings.few_nodes and windows <= settings.few_windows
-    )
+    size = settings.small < p <= settings.hopeless
+    return size and core.limited and core.nodes <= settings.few_nodes and windows <= settings.few_windows
+
+
+def _by_sets(core: Core, settings: TreeSettings) -> list[tuple[Any, float]]:
+    """The engines that put sets of dozens of key groups together, and their shares of the time."""
+    stated = _for_cpsat(core, settings)
+    made: list[tuple[Any, float]] = []
+    if FewNodes.suits(core):
+        made.append((FewNodes, settings.by_near_sets / (2 if stated else 1)))
+    if core.load.shape[0] <= settings.few and not stated:
+        made.append((SetPartitioning, settings.by_sets))
+    return made
 
 
 def tree_of_a_point(problem: MCLB) -> dict[str, int]:

@@ -28,33 +28,33 @@ from keyshift.solvers.within_rows import Task, search_within
 
 @dataclass(frozen=True)
 class PlacementSearchSettings(Settings):
-    """Tuning numbers of the local search.
+    """Tuning parameters of the local search.
 
     Attributes
     ----------
     annealed : int
-        Up to this many key groups the second-moment matrix serves the annealing; above, it moves key by key over the loads.
+        Up to this many key groups the annealing uses the second-moment matrix; above, it uses the loads themselves.
     steps_for_each, most : int
-        Annealing steps of a run for each key group; candidates that a run looks at, at most.
+        Annealing steps of a run for each key group; the most candidates of a run.
     runs : int
-        So many runs, where `effort` is 1; after as many, each of the next ones takes twice as long.
+        Number of runs at `effort` 1; after every so many runs their length doubles.
     glance : float
-        The share of a run that the first, quick one has: a placement for who has no more time than that.
+        Length of the quick first run as a share of a run, for very short limits.
     look : int
-        Candidates between two looks at the clock.
+        Candidates between two checks of the clock.
     small : int
         Up to this many key groups the softened runs are left out.
     softness : tuple of float
-        Where the eigenvalues are capped at first, in turn, in units of the ninth decile times 1.5.
+        The caps on eigenvalues that runs begin with, in turn, in units of 1.5 times the ninth decile.
     stages : int
-        Of a softened run, or one from the best, at least: the cap rises from one to the next.
+        The least number of stages of a softened run, or of one from the best; the cap rises from stage to stage.
     melted : tuple of float
-        Between which heats a softened run cools, in units of half of the mean of the capped eigenvalues.
+        First and last temperature of a softened run, in units of half the mean of the capped eigenvalues.
     hot, cold : float
-        Between which heats a plain run cools, in units of the heat at which chance alone keeps the sum of squares where
-        the best has it.
+        First and last temperature of a plain run, in units of the temperature at which random moves keep the sum of
+        squares at that of the best.
     reheated : tuple of float
-        Between which shares of its stages a run that goes on from the best begins.
+        The range, in shares of its stages, from which the first stage of a run from the best is drawn.
     """
 
     annealed: int = 1500

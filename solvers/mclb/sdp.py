@@ -56,26 +56,26 @@ ROWS_SECONDS, STEP_SECONDS, SHORT_SECONDS = 1.5e-7, 2.5e-10, 0.2
 
 @dataclass(frozen=True)
 class SemidefiniteSettings(Settings):
-    """Tuning numbers of the semidefinite bound.
+    """Tuning parameters of the semidefinite bound.
 
     Attributes
     ----------
     first, steps : int
         Steps before the first cuts, and between two rounds of cuts.
     rescale, factor, worth : int, float, float
-        So many steps apart the step length is looked at, and changed by this factor; what rows are broken by is worth so many
-        times what X still changes by.
+        Every `rescale` steps the step length is adjusted by `factor`, so that `worth` times the change of X balances
+        the violation of the rows.
     beyond : float
-        So many times as far as the method itself does, each step changes X.
+        Over-relaxation: the factor by which each step is lengthened.
     triangles, starts, entry : int
-        Triangles added in a round at most; random vectors that a round begins from; their largest entry.
+        The most triangle inequalities added in a round; random vectors that a round begins from; their largest entry.
     least : float
-        Cuts broken by less are left out.
+        Cuts that are violated by less are not added.
     patience, rise : int, float
-        The end, where so many rounds together have closed less than this share of what is open; a fiftieth of it where
-        there is a limit, whose time is there to be used.
+        The bound ends when `patience` rounds together close less than the share `rise` of the gap; under a time limit,
+        less than a fiftieth of that share.
     largest : int
-        Up to this many rows the matrix is worth its eigenvalues, which `branch_and_bound` asks for.
+        The most rows for which `branch_and_bound` computes the eigenvalues.
     """
 
     first: int = 100

@@ -28,34 +28,34 @@ from keyshift.solvers.set_partitioning import Cover, CoverPrices, SetColumns, ha
 
 @dataclass(frozen=True)
 class PartitioningSettings(Settings):
-    """Tuning numbers of set partitioning.
+    """Tuning parameters of set partitioning.
 
     Attributes
     ----------
     most_subsets : int
-        Where the two halves have more subsets than these, over all nodes that differ, nothing is listed.
+        If the two halves have more subsets than this, over all nodes that differ, no sets are listed.
     most_columns : int
-        Where more sets than these lie within the ball, it is made smaller, and what is beyond it is looked at by price.
+        If the ball has more sets than this, it is made smaller, and the sets outside it are priced.
     most_cells : int
-        Where there are so many sets, all their reduced costs can be looked at.
+        Up to this many sets all reduced costs are computed.
     batch : int
-        SetColumns that a round takes into the linear program, at most.
+        The most columns that a round adds to the linear program.
     sample : int
-        Sets are counted from so many subsets of the first half.
+        Number of subsets of the first half from which the number of sets is estimated.
     shrink : float
-        Where there are too many sets the radius is multiplied by this.
+        Factor of the radius if there are too many sets.
     least_share : float
-        The share of the radius at which that ends.
+        The least radius, as a share of the first.
     block : int
-        So many reduced costs are computed at once.
+        Reduced costs computed at once.
     piece : int
-        So many pairs of subsets are compared at once.
+        Pairs of subsets compared at once.
     nearest_share : float
-        Of the time left, the nearest sets are looked for at most so long.
+        The largest share of the time left for the search for the nearest sets.
     few_nodes : int
-        Nodes of a tree over the nearest sets alone, which is there for its placements.
+        Nodes of a tree over the nearest sets alone, whose purpose is to find placements.
     most_key_groups : int
-        The subsets of a half of these fit in memory.
+        The most key groups: the subsets of half of them must fit in memory.
     """
 
     most_subsets: int = 600_000

@@ -31,11 +31,13 @@ class MovementSettings(Settings):
     Attributes
     ----------
     large : int
-        With more pairs of key group and node, half of a limited time is the local search's: HiGHS may not find anything.
+        With more (key group, node) pairs than this, local search gets half of a limited time, since HiGHS may not find
+        any answer.
     ruled : float
-        Under rules the local search has this share of the time before HiGHS.
+        Under rules, the local search's share of the time before HiGHS.
     smaller : float
-        States are capped anew where an optimum is smaller than this share of what was known: its last digits count then.
+        If an optimum is smaller than this share of the value known before, states are capped again, so that its last
+        digits are exact.
     """
 
     large: int = 20_000
@@ -183,7 +185,7 @@ def _by_size(
         answer = better_of(problem, answer, best)
         if answer.termination == "infeasible" and best is None:
             return answer
-        if answer.termination == "infeasible":  # a cap this tight is a promise kept too well
+        if answer.termination == "infeasible":  # the cap was too tight
             return Answer(best, least, "gap")
         answer.bound = least if answer.bound is None else max(answer.bound, least)
         if answer.assignment is None or answer.termination != "optimal" or is_met(problem, answer):

@@ -18,14 +18,14 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class ScheduleSettings(Settings):
-    """Tuning numbers of the bound on a schedule's length.
+    """Tuning parameters of the bound on a schedule's length.
 
     Attributes
     ----------
     all_sets_up_to : int
-        Nodes up to which every odd set is looked at.
+        The most nodes for which all odd sets are examined.
     triples_up_to : int
-        Nodes up to which every triple is.
+        The most nodes for which all triples are examined.
     """
 
     all_sets_up_to: int = 10

@@ -20,12 +20,12 @@ WIDE = 3e8
 
 @dataclass(frozen=True)
 class OrderSettings(Settings):
-    """The tuning number of orders.
+    """The tuning parameter of orders.
 
     Attributes
     ----------
     exact_up_to : int
-        The least overload of all orders is found for up to so many moves.
+        The most moves for which the least overload over all orders is computed.
     """
 
     exact_up_to: int = 14

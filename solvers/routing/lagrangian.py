@@ -22,16 +22,16 @@ from keyshift.solvers.safe_bounds import EPSILON, LinearProgram
 
 @dataclass(frozen=True)
 class DualSettings(Settings):
-    """Tuning numbers of the Lagrangian dual, and of the restricted programs that its prices lead to.
+    """Tuning parameters of the Lagrangian dual, and of the restricted programs built from its prices.
 
     Attributes
     ----------
     converged : float
-        Stop when the cuts promise no more than this share of the total state.
+        Stop when the cuts allow an improvement of at most this share of the total state.
     rounds : int
-        Rounds of cutting planes at most.
+        The most rounds of cutting planes.
     indifferent : float
-        Costs closer than this share of the total state are the same to the restricted programs.
+        The restricted programs treat costs closer than this share of the total state as equal.
     others : int
         Nodes, besides its current one and its hash, that a record may go to in a restricted program.
     """

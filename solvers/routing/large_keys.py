@@ -22,23 +22,24 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class LargeKeysSettings(Settings):
-    """Tuning numbers of the program that places large keys.
+    """Tuning parameters of the program that places large keys.
 
     Attributes
     ----------
     large, most : float, int
-        Keys above this share of the highest limit are placed one by one where their node is over its own; so many at most.
+        Keys above the share `large` of the highest limit are placed one by one if their node exceeds its limit; at most
+        `most` of them.
     together : int
-        Of the large keys now on a node so many, the largest, are looked at together: each set of them may leave.
+        How many of a node's large keys, the largest first, are considered together: every set of them may leave.
     off_state, off_entries : float
-        How far below the cost lines may meet: in states of a mean node, and in entries.
+        How far below the cost two lines may meet: in states of a mean node, and in entries.
     first_lines, splits : int
-        Lines of each kind under what a node's small keys cost before more are drawn where two meet too far below; how often
-        the gaps between two lines are looked at.
+        How many lines of each kind bound the cost of a node's small keys at first; how often lines are added where two
+        meet too far below it.
     rounds : int
         How often lines are added where the relaxation's optimum lies.
     enough : float
-        The program is left at this relative gap: small keys are rounded by more.
+        The program ends at this relative gap, since rounding the small keys costs more.
     """
 
     large: float = 0.02

@@ -173,7 +173,7 @@ class PooledKeys:
         loaded = heaviest > 0  # all of a group, or none: 0 has a rung of its own
         with np.errstate(divide="ignore", invalid="ignore"):
             np.minimum.at(cheapest, group, np.where(self.load > 0, self.state / self.load, self.state))
-        # A hair less, for what these sums and quotients round.
+        # Slightly less, because these sums and quotients are rounded.
         rounded = 1 - 2.0**-40
         first = np.unique(group, return_index=True)[1]
         self.count = np.where(loaded, weight / np.where(loaded, heaviest, 1.0), np.bincount(group, self.count, size))

@@ -22,12 +22,12 @@ from keyshift.solvers.within_rows import Task, load_limits, search_within
 
 @dataclass(frozen=True)
 class RoundingSettings(Settings):
-    """The tuning number of the rounding.
+    """The tuning parameter of the rounding.
 
     Attributes
     ----------
     rounds : int
-        How often keys that found no room stay instead, and others leave for them.
+        How often keys for which there was no room stay, and others leave instead.
     """
 
     rounds: int = 8

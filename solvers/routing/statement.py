@@ -103,17 +103,18 @@ class RestrictedSettings(Settings):
     Attributes
     ----------
     cores : tuple of int
-        Pairs in the restricted programs that look for a better assignment, smallest first.
+        Pairs in the restricted programs that search for a better assignment, smallest first.
     core_nodes : int
-        Branch-and-bound nodes for each of them.
+        Branch-and-bound nodes of each restricted program.
     widest : int
-        Pairs in such a program at most, where time is left and too many pairs stay open.
+        The most pairs in such a program, if time is left and too many pairs stay undecided.
     smaller : float
-        States are capped anew where an optimum is smaller than this share of what was known: its last digits count then.
+        If an optimum is smaller than this share of the value known before, states are capped again, so that its last
+        digits are exact.
     searched : float
-        Under rules local search has this share of the time first.
+        Under rules, the share of the time for local search at the beginning.
     rounded : float
-        The relative gap at which small keys have been rounded well enough around the large ones.
+        The relative gap at which the rounding of small keys around the large ones may end.
     """
 
     cores: tuple[int, ...] = (3_000, 12_000)

@@ -42,24 +42,25 @@ BITS = 40
 
 @dataclass(frozen=True)
 class MakespanSettings(Settings):
-    """Tuning numbers of the search for a makespan.
+    """Tuning parameters of the search for a makespan.
 
     Attributes
     ----------
     at_once : int
-        Keys of two workers that are dealt out anew together; of three workers, a third as many.
+        How many keys of two workers are redistributed together; for three workers a third as many.
     patience : int
-        Pairs in vain, for each worker, until keys of three workers are dealt out.
+        Failed pairs, for each worker, before keys of three workers are redistributed.
     completions, triples : int
-        Bins completed, and triples of workers dealt out anew, in the first turn of each.
+        Bins completed, and triples of workers redistributed, in the first turn of each.
     longer, turns : float, int
-        Each turn is so many times as long as the one before; after the last, which nobody waits for, no proof is to be had.
+        Factor by which each turn is longer than the one before, and the number of turns; after the last turn the search
+        ends without a proof.
     near : int
-        Below this many units between answer and bound, the bound is raised unit by unit; above, their mean is tried.
+        If answer and bound differ by fewer units, the bound is raised unit by unit; otherwise their mean is tried.
     most_keys, most_fits : int
-        Of more keys nothing is asked but the bound; MultiFit of no more pairs of a key and a worker.
+        With more keys only the bound is computed; with more (key, worker) pairs MultiFit is skipped.
     most_workers, most_in_a_bin : int
-        More bins, or more keys in one, are not completed: their recursion would be too deep.
+        With more bins, or more keys in one, bins are not completed, since the recursion would be too deep.
     """
 
     at_once: int = 36

@@ -34,24 +34,25 @@ from keyshift.solvers.stages.search_kernels import (
 
 @dataclass(frozen=True)
 class StageSettings(Settings):
-    """Tuning numbers of problems with priorities.
+    """Tuning parameters of problems with priorities.
 
     Attributes
     ----------
     share : float
-        Every stage but the last may take this share of the time that is left.
+        Every stage but the last may take this share of the time left.
     own_share : float
-        The method itself may take this share of a stage's time; a local search goes on where it left no proof.
+        The method itself may take this share of a stage's time; if it has no proof, local search continues.
     mending : float
-        Where today's placement breaks rules, the method may look for one that keeps them all for this share of the time.
+        If the current placement breaks rules, the method may search for one that keeps them all for this share of the
+        time.
     rounds, steps : int
-        Rounds of the local search, and steps of each, between two looks at the clock.
+        Rounds of the local search, and steps of each, between two checks of the clock.
     hot, cold : float
         First and last temperature, as shares of the measure's value at the start.
     most_columns, columns_per_second : int
-        Statements of more variables, in all and for each second left, are not written after a search.
+        The most variables of a statement that is solved after a search, in total and for each second left.
     cpsat_share : float
-        Of what is left then CP-SAT may take this share, HiGHS the rest.
+        CP-SAT's share of the time left then; HiGHS has the rest.
     """
 
     share: float = 0.5

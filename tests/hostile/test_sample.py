@@ -15,7 +15,7 @@ from hostile.solving import MODULES, Instance, plan_of, spec_of
 from keyshift.catalogue import FORMULATIONS
 
 SAMPLE = {  # by what a solve costs: the sample has to earn its seconds
-    "key-group-allocation": 5, "collocated-allocation": 3, "mclb": 3, "movement-within-limits": 20, "key-splitting": 10,
+    "key-group-allocation": 3, "collocated-allocation": 3, "mclb": 3, "movement-within-limits": 20, "key-splitting": 10,
     "key-placement": 12, "mixed-routing": 8, "interval-migration": 10, "migration-sequence": 10, "migration-policy": 4,
 }  # fmt: skip
 

@@ -32,6 +32,15 @@ def test_code_source_and_lesson_exist(name):
     assert [c for c in cited if f"**{c}**" not in papers] == []
 
 
+def test_every_work_cited_is_on_the_page_of_papers():
+    page = (ROOT / "docs" / "papers.md").read_text()
+    files = [path for part in ("benchmarks", "docs", "heuristics", "interface", "models", "solvers", "spark_stats")
+             for kind in ("*.py", "*.md", "*.yaml") for path in (ROOT / part).rglob(kind)]  # fmt: skip
+    cited = {work for path in files for work in re.findall(r"\[[A-Z]\w+\d{4}\]", path.read_text(encoding="utf-8"))}
+    assert len(cited) > 40
+    assert sorted(work for work in cited if f"**{work}**" not in page) == []
+
+
 def test_every_method_has_a_row_of_its_table():
     page = "\n".join(as_markdown(formulation) for formulation in FORMULATIONS.values())
     assert page.count("\n| `") == len(METHODS)

@@ -27,7 +27,7 @@ def quick_answer(problem: ks.Problem) -> ks.Solution:
     """By the first heuristic, or the last method where there is none."""
     methods = ks.methods(problem)
     name = next((m.name for m in methods if m.kind == "heuristic"), methods[-1].name)
-    return ks.solve(problem, name, time_limit=20)
+    return ks.solve(problem, name, time_limit=1)
 
 
 def same_problem(one: ks.Problem, other: ks.Problem) -> None:
@@ -251,7 +251,7 @@ def test_whatever_the_options_studies_and_fronts_take_them(name, tmp_path):
     problems = {f"i{n}": with_options(name, rng) for n in range(2)}
     method = quick_answer(problems["i0"]).method
     for _ in range(2):  # the second time from what the first has written
-        study = ks.study(problems, methods=[method], time_limit=5, out=tmp_path / "study")
+        study = ks.study(problems, methods=[method], time_limit=1, out=tmp_path / "study")
         assert len(study.to_frame()) == len(problems)
     if FORMULATIONS[name].trades:
         assert ks.pareto(problems["i0"], 2, time_limit=0.5) is not None

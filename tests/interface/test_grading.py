@@ -98,6 +98,14 @@ def test_the_command_shows_the_marks(tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert (told["marks"], told["of"], [row["of"] for row in told["exercises"]]) == (0, 10, [4, 6])
     assert told["exercises"][1]["complaint"] == "your file has no function allocation"
+    assert (told["exercises"][1]["tried"], told["exercises"][1]["instance"]) == (0, None)
+
+
+def test_a_missing_function_is_named_without_an_instance(tmp_path, capsys):
+    assert main(["grade", str(sheet_one(tmp_path, "return 0.0")), "--sheet", "2"]) == 1
+    said = capsys.readouterr().out
+    assert "not tried" in said
+    assert said.rstrip().endswith("fewest-moves: your file has no function fewest_moves")
 
 
 def test_what_cannot_be_graded_ends_in_one_sentence(tmp_path, capsys):

@@ -68,7 +68,7 @@ def demo_folder(tmp_path_factory):
         shutil.copytree(ROOT / "out", folder, ignore=shutil.ignore_patterns("benchmarks", "hostile", "statistics"))
     else:
         folder.mkdir()
-        ((_, problem),) = ks.family("flights-allocation", nodes=20, key_groups=100)
+        ((_, problem),) = ks.family("flights-allocation", nodes=3, key_groups=12)
         ks.write_workload(problem.workload, folder / "workload")
     return folder
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 
+import pandas as pd
 import pytest
 from public_surface import NOW, RELEASED, SNAPSHOTS, surface
 
@@ -70,6 +71,10 @@ def test_retired_words_of_parameters_and_options_still_work(capsys, tmp_path, mo
     solution = ks.solve(ks.KeyGroupAllocation(w))
     with pytest.warns(DeprecationWarning, match="write time_limit="):
         assert ks.certify(solution, seconds=5).complete
+    explained = ks.explain(ks.KeyGroupAllocation(w, max_migrations=1), gap=0)
+    with pytest.warns(DeprecationWarning, match="write pandas.DataFrame"):
+        frame = explained.marginal_frame()
+    pd.testing.assert_frame_equal(frame, pd.DataFrame(explained.marginals))
     monkeypatch.chdir(tmp_path)
     ks.write_workload(w, "w.json")
     for line in ("certify w.json --seconds 5 --out c.json", "plan w.json --max-load=9"):

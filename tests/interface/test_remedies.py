@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from limit_oracle import all_assignments, least_by_brute_force, random_workload
 
 import keyshift as ks
+from keyshift.plans import remedying
 
 FINE = 2e-6
 
@@ -99,3 +102,18 @@ def test_the_next_period_begins_where_the_answer_led():
     v = w.replace(current=[0, 0, 1, 1], node_names=None)
     sequence = ks.solve(ks.MigrationSequence(v, (3, 2), 1.0))
     assert sequence.problem.after(sequence, v).workload.current.tolist() == sequence.assignment[0].tolist()
+
+
+def test_an_attempt_that_the_gap_ends_before_a_verdict_goes_on_to_the_proof(monkeypatch):
+    w = ks.Workload(load=[8, 6, 5, 2, 2, 1], state=[1] * 6, current=[0, 0, 0, 1, 1, 2], nodes=3)
+    asked = []
+
+    def early(problem, method=None, *, gap=1e-4, **more):
+        found = ks.solve(problem, method, gap=gap, **more)
+        asked.append(gap)
+        return replace(found, status="feasible", termination="gap", bound=0.0) if gap and found.objective else found
+
+    monkeypatch.setattr(remedying, "solve", early)
+    (moves,) = (r for r in ks.remedies(ks.KeyGroupAllocation(w, max_migrations=1), 3.0) if r.limit == "max_migrations")
+    assert (moves.value, moves.proven) == (2.0, True)
+    assert 0.0 in asked

@@ -285,7 +285,7 @@ def test_movement_within_limits_decides_how_many_nodes_there_are():
         (lambda: ks.replay(tasks(), INTERVALS[:1], scaling=ks.replays.NodeCounts((3, 0))), r"counts\[1\] = 0"),
         (lambda: ks.replay(words(), ["flow"], **KEYS), "a stream of keys is replayed by hash, shuffle"),
         (lambda: ks.replay(words(), ["pkg", INTERVALS[0]], **KEYS), "mix problems of keys and of workloads"),
-        (lambda: ks.replay(words(), ["pkg"], forecast="last", **KEYS), "keys are split as they come"),
+        (lambda: ks.replay(words(), ["pkg"], forecast="last", **KEYS), "a stream of keys takes no forecast"),
         (lambda: ks.replay([[1, 2], []], ["pkg"], **KEYS), "window 1 holds no key"),
         (lambda: ks.replay(words(), [ks.replays.Planner("pkg", problem="key-splitting", settings={"speed": 1})]), "no setting like"),
     ],

@@ -14,7 +14,7 @@ from keyshift.catalogue import FORMULATIONS, find_method
 from keyshift.models import Answer, Budget
 from keyshift.solving import answered
 
-SECONDS = 0.5
+SECONDS = 0.3
 
 
 def drawn(count: int, seed: int) -> Iterator[ks.Problem]:

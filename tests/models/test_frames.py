@@ -220,6 +220,12 @@ def test_an_answer_is_a_table():
     w = ks.Workload(load=np.ones(6), state=np.ones(6), current=[0, 0, 0, 1, 1, 1], nodes=2)
     steps = ks.solve(ks.MigrationSequence(w, node_counts=[3, 2], tau=1.0))
     assert {"target_0", "target_1"} <= set(steps.to_frame())
+    named = w.replace(node_names=["x", "y"])
+    policy = ks.solve(ks.MigrationPolicy(named, {2: {3: 1.0}, 3: {2: 1.0}}, tau=1.0, discount=0.5))
+    decided = policy.to_frame()[[f"target_{at}_{n}" for at in range(len(policy.assignment)) for n in range(2)]]
+    asked = (policy.assignment >= 0).any(axis=2).ravel()
+    assert (decided.notna().all() == asked).all()
+    assert not asked.all()
     messages = ks.solve(ks.KeySplitting(["a", "a", "b"], workers=2))
     assert list(messages.to_frame()) == ["target"]
     with pytest.raises(ks.InputError, match="places messages"):

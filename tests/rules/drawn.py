@@ -61,6 +61,16 @@ def draw_near(rng, w):
     return rules.Near(near, [None, "topic", "partition"][int(rng.integers(3))], int(rng.integers(0, 3)))
 
 
+def draw_even(rng, w):
+    return rules.Even(
+        [None, "topic", "partition"][int(rng.integers(3))], str(rng.choice(["node", "rack"])), int(rng.integers(0, 3))
+    )
+
+
+RARE = (draw_near, draw_even)
+"""Rules that are drawn beside those of `draw_rule`."""
+
+
 def members(w, chosen):
     """The key groups that a selection means; as `keyshift.rules` documents it."""
     if chosen is None:
@@ -106,6 +116,11 @@ def keeps(rule, w, place):
         )
     if rule.name == "near":
         return all(sum(place[k] in hosts(w, rule.nodes) for k in one) >= rule.at_least for one in sets)
+    if rule.name == "even":
+        alive = Counter(label[i] for i in range(w.nodes) if not w.draining[i])
+        share = {d: nodes / sum(alive.values()) for d, nodes in alive.items()}
+        held = [(len(one), Counter(label[place[k]] for k in one)) for one in sets]
+        return all(abs(c[d] - size * part) < 1 + rule.slack - 1e-9 for size, c in held for d, part in share.items())
     if rule.name == "count":
         held = Counter(place)
         most = len(place) if rule.at_most is None else rule.at_most

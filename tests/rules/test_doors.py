@@ -162,10 +162,19 @@ def test_a_rule_comes_back_from_its_record_and_from_json():
         ("moves 3 topic=a out_of=b1", rules.Moves(3, {"topic": "a"}, out_of="b1")),
         ("count 4000", rules.Count(4000)),
         ("near rack=r1 partition", rules.Near({"rack": "r1"}, "partition")),
+        ("even topic rack 1", rules.Even("topic", "rack", 1)),
     ],
 )
 def test_words_say_a_rule(words, rule):
     assert read_rule(words) == rule
+
+
+def test_some_of_no_key_groups_cannot_be_near():
+    problem = ks.KeyGroupAllocation(ks.Workload(**CONTENT), rules=[rules.Near(0, key_groups=[])])
+    (found,) = problem.check([0] * 6).violations
+    assert found.where is None
+    assert found.amount == 1
+    assert ks.solve(problem).status == "infeasible"
 
 
 def any_value(rng, depth=0):

@@ -148,7 +148,7 @@ def against_oracle(kind, seed, methods=None):
 
 
 @pytest.mark.parametrize("kind", OWN)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_broken_rules_are_mended_first_as_far_as_limits_allow(kind, seed):
     against_oracle(kind, seed)
 
@@ -200,13 +200,13 @@ def test_a_large_placement_is_mended_as_far_as_migrations_allow():
     now = len(rule.violations(ks.KeyGroupAllocation(w), w.current))
     answer = ks.solve(
         ks.KeyGroupAllocation(w, max_migrations=10, rules=[rule], priorities=("broken_rules", "load_distance")),
-        time_limit=5,
+        time_limit=2,
     )
     assert now > 10
     assert answer.priorities[0].value == now - 10
     every = ks.solve(
         ks.KeyGroupAllocation(w, max_migrations=80, rules=[rule], priorities=("broken_rules", "load_distance")),
-        time_limit=5,
+        time_limit=2,
     )
     assert every.priorities[0].value == 0
     assert every.priorities[0].proven

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from rules.drawn import draw_near
+from rules.drawn import RARE
 from rules.test_rules import PROBLEMS, drawn
 
 from keyshift.models import Budget, Workload
@@ -27,8 +27,8 @@ class Data(NamedTuple):
 
 def ruled(kind, seed):
     plain, problem = drawn(kind, 9000 + seed)
-    near = draw_near(np.random.default_rng(seed), plain.workload)
-    return replace(problem, rules=[*problem.rules, near])
+    rng = np.random.default_rng(seed)
+    return replace(problem, rules=[*problem.rules, *(rare(rng, plain.workload) for rare in RARE)])
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)

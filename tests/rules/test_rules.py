@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rules.drawn import best_of, best_rank, draw_near, draw_rule, keeps, workload
+from rules.drawn import RARE, best_of, best_rank, draw_rule, keeps, workload
 
 import keyshift as ks
 from keyshift.models import Violation
@@ -62,11 +62,11 @@ def drawn(kind, seed):
     return plain, replace(plain, rules=[draw_rule(rng, w) for _ in range(int(rng.integers(1, 5)))])
 
 
-def against_oracle(kind, seed, methods=None, near=False):
+def against_oracle(kind, seed, methods=None, rare=None):
     plain, problem = drawn(kind, seed)
-    if near:
+    if rare is not None:
         rng = np.random.default_rng([7, seed])
-        problem = replace(plain, rules=[draw_near(rng, plain.workload), *problem.rules[:1]])
+        problem = replace(plain, rules=[rare(rng, plain.workload), *problem.rules[:1]])
     best = best_of(problem, plain)
     for method in ks.methods(problem):
         if methods is not None and method.name not in methods:
@@ -94,7 +94,7 @@ def test_what_cp_sat_makes_of_symmetries_is_not_trusted():
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_every_method_that_keeps_rules_agrees_with_brute_force(kind, seed):
     against_oracle(kind, seed)
 
@@ -108,16 +108,17 @@ def test_the_allocation_search_itself_keeps_rules_and_finds_the_best(seed, monke
     monkeypatch.setattr(checked, "STRICT", True)
     plain, problem = drawn("allocation", 3000 + seed)
     best = best_of(problem, plain)
-    answer = ks.solve(problem, time_limit=10, gap=0, settings=[PortfolioSettings(small=0)])
+    answer = ks.solve(problem, effort=0.5, gap=0, settings=[PortfolioSettings(small=0)])
     assert (answer.assignment is None) == (best is None)
     if best is not None:
         assert answer.objective == pytest.approx(best, abs=problem.tolerance_of(best))
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-def test_some_run_near_with_every_method(kind):
+@pytest.mark.parametrize("rare", RARE)
+def test_rules_drawn_more_rarely_with_every_method(kind, rare):
     for seed in range(3):
-        against_oracle(kind, 6000 + seed, near=True)
+        against_oracle(kind, 6000 + seed, rare=rare)
 
 
 @pytest.mark.slow
@@ -136,7 +137,7 @@ PRIORITIES = {
 
 
 @pytest.mark.parametrize("kind", PRIORITIES)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_priorities_are_the_best_one_after_another_under_rules(kind, seed):
     plain, problem = drawn(kind, 2000 + seed)
     if plain.several:
@@ -157,9 +158,10 @@ def test_the_check_and_the_forms_say_the_same(kind):
         rng = np.random.default_rng(seed)
         for _ in range(20):
             place = rng.integers(0, problem.places, problem.workload.key_groups)
-            near = replace(problem, rules=[draw_near(rng, problem.workload)])
-            kept = keeps(near.rules[0], problem.workload, place.tolist())
-            assert kept == (not near.broken_rules(place)) == (near.lowered.excess(place) == 0)
+            for rare in RARE:
+                other = replace(problem, rules=[rare(rng, problem.workload)])
+                kept = keeps(other.rules[0], problem.workload, place.tolist())
+                assert kept == (not other.broken_rules(place)) == (other.lowered.excess(place) == 0)
             by_name = all(keeps(rule, problem.workload, place.tolist()) for rule in problem.rules)
             assert by_name == (not problem.broken_rules(place)) == (problem.lowered.excess(place) == 0)
 
@@ -210,7 +212,7 @@ def like_keys(seed):
     return plain, replace(plain, rules=[drawn[i] for i in chosen])
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_keys_alike_to_the_rules_stay_one_record_of_routing(seed):
     plain, problem = like_keys(seed)
     best = best_of(problem, plain)

@@ -61,9 +61,7 @@ def against_brute_force(kind, seed):
 
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_remedies_of_rules_are_those_of_brute_force(kind):
-    infeasible = (against_brute_force(kind, seed) for seed in range(5000, 6000))
-    for _ in range(2):
-        assert next(one for one in infeasible if one)
+    assert any(against_brute_force(kind, seed) for seed in range(5000, 6000))
 
 
 @pytest.mark.slow
@@ -73,7 +71,7 @@ def test_remedies_of_two_hundred_instances(kind):
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-@pytest.mark.parametrize("least", [4, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("least", [2, pytest.param(100, marks=pytest.mark.slow)])
 def test_the_price_of_a_rule_is_what_the_best_answer_without_it_gains(kind, least):
     """Of so many rules, and of one at least that costs something."""
     seen, looked_at = 0, 0
@@ -124,3 +122,15 @@ def test_prices_and_remedies_are_said_in_words():
         "without Count(at_most=1): there is an answer",
         "nodes (now 2): no number up to 22 is enough",
     ]
+
+
+def test_how_much_slack_of_an_even_share_is_enough():
+    w = ks.Workload(
+        load=[1] * 6, state=[1] * 6, current=[0, 0, 0, 0, 1, 2], nodes=3, groups={"topic": ["a"] * 5 + ["b"]}
+    )
+    problem = ks.KeyGroupAllocation(w, max_migrations=1, rules=["even topic"])
+    found = {str(remedy.limit): remedy for remedy in ks.remedies(problem)}
+    slack = found["slack of Even(by='topic')"]
+    assert slack.value == 1
+    assert slack.proven
+    assert ks.check(problem, slack.solution.assignment).violations

@@ -199,7 +199,7 @@ def test_search_finds_what_takes_exchanges_of_moves():
 def test_large_instances_are_balanced_within_seconds():
     problem = ks.KeyGroupAllocation(synthetic_workload(100, 3000, seed=4), max_migrations=150)
     flux = ks.solve(problem, "flux")
-    solution = ks.solve(problem, time_limit=4.0)
+    solution = ks.solve(problem, time_limit=2.0)
     assert solution.objective < 0.5 * flux.objective
     assert solution.bound is not None
 

@@ -193,7 +193,8 @@ def test_load_model_by_definition():
             for k in range(p)
         ]
         np.testing.assert_allclose(model.key_group_loads(w, a), by_hand)
-        fitted = ks.replays.LoadModel.fitted(w, a, np.array(by_hand))
+        with pytest.warns(DeprecationWarning, match="retired and goes in 0.5: write LoadModel"):
+            fitted = ks.replays.LoadModel.fitted(w, a, np.array(by_hand))
         np.testing.assert_allclose([fitted.serialisation, fitted.deserialisation], [0.3, 0.1], atol=1e-9)
 
 

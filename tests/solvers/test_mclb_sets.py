@@ -13,6 +13,7 @@ from instances import mclb
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.mclb.local_search import descend
+from keyshift.solvers.mclb.near_sets import FewNodes, NearSettings
 from keyshift.solvers.mclb.set_partitioning import PartitioningSettings, SetPartitioning
 
 MANY, FEW, FEWER = (
@@ -22,11 +23,20 @@ MANY, FEW, FEWER = (
 )
 
 
-def searched(problem: ks.MCLB, settings: PartitioningSettings, poor: bool) -> tuple[bool, SetPartitioning]:
+ALL_NEAR, GROWING = (
+    NearSettings(),
+    NearSettings(shares=(3, 10**6), first_sets=2, growth=1.5, looked=5, cells=3, piece=2),
+)
+
+
+def searched(
+    problem: ks.MCLB, settings: PartitioningSettings | NearSettings, poor: bool
+) -> tuple[bool, SetPartitioning | FewNodes]:
     core = problem.core
     start = np.where(core.current < 0, 0, core.current) if poor else descend(core, 0, rounds=5)
     margin = 0.5 * problem.tolerance_of(core.squares(start) / core.nodes) * core.nodes
-    sets = SetPartitioning(core, start, margin, settings)
+    engine = FewNodes if isinstance(settings, NearSettings) else SetPartitioning
+    sets = engine(core, start, margin, settings)
     return sets.run(Budget(60)), sets
 
 
@@ -37,11 +47,17 @@ def tiny() -> list[tuple[ks.MCLB, float]]:
     return [(problem, least) for problem in drawn if (least := brute_force(problem)[0]) is not None]
 
 
-@pytest.mark.parametrize("settings", [MANY, FEW, FEWER], ids=["all sets", "by price", "the nearest"])
+@pytest.mark.parametrize(
+    "settings",
+    [MANY, FEW, FEWER, ALL_NEAR, GROWING],
+    ids=["all sets", "by price", "the nearest", "near the mean", "growing"],
+)
 @pytest.mark.parametrize("poor", [False, True], ids=["good start", "poor start"])
 def test_sets_agree_with_every_placement(settings, poor):
     proven = 0
     for problem, least in tiny():
+        if isinstance(settings, NearSettings) and problem.core.nodes == 1:
+            continue
         done, sets = searched(problem, settings, poor)
         found, n = problem.objective(problem.core.lift(sets.best)), problem.core.nodes
         assert not problem.violations(problem.core.lift(sets.best))
@@ -49,7 +65,7 @@ def test_sets_agree_with_every_placement(settings, poor):
         if done:
             proven += 1
             assert found == pytest.approx(least, abs=problem.tolerance_of(least))
-    assert proven >= (30 if settings is MANY else 10)
+    assert proven >= (10 if settings in (FEW, FEWER) else 30)
 
 
 def test_sets_prove_what_placing_one_key_group_after_another_does_not():
@@ -61,10 +77,21 @@ def test_sets_prove_what_placing_one_key_group_after_another_does_not():
         assert found.status == "optimal"
 
 
-def test_thirty_two_key_groups_have_a_bound():
+@pytest.mark.parametrize("nodes", [3, 5])
+def test_thirty_two_key_groups_in_three_windows_are_proven(nodes):
     load = np.random.default_rng(2).random((3, 32))
-    w = ks.Workload(load=load, state=np.ones(32), current=np.arange(32) % 5, nodes=5)
-    assert ks.solve(ks.MCLB(w), time_limit=8).bound > 0
+    w = ks.Workload(load=load, state=np.ones(32), current=np.arange(32) % nodes, nodes=nodes)
+    found = ks.solve(ks.MCLB(w), time_limit=20, gap=0.0)
+    assert found.status == "optimal"
+    assert found.bound > 0
+
+
+def test_more_than_one_node_may_be_empty():
+    load = np.array([[100.0, 100.0, 1.0, 1.0], [100.0, 90.0, 0.0, 1.0]])
+    core = ks.MCLB(ks.Workload(load=load, state=np.ones(4), current=[0, 0, 0, 0], nodes=6)).core
+    sets = FewNodes(core, np.zeros(4, np.int64), 1e-3, ALL_NEAR)
+    assert sets.run(Budget(10))
+    assert sets.value == pytest.approx(core.squares(np.array([0, 1, 2, 3])))
 
 
 def test_sets_of_many_windows_heed_the_limit():

@@ -160,7 +160,7 @@ def test_on_the_shell_windows_are_options_and_scenarios_a_file(tmp_path, capsys)
 def test_what_knows_one_window_alone_says_so():
     w = ks.Workload(load=[[4, 1, 1], [1, 2, 3]], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
     problem = ks.KeyGroupAllocation(w, windows=2)
-    with pytest.raises(ks.InputError, match="certificates are about one window"):
+    with pytest.raises(ks.InputError, match="certificates only support the last window"):
         ks.certify(ks.solve(problem))
     with pytest.raises(ks.InputError, match="only a problem about one window"):
         ks.solve(problem, "highs", weights=(2.0, 1.0))

@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from spark_oracle import OracleOperator, recompute, spark_key_group, xxh64
 
+import keyshift as ks
+from keyshift import read_workload
 from keyshift.models import InputError
 from keyshift.spark_stats import Operator, Topology, collect, read_log
 
@@ -129,6 +131,67 @@ def test_index_and_placement(spark):
     dense = workload.traffic.toarray()
     np.testing.assert_array_equal(np.diag(dense[:6, 6:]), np.bincount(groups, minlength=6))
     assert dense.sum() == 8
+
+
+LOOP = Topology(
+    [
+        Operator("generate", key="tweet", filter="kind = 'tweet'"),
+        Operator("detect", key="pattern", state="1", bytes="size"),
+    ],
+    [("generate", "detect"), ("detect", "detect", "sender"), ("detect", "generate", "sender")],
+)
+"""Patterns are generated and counted; frequent ones come back to the detector, under another key, and to the generator."""
+
+
+def test_operators_in_a_loop_against_a_recount(spark, tmp_path):
+    rng = np.random.default_rng(3)
+    log = [("tweet", f"t{rng.integers(9)}", f"p{rng.integers(7)}", None if rng.random() < 0.8 else f"p{rng.integers(7)}", int(rng.integers(1, 4)))
+           for _ in range(200)]  # fmt: skip
+    log += [("back", None, f"p{rng.integers(7)}", f"p{rng.integers(7)}", int(rng.integers(1, 4))) for _ in range(100)]
+    events = spark.createDataFrame(log, "kind string, tweet string, pattern string, sender string, size bigint")
+    place = {key: spark_key_group(key, GROUPS) for row in log for key in row[1:4] if key}
+    load, tuples, sizes = np.zeros(2 * GROUPS), *np.zeros((2, 2 * GROUPS, 2 * GROUPS))
+    for kind, tweet, pattern, sender, size in log:
+        seen = [(GROUPS + place[sender], GROUPS + place[pattern])] if sender else []
+        load[GROUPS + place[pattern]] += 1
+        if kind == "tweet":
+            load[place[tweet]] += 1
+            seen += [(place[tweet], GROUPS + place[pattern])] + (
+                [(GROUPS + place[sender], place[tweet])] if sender else []
+            )
+        for pair in seen:
+            tuples[pair] += 1
+            sizes[pair] += size * (pair[0] >= GROUPS)
+    with collect(events, LOOP, key_groups=GROUPS) as stats:
+        found = stats.workload(nodes=2)
+        np.testing.assert_array_equal(found.last_load, load)
+        np.testing.assert_array_equal(found.traffic.toarray(), tuples)
+        stats.write(tmp_path / "stats", nodes=2)
+        read = read_workload(tmp_path / "stats")
+        np.testing.assert_array_equal(read.traffic.toarray(), tuples)
+        detect = stats.traffic.where("src_operator = 'detect'").toPandas()
+        assert detect["bytes"].sum() == sizes.sum()
+        own = stats.keys("detect").workload(nodes=2, to=["detect"])
+    assert own.keys == tuple(f"detect/p{i}" for i in range(7))
+    pairs = [(int(row[3][1:]), int(row[2][1:])) for row in log if row[3]]
+    np.testing.assert_array_equal(
+        own.traffic.toarray(), np.histogram2d(*zip(*pairs, strict=True), bins=[range(8)] * 2)[0]
+    )
+    ks.check(ks.CollocatedAllocation(found), found.current)
+
+
+def test_a_sender_that_would_be_hashed_otherwise_is_refused(spark):
+    events = spark.createDataFrame([("a", 1)], "pattern string, sender int")
+    with pytest.raises(InputError, match=r"edge detect -> detect: the sender's key = 'sender' is of type int.*cast it"):
+        collect(events, Topology([Operator("detect", key="pattern")], [("detect", "detect", "sender")]))
+
+
+def test_a_size_that_cannot_be_used_is_counted_on_the_way_back_too(spark):
+    log = [("tweet", "t", "p", None, 1), ("back", None, "p", "p", None), ("back", None, "p", "p", 3)]
+    events = spark.createDataFrame(log, "kind string, tweet string, pattern string, sender string, size bigint")
+    with collect(events, LOOP, key_groups=1) as stats:
+        assert stats.rejected_counts() == {"bytes not usable": 1}
+        assert stats.workload(nodes=1, traffic="tuples").traffic.toarray().tolist() == [[0, 1], [0, 1]]
 
 
 def test_xxh64_oracle_against_published_values(spark):

@@ -40,8 +40,9 @@ def test_yaml_and_python_say_the_same(tmp_path):
 
 OPERATORS = [{"name": n, "key": "k"} for n in "abc"]
 REFUSED = {
-    "cycle": ({"operators": OPERATORS, "edges": [["a", "b"], ["b", "c"], ["c", "a"]]}, "the operators form a cycle: a -> b -> c -> a"),
-    "loop": ({"operators": OPERATORS, "edges": [["a", "a"]]}, "a -> a"),
+    "loop without a sender": ({"operators": OPERATORS, "edges": [["a", "a"]]}, "edge a -> a: a tuple has one key there; give the key that sent it"),
+    "unsafe sender": ({"operators": OPERATORS, "edges": [["a", "b", "reflect('a', 'b')"]]}, "edge a -> b: the sender's key"),
+    "edge of four": ({"operators": OPERATORS, "edges": [["a", "b", "k", "k"]]}, "must be a pair of operator names, or these and"),
     "unknown operator": ({"operators": OPERATORS, "edges": [["a", "z"]]}, "edge a -> z: there is no operator 'z'; there are a, b, c"),
     "edge twice": ({"operators": OPERATORS, "edges": [["a", "b"], ["a", "b"]]}, "is given twice"),
     "name twice": ({"operators": [*OPERATORS, {"name": "a", "key": "k"}]}, "'a'"),

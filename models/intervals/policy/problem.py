@@ -96,7 +96,7 @@ class MigrationPolicy(InIntervals):
         self._put("tau", exact_number("tau", self.tau))
         self._put("discount", guards.real("discount", self.discount, optional=False))
         if self.discount >= 1:
-            raise InputError(f"discount = {self.discount} must be below 1: undiscounted costs have no end")
+            raise InputError(f"discount = {self.discount} must be below 1, since undiscounted costs are infinite")
         self._put("nodes_after", guards.whole("nodes_after", self.nodes_after, least=1))
         if self.nodes_after is not None and self.nodes_after not in self.transitions:
             raise InputError(f"nodes_after = {self.nodes_after} has no row in transitions")

@@ -84,7 +84,7 @@ def node_counts(arrivals: Any, least: int, most: int) -> NDArray[np.int64]:
     """The nodes needed in each window: the arrivals, scaled linearly to least..most and rounded half up.
 
     The window with the fewest arrivals gets `least`, the one with the most gets `most`; a constant series gets `least`.
-    [Ding2015] says "normalized into the range of [8, 16]" (section 6), and no more.
+    [Ding2015] only says "normalized into the range of [8, 16]" (section 6).
 
     Parameters
     ----------
@@ -133,12 +133,12 @@ def transition_matrix(
         Added to the count of every transition between node counts that occur (Laplace). Without it, transitions never
         seen have probability 0.
     changes_only : bool, default True
-        Count only windows between which the number changes: [Ding2015] calls no other a migration, and its experiments
-        have none, though its Table 4 has a diagonal. Then no smoothing goes to staying either.
+        Count only transitions to another number: [Ding2015] calls nothing else a migration, and its experiments have no
+        others, although its Table 4 has a diagonal. Then staying gets no smoothing either.
 
     Notes
     -----
-    A node count with no observed transition, such as possibly the last one, stays with probability 1.
+    A node count without an observed transition, for example the last one, stays with probability 1.
     """
     given = np.asarray(counts)
     if given.ndim != 1 or given.size < 2:

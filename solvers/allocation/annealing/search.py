@@ -29,46 +29,47 @@ from keyshift.solvers.rows import RuleRows, rule_rows
 
 @dataclass(frozen=True)
 class AnnealingSettings(Settings):
-    """Tuning numbers of the annealed search.
+    """Tuning parameters of the annealed search.
 
     Attributes
     ----------
     steps : int
         Steps of the first round, and of all on small instances.
     many_moves, longest : float
-        Above the first number of migrations, rounds grow as their number to the power of 3/2, up to the second factor.
+        With more than `many_moves` migrations, rounds grow with their number to the power of 3/2, at most by the factor
+        `longest`.
     chunk : int
-        Steps between two looks at the clock, and as many as four times the key groups.
+        Steps between two checks of the clock; at least four times the number of key groups.
     continue_every : int
-        On large instances every so many rounds one continues from the best assignment.
+        On large instances one round in this many continues from the best assignment.
     many_nodes, sharper : int
-        Above the first number of nodes, where few key groups may move, exponents are doubled so many times more: or the many
-        nodes that are near enough outweigh the few that are not.
+        With more than `many_nodes` nodes and few migrations, exponents are doubled `sharper` more times, so that the
+        few nodes far from the mean outweigh the many near it.
     insert : float
-        How often a migration more is tried, of all steps.
+        Share of steps that try one migration more.
     swap_targets, replace, relocate, replace_source, reinsert, remove, reroute_chain, shorten_chain : float
-        How often each move is drawn, of all other steps; what is left of 1 lengthens chains.
+        Share of each move among the other steps; the rest lengthens chains.
     first_level, last_level, again_level : float
-        Deviations between which `cool` lowers the temperature, in units of the mean load of a key group; the last is the
-        first one where it goes on from an assignment.
+        Deviations between which `cool` lowers the temperature, in units of the mean load of a key group; rounds that
+        continue from an assignment begin at the last one.
     cooled_doublings : tuple of int
-        The exponents of such rounds, in turns.
+        The exponents of such rounds, used in turn.
     still : float
-        Nodes no further from the mean than this may be left alone, in units of the mean load of a key group.
+        Nodes this near the mean may be left unchanged, in units of the mean load of a key group.
     exchange_moved, exchange_staying : int
-        Key groups that have moved, and that have not, among which an exchange between three nodes chooses.
+        How many moved and how many unmoved key groups an exchange between three nodes chooses from.
     window_steps : int
         Steps of a round over more than one window; up to `window_longest` times as many where more than `window_moves` may move.
     window_moves, window_longest : float
     window_heats, window_doublings : tuple
-        First temperatures and exponents of such rounds, in turns. The largest, at which everything moves, finds what no single
-        move leads to.
+        First temperatures and exponents of such rounds, used in turn. At the highest temperature almost every move is
+        accepted, which finds assignments that no single improving move leads to.
     window_cooler : float
-        What these are multiplied by, and by P, for the mean and CVaR.
+        Factor of these temperatures, besides P, for the mean and CVaR.
     window_cooling : float
-        The last temperature is so much of the first.
+        The last temperature as a share of the first.
     window_fresh : int
-        Every so many of such rounds one starts anew, the others from the best assignment.
+        One in this many rounds starts afresh, the others from the best assignment.
     """
 
     steps: int = 300_000

@@ -29,18 +29,18 @@ from keyshift.solvers.allocation.forced import Tilt
 
 @dataclass(frozen=True)
 class CountingSettings(Settings):
-    """Tuning numbers of the bound by counting.
+    """Tuning parameters of the bound by counting.
 
     Attributes
     ----------
     most_exact : int
-        Up to this many moves the balance of departures and arrivals is kept exactly, beyond it by a multiplier.
+        Up to this many moves departures and arrivals are balanced exactly; beyond, by a multiplier.
     most_entries : int
-        Entries of D at most.
+        The most entries of D.
     most_paired : int
-        Pairs of arrivals are looked at for this many key groups at most.
+        The most key groups for which pairs of arrivals are examined.
     most_subsets : int
-        Sets of departures of one size that a node lists at most.
+        The most sets of departures of one size that are listed for a node.
     shares : tuple of float
         The multipliers tried, between counting departures alone (0) and arrivals alone (1).
     """

@@ -26,18 +26,18 @@ from keyshift.solvers.random_kernels import uniform as draw
 
 @dataclass(frozen=True)
 class PlannerSettings(Settings):
-    """Tuning numbers of the planner.
+    """Tuning parameters of the planner.
 
     Attributes
     ----------
     samples : int
-        Samples of every node and pair.
+        Samples for every node and pair of counts.
     most_states : int
-        Steps of the dynamic program at most; beyond, nothing is planned.
+        The most steps of the dynamic program; larger instances are not planned.
     rarest : float
-        A pair that no sample has reached but that the bound allows counts as this likely.
+        Probability of a pair that the bound allows and no sample has reached.
     nearest : int
-        Samples from which the share is judged where fewer come so near.
+        Number of nearest samples used for the estimate if fewer are within the distance.
     """
 
     samples: int = 400

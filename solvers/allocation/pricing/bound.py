@@ -53,28 +53,28 @@ class PriceSettings(Settings):
     Attributes
     ----------
     knots : int
-        Numbers that make up a price curve. Sixty gave the same bounds in two to three times the rounds.
+        Number of points of a price curve. With sixty the bounds were the same after two to three times the rounds.
     rounds : int
-        Curves tried for one distance at most.
+        The most curves tried for one distance.
     most_subsets : int
         Sets of departures of one node that are tried one by one.
     most_out, most_in : int
-        Departures and arrivals of a column that are priced one by one; beyond, a weaker bound takes over.
+        The most departures and arrivals of a column that are priced one by one; beyond, a weaker bound is used.
     slopes : tuple of float
-        Prices for the spread of the loads, tried for columns beyond those.
+        Prices for the spread of the loads, tried for columns with more.
     steps, most_steps : int
         Steps of the sums of three arrivals and more to the width of a target, and to the spread of the loads at most.
     most_work : float
-        Elementary steps to answer one curve at most; larger instances are left to the counts.
+        The most elementary steps for one curve; on larger instances only the bound by counting is used.
     widest : float
-        Windows are counted in steps of the narrowest, that of the smallest node: beyond this ratio of capacities the
-        tables get too wide.
+        Target intervals are measured in steps of the narrowest, that of the smallest node; beyond this ratio of
+        capacities the tables would be too wide.
     most_columns : int
-        Columns kept for other distances.
+        The most columns kept for other distances.
     most_nodes : int
-        Branches priced for one distance by the method "prices".
+        The most branches priced for one distance by the method "prices".
     precision : float
-        How finely the bound is searched for by bisection, in units of the mean load.
+        Precision of the bisection for the bound, in units of the mean load.
     """
 
     knots: int = 24
@@ -126,7 +126,7 @@ class PriceBound:
         least: FloatArray | None = None,
     ) -> None:
         it = self.instance = instance
-        self.least = np.zeros((it.nodes, 0, 0)) if least is None or it.forced is None else least
+        self.least = np.zeros((it.nodes, 0, 0)) if least is None else least
         self.settings = settings or PriceSettings.now()
         self.effort = np.ones(it.key_groups) if effort is None else effort
         self.ascending = it.space.movers[np.argsort(it.load[it.space.movers], kind="stable")]
@@ -153,20 +153,21 @@ class PriceBound:
         return np.array(shares).T * self.effort[:, None]
 
     @cached_property
-    def fits(self) -> list[BoolArray]:
-        """Which movers, by ascending load, may come to each node, and to whose place (`Forced.fits`)."""
-        it = self.instance
-        if it.forced is None:
-            return [it.space.may_enter(self.ascending, i)[None] for i in range(it.nodes)]
-        return [it.forced.fits(i, own, self.ascending) for i, own in enumerate(self.own)]
+    def foreign(self) -> list[BoolArray]:
+        """Which movers, by ascending load, may come to each node."""
+        return [self.instance.space.may_enter(self.ascending, i) for i in range(self.instance.nodes)]
 
     @cached_property
-    def company(self) -> list[Company]:
-        """Who goes with whom."""
-        it, nobody = self.instance, np.zeros(0, dtype=np.int64)
-        if it.forced is None or not it.problem.lowered.merged:
-            return [Company(nobody, nobody, nobody)] * it.nodes
-        return [it.forced.company(i, own, self.ascending) for i, own in enumerate(self.own)]
+    def ruled(self) -> list[tuple[BoolArray, Company]] | None:
+        """To whose place movers may come to each node (`Forced.fits`), and who goes with whom; None without rules."""
+        forced, movers, alone = self.instance.forced, self.ascending, np.zeros(0, dtype=np.int64)
+        if forced is None:
+            return None
+        merged = self.instance.problem.lowered.merged
+        return [
+            (forced.fits(i, own, movers), forced.company(i, own, movers) if merged else Company(alone, alone, alone))
+            for i, own in enumerate(self.own)
+        ]
 
     @property
     def prices(self) -> FloatArray:
@@ -266,18 +267,14 @@ class PriceBound:
         self, i: int, reach: float, distance: float, tariff: _Tariff, counts: IntArray
     ) -> tuple[float, Column | None]:
         """The least term of node i in (P4), and a column that costs as much; None when it has none."""
-        it, own = self.instance, self.own[i]
+        it, own, rules = self.instance, self.own[i], None
+        if self.ruled is not None:
+            fits, company = self.ruled[i]
+            rules = kernels.RuleTerms(fits, self.least[i], distance, *company)
         node = kernels.NodeTerms(
-            it.load[own],
-            self.effort[own] - tariff.price[own],
-            self.fits[i],
-            self.excess[i],
-            reach,
-            bool(it.draining[i]),
-            self.least[i],
-            distance,
-            *self.company[i],
-        )
+            it.load[own], self.effort[own] - tariff.price[own], self.foreign[i], self.excess[i], reach, bool(it.draining[i]),
+            rules,
+        )  # fmt: skip
         value, column, tried_out, tried_in = kernels.NEVER, None, -1, -1
         if it.space.open[i] and not it.draining[i]:
             tried_out, tried_in = min(int(counts[1]), self._most_out(own)), min(int(counts[3]), tariff.most_in)

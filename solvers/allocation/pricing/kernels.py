@@ -17,6 +17,22 @@ GAIN = 1e-12
 """A lower cost counts when it is lower by more than rounding."""
 
 
+class RuleTerms(NamedTuple):
+    """What rules say of a node's columns."""
+
+    fits: BoolArray
+    """`NodeTerms.foreign` as rows have it: in the last row where more than one leaves, in the first if nobody does, and in the
+    others if this one of its own does alone; or the same for all, in one row."""
+    least: FloatArray
+    """The least deviation by departures and arrivals, as counts know it."""
+    distance: float
+    """The deviation allowed."""
+    team: IntArray
+    """Who leaves with whom, how many they are, and who comes with whom (`Company`); empty where everybody goes alone."""
+    size: IntArray
+    mate: IntArray
+
+
 class NodeTerms(NamedTuple):
     """One node's terms in the pricing of its columns."""
 
@@ -24,23 +40,16 @@ class NodeTerms(NamedTuple):
     """Loads of its key groups."""
     leaving: FloatArray
     """The cost of each one's departure."""
-    fits: BoolArray
-    """Which key groups, by ascending load, may come from elsewhere: in the last row at all, where there are more than that in the
-    first if nobody leaves, and in the others if this one of its own does alone."""
+    foreign: BoolArray
+    """Which key groups, by ascending load, may come from elsewhere."""
     excess: float
     """By how much its load is above the mean."""
     reach: float
     """How far from the mean a column may leave it."""
     upward_only: bool
     """Whether it may come to any load below."""
-    least: FloatArray
-    """The least deviation by departures and arrivals, as counts know it; may be empty."""
-    distance: float
-    """The deviation allowed."""
-    team: IntArray
-    """Who leaves with whom, how many they are, and who comes with whom (`Company`); empty where everybody goes alone."""
-    size: IntArray
-    mate: IntArray
+    rules: RuleTerms | None
+    """None where there are none: the compiler leaves the branches out that ask for more."""
 
 
 class ArrivalPrices(NamedTuple):
@@ -127,32 +136,56 @@ def last_step(b, least, prices):
 
 
 @njit(**LEAF)
-def one_arrival(least, most, load, price, foreign, mate):
+def comes(k, place, rules, node):
+    """Whether a key group may come from elsewhere to the place of those who leave."""
+    if rules is None:
+        return node.foreign[k]
+    return rules.fits[place, k]
+
+
+@njit(**LEAF)
+def comes_alone(k, rules):
+    """Whether a key group may come without others."""
+    if rules is None:
+        return True
+    return rules.mate.size == 0 or rules.mate[k] == k
+
+
+@njit(**LEAF)
+def come_together(j, k, rules):
+    """Whether two key groups may come without others."""
+    if rules is None:
+        return True
+    return rules.mate.size == 0 or rules.mate[j] == k or (rules.mate[j] == j and rules.mate[k] == k)
+
+
+@njit(**LEAF)
+def one_arrival(least, most, load, price, place, node):
     """The cheapest foreign key group with a load in [least, most] that comes alone, -1 for none; `load` ascends."""
     best = -1
     for k in range(np.searchsorted(load, least), load.size):
         if load[k] > most:
             break
-        if foreign[k] and (best < 0 or price[k] < price[best]) and (mate.size == 0 or mate[k] == k):
+        if comes(k, place, node.rules, node) and (best < 0 or price[k] < price[best]) and comes_alone(k, node.rules):
             best = k
     return best
 
 
 @njit(**LEAF)
-def two_arrivals(least, most, limit, prices, foreign, mate, pair):
+def two_arrivals(least, most, limit, prices, place, node, pair):
     """The cheapest two foreign key groups with a sum in [least, most] below a cost; False for none."""
     load, price, found = prices.load, prices.price, False
     for j in range(load.size):
-        if not foreign[j] or price[j] + prices.cheapest >= limit - GAIN:
+        if not comes(j, place, node.rules, node) or price[j] + prices.cheapest >= limit - GAIN:
             continue
         if most - load[j] < load[0] or least - load[j] > load[j]:
             continue
         for k in range(np.searchsorted(load, least - load[j]), j):
             if load[k] > most - load[j]:
                 break
-            if mate.size > 0 and mate[j] != k and (mate[j] != j or mate[k] != k):
+            if not comes(k, place, node.rules, node) or not come_together(j, k, node.rules):
                 continue
-            if foreign[k] and price[j] + price[k] < limit - GAIN:
+            if price[j] + price[k] < limit - GAIN:
                 limit = price[j] + price[k]
                 pair[0], pair[1] = j, k
                 found = True
@@ -172,7 +205,7 @@ def trace(b, cell, f, who, price, chosen):
 
 
 @njit(**LEAF)
-def with_arrivals(b, spent, best, least, most, foreign, mate, prices, chosen):
+def with_arrivals(b, spent, best, least, most, place, node, prices, chosen):
     """The cost of departures of cost `spent` and the cheapest b arrivals with a sum in [least, most].
 
     `NEVER` where it is not below `best`. One and two arrivals are found exactly, more of them by their sums in steps,
@@ -185,10 +218,10 @@ def with_arrivals(b, spent, best, least, most, foreign, mate, prices, chosen):
     if at < 0 or at >= minima.shape[1] or spent + minima[b, at] >= best - GAIN:
         return NEVER
     if b == 1:
-        k = chosen[0] = one_arrival(least, most, prices.load, price, foreign, mate)
+        k = chosen[0] = one_arrival(least, most, prices.load, price, place, node)
         return spent + price[k] if k >= 0 and spent + price[k] < best - GAIN else NEVER
     if b == 2:
-        if two_arrivals(least, most, best - spent, prices, foreign, mate, chosen):
+        if two_arrivals(least, most, best - spent, prices, place, node, chosen):
             return spent + price[chosen[0]] + price[chosen[1]]
         return NEVER
     cell = max(0, at - prices.widths[b])
@@ -218,23 +251,38 @@ def next_departures(a, most_out, node, subset):
 
 
 @njit(**LEAF)
-def shut(node, a, b):
+def shut(rules, a, b):
     """Whether counts rule out so many departures and arrivals."""
-    return a < node.least.shape[0] and b < node.least.shape[1] and node.least[a, b] > node.distance
+    if rules is None:
+        return False
+    return a < rules.least.shape[0] and b < rules.least.shape[1] and rules.least[a, b] > rules.distance
 
 
 @njit(**LEAF)
-def together(a, node, leaving):
+def together(rules, a, leaving):
     """Whether a departures are those of whole teams."""
-    if node.team.size == 0:
+    if rules is None:
+        return True
+    if rules.team.size == 0:
         return True
     for t in range(a):
         count = 0
         for u in range(a):
-            count += node.team[leaving[u]] == node.team[leaving[t]]
-        if count < node.size[leaving[t]]:
+            count += rules.team[leaving[u]] == rules.team[leaving[t]]
+        if count < rules.size[leaving[t]]:
             return False
     return True
+
+
+@njit(**LEAF)
+def place_of(rules, a, leaving):
+    """The row of `RuleTerms.fits` for those who leave."""
+    if rules is None:
+        return 0
+    last = rules.fits.shape[0] - 1
+    if a >= 2 or last == 0:
+        return last
+    return 0 if a == 0 else 1 + leaving[0]
 
 
 @njit(**LEAF)
@@ -248,17 +296,13 @@ def cheapest_column(node, counts, prices, subset, column):
     while a >= 0:
         least = subset.sums[a] - node.excess - node.reach
         most = subset.sums[a] - node.excess + node.reach
-        row = node.fits.shape[0] - 1
-        if a < 2 and row > 0:
-            row = 0 if a == 0 else 1 + subset.leaving[0]
-        for b in range(counts[2], counts[3] + 1 if a >= counts[0] and together(a, node, subset.leaving) else 0):
+        place = place_of(node.rules, a, subset.leaving)
+        for b in range(counts[2], counts[3] + 1 if a >= counts[0] and together(node.rules, a, subset.leaving) else 0):
             if most < b * prices.low:
                 break
-            if shut(node, a, b):
+            if shut(node.rules, a, b):
                 continue
-            total = with_arrivals(
-                b, subset.costs[a], best, least, most, node.fits[row], node.mate, prices, subset.chosen
-            )
+            total = with_arrivals(b, subset.costs[a], best, least, most, place, node, prices, subset.chosen)
             if total == NEVER:
                 continue
             best = total
@@ -296,7 +340,7 @@ def beyond(node, counts, tried_out, tried_in, load, price, slopes, pick):
     best = NEVER
     for a in range(counts[0], most_a + 1):
         for b in range(counts[2], counts[3] + 1):
-            if (a <= tried_out and b <= tried_in) or shut(node, a, b):
+            if (a <= tried_out and b <= tried_in) or shut(node.rules, a, b):
                 continue
             too_low = not node.upward_only and b * high - light[a] < -reach - excess
             if too_low or b * low - heavy[a] > reach - excess:

@@ -25,14 +25,14 @@ from keyshift.solvers.threads import until_limit
 
 @dataclass(frozen=True)
 class EnumerationSettings(Settings):
-    """When partitions are enumerated at once, and when after a bound without them.
+    """Whether partitions are enumerated at once, or after a bound that does not enumerate them.
 
     Attributes
     ----------
     a_second : int
-        So many partitions, under a time limit, are worth a second of `potentials_policy` before they are enumerated.
+        Under a time limit, seconds of `potentials_policy` before the enumeration: one for this many partitions.
     few : int
-        So many are enumerated at once.
+        Up to this many partitions are enumerated at once.
     """
 
     a_second: int = 100_000
@@ -69,7 +69,7 @@ def solve_mtm(
         Write the policy out as an assignment only if it can visit no more partitions than this.
     checkpoint : str, optional
         A file to which the values are written after every round, and from which a killed run goes on to the same
-        answer. Two runs cannot write to one file at a time.
+        answer. Two runs cannot write to the same file at the same time.
 
     Notes
     -----

@@ -36,12 +36,12 @@ Chosen = dict[int, dict[bytes, IntArray]]
 
 @dataclass(frozen=True)
 class PolicySettings(Settings):
-    """Tuning numbers of policies beyond enumeration.
+    """Tuning parameters of policies that are too large to enumerate.
 
     Attributes
     ----------
     table : int
-        Numbers in the table of a policy at most.
+        The most numbers in the table of a policy.
     offered : int
         Partitions of each class that jittered single steps add, as in `restricted_policy`.
     """

@@ -66,14 +66,14 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class PotentialsSettings(Settings):
-    """How (8) is maximised.
+    """Tuning parameters of the maximisation of (8).
 
     Attributes
     ----------
     temperatures : tuple of float
         In units of all the state over the largest count.
     steps : int
-        Of L-BFGS at each temperature.
+        Steps of L-BFGS at each temperature.
     memory : int
         Steps that L-BFGS remembers.
     precision : float

@@ -32,12 +32,12 @@ NEVER_ENOUGH = 1 << 40
 
 @dataclass(frozen=True)
 class SequenceSettings(Settings):
-    """The tuning number of exact sequences.
+    """The tuning parameter of exact sequences.
 
     Attributes
     ----------
     sweeps : float
-        The share of a time limit that the sweeps may take where the mixed-integer program can have the rest.
+        The sweeps' share of a time limit if the mixed-integer program can use the rest.
     """
 
     sweeps: float = 0.5

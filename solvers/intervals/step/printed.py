@@ -147,7 +147,7 @@ def _cuts(starts: IntArray, choice: np.ndarray, intervals: int) -> IntArray:
     k, a, c = intervals, 0, 0
     while a < tasks:
         x, lb, used, after = choice[k, a, c].tolist()
-        if x < 0:  # a base: [a, m) serves nobody, or one interval takes it all
+        if x < 0:  # a base case: no node is left, or one interval takes all of [a, m)
             found.update(_greedy_back(starts, a, tasks))
             break
         found.update((x, lb))

@@ -1,0 +1,422 @@
+r"""MCLB on a few nodes, exactly: every set of a placement but the costliest lies near the mean, and such sets are few.
+
+A node's set S deviates by :math:`d_S = \sum_{k \in S} y_k - mean`, a vector over the windows, and costs
+:math:`c_S = |d_S|^2`. Let a placement on n nodes cost g at most, its sets in order of cost. As deviations sum to nothing,
+
+.. math::
+
+    (1) \quad c_j \le \frac{g - c_1 - \dots - c_{j-1}}{n - j + 1}, \qquad
+    (2) \quad c_n = |d_1 + \dots + d_{n-1}|^2, \qquad
+    (3) \quad c_{j+1} + \dots + c_n \ge \frac{|d_1 + \dots + d_j|^2}{n - j}.
+
+So every set but one is within :math:`\sqrt{g / 2}` of the mean. Such sets are pairs of a subset of one half of the key groups
+and of the other whose loads meet there, found in a grid [Horowitz1974]. Put together depth first, in order of cost, (1) to (3)
+leave little to look at; what is left over is the last node's. Each g without a placement is a bound, the first with one ends in
+the optimum: g grows until then, so that no good placement has to be known before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from keyshift.models import Budget
+from keyshift.models.answer import Settings
+from keyshift.models.compiling import njit
+from keyshift.models.mclb.problem import Core
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.mclb.set_partitioning import RADIUS_DOUBT, NodeKind, kinds_of
+from keyshift.solvers.set_partitioning import half_sums
+
+
+@dataclass(frozen=True)
+class NearSettings(Settings):
+    """Tuning numbers of near sets.
+
+    Attributes
+    ----------
+    most_nodes, least_key_groups, most_key_groups : int
+        On more nodes there is too much to put together; fewer key groups are `SetPartitioning`'s, and of more the halves have
+        too many subsets.
+    most_numbers : int
+        The loads of all subsets of the halves, over all nodes that differ, are not more numbers than these.
+    shares : tuple of int
+        About so many of the nearest sets are listed, one after another; where these are not enough the bound is what they say.
+    sample : int
+        Sets are counted from so many subsets of a half.
+    first_sets, growth : int, float
+        g begins where about so many sets are near enough, then their number grows so many times.
+    cells : int
+        In each direction the grid has no more.
+    piece : int
+        Subsets of a half between two looks at the clock.
+    looked : int
+        Sets looked at between two more.
+    """
+
+    most_nodes: int = 6
+    least_key_groups: int = 25
+    most_key_groups: int = 42
+    most_numbers: int = 50_000_000
+    shares: tuple[int, ...] = (150_000, 1_500_000)
+    sample: int = 2_000
+    first_sets: int = 3_000
+    growth: float = 4.0
+    cells: int = 1_500
+    piece: int = 5_000
+    looked: int = 50_000_000
+
+
+class Half(NamedTuple):
+    """The subsets of a half of the key groups, cell by cell of a grid."""
+
+    bits: np.ndarray
+    load: FloatArray
+    """Their loads, of the first half what is missing to the mean, shape (subsets, m)."""
+    along: FloatArray
+    """In the next direction, by which they are sorted in a cell."""
+    starts: IntArray
+    """Where each cell begins."""
+
+
+class Grid(NamedTuple):
+    """Cells by the first direction and, of three and more, the second."""
+
+    low: FloatArray
+    width: float
+    across: float
+    columns: int
+
+
+class NearSets(NamedTuple):
+    """Sets in order of cost."""
+
+    bits: np.ndarray
+    cost: FloatArray
+    deviation: FloatArray
+    kind: IntArray
+    moved: FloatArray
+    """State that comes."""
+
+    def take(self, some: np.ndarray | slice) -> NearSets:
+        """Some of them."""
+        return NearSets(*(one[some] for one in self))
+
+
+class FewNodes:
+    """The optimum on a few nodes, or a bound.
+
+    Parameters
+    ----------
+    core : Core
+    best : ndarray
+        A placement.
+    margin : float
+        By how much another must be better, in its sum of squares.
+
+    Attributes
+    ----------
+    best, value : ndarray, float
+        The best placement, and its sum of squares.
+    lowest : float
+        No placement's is below it, in squared units.
+    visited : int
+        Sets that were looked at.
+    """
+
+    def __init__(self, core: Core, best: IntArray, margin: float, settings: NearSettings | None = None) -> None:
+        self.core, self.best, self.margin, self.value = core, best, margin, core.squares(best)
+        self.settings = settings or NearSettings.now()
+        self.unit = float(np.sqrt(np.square(core.load).sum() / core.load.shape[0])) or 1.0
+        load = core.load / self.unit
+        self.load = load @ np.linalg.eigh(load.T @ load)[1][:, ::-1]  # sums differ most in the first direction
+        self.mean = self.load.sum(axis=0) / core.nodes
+        self.doubt = RADIUS_DOUBT * float(np.linalg.norm(load.sum(axis=0)) + np.linalg.norm(self.mean))
+        self.kinds, self.lowest, self.visited = kinds_of(core), 0.0, 0
+
+    @staticmethod
+    def suits(core: Core) -> bool:
+        """Whether nodes and key groups are few enough."""
+        few = NearSettings.now()
+        size = few.least_key_groups <= core.load.shape[0] <= few.most_key_groups
+        return size and 2 <= core.nodes <= few.most_nodes
+
+    @property
+    def goal(self) -> float:
+        """The largest cost of a better placement, in squared units."""
+        return (self.value - self.margin) / self.unit**2
+
+    @property
+    def bound(self) -> float:
+        """No placement's sum of squares is below it."""
+        return max(0.0, min(self.lowest * self.unit**2 * (1 - RADIUS_DOUBT), self.value - self.margin))
+
+    def run(self, budget: Budget) -> bool:
+        """Search until the best is proven (True), the budget ends, or sets are too many."""
+        sides = self._sides(budget) if self.goal > 0 else []
+        for share in self.settings.shares if sides else ():
+            near = self._near(sides, share, budget)
+            if near is None or self._grown(*near, budget):
+                break
+        if self.lowest >= self.goal:
+            self.lowest = np.inf
+        return bool(np.isinf(self.lowest)) or self.goal <= 0
+
+    def _grown(self, near: NearSets, reach: float, budget: Budget) -> bool:
+        """Let g grow as far as sets within a reach say; whether that is the end."""
+        most, begin = 2 * reach**2, int(np.searchsorted(near.cost, self.lowest / 2))
+        most = np.inf if reach >= np.sqrt(self.goal / 2) else most
+        while not budget.expired:
+            at = max(self.settings.first_sets, int(self.settings.growth * begin))
+            g = min(2 * float(near.cost[at]) if at < near.cost.size else np.inf, most, self.goal)
+            if not self._together(near, g, budget):
+                return True
+            self.lowest = max(self.lowest, g - self.doubt * np.sqrt(g)) if g < self.goal else np.inf
+            if self.lowest >= self.goal:
+                return True
+            if g >= most:
+                return False
+            begin = int(np.searchsorted(near.cost, g / 2, "right"))
+        return budget.expired
+
+    def _sides(self, budget: Budget) -> list[tuple[IntArray, IntArray]]:
+        """Of each kind of node, the subsets of either half that it can take; an empty list where they are too many."""
+        p, made, numbers = self.load.shape[0], [], 0
+        half, limit = p // 2, self.core.budget * (1 + 1e-12) if self.core.limited else np.inf
+        for kind in self.kinds[: 1 if self.core.nodes == 2 else None]:  # both cost as much
+            sides = []
+            for part in (slice(half), slice(half, p)):
+                comes, leaves = half_sums(kind.entering[part, None])[:, 0], half_sums(kind.leaving[part, None])[:, 0]
+                sides.append(np.flatnonzero((comes <= limit) & (leaves[-1] - leaves <= limit)))
+                numbers += sides[-1].size * (self.load.shape[1] + 3)
+                if numbers > self.settings.most_numbers or budget.expired:
+                    return []
+            made.append((sides[0], sides[1]))
+        return made
+
+    def _wider(self, reach: float) -> float:
+        """By more than rounding can have moved a set."""
+        return reach * (1 + RADIUS_DOUBT) + self.doubt
+
+    def _grids(self, sides: tuple[IntArray, IntArray], reach: float) -> tuple[Half, Half, Grid]:
+        """Both halves in a grid whose cells are as wide as the reach, or wider."""
+        p, half = self.load.shape[0], self.load.shape[0] // 2
+        loads = self.mean - half_sums(self.load[:half])[sides[0]], half_sums(self.load[half:p])[sides[1]]
+        windows, cells = self.load.shape[1], self.settings.cells
+        low = np.minimum(loads[0].min(axis=0), loads[1].min(axis=0))
+        span = np.maximum(loads[0].max(axis=0), loads[1].max(axis=0)) - low
+        width = self._wider(max(reach, float(span[0]) / (cells if windows > 2 else cells**2)))
+        across = self._wider(max(reach, float(span[1]) / cells)) if windows > 2 else np.inf
+        columns = int(span[1] / across) + 1 if windows > 2 else 1
+        grid, made = Grid(low, width, across, columns), []
+        for bits, load in zip(sides, loads, strict=True):
+            cell = ((load[:, 0] - low[0]) / width).astype(np.int64) * columns
+            if columns > 1:
+                cell += ((load[:, 1] - low[1]) / across).astype(np.int64)
+            order = np.lexsort((load[:, min(2, windows - 1)], cell))
+            starts = np.searchsorted(cell[order], np.arange((int(span[0] / width) + 1) * columns + 1)).astype(np.int64)
+            load = load[order]
+            made.append(Half(bits[order], load, np.ascontiguousarray(load[:, min(2, windows - 1)]), starts))
+        return made[0], made[1], grid
+
+    def _guess(self, sides: list[tuple[IntArray, IntArray]], share: int) -> float:
+        """Within which distance about so many sets are: from how many are within a larger one of some pairs."""
+        p, half, rng = self.load.shape[0], self.load.shape[0] // 2, np.random.default_rng(0)
+        counted, pairs, total, some = [], 0.0, 0, self.settings.sample
+        for first, second in sides:
+            a, b = (rng.choice(one, min(one.size, some)) if one.size else one for one in (first, second))
+            bits = [(x[:, None] >> np.arange(size)) & 1 for x, size in ((a, half), (b, p - half))]
+            missing, there = self.mean - bits[0] @ self.load[:half], bits[1] @ self.load[half:p]
+            square = np.square(missing).sum(axis=1)[:, None] - 2 * missing @ there.T + np.square(there).sum(axis=1)
+            counted.append(np.sort(square, axis=None)[: some // 10])
+            pairs += float(first.size) * second.size / max(square.size, 1)
+            total += first.size * second.size
+        nearest = np.sort(np.concatenate(counted))[: some // 10]
+        if total <= share:
+            return float("inf")
+        radius, within = float(np.sqrt(max(nearest[-1], 0.0))), nearest.size * pairs / len(sides)
+        return radius * (share / within) ** (1 / self.load.shape[1])
+
+    def _near(
+        self, sides: list[tuple[IntArray, IntArray]], share: int, budget: Budget
+    ) -> tuple[NearSets, float] | None:
+        """About so many of the sets nearest to the mean, all within a reach; None where time ends."""
+        windows, farthest = self.load.shape[1], np.sqrt(self.goal / 2)
+        reach = min(self._guess(sides, share), farthest)
+        while not budget.expired:
+            grids = [self._grids(one, reach) for one in sides]
+            count, rng, nowhere = 0.0, np.random.default_rng(0), np.empty((2, 0), np.int64)
+            for first, second, grid in grids:
+                some = np.sort(rng.choice(first.bits.size, min(first.bits.size, self.settings.sample), replace=False))
+                found, _ = meet(first, second, grid, self._wider(reach), some, 0, nowhere)
+                count += found * first.bits.size / max(some.size, 1)
+            if count <= 2 * share:
+                return self._listed(grids, reach, 4 * share, budget)
+            reach *= max(0.1, min(0.9, (share / count) ** (1 / windows)))
+            if reach <= self.doubt:  # loads that are alike
+                break
+        return None
+
+    def _listed(
+        self, grids: list[tuple[Half, Half, Grid]], reach: float, most: int, budget: Budget
+    ) -> tuple[NearSets, float] | None:
+        """All sets within a reach; None where time ends or they are far more than was thought."""
+        made, half = [], np.uint64(self.load.shape[0] // 2)
+        for c, (first, second, grid) in enumerate(grids):
+            found, filled = np.empty((2, most), np.int64), 0
+            for begin in range(0, first.bits.size, self.settings.piece):
+                some = np.arange(begin, min(begin + self.settings.piece, first.bits.size))
+                total, filled = meet(first, second, grid, self._wider(reach), some, filled, found)
+                if filled < total or budget.expired:
+                    return None
+            i, j = found[:, :filled]
+            bits = first.bits[i].astype(np.uint64) | (second.bits[j].astype(np.uint64) << half)
+            deviation = second.load[j] - first.load[i]
+            comes = self._comes(bits, self.kinds[c])
+            made.append(NearSets(bits, np.square(deviation).sum(axis=1), deviation, np.full(filled, c), comes))
+            most -= filled
+        whole = NearSets(*(np.concatenate(one) for one in zip(*made, strict=True)))
+        return whole.take(np.argsort(whole.cost, kind="stable")), reach
+
+    def _comes(self, bits: np.ndarray, kind: NodeKind) -> FloatArray:
+        """The state that sets bring to a node of a kind."""
+        moved = np.zeros(bits.size)
+        for k in np.flatnonzero(kind.entering):
+            moved += np.where(bits >> np.uint64(k) & np.uint64(1), kind.entering[k], 0.0)
+        return moved
+
+    def _together(self, near: NearSets, g: float, budget: Budget) -> bool:
+        """Look at all placements of cost g at most; whether that came to its end."""
+        n = self.core.nodes
+        entering = np.array([kind.entering for kind in self.kinds])
+        sizes = np.array([kind.nodes.size for kind in self.kinds])
+        limit = self.core.budget * (1 + 1e-12) if self.core.limited else np.inf
+        found, at, code = np.zeros((2, n), np.int64), np.zeros(n, np.int64), PAUSED
+        while code != ENDED and self.goal > 0 and not budget.expired:
+            goal = self._wider(np.sqrt(min(g, self.goal))) ** 2
+            code = put_together(near, sizes, entering, limit, goal, at, self.settings.looked, found)
+            if code == FOUND:
+                self._offer(found)
+        return code == ENDED or self.goal <= 0
+
+    def _offer(self, found: IntArray) -> None:
+        """Take over a placement where it is better and within the budget."""
+        place, free = np.full(self.load.shape[0], -1, dtype=np.int64), [list(kind.nodes) for kind in self.kinds]
+        for bits, kind in found.T.tolist():
+            place[[k for k in range(place.size) if bits >> k & 1]] = free[kind].pop()
+        value = self.core.squares(place)
+        if (place >= 0).all() and self.core.moved(place) <= self.core.budget and value < self.value:
+            self.best, self.value = place, value
+
+
+# The compiled loops --------------------------------------------------------------------------------------------------
+
+
+ENDED, PAUSED, FOUND = 0, 1, 2
+
+
+@njit(cache=True)
+def meet(first, second, grid, reach, some, filled, found):
+    """Pairs of some subsets of the first half and all of the second that are within reach; how many, and how many are noted."""
+    square, total, m, columns = reach * reach, filled, first.load.shape[1], grid.columns
+    rows = (second.starts.size - 1) // columns
+    for at in some:
+        x, y = first.load[at, 0] - grid.low[0], first.along[at]
+        begin_column, end_column = 0, 1
+        if columns > 1:
+            z = first.load[at, 1] - grid.low[1]
+            begin_column = max(int((z - reach) / grid.across + 1) - 1, 0)
+            end_column = min(int((z + reach) / grid.across + 1), columns)
+        begin_row = max(int((x - reach) / grid.width + 1) - 1, 0)
+        for row in range(begin_row, min(int((x + reach) / grid.width + 1), rows)):
+            for column in range(begin_column, end_column):
+                begin, end = second.starts[row * columns + column], second.starts[row * columns + column + 1]
+                j = begin + np.searchsorted(second.along[begin:end], y - reach)
+                while j < end and second.along[j] <= y + reach:
+                    away = 0.0
+                    for t in range(m):
+                        off = second.load[j, t] - first.load[at, t]
+                        away += off * off
+                        if away > square:
+                            break
+                    if away <= square:
+                        if filled < found.shape[1]:
+                            found[0, filled], found[1, filled] = at, j
+                            filled += 1
+                        total += 1
+                    j += 1
+    return total, filled
+
+
+@njit(cache=True)
+def put_together(near, sizes, entering, limit, goal, at, most, found):  # noqa: C901  # a compiled loop is one function
+    """Placements of cost `goal` at most, depth first by (1) to (3): ENDED, PAUSED after so many sets, or FOUND one.
+
+    `at` holds the depth and, for each, the next set to look at; `found` the bits and kinds of a placement's sets.
+    """
+    n, m = found.shape[1], near.deviation.shape[1]
+    held, spent, moved = np.zeros(n, np.uint64), np.zeros(n), np.zeros(n)
+    deviation, used = np.zeros((n, m)), np.zeros(sizes.size, np.int64)
+    depth, looked, full = 0, 0, (np.uint64(1) << np.uint64(entering.shape[1])) - np.uint64(1)
+    goes_on = at[0] > 0
+    while depth >= 0:
+        left, now = n - depth, at[1 + depth]
+        take = -1
+        if depth < at[0] and goes_on:  # come back to where it paused
+            take = now - 1
+        elif looked >= most:
+            at[0] = depth
+            return PAUSED
+        while take < 0 and now < near.cost.size:
+            cost = near.cost[now]
+            if spent[depth] + left * cost > goal:
+                now = near.cost.size
+                break
+            looked += 1
+            now += 1
+            if near.bits[now - 1] & held[depth] != 0 or used[near.kind[now - 1]] >= sizes[near.kind[now - 1]]:
+                continue
+            square = 0.0
+            for t in range(m):
+                off = deviation[depth, t] + near.deviation[now - 1, t]
+                square += off * off
+            rest = square / (left - 1) if left == 2 else max(square / (left - 1), (left - 1) * cost)
+            if spent[depth] + cost + rest <= goal and moved[depth] + near.moved[now - 1] <= limit:
+                take = now - 1
+        at[1 + depth] = now
+        if take < 0:
+            depth -= 1
+            if depth >= 0:
+                used[near.kind[at[1 + depth] - 1]] -= 1
+            continue
+        kind = near.kind[take]
+        used[kind] += 1
+        if left > 2:
+            held[depth + 1] = held[depth] | near.bits[take]
+            spent[depth + 1] = spent[depth] + near.cost[take]
+            moved[depth + 1] = moved[depth] + near.moved[take]
+            for t in range(m):
+                deviation[depth + 1, t] = deviation[depth, t] + near.deviation[take, t]
+            depth += 1
+            goes_on = goes_on and depth < at[0]
+            if not goes_on:
+                at[1 + depth] = take + 1 if near.bits[take] != 0 else take  # more than one node may be empty
+            continue
+        last, other, comes = full ^ (held[depth] | near.bits[take]), 0, moved[depth] + near.moved[take]
+        while used[other] >= sizes[other]:
+            other += 1
+        used[kind] -= 1
+        for k in range(entering.shape[1]):
+            if last >> np.uint64(k) & np.uint64(1):
+                comes += entering[other, k]
+        if comes <= limit:
+            found[0, n - 1], found[1, n - 1] = last, other
+            for d in range(n - 1):
+                set_ = at[1 + d] - 1
+                found[0, d], found[1, d] = near.bits[set_], near.kind[set_]
+            at[0] = depth
+            return FOUND
+    at[0] = -1
+    return ENDED
