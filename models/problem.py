@@ -169,6 +169,9 @@ class Problem(ABC):
     aim: ClassVar[str] = "load_distance"
     """The figure that a plan is after on the window that comes: what regret and worth are counted in."""
 
+    ruleless: ClassVar[str] = ""
+    """Why it takes no rules, where it has no field for them."""
+
     repairable: ClassVar[tuple[str, ...]] = ()
     """The limits that the current nodes may exceed, and that `repair` loosens; none where they do not depend on them."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from keyshift.catalogue.options import check_option, read_option
+from keyshift.catalogue.options import check_option, no_rules, read_option
 from keyshift.models import InputError, Problem
 from keyshift.models.guards import whole
 from keyshift.models.lazily import NamesCode, lazily, load
@@ -307,5 +307,5 @@ def _instance(drawn: Family, choice: dict[str, Any], seed: int, rules: Sequence[
     if not rules:
         return name, made
     if not hasattr(made, "rules"):
-        raise InputError(f"{made.name} takes no rules")
+        raise InputError(no_rules(made, made.name))
     return name, replace(made, rules=[*made.rules, *rules])

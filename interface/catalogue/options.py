@@ -153,6 +153,12 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def no_rules(of: Any, title: str) -> str:
+    """That something takes no rules, and why, for messages."""
+    why = getattr(of, "ruleless", "")
+    return f"{title} takes no rules{': ' * bool(why)}{why}"
+
+
 def refuse_missing(owner: Callable[..., Any], given: Mapping[str, Any], of: str, skip: int = 0) -> None:
     """Refuse a command line that lacks a parameter without default.
 

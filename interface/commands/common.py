@@ -130,7 +130,7 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
     given : int
         This many leading parameters are not options.
     """
-    from keyshift.catalogue.options import read_option, refuse_missing
+    from keyshift.catalogue.options import no_rules, read_option, refuse_missing
     from keyshift.models.files.reading import read_scenarios
 
     known = list(inspect.signature(of).parameters)[given:]
@@ -139,10 +139,15 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
         rules, extra = take_rules(extra)
         if rules:
             parameters["rules"] = rules
+    elif asked := next((token for token in extra if token.partition("=")[0] in RULE_OPTIONS), None):
+        raise InputError(f"{asked.partition('=')[0]}: {no_rules(of, f'the {title}')}")
     for name, value in pairs(extra, known, title):
         parameters[name] = read_scenarios(Path(value)) if name == "scenarios" else read_option(of, name, value)
     refuse_missing(of, parameters, f"the {title}", given)
     return parameters
+
+
+RULE_OPTIONS = ("--rules", "--rule")
 
 
 def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
@@ -160,7 +165,7 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
     while tokens:
         token = tokens.pop(0)
         option, equals, value = token.partition("=")
-        if option not in ("--rules", "--rule"):
+        if option not in RULE_OPTIONS:
             rest.append(token)
             continue
         if not equals:

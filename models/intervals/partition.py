@@ -27,6 +27,10 @@ class InIntervals(MovesState):
     objective_name: ClassVar[str] = "state moved"
     aim: ClassVar[str] = "theta"
     chooses_nodes: ClassVar[bool] = True
+    ruleless: ClassVar[str] = (
+        "each node runs an interval of consecutive tasks, so where one task runs depends on its neighbours, and rules about "
+        "single tasks, sets or racks have nothing to choose"
+    )
 
     workload: Workload
     tau: float | Fraction

@@ -38,6 +38,7 @@ class KeyStream(Problem):
 
     one_place: ClassVar[bool] = False
     """Whether all messages of a key go to one worker."""
+    ruleless: ClassVar[str] = "a key's workers are those that its hashes say"
 
     stream: Any
     workers: Any = 10

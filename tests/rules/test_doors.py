@@ -141,6 +141,19 @@ def test_help_shows_the_rules_of_a_problem_that_has_them(capsys):
     assert "--rule" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "problem", ["interval-migration", "migration-sequence", "migration-policy", "key-splitting", "key-placement"]
+)
+def test_problems_that_take_no_rules_say_why(path, capsys, problem):
+    reason = "hashes" if problem.startswith("key") else "interval of consecutive tasks"
+    for given in (["--rule", "pinned 3"], ["--rule=apart partition rack"], ["--rules", "rules.yaml"]):
+        assert main(["solve", path, "-p", problem, *given]) == 2
+        said = capsys.readouterr().err
+        assert "takes no rules" in said
+        assert reason in said
+        assert said.count("\n") == 1
+
+
 def test_a_rule_comes_back_from_its_record_and_from_json():
     rng = np.random.default_rng(3)
     for _ in range(200):
