@@ -74,10 +74,11 @@ class Epub(Epub3Builder):
         listed = Path(self.outdir) / "content.opf"
 
         def with_formulas(item: re.Match[str]) -> str:
-            has = "<math" in (listed.parent / item[1]).read_text()
+            page = listed.parent / item[1]
+            has = page.exists() and "<math" in page.read_text()  # the navigation comes later
             return item[0].replace(" href=", ' properties="mathml" href=') if has else item[0]
 
-        listed.write_text(re.sub(r'<item href="([^"]+\.xhtml)"[^>]*>', with_formulas, listed.read_text()))
+        listed.write_text(re.sub(r'<item [^>]*href="([^"]+\.xhtml)"[^>]*>', with_formulas, listed.read_text()))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
