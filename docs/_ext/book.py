@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.builders.epub3 import Epub3Builder
 
 BOOKS = ("epub", "singlehtml")
+LESSONS = re.compile(r"```\{toctree\}\n:hidden:\n\n(.*?)```\n", re.DOTALL)
 
 
 def mathml(tex: str, display: bool) -> str:
@@ -39,10 +40,16 @@ def visit_display(self: nodes.NodeVisitor, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-def open_solutions(app: Sphinx, docname: str, content: list[str]) -> None:
-    """Paper cannot be clicked."""
-    if app.builder.name in BOOKS:
-        content[0] = content[0].replace("<details ", '<details open="open" ')
+def arrange(app: Sphinx, docname: str, content: list[str]) -> None:
+    """Open solutions, since paper cannot be clicked, and list the lessons as chapters, not below the page of paths."""
+    if app.builder.name not in BOOKS:
+        return
+    content[0] = content[0].replace("<details ", '<details open="open" ')
+    if docname == "paths":
+        content[0] = LESSONS.sub("", content[0])
+    elif docname == "book":
+        lessons = LESSONS.search((Path(app.srcdir) / "paths.md").read_text())
+        content[0] = content[0].replace("\npapers\n", f"\n{lessons[1]}papers\n" if lessons else "")
 
 
 def as_book(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
@@ -85,6 +92,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_display, None))
     app.add_builder(Epub, override=True)
-    app.connect("source-read", open_solutions)
+    app.connect("source-read", arrange)
     app.connect("html-page-context", as_book)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
