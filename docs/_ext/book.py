@@ -62,7 +62,7 @@ def as_book(app: Sphinx, pagename: str, templatename: str, context: dict[str, An
         body = re.sub(r"<style scoped.*?</style>", "", body, flags=re.DOTALL)
         body = re.sub(r'(<mfrac)(?: (?:displaystyle|scriptlevel)="[^"]*")+', r"\1", body)
     else:
-        title = r'<span id="(document-[^"]+)"></span><section[^>]*>\s*<h\d>(.*?)<a class="headerlink"'
+        title = r'<span id="(document-[^"]+)"></span><section[^>]*>\s*(?:<span[^>]*></span>)*<h\d>(.*?)<a class="headerlink"'
         chapters = [f'<li><a href="#{at}">{name}</a></li>' for at, name in re.findall(title, body, re.DOTALL)]
         body = body.replace(
             '<div class="toctree-wrapper',
