@@ -15,6 +15,7 @@ import typer
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.commands import common
+from keyshift.models.files.writing import expect_place, make_folder
 from keyshift.terminal import table
 
 
@@ -99,6 +100,8 @@ def warm_up(
 ) -> None:
     """Compile ahead what methods need: for images and CI."""
     if cache is not None:
+        make_folder(cache)
+        expect_place(cache / "kernels")
         os.environ["NUMBA_CACHE_DIR"] = str(cache.absolute())
     from keyshift.solving import warm_up as run
 

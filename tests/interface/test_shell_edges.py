@@ -158,3 +158,11 @@ def test_a_front_without_load_has_one_point():
     w = ks.Workload(load=[0.0] * 4, state=[1] * 4, current=[0, 0, 1, 1], nodes=2)
     front = ks.pareto(ks.IntervalMigration(w, 3, 1), against="tau")
     assert front.to_frame()["objective"].tolist() == [0.0]
+
+
+def test_a_cache_that_cannot_be_a_folder_is_refused_before_compiling(tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").write_text("x")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    assert main(["warm-up", "key-splitting", "--cache", str(tmp_path / "file")]) == 2
+    assert "cannot be made a folder" in " ".join(capsys.readouterr().err.split())
+    assert "NUMBA_CACHE_DIR" not in os.environ
