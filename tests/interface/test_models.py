@@ -94,7 +94,7 @@ def test_cp_sat_has_no_relaxation(name):
     problem, _ = next(instances(name, 1))
     for entry in FORMULATIONS[name].statements:
         if entry.language == "cp-sat":
-            with pytest.raises(ks.InputError, match="whole numbers only"):
+            with pytest.raises(ks.InputError, match="CP-SAT only has whole numbers"):
                 ks.model(problem, entry.kind).relax()
 
 

@@ -237,7 +237,7 @@ def test_the_bottleneck_is_what_the_cluster_uses_most_of():
         ({"hysteresis": "much"}, "hysteresis = 'much' must be a finite number"),
         ({"every": 0}, "every = 0 must be at least 1"),
         ({"resource": "disk"}, "resource = 'disk': the workload has load, memory"),
-        ({"capacities": {"memory": 1}}, "capacities must say what a node carries of 'load'"),
+        ({"capacities": {"memory": 1}}, "capacities must also give what a node carries of 'load'"),
         ({"capacities": {"load": 1, "disk": 1}}, "capacities names 'disk'"),
         ({"capacities": {"load": 0}}, "must be above 0"),
         ({"capacities": {"load": 1}, "resource_capacity": {"load": 99}}, "resource_capacity names 'load'"),

@@ -68,7 +68,7 @@ def test_solving_and_relaxing(folder, capsys):
         ("model w.json --solver highs", "add --solve"),
         ("model w.json --read w.json", "is not a solution file of HiGHS, SCIP, CBC or Gurobi"),
         ("model w.json --read w.sol --relax", "checks that answer and does nothing else"),
-        ("model w.json --kind cp-sat --relax", "whole numbers only"),
+        ("model w.json --kind cp-sat --relax", "CP-SAT only has whole numbers"),
         ("model w.json --max-migration 3", "has the options"),
     ],
 )

@@ -245,4 +245,4 @@ def test_broken_rules_come_first_on_the_shell(path, capsys):
     assert first["value"] == problem.lowered.excess(problem.workload.current)
     assert first["proven"]
     assert main(["solve", path, "--priorities", "load_distance,broken_rules"]) == 2
-    assert "has to come first" in capsys.readouterr().err
+    assert "must come first" in capsys.readouterr().err
