@@ -16,10 +16,15 @@ from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.local_search import Annealing, local_search
 from keyshift.solvers.collocation.multilevel import Multilevel, Peer
-from keyshift.solvers.collocation.over_windows import mean_bound, objective_bound, reweigh, share_of
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion
-from keyshift.solvers.collocation.structural_bounds import most_by_structure
+from keyshift.solvers.collocation.structural_bounds import (
+    mean_bound,
+    most_by_structure,
+    objective_bound,
+    reweigh,
+    share_of,
+)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 import networkx as nx
 import numpy as np
@@ -14,10 +15,13 @@ from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Whole
-from keyshift.models.workload import FloatArray
+from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from keyshift.solvers.collocation.lagrangian import LagrangianBound
 
 REWEIGHINGS = 8
 """Weights of the windows that a bound over more than one tries, one after another."""
@@ -127,14 +131,50 @@ def lagrangian_bound(
 ) -> Answer:
     """The bound by Lagrangian relaxation over trees, which knows the migration limits; see `LagrangianBound`."""
     with off_clock():
-        from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
-        from keyshift.solvers.collocation.over_windows import objective_bound, reweigh, share_of
+        from keyshift.solvers.collocation import lagrangian
 
-    lagrangian, best = LagrangianBound(arrays_of(problem)), 0.0
-    turns = REWEIGHINGS if lagrangian.row_share.size > 1 and problem.combines else 1
+    bound, best = lagrangian.LagrangianBound(arrays_of(problem)), 0.0
+    turns = REWEIGHINGS if bound.row_share.size > 1 and problem.combines else 1
     for turn in range(turns):
-        share = None if start is None else share_of(problem, lagrangian, start)
-        most = tighten(lagrangian, budget, share, max(1, steps // turns))
-        best = max(best, objective_bound(problem, lagrangian, most) - 1e-9 * problem.scale)
-        reweigh(problem, lagrangian, turn)
+        share = None if start is None else share_of(problem, bound, start)
+        most = lagrangian.tighten(bound, budget, share, max(1, steps // turns))
+        best = max(best, objective_bound(problem, bound, most) - 1e-9 * problem.scale)
+        reweigh(problem, bound, turn)
     return Answer(start, best, "completed")
+
+
+# What shares of collocated traffic say of the objective, over one window or several, and the reverse -----------------
+
+
+def mean_bound(problem: CollocatedAllocation, most_collocated: float) -> float:
+    """The least objective when at most so large a share of the mean traffic is collocated."""
+    share = min(most_collocated + 1e-12, 1.0)
+    return float(max(0.0, problem.value(share * problem.total_traffic) - 1e-12 * problem.scale))
+
+
+def objective_bound(problem: CollocatedAllocation, bound: LagrangianBound, most: float) -> float:
+    """The least objective when at most so large a share of the traffic, weighted by `bound.row_share`, is collocated."""
+    if not problem.combines:
+        return mean_bound(problem, most)
+    saved = problem.saved * bound.data.traffic_unit * (most + 1e-12)
+    weighted = (
+        bound.row_share @ problem.apart - saved
+        if bound.row_share.size > 1
+        else problem.planned.combined(problem.apart - saved)
+    )
+    return float(max(0.0, weighted - 1e-12 * float(problem.apart.max())))
+
+
+def share_of(problem: CollocatedAllocation, bound: LagrangianBound, assignment: IntArray) -> float:
+    """The share of the traffic, weighted by `bound.row_share`, that is collocated by all that is better than an assignment."""
+    if not problem.combines or bound.row_share.size == 1:
+        return float(bound.row_share @ bound.data.together(assignment))
+    unit = problem.saved * bound.data.traffic_unit
+    return float((bound.row_share @ problem.apart - problem.objective(assignment)) / unit) if unit > 0 else -np.inf
+
+
+def reweigh(problem: CollocatedAllocation, bound: LagrangianBound, turn: int) -> None:
+    """Weigh the windows that are worst where the bound is attained a little more."""
+    if problem.combines and bound.row_share.size > 1:
+        values = problem.apart - problem.saved * bound.data.traffic_unit * bound.data.together(bound.labels)
+        bound.row_share = bound.row_share + (problem.planned.weights(values) - bound.row_share) / (turn + 2)
