@@ -98,7 +98,7 @@ def test_check_replay_and_study_take_rules(path, tmp_path, capsys):
         (["--rule"], '--rule: write it as --rule "pinned 3"'),
         (["--rules", "--rule=pinned 3"], "--rules: write it as --rules FILE"),
         (["--rules", "nowhere.yaml"], "nowhere.yaml does not exist"),
-        (["-p", "key-splitting", "--rule", "pinned 3"], "has the options --workers"),
+        (["-p", "key-splitting", "--rule", "pinned 3"], "the problem key-splitting takes no rules"),
     ],
 )  # fmt: skip
 def test_bad_rules_on_the_line_are_one_sentence(path, capsys, line, sentence):
