@@ -77,12 +77,6 @@ def execution_cache() -> str:
     return str(here)
 
 
-# A cell that fails on purpose shows the sentence that a reader gets, not our files on the way to it.
-profile = HERE / "_build" / "ipython" / "profile_default"
-profile.mkdir(parents=True, exist_ok=True)
-(profile / "ipython_config.py").write_text('get_config().InteractiveShell.xmode = "Minimal"\n')
-os.environ["IPYTHONDIR"] = str(profile.parent)
-
 # A lesson that fails, or an assertion in it, fails the build. One that ran on this code, cell for cell, is not run again.
 nb_execution_mode = "cache"
 nb_execution_cache_path = execution_cache()
