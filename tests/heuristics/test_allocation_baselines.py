@@ -45,6 +45,13 @@ def test_potc_only_ever_lowers_the_higher_node():
     assert stay.metrics["migrations"] == 0
 
 
+def test_flux_uses_the_limit_on_moves_up_and_no_more():
+    workload = synthetic_workload(20, 400)
+    free = ks.solve(ks.KeyGroupAllocation(workload), "flux").metrics["migrations"]
+    assert free > 5
+    assert ks.solve(ks.KeyGroupAllocation(workload, max_migrations=5), "flux").metrics["migrations"] == 5
+
+
 def test_drain_first_drains_before_it_balances():
     w = synthetic_workload(10, 100, drain=2)
     few = ks.solve(ks.KeyGroupAllocation(w, max_migrations=5), "drain-first", time_limit=1.0)
