@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from keyshift.models import records
 from keyshift.models.errors import InputError
@@ -20,6 +19,9 @@ from keyshift.models.rules.lowered import Closed, Form, Lowered, MoveBudget, Roo
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.scope import Scope
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 BROKEN = "broken_rules"
 """The measure of (5) in `keyshift.models.rules.lowered`, which `priorities` may put first."""
@@ -301,6 +303,8 @@ class MergedItems:
     @cached_property
     def sums(self) -> sp.csr_array:
         """The matrix that sums over the key groups of each item, shape (p, items)."""
+        import scipy.sparse as sp
+
         p = self.label.size
         return sp.csr_array((np.ones(p), (np.arange(p), self.label)), shape=(p, self.current.size))
 
@@ -389,6 +393,8 @@ class MergedItems:
 
 def _between(traffic: sp.csr_array, sums: sp.csr_array) -> sp.coo_array:
     """Traffic between different items."""
+    import scipy.sparse as sp
+
     made = sp.coo_array(sums.T @ traffic @ sums)
     other = made.row != made.col
     return sp.coo_array((made.data[other], (made.row[other], made.col[other])), shape=made.shape)

@@ -13,6 +13,14 @@ from keyshift.plans import explaining, remedying
 from keyshift.solving import interruptible
 
 
+@pytest.fixture(autouse=True)
+def the_handler_of_a_new_process():
+    """Spark, where a test before started it in this process, has left its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def problem(**options):
     rng = np.random.default_rng(3)
     w = ks.Workload(load=rng.random(30), state=rng.random(30), current=np.arange(30) % 4, nodes=4)

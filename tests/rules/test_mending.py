@@ -215,7 +215,7 @@ def test_a_large_placement_is_mended_as_far_as_migrations_allow():
 
 def test_broken_rules_come_first_or_not_at_all():
     w = replicas(3)
-    with pytest.raises(ks.InputError, match="broken_rules has to come first"):
+    with pytest.raises(ks.InputError, match="broken_rules must come first"):
         ks.KeyGroupAllocation(w, priorities=("migrations", "broken_rules"))
     with pytest.raises(ks.InputError, match="mclb has no parameter 'priorities'"):
         ks.MCLB.from_path("nowhere", priorities="broken_rules")

@@ -112,7 +112,7 @@ def test_each_operator_may_have_its_log(spark, tmp_path, capsys):
 
 
 def test_the_documented_topology_counts_nested_fields_by_the_sessions_clocks(spark, tmp_path):
-    (tmp_path / "t.yaml").write_text(textwrap.dedent(Topology.from_yaml.__doc__.split("are needed::")[1]))
+    (tmp_path / "t.yaml").write_text(textwrap.dedent(Topology.from_yaml.__doc__.split("are required::")[1]))
     described = read_yaml(tmp_path / "t.yaml")
     assert described["operators"][0].keys() == {field.name for field in dataclasses.fields(Operator)}
     assert described.keys() == set(PARTS)
