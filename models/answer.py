@@ -1,4 +1,4 @@
-"""A method's budget, the tuning numbers in force, and its answer."""
+"""A method's budget, the tuning parameters in force, and its answer."""
 
 from __future__ import annotations
 
@@ -277,11 +277,11 @@ class _Part(Budget):
         return "gap" if self.closed and not self.interrupted else self._whole.ended(otherwise)
 
 
-# Tuning numbers in force: the defaults of each search and bound, or what solve was handed in their stead ---------------
+# Tuning parameters in force: the defaults of each search and bound, or what solve was handed in their stead ------------
 
 
 class Settings:
-    """Tuning numbers of one search or bound: its dataclass documents them, ``solve(..., settings=[...])`` hands others in."""
+    """Tuning parameters of one search or bound, documented by its dataclass; ``solve(..., settings=[...])`` hands others in."""
 
     @classmethod
     def now(cls) -> Self:

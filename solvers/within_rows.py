@@ -26,7 +26,7 @@ from keyshift.solvers.rows import RowFamily, RuleRows, families, giving_way, row
 
 @dataclass(frozen=True)
 class RuledSearchSettings(Settings):
-    """Tuning numbers of the search for least movement, and of the searches under rules.
+    """Tuning parameters of the search for least movement, and of the searches under rules.
 
     Attributes
     ----------

@@ -208,7 +208,7 @@ def read_state(checkpoint: str, *, spark: SparkSession | None = None, operator: 
     Returns
     -------
     pandas.DataFrame
-        partition, rows, bytes: number of keys, and the bytes of keys and values as JSON, which allow to compare
+        partition, rows, bytes: number of keys, and the bytes of keys and values as JSON, to compare
         partitions (the store packs them in another way). Every partition that holds a key.
     """
     session = spark or SparkSession.getActiveSession()

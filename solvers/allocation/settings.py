@@ -1,4 +1,4 @@
-"""Tuning numbers of "milp": of its phases, and of their rounds."""
+"""Tuning parameters of "milp": of its phases, and of their rounds."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from keyshift.solvers.set_partitioning import half_sums
 
 @dataclass(frozen=True)
 class NearSettings(Settings):
-    """Tuning numbers of near sets.
+    """Tuning parameters of near sets.
 
     Attributes
     ----------

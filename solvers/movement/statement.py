@@ -26,7 +26,7 @@ DOUBT = 1e-12
 
 @dataclass(frozen=True)
 class MovementSettings(Settings):
-    """Tuning numbers of the exact methods.
+    """Tuning parameters of the exact methods.
 
     Attributes
     ----------

@@ -98,7 +98,7 @@ def _nothing_open(choices: Choices) -> Answer:
 
 @dataclass(frozen=True)
 class RestrictedSettings(Settings):
-    """Tuning numbers of the exact methods.
+    """Tuning parameters of the exact methods.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Tuning numbers: every search and bound takes those that `solve` was handed, and nobody else does."""
+"""Tuning parameters: every search and bound takes those that `solve` was handed, and nobody else does."""
 
 from __future__ import annotations
 
