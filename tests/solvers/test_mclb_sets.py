@@ -68,6 +68,31 @@ def test_sets_agree_with_every_placement(settings, poor):
     assert proven >= (10 if settings in (FEW, FEWER) else 30)
 
 
+class Looks(Budget):
+    """Ends at the so many-th look at it."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.looks = looks
+
+    @property
+    def expired(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+def test_wherever_near_sets_are_interrupted_their_bound_is_safe():
+    informative = 0
+    for problem, least in tiny():
+        core = problem.core
+        for looks in range(1, 60, 2) if core.nodes > 1 else ():
+            sets = FewNodes(core, np.maximum(core.current, 0), 1e-9 * problem.scale, GROWING)
+            done = sets.run(Looks(looks))
+            assert sets.bound / core.nodes <= least + 1e-9 * problem.scale, looks
+            informative += not done and sets.bound > 0
+    assert informative > 20
+
+
 def test_sets_prove_what_placing_one_key_group_after_another_does_not():
     rng = np.random.default_rng(8)
     for limit in (None, 20.0):
