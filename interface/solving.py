@@ -24,7 +24,7 @@ from keyshift.models.answer import GAP, TIME_LIMIT, Progress, Settings, in_force
 from keyshift.models.compiling import COMPILING, off_clock
 from keyshift.models.guards import real, whole
 from keyshift.models.lazily import load
-from keyshift.models.priorities import Prioritised
+from keyshift.models.objectives import Prioritised
 
 _LOG = logging.getLogger("keyshift")
 _STOPS: list[Callable[[], None]] = []

@@ -17,8 +17,8 @@ from keyshift.models.compiling import COMPILING
 from keyshift.models.errors import InputError
 
 if TYPE_CHECKING:
-    from keyshift.models.priorities import StageBound
     from keyshift.models.problem import Problem
+    from keyshift.models.stages import StageBound
 
 
 _LOG = logging.getLogger("keyshift")

@@ -154,7 +154,7 @@ class Problem(ABC):
     `played`               what a page needs to value an assignment that somebody makes by hand
     =====================  =============================================================================================
 
-    Problems with several measures have further methods: see `keyshift.models.priorities.Prioritised`.
+    Problems with several measures have further methods: see `keyshift.models.objectives.Prioritised`.
     """
 
     name: ClassVar[str]

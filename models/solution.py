@@ -14,8 +14,8 @@ from keyshift.models.answer import Answer, Termination
 from keyshift.models.errors import BoundError, InputError
 from keyshift.models.figures import figure, percent
 from keyshift.models.guards import frozen
-from keyshift.models.priorities import Priority, Stage, StageBound
 from keyshift.models.problem import Problem, Violation
+from keyshift.models.stages import Priority, Stage, StageBound
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,25 +1,122 @@
-"""Common parts of the declarative statements of problems with priorities: minimise one measure, keep others."""
+"""Problems with priorities, a stage at a time: one measure is minimised, the earlier ones are kept; and statements of it."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from keyshift.models.integers import Scaled, scaled
-from keyshift.models.priorities import ROUNDING, Stage
-from keyshift.models.problem import Problem
+from keyshift.models.objectives import Prioritised
+from keyshift.models.problem import Problem, Violation
 from keyshift.models.workload import FloatArray, IntArray
 
 WIDE = 1e-8
 """By what share of a measure's unit a Pyomo model keeps it more loosely, since solvers keep rows within tolerances."""
 FLOATS = 1e-12
 """A share of a measure's unit that is more than the rounding of the check's sums."""
+WITHIN = 0.9
+"""A proven stage lets later ones use this share of its tolerance, so that what they find is still optimal in it."""
+ROUNDING = 0.05
+"""Share of the tolerance by which the rounding of sums may exceed what is kept."""
+
+
+class StageBound(NamedTuple):
+    """The proof of a method about one stage."""
+
+    measure: str
+    bound: float | None
+    kept: Mapping[str, float]
+
+
+class Priority(NamedTuple):
+    """One stage of an answer to a problem with priorities.
+
+    Attributes
+    ----------
+    measure : str
+    value : float
+        Of the answer, computed from its assignment.
+    bound : float or None
+        No assignment that stays within `given` has less.
+    proven : bool
+        Whether value and bound are the same, within the problem's tolerance for the measure.
+    given : dict of str to float
+        What the earlier measures may at most be for the bound to hold: where an earlier stage is not proven, better
+        values of it may leave less - or more - to this one.
+    """
+
+    measure: str
+    value: float
+    bound: float | None
+    proven: bool
+    given: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage(Problem):
+    """One stage: a measure to minimise, with the earlier ones kept.
+
+    Parameters
+    ----------
+    problem : Prioritised
+        Without priorities.
+    measure : str
+    kept : mapping of str to float
+        The most that each earlier measure may be.
+    """
+
+    name: ClassVar[str] = "stage"
+
+    problem: Prioritised
+    measure: str
+    kept: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def objective_name(self) -> str:  # type: ignore[override]
+        """The objective's name."""
+        return self.measure.replace("_", " ")
+
+    @property
+    def scale(self) -> float:
+        return self.problem.unit(self.measure)
+
+    def tolerance_of(self, objective: float) -> float:
+        """The difference that counts as a tie."""
+        return self.problem.tie(self.measure, objective)
+
+    def canonical(self, assignment: Any) -> np.ndarray:
+        return self.problem.canonical(assignment)
+
+    def objective(self, assignment: np.ndarray) -> float:
+        return self.problem.measured(self.measure, assignment)
+
+    def metrics(self, assignment: np.ndarray) -> dict[str, float]:
+        return self.problem.metrics(assignment)
+
+    def violations(self, assignment: np.ndarray) -> list[Violation]:
+        return [*self.problem.violations(assignment), *self._given_up(assignment)]
+
+    def _given_up(self, assignment: np.ndarray) -> list[Violation]:
+        figures = {name: self.problem.measured(name, assignment) for name in self.kept}
+        return [
+            Violation(name, f"{name} is {figures[name]:g}, an earlier stage has {most:g}", amount=figures[name] - most)
+            for name, most in self.kept.items()
+            if figures[name] > most + ROUNDING * self.problem.tie(name, most)
+        ]
+
+    def most(self, value: float, bound: float | None) -> float:
+        """The values that later stages may give this one, which ended at a value: all that is as good, if it is proven."""
+        tie = self.tolerance_of(value)
+        return value if bound is None or value - bound > tie else max(value, bound + WITHIN * tie)
+
+
+# What the declarative statements of a stage have in common --------------------------------------------------------------
 
 
 class OfStage:

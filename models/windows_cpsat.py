@@ -1,4 +1,4 @@
-"""Aggregation over the windows in CP-SAT: the rules of `keyshift.models.windows` in whole numbers."""
+"""Aggregation over the windows in CP-SAT: the rules of `keyshift.models.objectives` in whole numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from keyshift.models.windows import PlannedWindows
+from keyshift.models.objectives import PlannedWindows
 
 MOST_PARTS, WEIGHT_BITS, MOST_BITS = 1000, 30, 60
 """Weights of windows that are fractions of at most MOST_PARTS parts become whole exactly; the others are rounded down to

@@ -1,4 +1,4 @@
-"""Aggregation over the windows in Pyomo: the minimum over t in `keyshift.models.windows`."""
+"""Aggregation over the windows in Pyomo: the minimum over t in `keyshift.models.objectives`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from keyshift.models.windows import PlannedWindows
+from keyshift.models.objectives import PlannedWindows
 from keyshift.models.workload import FloatArray
 
 

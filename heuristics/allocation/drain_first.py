@@ -66,11 +66,6 @@ def drain_first(
     return Answer(balanced, termination=_ended(budget), details=details)
 
 
-def drains(problem: KeyGroupAllocation) -> bool:
-    """Whether there is something to drain; without, all is balancing."""
-    return bool(problem.workload.draining[problem.workload.current].any())
-
-
 def _ended(budget: Budget) -> Termination:
     return budget.why if budget.expired else "completed"
 

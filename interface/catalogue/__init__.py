@@ -1,4 +1,4 @@
-"""The catalogue: which problems there are, and which methods answer them.
+"""The catalogue: which problems there are, and which methods answer them; and how to add to it.
 
 Entries import their code `lazily`: it loads on first use, so that listing the methods of a problem loads no solver. One
 module for each formulation, with the constant `FORMULATION`, or `FORMULATIONS` where it has more than one.
@@ -12,14 +12,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from inspect import isabstract
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from keyshift.catalogue import allocation, collocation, intervals, mclb, movement, routing, splitting
-from keyshift.catalogue.method import Formulation, Method, Statement, Trade
+from keyshift.catalogue.method import (
+    BY_NAME,
+    FORMULATIONS,
+    Formulation,
+    Method,
+    Statement,
+    Trade,
+    chosen_methods,
+    find_method,
+    formulation_of,
+    methods,
+)
 from keyshift.models import InputError, Problem
 from keyshift.models.files.problem import CLASSES
-from keyshift.models.files.reading import shown
 
 __all__ = [
     "FORMULATIONS",
@@ -27,6 +36,7 @@ __all__ = [
     "Method",
     "Statement",
     "Trade",
+    "chosen_methods",
     "find_method",
     "formulation_of",
     "methods",
@@ -46,38 +56,9 @@ _ALL = (
     *intervals.FORMULATIONS,
 )
 
-_BY_NAME = {f.name: f for f in _ALL}
-_BROUGHT = frozenset(_BY_NAME)
+BY_NAME.update((f.name, f) for f in _ALL)
+_BROUGHT = frozenset(BY_NAME)
 _OWN: dict[tuple[str, str], Method] = {}
-FORMULATIONS: Mapping[str, Formulation] = MappingProxyType(_BY_NAME)
-"""Every formulation, by the name of its problem."""
-
-
-def formulation_of(problem: Problem | type[Problem] | str) -> Formulation:
-    """The catalogue's entry for a problem, a class of problems or the name of one."""
-    cls = problem if isinstance(problem, type) else type(problem)
-    name = problem if isinstance(problem, str) else str(getattr(cls, "name", "")) if issubclass(cls, Problem) else ""
-    if name not in FORMULATIONS:
-        said = shown(name) if isinstance(problem, str) else cls.__name__
-        raise InputError(f"{said} is not a problem that keyshift knows: {', '.join(FORMULATIONS)}")
-    return FORMULATIONS[name]
-
-
-def methods(problem: Problem | type[Problem] | str) -> list[Method]:
-    """List the methods that apply to a problem, the default one first.
-
-    Parameters
-    ----------
-    problem : Problem, class or str
-        A class, or a name such as ``"mixed-routing"``, means its problems without rules.
-
-    Returns
-    -------
-    list of Method
-        Each with its name, kind ("exact", "relaxation", "heuristic") and source.
-    """
-    ruled = bool(getattr(problem, "rules", ()))
-    return [method for method in formulation_of(problem).methods if method.rules or not ruled]
 
 
 def register(problem: str, method: Method) -> None:
@@ -105,7 +86,7 @@ def register(problem: str, method: Method) -> None:
         raise InputError(f"{problem} has a method {method.name!r}: give yours another name")
     _refuse_unimportable(method)
     _OWN[problem, method.name] = method
-    _BY_NAME[problem] = replace(FORMULATIONS[problem], methods=(*known.values(), method))
+    BY_NAME[problem] = replace(FORMULATIONS[problem], methods=(*known.values(), method))
 
 
 def register_problem(
@@ -162,7 +143,7 @@ def register_problem(
     )
     for method in made.methods:
         _refuse_unimportable(method)
-    _BY_NAME[name], CLASSES[name] = made, problem
+    BY_NAME[name], CLASSES[name] = made, problem
     return made
 
 
@@ -190,23 +171,3 @@ def _refuse_unimportable(method: Method) -> None:
 def registered(problem: str, name: str) -> Method | None:
     """The method of that name that was registered in this process; None for one that keyshift brings."""
     return _OWN.get((problem, name))
-
-
-def chosen_methods(problem: Problem, names: str | Sequence[str] | None) -> list[Method]:
-    """The methods of these names, in their order; a name alone is that method, None every one that applies."""
-    if names is None:
-        return methods(problem)
-    return [find_method(problem, name) for name in ([names] if isinstance(names, str) else names)]
-
-
-def find_method(problem: Problem, name: str | None) -> Method:
-    """The method of that name, or the default one; `InputError` names the alternatives."""
-    known = methods(problem)
-    if name is None:
-        return known[0]
-    for method in known:
-        if isinstance(name, str) and method.name == name:
-            return method
-    if isinstance(name, str) and any(method.name == name for method in formulation_of(problem).methods):
-        raise InputError(f"method {shown(name)} keeps no rules; choose one of {', '.join(m.name for m in known)}")
-    raise InputError(f"no method {shown(name)} for {problem.name}; choose one of {', '.join(m.name for m in known)}")

@@ -4,10 +4,11 @@ from keyshift.catalogue.method import Formulation, Method, Statement, Trade
 from keyshift.models.lazily import lazily
 
 with lazily():
-    from keyshift.heuristics.allocation.drain_first import drain_first, drains
+    from keyshift.heuristics.allocation.drain_first import drain_first
     from keyshift.heuristics.allocation.flux import flux, potc
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.allocation.cpsat_model import AllocationCpSat
+    from keyshift.models.allocation.problem import drains
     from keyshift.models.allocation.pyomo_model import AllocationPyomo
     from keyshift.solvers.allocation.cpsat_statement import solve_cpsat
     from keyshift.solvers.allocation.portfolio import solve_milp

@@ -1,4 +1,4 @@
-"""The catalogue's entries: a problem, a method."""
+"""The catalogue's entries - a problem, a method, a statement, a trade - and how they are found."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import ast
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
@@ -16,8 +17,9 @@ from annotated_types import Ge, Gt, Le
 from keyshift.catalogue.options import annotations_of, check_value
 from keyshift.models import Answer, InputError, Problem, guards
 from keyshift.models.compiling import COMPILING, off_clock
+from keyshift.models.files.reading import shown
 from keyshift.models.lazily import NamesCode, load
-from keyshift.models.priorities import Stage
+from keyshift.models.stages import Stage
 
 Kind = Literal["exact", "relaxation", "heuristic"]
 _READY: set[tuple[str, str]] = set()
@@ -86,7 +88,7 @@ class Method(NamesCode):
                 load(self.warm_up)(self.function)
             _READY.add((self.warm_up, self.code))
 
-    @property
+    @cached_property
     def function(self) -> Callable[..., Answer]:
         """The code itself, imported on first use."""
         function: Callable[..., Answer] = load(self.code)
@@ -104,7 +106,12 @@ class Method(NamesCode):
 
     def may_help(self, problem: Problem) -> bool:
         """Whether it is worth trying as a start."""
-        return self.useful is None or bool(load(self.useful)(problem))
+        return self.useful is None or bool(self._worth_trying(problem))
+
+    @cached_property
+    def _worth_trying(self) -> Callable[[Problem], bool]:
+        asked: Callable[[Problem], bool] = load(self.useful)
+        return asked
 
     @property
     def options(self) -> dict[str, Any]:
@@ -177,11 +184,66 @@ class Formulation(NamesCode):
             made = load(statement.code)
         return made.of_stage(stage)
 
-    @property
+    @cached_property
     def problem_class(self) -> type[Problem]:
         """The problem's class, imported on first use."""
         cls: type[Problem] = load(self.code)
         return cls
+
+
+# Looking entries up; the package itself puts them in ------------------------------------------------------------------
+
+BY_NAME: dict[str, Formulation] = {}
+"""What `FORMULATIONS` shows; only the package itself writes to it."""
+FORMULATIONS: Mapping[str, Formulation] = MappingProxyType(BY_NAME)
+"""Every formulation, by the name of its problem."""
+
+
+def formulation_of(problem: Problem | type[Problem] | str) -> Formulation:
+    """The catalogue's entry for a problem, a class of problems or the name of one."""
+    cls = problem if isinstance(problem, type) else type(problem)
+    name = problem if isinstance(problem, str) else str(getattr(cls, "name", "")) if issubclass(cls, Problem) else ""
+    if name not in FORMULATIONS:
+        said = shown(name) if isinstance(problem, str) else cls.__name__
+        raise InputError(f"{said} is not a problem that keyshift knows: {', '.join(FORMULATIONS)}")
+    return FORMULATIONS[name]
+
+
+def methods(problem: Problem | type[Problem] | str) -> list[Method]:
+    """List the methods that apply to a problem, the default one first.
+
+    Parameters
+    ----------
+    problem : Problem, class or str
+        A class, or a name such as ``"mixed-routing"``, means its problems without rules.
+
+    Returns
+    -------
+    list of Method
+        Each with its name, kind ("exact", "relaxation", "heuristic") and source.
+    """
+    ruled = bool(getattr(problem, "rules", ()))
+    return [method for method in formulation_of(problem).methods if method.rules or not ruled]
+
+
+def chosen_methods(problem: Problem, names: str | Sequence[str] | None) -> list[Method]:
+    """The methods of these names, in their order; a name alone is that method, None every one that applies."""
+    if names is None:
+        return methods(problem)
+    return [find_method(problem, name) for name in ([names] if isinstance(names, str) else names)]
+
+
+def find_method(problem: Problem, name: str | None) -> Method:
+    """The method of that name, or the default one; `InputError` names the alternatives."""
+    known = methods(problem)
+    if name is None:
+        return known[0]
+    for method in known:
+        if isinstance(name, str) and method.name == name:
+            return method
+    if isinstance(name, str) and any(method.name == name for method in formulation_of(problem).methods):
+        raise InputError(f"method {shown(name)} keeps no rules; choose one of {', '.join(m.name for m in known)}")
+    raise InputError(f"no method {shown(name)} for {problem.name}; choose one of {', '.join(m.name for m in known)}")
 
 
 # A method's parameters, read from its source: what is wrong with an option is said before any solver is loaded ---------

@@ -24,9 +24,8 @@ from keyshift.models.figures import figure
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import real
 from keyshift.models.mclb.problem import Core
-from keyshift.models.priorities import Prioritised
+from keyshift.models.objectives import OverWindows, Prioritised
 from keyshift.models.records import text
-from keyshift.models.windows import OverWindows
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.step.ssm import lagrangian
 from keyshift.solvers.mclb.sdp import SemidefiniteDual, semidefinite_multipliers

@@ -10,7 +10,7 @@ from keyshift.catalogue.method import Statement
 from keyshift.modelling.model import Model
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.lazily import lazily, load
-from keyshift.models.priorities import Prioritised
+from keyshift.models.objectives import Prioritised
 
 with lazily():
     from keyshift.modelling.opened_cpsat import OpenedCpSat

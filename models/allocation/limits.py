@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Knapsack
+from keyshift.models.objectives import OverWindows
 from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.space import MoveSpace
-from keyshift.models.windows import OverWindows
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 SLACK = 1e-9

@@ -16,10 +16,9 @@ from keyshift.models import guards, metrics, records
 from keyshift.models.allocation.limits import SLACK, Limits, allocation_limits
 from keyshift.models.errors import InputError
 from keyshift.models.figures import figure
-from keyshift.models.priorities import Searched
+from keyshift.models.objectives import Over, Searched
 from keyshift.models.problem import NEAR, Limit, Violation
 from keyshift.models.rules.rule import Rule
-from keyshift.models.windows import Over
 from keyshift.models.workload import FloatArray, Workload
 
 __all__ = ["EPSILON", "SLACK", "KeyGroupAllocation"]
@@ -377,3 +376,8 @@ class KeyGroupAllocation(Limits):
                 for i in np.flatnonzero(tight)
             ]
         return found
+
+
+def drains(problem: KeyGroupAllocation) -> bool:
+    """Whether there is something to drain; without, all is balancing."""
+    return bool(problem.workload.draining[problem.workload.current].any())

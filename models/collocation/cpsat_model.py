@@ -13,8 +13,7 @@ from keyshift.models.allocation.cpsat_model import AllocationCpSat
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.integers import scaled
-from keyshift.models.priorities import Stage
-from keyshift.models.stages import FLOATS, WholeMeasure
+from keyshift.models.stages import FLOATS, Stage, WholeMeasure
 from keyshift.models.windows_cpsat import combine
 from keyshift.models.workload import FloatArray, IntArray
 

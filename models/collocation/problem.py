@@ -18,11 +18,10 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.limits import SLACK, allocation_limits
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.errors import InputError
-from keyshift.models.priorities import Searched
+from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import Limit, Problem, Violation
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
-from keyshift.models.windows import Over, OverWindows
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 CHOICES = {
@@ -96,7 +95,7 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     .. math:: (14) \quad v_s = \sum_e t_{es} \bigl(1 - \sum_i z_{ei}\bigr) \;\text{ or }\; total_s
 
-    it minimises, in the terms of `keyshift.models.windows`, the mean, the worst, or the mean of the worst share 1 - level:
+    it minimises, in the terms of `keyshift.models.objectives`, the mean, the worst, or the mean of the worst share 1 - level:
 
     .. math::
 

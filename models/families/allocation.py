@@ -7,8 +7,8 @@ import numpy as np
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.errors import InputError
 from keyshift.models.guards import whole
+from keyshift.models.objectives import Over
 from keyshift.models.rules import Apart, Count
-from keyshift.models.windows import Over
 from keyshift.models.workload import MOST_NODES, Workload
 
 MOST_KEY_GROUPS = 10_000_000

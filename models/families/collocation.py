@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from keyshift.models import guards
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.errors import InputError
-from keyshift.models.windows import Over
+from keyshift.models.objectives import Over
 from keyshift.models.workload import Workload
 
 BUSY = 50.0

@@ -13,9 +13,10 @@ from keyshift.models.errors import BoundError, InputError
 from keyshift.models.files.problem import decode, encode, problem_of, problem_record
 from keyshift.models.files.schema import Amount, FileFormat, FileModel, Finite, naming
 from keyshift.models.guards import frozen
-from keyshift.models.priorities import Prioritised, Priority, StageBound
+from keyshift.models.objectives import Prioritised
 from keyshift.models.problem import Problem
 from keyshift.models.solution import Solution, Status, priorities_reached
+from keyshift.models.stages import Priority, StageBound
 
 
 class StageRecord(FileModel):

@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
-from keyshift.models.priorities import TIE, Searched
+from keyshift.models.objectives import TIE, OverWindows, Searched
 from keyshift.models.problem import Limit, Violation
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
-from keyshift.models.windows import OverWindows
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 SLACK = 1e-9

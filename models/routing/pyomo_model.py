@@ -11,11 +11,10 @@ import pyomo.environ as pyo
 
 from keyshift.models import metrics
 from keyshift.models.integers import capped
-from keyshift.models.priorities import Stage
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
-from keyshift.models.stages import PyomoStages
+from keyshift.models.stages import PyomoStages, Stage
 from keyshift.models.workload import FloatArray, IntArray
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from pyomo.common.errors import InfeasibleConstraintException
 
 from keyshift.models import Answer, Budget
-from keyshift.models.priorities import Prioritised, Stage
-from keyshift.models.stages import state
+from keyshift.models.objectives import Prioritised
+from keyshift.models.stages import Stage, state
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import better_of, is_met, until_checked, within

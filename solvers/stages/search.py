@@ -12,9 +12,10 @@ import scipy.sparse as sp
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation.limits import SLACK
 from keyshift.models.answer import Settings
-from keyshift.models.priorities import TIE, Prioritised, Searched, Stage, StageBound
+from keyshift.models.objectives import TIE, Prioritised, Searched
 from keyshift.models.rules.lowered import Lowered, Rooms
 from keyshift.models.rules.ruled import BROKEN as BROKEN_RULES
+from keyshift.models.stages import Stage, StageBound
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.rows import rule_rows

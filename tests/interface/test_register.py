@@ -25,9 +25,9 @@ def stay(tmp_path, monkeypatch):
     monkeypatch.setattr("keyshift.catalogue._OWN", {})
     before = dict(FORMULATIONS)
     yield Method(name="stay", kind="heuristic", source="nobody", code="staying:stay", guarantee="none")
-    from keyshift.catalogue import _BY_NAME
+    from keyshift.catalogue import BY_NAME
 
-    _BY_NAME.update(before)
+    BY_NAME.update(before)
     sys.modules.pop("staying", None)
 
 

@@ -31,10 +31,10 @@ def own(tmp_path_factory):
     )
     sys.path.insert(0, str(folder))
     yield importlib.import_module("consolidation")
-    from keyshift.catalogue import _BY_NAME
+    from keyshift.catalogue import BY_NAME
     from keyshift.models.files.problem import CLASSES
 
-    for known in (_BY_NAME, CLASSES):
+    for known in (BY_NAME, CLASSES):
         known.pop("consolidation", None)
     sys.path.remove(str(folder))
     sys.modules.pop("consolidation", None)

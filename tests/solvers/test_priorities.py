@@ -13,8 +13,8 @@ import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.cli import main
 from keyshift.models import Answer, BoundError, Budget, answer
-from keyshift.models.priorities import Stage, StageBound
 from keyshift.models.solution import Solution
+from keyshift.models.stages import Stage, StageBound
 from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
 from keyshift.solvers.stages.search import PLACES, SearchArrays, improve_within
 

@@ -1,6 +1,7 @@
-r"""k windows at once: which loads a problem plans for, and how their values become one number.
+r"""What is minimised: measures of an assignment, one after another, each over k windows at once.
 
-For windows or scenarios s with probabilities :math:`q_s` and values :math:`v_s`, all three rules are one:
+For windows or scenarios s with probabilities :math:`q_s` and values :math:`v_s`, all three rules that make one number of
+them are one:
 
 .. math:: \max \Bigl\{ \sum_s w_s v_s : \; 0 \le w_s \le \bar w_s, \; \sum_s w_s = 1 \Bigr\}
           = \min_t \; t + \sum_s \bar w_s \max(v_s - t, 0)
@@ -11,17 +12,19 @@ of the worst share 1 - level [Rockafellar2000].
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.priorities import Prioritised
-from keyshift.models.workload import FloatArray, Workload
+from keyshift.models.problem import Problem, read_assignment
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -30,6 +33,8 @@ Over = Literal["max", "mean", "cvar"]
 RULES = ("max", "mean", "cvar")
 SUM_SLACK = 1e-6
 """How far from 1 given probabilities may sum."""
+TIE = 1e-6
+"""Two values of a measure are the same when they differ by no more than this share of its unit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +91,133 @@ class PlannedWindows:
     def node_loads(self, assignment: np.ndarray, nodes: int) -> FloatArray:
         """Load of every node in each window, shape (k, n)."""
         return np.array([np.bincount(assignment, row, nodes) for row in self.load])
+
+
+class Searched(NamedTuple):
+    """The view that the local search for later stages has of a problem about one window, in the problem's own units.
+
+    Attributes
+    ----------
+    load : ndarray, shape (p,)
+        Of each key group were all its traffic remote.
+    allowed : ndarray of bool, shape (p, n)
+    most : dict of str to float
+        What the problem's limits allow of each measure, at most.
+    mean : float or None
+        What deviations are from; None: the mean of the loads, which remote traffic changes.
+    pairs : tuple of ndarray
+        Key groups that talk to each other, the first and the second of each pair, and their traffic.
+    per_tuple : float
+        The load that a tuple costs which leaves its node.
+    cost, cost_limit : ndarray of shape (p,), float or None
+        What moving each key group costs, and the most that all may.
+    rooms : tuple of (ndarray of shape (p,), ndarray of shape (n,))
+        Use of each limited resource, and the room for it.
+    bands : ndarray, shape (4, n)
+        The most that a node may carry, as a share of all load and a rest; the least, likewise.
+    """
+
+    load: FloatArray
+    allowed: BoolArray
+    most: Mapping[str, float]
+    mean: float | None = None
+    pairs: tuple[IntArray, IntArray, FloatArray] | None = None
+    per_tuple: float = 0.0
+    cost: FloatArray | None = None
+    cost_limit: float | None = None
+    rooms: tuple[tuple[FloatArray, FloatArray], ...] = ()
+    bands: FloatArray | None = None
+
+
+class Prioritised(Problem):
+    r"""A problem whose answer may be the best in more than one measure, one after another.
+
+    With ``priorities = (f1, f2, ...)`` the answer is the lexicographic minimum: of least :math:`f_1`; among those
+    of least :math:`f_2`; and so on. Two values that are closer than `tie` are the same.
+
+    A subclass names its `measures`, which are metrics of its own, and its `own_measure`, which its formulation minimises. Of each
+    it says the value (`measured`), the `unit` and what a `tie` is; which earlier ones are limits of its own (`limited`); and what
+    the search for later stages needs (`searched`).
+    """
+
+    measures: ClassVar[tuple[str, ...]]
+    """The metrics that `priorities` may name."""
+
+    workload: Workload
+    priorities: str | tuple[str, ...]
+
+    @property
+    def own_measure(self) -> str:
+        """The measure that the formulation minimises."""
+        return self.measures[0]
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The measures in the order in which they are minimised; the first is the objective."""
+        return tuple(self.priorities) or (self.own_measure,)
+
+    @property
+    def objective_name(self) -> str:  # type: ignore[override]
+        """The objective's name."""
+        return self.stages[0].replace("_", " ")
+
+    @property
+    def scale(self) -> float:
+        """The unit of the first measure; 1 if that unit is 0."""
+        return self.unit(self.stages[0])
+
+    def tolerance_of(self, objective: float) -> float:
+        """The `tie` of the first measure."""
+        return self.tie(self.stages[0], objective)
+
+    def canonical(self, assignment: Any) -> np.ndarray:
+        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
+
+    def objective(self, assignment: np.ndarray) -> float:
+        return self.measured(self.stages[0], assignment)
+
+    def plain(self) -> Self:
+        """The same problem with nothing but its own objective."""
+        return replace(self, priorities=()) if self.priorities else self  # type: ignore[type-var]
+
+    def _read_priorities(self) -> None:
+        """Read the field `priorities`, or raise `InputError`."""
+        given: Any = self.priorities
+        names = given.replace(",", " ").split() if isinstance(given, str) else given
+        known = ", ".join(self.measures)
+        if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"priorities = {given!r} must be names of measures, the first the most important: {known}")
+        names = tuple(names)
+        for place, name in enumerate(names):
+            if name not in self.measures:
+                raise InputError(f"priorities[{place}] = {name!r}: {self.name} has the measures {known}")
+            if name in names[:place]:
+                raise InputError(f"priorities names {name!r} twice")
+        self._put("priorities", names)
+
+    def limited(self, kept: Mapping[str, float]) -> Self | None:
+        """The problem with limits that hold measures at given values; None if it has no such limits."""
+        return None if kept else self.plain()
+
+    @abstractmethod
+    def searched(self) -> Searched:
+        """The problem as the search for later stages sees it."""
+
+    @abstractmethod
+    def unit(self, measure: str) -> float:
+        """The size of one natural unit of a measure, > 0."""
+
+    def tie(self, measure: str, value: float) -> float:
+        """How far a value of a measure may be from the given one and still count as equal."""
+        return TIE * self.unit(measure)
+
+    def measured(self, measure: str, assignment: np.ndarray) -> float:
+        """A measure of a canonical assignment."""
+        return float(self.metrics(assignment)[measure])
+
+    def rank(self, assignment: np.ndarray) -> tuple[float, ...]:
+        """The measures of a canonical assignment in the order of the priorities."""
+        return tuple(self.measured(name, assignment) for name in self.stages)
 
 
 class OverWindows(Prioritised):
