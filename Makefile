@@ -25,7 +25,7 @@ demo: setup
 	$(BIN)/keyshift demo --out out
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # The same, traced line by line, which takes half as long again; at least 90 % must be covered.
 coverage: setup

@@ -40,7 +40,7 @@ def spark():
         SparkSession.builder.master("local[2]")
         .appName("keyshift tests")
         .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.memory", "1g")
         .config("spark.sql.codegen.wholeStage", "false")  # on small logs compiling takes longer than running

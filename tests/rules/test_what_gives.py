@@ -61,7 +61,8 @@ def against_brute_force(kind, seed):
 
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_remedies_of_rules_are_those_of_brute_force(kind):
-    assert any(against_brute_force(kind, seed) for seed in range(5000, 6000))
+    first = 5005 if kind == "mclb" else 5000  # what its seeds before it ask takes ten times as long
+    assert any(against_brute_force(kind, seed) for seed in range(first, 6000))
 
 
 @pytest.mark.slow
@@ -71,7 +72,7 @@ def test_remedies_of_two_hundred_instances(kind):
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-@pytest.mark.parametrize("least", [2, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("least", [1, pytest.param(100, marks=pytest.mark.slow)])
 def test_the_price_of_a_rule_is_what_the_best_answer_without_it_gains(kind, least):
     """Of so many rules, and of one at least that costs something."""
     seen, looked_at = 0, 0
