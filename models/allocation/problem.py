@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics, records
-from keyshift.models.allocation.limits import SLACK, Limits, allocation_limits
+from keyshift.models.allocation.limits import allocation_limits, binding_limits
 from keyshift.models.errors import InputError
-from keyshift.models.figures import figure
-from keyshift.models.objectives import Over, Searched
-from keyshift.models.problem import NEAR, Limit, Violation
+from keyshift.models.integers import Knapsack
+from keyshift.models.objectives import Over, OverWindows, Searched
+from keyshift.models.problem import Limit, Violation
 from keyshift.models.rules.rule import Rule
-from keyshift.models.workload import FloatArray, Workload
-
-__all__ = ["EPSILON", "SLACK", "KeyGroupAllocation"]
+from keyshift.models.rules.ruled import Ruled
+from keyshift.models.space import MoveSpace
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 EPSILON = 2.0**-52
+SLACK = 1e-9
+"""Relative rounding allowed when a sum of floats is held against a limit."""
 LARGEST = 1e150
 """The sum of loads, per unit of the smallest capacity, must be smaller: searches square it."""
 
 
 @dataclass(frozen=True, eq=False)
-class KeyGroupAllocation(Limits):
+class KeyGroupAllocation(Ruled, OverWindows):
     r"""Move key groups, within a migration limit, so that the largest deviation of a node from the mean load is least.
 
     Sets and data: key groups k, nodes i, of which A are kept and B drain; load :math:`y_k` (last window), state
@@ -154,6 +157,23 @@ class KeyGroupAllocation(Limits):
         self._read_rules()
         self._refuse_what_no_float_holds()
 
+    def _read_capacities(self, given: Mapping[str, Any]) -> Mapping[str, FloatArray]:
+        known = {**self.workload.resources, "load": self.workload.last_load}
+        limits = {}
+        for name, limit in given.items():
+            if name not in known:
+                raise InputError(f"resource_capacity names {name!r}; the workload has {', '.join(sorted(known))}")
+            full: Any = limit
+            if isinstance(limit, Mapping):  # a node that is not named has room for everything
+                w, everything = self.workload, float(known[name].sum())
+                full = guards.by_name(f"resource_capacity[{name!r}]", limit, w.node_names, w.nodes, everything)
+            elif np.ndim(limit) == 0:
+                full = np.full(self.workload.nodes, limit)
+            limits[name] = guards.non_negative(
+                f"resource_capacity[{name!r}]", full, length=self.workload.nodes, of="nodes"
+            )
+        return MappingProxyType(limits)
+
     def _refuse_what_no_float_holds(self) -> None:
         w = self.workload
         with np.errstate(over="ignore"):
@@ -200,6 +220,62 @@ class KeyGroupAllocation(Limits):
         """Load per unit of capacity minus the mean, for every node in each window, shape (k, n)."""
         loads = self.planned.node_loads(assignment, self.workload.nodes)
         return loads / self.workload.capacity - self.means[:, None]
+
+    @property
+    def migration_cost(self) -> FloatArray:
+        """mc_k = alpha * state, shape (p,)."""
+        return self.alpha * self.workload.state
+
+    @cached_property
+    def space(self) -> MoveSpace:
+        """Which key group may run on which node, by (6) and by the rules."""
+        return self.lowered.narrowed(MoveSpace.of(self.workload.current, self.workload.kept | self.into_draining))
+
+    @property
+    def allowed(self) -> BoolArray:
+        """Which key group may run on which node under (6), shape (p, n): what `space` allows."""
+        return self.space.allowed
+
+    @cached_property
+    def cost_limit(self) -> Knapsack | None:
+        """The limit of (2) on the cost of the key groups that move; None without one."""
+        limit = self.max_migration_cost
+        return None if limit is None else Knapsack(self.migration_cost, limit * (1 + SLACK))
+
+    def rooms(self, resource: str) -> list[Knapsack]:
+        """The limit of (7) on the use of a resource, node by node."""
+        limits = np.asarray((self.resource_capacity or {})[resource])
+        return [Knapsack(self.usage(resource), float(limit) * (1 + SLACK)) for limit in limits]
+
+    @cached_property
+    def open_pairs(self) -> BoolArray:
+        """The pairs of `space` that (2) and (7) allow if that key group alone moves, shape (p, n)."""
+        w, may = self.workload, self.space.allowed
+        if self.cost_limit is not None:
+            bound = ~self.cost_limit.fits
+            here = may[bound, w.current[bound]]
+            may[bound] = False
+            may[bound, w.current[bound]] = here
+        for name in self.resource_capacity or {}:
+            may &= np.array([room.fits for room in self.rooms(name)]).T
+        return guards.frozen(may)
+
+    def covers(self, assignment: np.ndarray) -> Iterator[tuple[IntArray, int | None]]:
+        """For each limit of (2) on cost and of (7) that an assignment breaks: the key groups that break it together.
+
+        They cannot all leave their nodes (node None), or all run on the node given.
+        """
+        if self.cost_limit is not None and self._costs_too_much(assignment):
+            yield self.cost_limit.cover(np.flatnonzero(metrics.moved(self.workload, assignment))), None
+        for name in self.resource_capacity or {}:
+            for i, room in enumerate(self.rooms(name)):
+                here = np.flatnonzero(assignment == i)
+                if self.usage(name)[here].sum() > room.limit:
+                    yield room.cover(here), i
+
+    def usage(self, resource: str) -> FloatArray:
+        """Use of a limited resource by each key group, shape (p,)."""
+        return self.workload.last_load if resource == "load" else self.workload.resources[resource]
 
     @property
     def rounding(self) -> float:
@@ -287,6 +363,48 @@ class KeyGroupAllocation(Limits):
             *self.broken_rules(assignment),
         ]
 
+    def _broken_migration_limits(self, assignment: np.ndarray) -> list[Violation]:  # (2)
+        broken = []
+        count = metrics.migrations(self.workload, assignment)
+        if self.max_migrations is not None and count > self.max_migrations:
+            said = f"{count} key groups move, the limit is {self.max_migrations}"
+            broken.append(Violation("max_migrations", said, amount=count - self.max_migrations))
+        if self.max_migration_cost is not None and self._costs_too_much(assignment):
+            cost = self._cost(assignment)
+            said = f"the moves cost {cost:g}, the limit is {self.max_migration_cost:g}"
+            broken.append(Violation("max_migration_cost", said, amount=cost - self.max_migration_cost))
+        return broken
+
+    def _cost(self, assignment: np.ndarray) -> float:
+        return float(self.migration_cost[metrics.moved(self.workload, assignment)].sum())
+
+    def _costs_too_much(self, assignment: np.ndarray) -> bool:
+        return self.cost_limit is not None and self._cost(assignment) > self.cost_limit.limit
+
+    def _moves_into_draining(self, assignment: np.ndarray) -> list[Violation]:  # (6)
+        if self.into_draining:
+            return []
+        w = self.workload
+        wrong = w.draining[assignment] & metrics.moved(w, assignment)
+        return [
+            Violation(
+                "into_draining",
+                f"key group {w.key(k)} moves to node {w.node(assignment[k])}, which is draining",
+                int(k),
+            )
+            for k in np.flatnonzero(wrong)
+        ]
+
+    def _broken_capacities(self, assignment: np.ndarray) -> list[Violation]:  # (7)
+        w, broken = self.workload, []
+        for name, limit in (self.resource_capacity or {}).items():
+            used = np.bincount(assignment, weights=self.usage(name), minlength=w.nodes)
+            for i in np.flatnonzero(used > np.asarray(limit) * (1 + SLACK)):
+                excess = float(used[i] - np.asarray(limit)[i])
+                said = f"node {w.node(i)} uses {used[i]:g} of {name}, its capacity is {np.asarray(limit)[i]:g}"
+                broken.append(Violation("resource_capacity", said, int(i), excess))
+        return broken
+
     def _broken_distance_floor(self, assignment: np.ndarray) -> list[Violation]:  # (5)
         if not self.distance_floor:
             return []
@@ -296,6 +414,28 @@ class KeyGroupAllocation(Limits):
         if excess <= SLACK * (mean or 1.0):
             return []
         return [Violation("distance_floor", f"the load distance exceeds the mean by {excess:g}", amount=excess)]
+
+    def conflicts(self) -> list[str]:
+        """Capacities that no assignment can meet: in total, for one key group, or with nothing allowed to move."""
+        w, found = self.workload, []
+        for name, limit in (self.resource_capacity or {}).items():
+            limit, use = np.asarray(limit), self.usage(name)
+            if use.sum() > limit.sum() * (1 + SLACK):
+                found.append(f"all key groups use {use.sum():g} of {name}, all nodes together offer {limit.sum():g}")
+            roomiest = np.where(self.space.allowed, limit, -np.inf).max(axis=1)
+            found += [
+                f"key group {w.key(k)} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
+                for k in np.flatnonzero(use > roomiest * (1 + SLACK))
+            ]
+        found += self.rule_conflicts()
+        if not found and (self.resource_capacity or self.rules):  # without these a key group may stay
+            found = [
+                f"key group {w.key(k)} has no node: it may not stay where it is, nor can it move within the limits"
+                for k in np.flatnonzero(~self.open_pairs.any(axis=1))
+            ]
+        if self.max_migrations == 0 or (self.max_migration_cost == 0 and (self.migration_cost > 0).all()):
+            found += [f"{v.message}, and nothing may move" for v in self._broken_capacities(self.workload.current)]
+        return found
 
     # What stages, plans, remedies and replays ask ---------------------------------------------------------------
 
@@ -321,6 +461,15 @@ class KeyGroupAllocation(Limits):
             "windows": [{"load": row} for row in it.load], "mean": metrics.mean_load(self.workload),
         }  # fmt: skip
 
+    def played_limits(self) -> dict[str, Any]:
+        """(2), (6) and (7) as constants for a page."""
+        rooms = (self.resource_capacity or {}).items()
+        return {
+            "migration_cost": self.migration_cost, "max_migrations": self.max_migrations,
+            "max_migration_cost": self.max_migration_cost, "into_draining": self.into_draining,
+            "rooms": [{"name": name, "use": self.usage(name), "most": np.asarray(most)} for name, most in rooms],
+        }  # fmt: skip
+
     @property
     def limits(self) -> list[Limit]:
         return allocation_limits(self)
@@ -331,51 +480,12 @@ class KeyGroupAllocation(Limits):
         known = {f.name for f in fields(KeyGroupAllocation)} - {"priorities", "windows", "over"}
         return KeyGroupAllocation(workload, **{name: value for name, value in options.items() if name in known})
 
+    def binding(self, chosen: np.ndarray) -> list[str]:
+        return binding_limits(self, chosen)
+
     def mended(self, **changes: Any) -> Self:
         now = self.distance_floor and self.measured("load_distance", self.workload.current) <= self.mean_load
         return super().mended(**changes, distance_floor=now)
-
-    def binding(self, chosen: np.ndarray) -> list[str]:
-        """The limits and nodes without slack, with their numbers in the formulation."""
-        w, figures = self.workload, self.metrics(chosen)
-        found = []
-        if self.max_migrations is not None and figures["migrations"] >= self.max_migrations:
-            found.append(f"(2) all {self.max_migrations} migrations are used")
-        if self.max_migration_cost is not None:
-            spare = self.max_migration_cost - figures["migration_cost"]
-            unmoved = self.migration_cost[~metrics.moved(w, chosen)]
-            if unmoved.size and spare < unmoved.min() - NEAR * max(1.0, self.max_migration_cost):
-                found.append(f"(2) the migration cost left, {figure(spare)}, moves no further key group")
-        return found + self._most_deviating(chosen) + self._full(chosen)
-
-    def _most_deviating(self, chosen: np.ndarray) -> list[str]:
-        """The nodes that make for the load distance, in every window that counts in it."""
-        w, distances, near = self.workload, self.distances(chosen), NEAR * self.scale
-        found, weights, k = [], self.planned.weights(distances), self.planned.count
-        for s, (deviation, distance) in enumerate(zip(self.deviations(chosen), distances.tolist(), strict=True)):
-            if distance <= near or weights[s] == 0:
-                continue
-            what = "the whole load distance" + (f" of window {s + 1} of {k}" if k > 1 else "")
-            above, below = deviation >= distance - near, w.kept & (deviation <= near - distance)
-            for number, nodes, side in ((3, above, "above"), (4, below, "below")):
-                found += [
-                    f"({number}) node {w.node(i)} lies {figure(abs(deviation[i]))} {side} the mean, {what}"
-                    for i in np.flatnonzero(nodes)
-                ]
-        return found
-
-    def _full(self, chosen: np.ndarray) -> list[str]:
-        """Nodes whose capacity (7) has no room for even the smallest key group."""
-        w, found = self.workload, []
-        for name, limit in (self.resource_capacity or {}).items():
-            room = np.asarray(limit) - np.bincount(chosen, self.usage(name), w.nodes)
-            used = self.usage(name)[self.usage(name) > 0]
-            tight = room < (used.min() if used.size else 0.0) * (1 - NEAR)
-            found += [
-                f"(7) node {w.node(i)} has {figure(room[i])} of {name} left, too little for any key group"
-                for i in np.flatnonzero(tight)
-            ]
-        return found
 
 
 def drains(problem: KeyGroupAllocation) -> bool:

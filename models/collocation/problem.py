@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics, records
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.allocation.limits import SLACK, allocation_limits
+from keyshift.models.allocation.limits import allocation_limits
+from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.errors import InputError
 from keyshift.models.objectives import Over, OverWindows, Searched

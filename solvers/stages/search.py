@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Answer, Budget
-from keyshift.models.allocation.limits import SLACK
+from keyshift.models.allocation.problem import SLACK
 from keyshift.models.answer import Settings
 from keyshift.models.objectives import TIE, Prioritised, Searched
 from keyshift.models.rules.lowered import Lowered, Rooms
