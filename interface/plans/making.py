@@ -152,9 +152,8 @@ class _Work:
 
 
 def _already_over(workload: Workload, names: tuple[str, ...], asked: FloatArray, limit: FloatArray) -> tuple[str, ...]:
-    made = MadeFor.of(workload)
     return tuple(
-        f"node {made.node(int(i))} has {figure(limit[r, i])} of {name} before or after the plan, above its limit "
+        f"node {workload.node(i)} has {figure(limit[r, i])} of {name} before or after the plan, above its limit "
         f"{figure(asked[r, i])}: it goes no higher on the way"
         for r, name in enumerate(names)
         for i in np.flatnonzero(limit[r] > asked[r] * (1 + 1e-9))
