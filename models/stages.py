@@ -230,6 +230,41 @@ def weighed(weights: FloatArray, chosen: list[Any]) -> tuple[Scaled, Any]:
     return made, sum(int(v) * item for v, item in zip(values, chosen, strict=True) if v)
 
 
+class PlacedPyomo:
+    """A Pyomo statement in which x[k, i] says that key group k runs on node i: (1), and the way from an assignment and back."""
+
+    problem: Any
+    model: Any
+
+    def one_node_each(self) -> None:
+        """(1) Every key group runs on exactly one node."""
+        import pyomo.environ as pyo
+        from pyomo.core.expr import LinearExpression
+
+        open_to: list[list[Any]] = [[] for _ in range(self.problem.workload.key_groups)]
+        for (k, _), x in self.model.x.items():
+            open_to[k].append(x)
+        self.model.one_node = pyo.Constraint(
+            range(len(open_to)),
+            rule=lambda m, k: LinearExpression(linear_coefs=[1.0] * len(open_to[k]), linear_vars=open_to[k]) == 1,
+        )
+
+    def set_start(self, assignment: IntArray) -> None:
+        """Give every x that is open its value in a known assignment."""
+        for (k, i), x in self.model.x.items():
+            if not x.fixed:
+                x.value = int(assignment[k] == i)
+
+    def assignment(self) -> IntArray:
+        """Read the assignment from the variables' values: for each key group, its node of largest x."""
+        chosen = np.zeros(self.problem.workload.key_groups, dtype=np.int64)
+        largest = np.full(chosen.size, -np.inf)
+        for (k, i), x in self.model.x.items():
+            if x.value > largest[k]:
+                chosen[k], largest[k] = i, x.value
+        return chosen
+
+
 class PlacedCpSat:
     """A CP-SAT statement in which x[k, i] says that key group k runs on node i: (1), and the way from an assignment and back."""
 

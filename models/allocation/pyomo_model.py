@@ -14,7 +14,7 @@ from keyshift.models.answer import HIGHS_DOUBT
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Knapsack
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
-from keyshift.models.stages import PyomoStages
+from keyshift.models.stages import PlacedPyomo, PyomoStages
 from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import IntArray
 
@@ -23,7 +23,7 @@ NEGLIGIBLE = 1e-8
 """HiGHS drops coefficients below 1e-9, and errs near it: we leave out loads that are so small a share of the mean."""
 
 
-class AllocationPyomo(PyomoStages):
+class AllocationPyomo(PlacedPyomo, PyomoStages):
     """The model of [Madsen2016], section 4.3.1, one method for each family of constraints.
 
     Parameters
@@ -112,13 +112,6 @@ class AllocationPyomo(PyomoStages):
         else:
             w1, w2 = objective
             m.objective = pyo.Objective(expr=w1 * m.d - w2 * (m.d_u + m.d_l))
-
-    def one_node_each(self) -> None:
-        """(1) Every key group runs on exactly one node."""
-        m = self.model
-        m.one_node = pyo.Constraint(
-            range(self.workload.key_groups), rule=lambda m, k: sum(m.x[k, i] for i in self.open[k]) == 1
-        )
 
     def leaves(self, k: int) -> Any:
         """1 where key group k leaves its node: under (1) its variables off that node sum to it, and this is shorter."""
@@ -236,10 +229,8 @@ class AllocationPyomo(PyomoStages):
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable the value it has in a known assignment."""
-        m = self.model
-        for (k, i), x in m.x.items():
-            x.value = int(assignment[k] == i)
-        distances = self.problem.distances(assignment)
+        super().set_start(assignment)
+        m, distances = self.model, self.problem.distances(assignment)
         # Rounding may put a value slightly outside its bounds.
         for d, value in zip(self.d, distances.tolist(), strict=True):
             d.set_value(value, skip_validation=True)
@@ -263,10 +254,3 @@ class AllocationPyomo(PyomoStages):
             roughness = np.maximum(roughness, it.load.max(axis=1) / w.capacity.min())
         # A distance is never negative.
         return max(0.0, proven / self.weight - HIGHS_DOUBT * (it.combined(roughness) or 1.0))
-
-    def assignment(self) -> IntArray:
-        """Read the assignment from the variables' values: for each key group, its node of largest x."""
-        chosen = np.empty(self.workload.key_groups, dtype=np.int64)
-        for k, nodes in enumerate(self.open):
-            chosen[k] = max(nodes, key=lambda i: self.model.x[k, i].value)
-        return chosen

@@ -10,6 +10,7 @@ import pyomo.environ as pyo
 
 from keyshift.models.allocation.pyomo_model import AllocationPyomo
 from keyshift.models.collocation.problem import CollocatedAllocation
+from keyshift.models.stages import PlacedPyomo
 from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
@@ -259,9 +260,7 @@ class CollocationPyomo(AllocationPyomo):
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable that is open the value it has in a known assignment."""
         m, pairs = self.model, self.collocated.pairs
-        for (k, i), x in m.x.items():
-            if not x.fixed:
-                x.value = int(assignment[k] == i)
+        PlacedPyomo.set_start(self, assignment)  # no distances, as key-group allocation has them
         for (e, i), z in m.z.items():
             z.value = int(assignment[pairs.first[e]] == i == assignment[pairs.second[e]])
         same = assignment[pairs.first] == assignment[pairs.second]

@@ -9,13 +9,14 @@ import pyomo.environ as pyo
 
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.rules.rows import add_to_pyomo
+from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import FloatArray, IntArray
 
 NO_DEVIATION = 1e-6
 """A deviation whose square is nothing, in units in which loads are near 1."""
 
 
-class MCLBPyomo:
+class MCLBPyomo(PlacedPyomo):
     """The model of [Guo2018], section 2, one method for each family of constraints; numbers as in `MCLB`.
 
     Loads are divided by `unit`, the root of n times the problem's scale, so that the objective is the imbalance in
@@ -63,11 +64,6 @@ class MCLBPyomo:
         if self.linear:
             m.e = pyo.Var(range(windows), range(n), bounds=lambda m, t, i: (0, float(total[t]) ** 2))
             m.tangents = pyo.ConstraintList()
-
-    def one_node_each(self) -> None:
-        """(1) Every key group runs on exactly one node."""
-        p, n = self.load.shape[0], self.core.nodes
-        self.model.one_node = pyo.Constraint(range(p), rule=lambda m, k: sum(m.x[k, i] for i in range(n)) == 1)
 
     def deviations(self) -> None:
         """(2) A node's load, less the mean of the window."""
@@ -158,9 +154,7 @@ class MCLBPyomo:
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable its value in a known assignment."""
         assignment = self.in_order(self.core.lower(assignment))
-        for (k, i), x in self.model.x.items():
-            if not x.fixed:
-                x.value = int(assignment[k] == i)
+        super().set_start(assignment)
         for (t, i), value in np.ndenumerate(self.deviations_of(assignment)):
             # Rounding may put a value slightly outside its bounds.
             self.model.d[t, i].set_value(value, skip_validation=True)
@@ -169,9 +163,7 @@ class MCLBPyomo:
 
     def assignment(self) -> IntArray:
         """Read the assignment from the variables' values."""
-        p, n = self.load.shape[0], self.core.nodes
-        values = np.array([[self.model.x[k, i].value for i in range(n)] for k in range(p)], dtype=float)
-        return self.core.lift(values.argmax(axis=1))
+        return self.core.lift(super().assignment())
 
     def label(self, name: str, index: tuple[int, ...]) -> str | None:
         """Say which node of the workload a variable or a row is about."""
@@ -238,9 +230,7 @@ class MCLBPairsPyomo(MCLBPyomo):
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable its value in a known assignment."""
         assignment = self.in_order(self.core.lower(assignment))
-        for (k, i), x in self.model.x.items():
-            if not x.fixed:
-                x.value = int(assignment[k] == i)
+        PlacedPyomo.set_start(self, assignment)
         for (k, other), z in self.model.together.items():
             z.value = int(assignment[k] == assignment[other])
 

@@ -11,13 +11,14 @@ from pyomo.core.expr import LinearExpression
 
 from keyshift.models.movement.problem import LoadLimits, MovementWithinLimits
 from keyshift.models.rules.rows import add_to_pyomo
+from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import IntArray
 
 WIDENED = 1e-7
 """Load rows are wider by this share: within 1e-8 HiGHS takes a placement at a limit to be beyond it, or not."""
 
 
-class MovementPyomo:
+class MovementPyomo(PlacedPyomo):
     """One method for each family of constraints.
 
     Parameters
@@ -49,14 +50,6 @@ class MovementPyomo:
         self.least_movement()
         add_to_pyomo(m, problem.lowered, dict(m.x.items()), problem.node_limit)
         m.cuts = pyo.ConstraintList()
-
-    def one_node_each(self) -> None:
-        """(1) Every key group runs on exactly one node."""
-        x, ones = self.model.x, [1.0] * len(self.nodes)
-        self.model.one_node = pyo.Constraint(
-            self.key_groups,
-            rule=lambda m, k: LinearExpression(linear_coefs=ones, linear_vars=[x[k, i] for i in self.nodes]) == 1,
-        )
 
     def load_limits(self) -> None:
         """(2) A node in use carries between v and u: rows in units of u, and of v, which leave no placement out."""
@@ -113,16 +106,10 @@ class MovementPyomo:
         """Give every variable its value in a known assignment."""
         used = sorted(set(assignment.tolist()))
         spare = [i for i in self.nodes if i not in used][: self.problem.nodes_after - len(used)]
-        for (k, i), x in self.model.x.items():
-            x.value = int(assignment[k] == i)
+        super().set_start(assignment)
         for i, z in self.model.z.items():
             z.value = int(i in used or i in spare)
 
     def bound(self, proven: float) -> float:
         """Turn a bound that HiGHS proves into one on the state moved: the model's objective is the problem's own."""
         return max(0.0, proven)
-
-    def assignment(self) -> IntArray:
-        """Read the assignment from the variables' values."""
-        best = [max(self.nodes, key=lambda i: self.model.x[k, i].value) for k in self.key_groups]
-        return np.array(best, dtype=np.int64)
