@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -136,23 +137,9 @@ def _note_classes() -> str:
         rows = {"t": pa.array(range(0, 10**12, 10**10), pa.timestamp("us")), "k": list("ab" * 50), "d": [0.5] * 100}
         parquet.write_table(pa.table(rows), Path(folder, "log.parquet"))
         made = Path(folder, "classes.jsa")
-        line = [
-            "stats",
-            "log.parquet",
-            "--topology",
-            "t.yaml",
-            "--time",
-            "t",
-            "--nodes",
-            "2",
-            "--key-groups",
-            "4",
-            "--out",
-            "out",
-            "--window",
-        ]
+        line = "stats log.parquet --topology t.yaml --time t --nodes 2 --key-groups 4 --out out --window '1 week'"
         java = f"spark.driver.extraJavaOptions={BRIEF} {RARELY} -XX:ArchiveClassesAtExit={made}"
-        asked = [*line, "--conf", java]
+        asked = [*shlex.split(line), "--conf", java]
         done = subprocess.run(
             [sys.executable, "-c", SHORT_JOB, *asked], cwd=folder, capture_output=True, text=True, check=False
         )

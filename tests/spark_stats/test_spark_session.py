@@ -10,9 +10,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from keyshift.cli import main
+from keyshift.commands import methods
 from keyshift.spark_stats import failures
 
 
@@ -106,3 +109,23 @@ def test_classes_that_a_warm_up_kept_are_loaded_and_a_broken_file_is_passed_over
     ran("stats", "log.json", "--topology", "t.yaml", "-o", "broken")
     assert "shared objects file (top)" not in (tmp_path / "classes.txt").read_text()
     assert len({len([*(tmp_path / out).rglob("*")]) for out in ("kept", "broken")}) == 1
+
+
+@pytest.mark.spark
+def test_the_short_job_of_a_warm_up_is_one_that_stats_runs(spark, tmp_path, monkeypatch):
+    """In this session, which writes no classes down: they are made up."""
+    kept = tmp_path / "cache"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(kept))
+
+    def run(line, *, cwd, **_):
+        monkeypatch.chdir(cwd)
+        *asked, setting, java = line[3:]
+        assert setting == "--conf"
+        assert main(asked) == 0
+        Path(java.partition("ArchiveClassesAtExit=")[2]).write_bytes(b"classes")
+        monkeypatch.chdir(tmp_path)
+        return subprocess.CompletedProcess(line, 0)
+
+    monkeypatch.setattr(methods, "subprocess", SimpleNamespace(run=run))
+    assert "MB" in methods._note_classes()
+    assert [file.read_bytes() for file in kept.glob("spark-*.jsa")] == [b"classes"]
