@@ -10,8 +10,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.integers import Scaled, scaled
-from keyshift.models.intervals.labels import open_nodes
-from keyshift.models.intervals.pyomo_model import steps_of
+from keyshift.models.intervals.labels import open_nodes, steps_of
 from keyshift.models.intervals.sequence import MigrationSequence
 from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray

@@ -1,4 +1,4 @@
-"""Which node takes which interval: how the statements get from cuts back to an assignment."""
+"""What the statements of intervals share: the steps, the nodes that are open, and the way from cuts back to an assignment."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from keyshift.models.intervals.partition import cuts_of, spread
 from keyshift.models.intervals.sequence import MigrationSequence
 from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
+
+
+def steps_of(problem: IntervalMigration | MigrationSequence) -> list[tuple[int, int]]:
+    """For each step: the number of nodes, and the whole load that each may carry."""
+    if isinstance(problem, MigrationSequence):
+        return [(n, problem.limit(n)) for n in problem.counts]
+    return [(problem.nodes_after, problem.limit)]
 
 
 def open_nodes(problem: IntervalMigration | MigrationSequence) -> list[int]:

@@ -9,17 +9,10 @@ from typing import ClassVar
 import numpy as np
 import pyomo.environ as pyo
 
-from keyshift.models.intervals.labels import open_nodes
+from keyshift.models.intervals.labels import open_nodes, steps_of
 from keyshift.models.intervals.sequence import MigrationSequence
 from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
-
-
-def steps_of(problem: IntervalMigration | MigrationSequence) -> list[tuple[int, int]]:
-    """For each step: the number of nodes, and the whole load that each may carry."""
-    if isinstance(problem, MigrationSequence):
-        return [(n, problem.limit(n)) for n in problem.counts]
-    return [(problem.nodes_after, problem.limit)]
 
 
 class IntervalPyomo:

@@ -12,7 +12,6 @@ from ortools.sat.python import cp_model
 
 from keyshift.models.integers import scaled
 from keyshift.models.mclb.problem import MCLB
-from keyshift.models.mclb.pyomo_model import in_order
 from keyshift.models.rules.rows import add_to_cpsat
 from keyshift.models.stages import PlacedCpSat
 from keyshift.models.workload import IntArray
@@ -41,7 +40,6 @@ class MCLBCpSat(PlacedCpSat):
         self.problem, self.core, self.strengthened = problem, problem.core, strengthened
         self.scaled = scaled(self.core.load.ravel(), bits=BITS)
         self.load: IntArray = self.scaled.values.reshape(self.core.load.shape)
-        self.order = np.argsort(-np.square(self.core.load).sum(axis=1), kind="stable").tolist()
         self.model = cp_model.CpModel()
         self.variables()
         self.one_node_each()
@@ -114,15 +112,15 @@ class MCLBCpSat(PlacedCpSat):
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
-        alike = np.flatnonzero(self.core.interchangeable).tolist()
-        for r, k in enumerate(self.order):
+        order, alike = self.core.order, np.flatnonzero(self.core.interchangeable).tolist()
+        for r, k in enumerate(order):
             for i, before in zip(alike[1:], alike, strict=False):
-                self.model.add(self.x[k, i] <= sum(self.x[other, before] for other in self.order[:r]))
+                self.model.add(self.x[k, i] <= sum(self.x[other, before] for other in order[:r]))
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""
         known = self.core.lower(assignment)
-        super().set_start(in_order(known, self.order, self.core.interchangeable) if self.strengthened else known)
+        super().set_start(self.core.in_order(known) if self.strengthened else known)
 
     def assignment(self, value: Callable[[Any], int]) -> IntArray:
         """Read the assignment through ``value``, a function from a variable to its value."""

@@ -9,7 +9,6 @@ from ortools.math_opt.python import mathopt
 
 from keyshift.models.answer import SCIP_DOUBT
 from keyshift.models.mclb.problem import MCLB
-from keyshift.models.mclb.pyomo_model import in_order
 from keyshift.models.rules.rows import linear_rows
 from keyshift.models.workload import IntArray
 
@@ -33,7 +32,6 @@ class MCLBMathOpt:
         self.problem, self.core, self.strengthened = problem, problem.core, strengthened
         self.unit = float(np.sqrt(problem.scale * self.core.nodes))
         self.load = self.core.load / self.unit
-        self.order = np.argsort(-np.square(self.load).sum(axis=1), kind="stable").tolist()
         self.model = mathopt.Model(name=problem.name)
         self.variables()
         self.one_node_each()
@@ -108,17 +106,18 @@ class MCLBMathOpt:
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
+        order = self.core.order
         alike, names = np.flatnonzero(self.core.interchangeable).tolist(), self.core.names.tolist()
-        for r, k in enumerate(self.order):
+        for r, k in enumerate(order):
             for i, before in zip(alike[1:], alike, strict=False):
-                opened = mathopt.fast_sum(self.x[other, before] for other in self.order[:r])
+                opened = mathopt.fast_sum(self.x[other, before] for other in order[:r])
                 self.model.add_linear_constraint(self.x[k, i] <= opened, name=f"symmetry[k{k},n{names[i]}]")
 
     def hint(self, assignment: IntArray) -> mathopt.SolutionHint:
         """A known assignment as a warm start."""
         known = self.core.lower(assignment)
         if self.strengthened:
-            known = in_order(known, self.order, self.core.interchangeable)
+            known = self.core.in_order(known)
         values = {x: float(known[k] == i) for (k, i), x in self.x.items()}
         return mathopt.SolutionHint(variable_values=values)
 

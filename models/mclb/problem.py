@@ -270,6 +270,16 @@ class Core:
         return ~holds
 
     @cached_property
+    def order(self) -> list[int]:
+        """The key groups by the squares of their loads, the largest first: (5) is stated in this order."""
+        largest_first: list[int] = np.argsort(-np.square(self.load).sum(axis=1), kind="stable").tolist()
+        return largest_first
+
+    def in_order(self, assignment: IntArray) -> IntArray:
+        """The same groups with interchangeable nodes numbered as (5) asks."""
+        return in_order(assignment, self.order, self.interchangeable)
+
+    @cached_property
     def stake(self) -> FloatArray:
         """The state that each key group moves on each node, shape (n, p)."""
         return np.where(np.arange(self.nodes)[:, None] != self.current, self.state, 0.0)
@@ -311,3 +321,17 @@ class Core:
     def lift(self, assignment: IntArray) -> IntArray:
         """From 0..n-1 to the workload's node numbers."""
         return self.names[assignment]
+
+
+def in_order(assignment: IntArray, order: list[int], alike: np.ndarray) -> IntArray:
+    """Renumber interchangeable nodes by the first key group, in the given order, that runs on each."""
+    label = np.arange(alike.size)
+    free = iter(np.flatnonzero(alike).tolist())
+    seen: dict[int, int] = {}
+    for k in order:
+        i = int(assignment[k])
+        if alike[i] and i not in seen:
+            seen[i] = next(free)
+    for i, new in seen.items():
+        label[i] = new
+    return label[assignment]

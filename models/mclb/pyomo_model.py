@@ -44,7 +44,6 @@ class MCLBPyomo(PlacedPyomo):
         self.problem, self.core, self.linear, self.strengthened = problem, problem.core, linear, strengthened
         self.unit = float(np.sqrt(problem.scale * self.core.nodes))
         self.load = self.core.load / self.unit
-        self.order = np.argsort(-np.square(self.load).sum(axis=1), kind="stable").tolist()
         self.model = pyo.ConcreteModel(name=problem.name)
         self.variables()
         self.one_node_each()
@@ -114,15 +113,15 @@ class MCLBPyomo(PlacedPyomo):
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
         alike = np.flatnonzero(self.core.interchangeable).tolist()
-        pairs = list(zip(alike[1:], alike, strict=False))
+        order, pairs = self.core.order, list(zip(alike[1:], alike, strict=False))
 
         def opened(m: pyo.ConcreteModel, r: int, i: int, before: int) -> object:
-            earlier = self.order[:r]
+            earlier = order[:r]
             if not earlier:
-                return m.x[self.order[r], i] == 0
-            return m.x[self.order[r], i] <= pyo.quicksum(m.x[other, before] for other in earlier)
+                return m.x[order[r], i] == 0
+            return m.x[order[r], i] <= pyo.quicksum(m.x[other, before] for other in earlier)
 
-        rows = [(r, i, before) for r in range(len(self.order)) for i, before in pairs]
+        rows = [(r, i, before) for r in range(len(order)) for i, before in pairs]
         self.model.symmetry = pyo.Constraint(pyo.Set(initialize=rows, dimen=3), rule=opened)
 
     def set_objective(self) -> None:
@@ -149,7 +148,7 @@ class MCLBPyomo(PlacedPyomo):
 
     def in_order(self, assignment: IntArray) -> IntArray:
         """The same groups with interchangeable nodes numbered as (5) asks, where it is stated."""
-        return in_order(assignment, self.order, self.core.interchangeable) if self.strengthened else assignment
+        return self.core.in_order(assignment) if self.strengthened else assignment
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable its value in a known assignment."""
@@ -239,17 +238,3 @@ class MCLBPairsPyomo(MCLBPyomo):
         if name in ("meeting", "parting"):
             return f"k{index[0]},k{index[1]},n{self.core.names[index[2]]}"
         return super().label(name, index)
-
-
-def in_order(assignment: IntArray, order: list[int], alike: np.ndarray) -> IntArray:
-    """Renumber interchangeable nodes by the first key group, in the given order, that runs on each."""
-    label = np.arange(alike.size)
-    free = iter(np.flatnonzero(alike).tolist())
-    seen: dict[int, int] = {}
-    for k in order:
-        i = int(assignment[k])
-        if alike[i] and i not in seen:
-            seen[i] = next(free)
-    for i, new in seen.items():
-        label[i] = new
-    return label[assignment]

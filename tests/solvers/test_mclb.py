@@ -10,7 +10,7 @@ from instances.mclb import random_problem
 
 import keyshift as ks
 from keyshift.models import Answer, Budget
-from keyshift.models.mclb.pyomo_model import in_order
+from keyshift.models.mclb.problem import in_order
 
 EXACT = ("branch-and-bound", "scip", "cp-sat", "milp")
 RELAXED = ("sdp", "qp", "combinatorial")
