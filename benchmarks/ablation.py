@@ -234,6 +234,17 @@ def small(draw: Callable[[np.random.Generator], tuple[ks.Problem, str]], count: 
     return [(f"teaching, {loads} {number}", problem) for number, (problem, loads) in enumerate(made)]
 
 
+def dozens() -> list[Named]:
+    """MCLB of dozens of key groups in few windows: what sets near the mean and splits of two nodes are for."""
+    made = []
+    for nodes, key_groups, windows, share in ((3, 32, 3, None), (4, 32, 6, 0.2), (5, 36, 6, None), (4, 60, 4, None), (10, 100, 3, None)):  # fmt: skip
+        rng = np.random.default_rng([6, nodes, key_groups, windows])
+        w = ks.Workload(load=rng.uniform(1, 10, (windows, key_groups)), state=rng.uniform(1, 10, key_groups), current=rng.integers(0, nodes, key_groups), nodes=nodes)  # fmt: skip
+        limit = None if share is None else share * float(w.state.sum())
+        made.append((f"{nodes} nodes, {key_groups} key groups, {windows} windows", ks.MCLB(w, max_state_moved=limit)))
+    return made
+
+
 def heavy(seed: int, nodes: int, key_groups: int, exponent: float = 1.2) -> ks.Workload:
     """A workload of heavy tails, anywhere."""
     rng = np.random.default_rng([5, seed])
@@ -322,6 +333,8 @@ def windows(page: Page) -> None:
 
 
 MCLB = [
+    Part("sets near the mean", ("mclb.near_sets",), instead("mclb.branch_and_bound.FewNodes.suits", lambda core: False)),
+    Part("splits of two nodes", ("mclb.pair_splits",), instead("mclb.pair_splits.PairSplits.suits", lambda core: False)),
     Part("set partitioning", ("mclb.set_partitioning", "set_partitioning"), set_to("mclb.branch_and_bound.TreeSettings.few", 0)),
     Part("descent before it", ("mclb.local_search.descend", "mclb.local_search._filled", "mclb.local_search._steepest"), instead("mclb.branch_and_bound.descend", lambda core, seed, rounds=200, start=None: found("mclb.local_search._starting_point")(core, core.load, start))),
     Part("depth-first tree", ("mclb.branch_and_bound_kernels", "mclb.branch_and_bound.DepthFirst.run", "mclb.branch_and_bound.DepthFirst._keep"), instead("mclb.branch_and_bound.DepthFirst.run", lambda self, budget, most: False)),
@@ -344,7 +357,7 @@ def mclb(page: Page) -> None:
     instances = [
         *drawn("guo-mclb", nodes=5, key_groups=30, windows=20), *drawn("guo-mclb", nodes=5, key_groups=50, windows=20, share_moved=0.1),
         *drawn("guo-mclb", share_moved=0.05), *drawn("guo-mclb", nodes=20, key_groups=2000, windows=20),
-        *hard("mclb"), *small(teaching_sizes.mclb, 3),
+        *hard("mclb"), *small(teaching_sizes.mclb, 3), *dozens(),
     ]  # fmt: skip
     ablate(page, "mclb", MCLB, instances)
 

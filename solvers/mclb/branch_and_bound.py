@@ -19,6 +19,7 @@ from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import shared_squares, window_bound
 from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, descend, local_search
 from keyshift.solvers.mclb.near_sets import FewNodes
+from keyshift.solvers.mclb.pair_splits import PairSplits
 from keyshift.solvers.mclb.sdp import SemidefiniteSettings, semidefinite_squares
 from keyshift.solvers.mclb.set_partitioning import SetPartitioning
 from keyshift.solvers.mclb.statement import solve_cpsat
@@ -31,6 +32,8 @@ class TreeSettings(Settings):
 
     Attributes
     ----------
+    unsplit, by_splits : int, float
+        With more key groups than these, the sets begin from a placement that `PairSplits` finds in this share of the time.
     by_near_sets : float
         The share of the time that `FewNodes` has, where it suits; half of it before CP-SAT.
     few, by_sets : int, float
@@ -59,6 +62,8 @@ class TreeSettings(Settings):
         root bound.
     """
 
+    unsplit: int = 24
+    by_splits: float = 0.1
     by_near_sets: float = 0.4
     few: int = 40
     by_sets: float = 0.4
@@ -83,8 +88,9 @@ def branch_and_bound(
 ) -> Answer:
     """The optimum, given time; within a limit the best placement with the best root bound.
 
-    Dozens of key groups are answered by the sets of them that nodes can hold, from a placement that `descend` finds:
-    on a few nodes by `FewNodes`, else by `SetPartitioning`. More than these, or where the sets are too many: key groups
+    Dozens of key groups are answered by the sets of them that nodes can hold, from a placement that `descend` and
+    `PairSplits` find: on a few nodes by `FewNodes`, else by `SetPartitioning`. More than these, or where the sets are too
+    many: key groups
     are placed one after another, the largest first, each on the node where it adds least; a partial
     placement is cut when its completion with divisible load is no better than the incumbent. Of interchangeable
     empty nodes only the first is tried. Exponential in the number of key groups; without a limit it ends in a proof.
@@ -110,11 +116,14 @@ def branch_and_bound(
         return _under_rules(problem, budget, seed, start)
     core = problem.core
     root = window_bound(core.load.T, core.nodes) / core.nodes
+    budget.report(bound=root)
     settings = TreeSettings.now()
     known = None if start is None else core.lower(start)
     engines = _by_sets(core, settings) if max_tree is None else []
     if engines:
         known = descend(core, seed, start=known)
+        if core.load.shape[0] > settings.unsplit and PairSplits.suits(core):
+            known = PairSplits(core, known, seed).go_on(budget.part(settings.by_splits), enough=root * core.nodes)
     for engine, share in engines:
         margin = settings.margin * problem.tolerance_of(core.squares(known) / core.nodes) * core.nodes  # type: ignore[arg-type]  # not None
         sets = engine(core, known, margin)

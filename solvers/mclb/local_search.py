@@ -21,6 +21,7 @@ from keyshift.solvers.checked import kept, promised
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.local_search_kernels import KeptRules
+from keyshift.solvers.mclb.pair_splits import PairSplits, shaken
 from keyshift.solvers.rows import RowFamily, rows_of, rule_rows, sum_rows
 from keyshift.solvers.threads import one_blas_thread
 from keyshift.solvers.within_rows import Task, search_within
@@ -55,6 +56,8 @@ class PlacementSearchSettings(Settings):
         squares at that of the best.
     reheated : tuple of float
         The range, in shares of its stages, from which the first stage of a run from the best is drawn.
+    by_splits : float
+        The share of the time that `PairSplits` has before, where it suits.
     """
 
     annealed: int = 1500
@@ -70,6 +73,7 @@ class PlacementSearchSettings(Settings):
     hot: float = 8.0
     cold: float = 1.5
     reheated: tuple[float, float] = (0.2, 0.8)
+    by_splits: float = 0.5
 
 
 PROHIBITIVE = 1e100
@@ -180,13 +184,18 @@ class PlacementSearch:
         self.annealing: _Annealing | None = None
         if self.load.shape[0] <= settings.annealed:
             self.annealing = _Annealing(core, self.load, self.best, self.rng, settings)
+        self.splits = PairSplits(core, self.best, seed) if PairSplits.suits(core) else None
 
     def go_on(self, budget: Budget, effort: float = 1.0, enough: float = 0.0) -> IntArray:
         """The best placement after so much effort in all, or once the sum of squares is `enough`."""
         core = self.core
         if core.nodes == 1 or budget.expired:
             return self.best
+        if self.splits is not None:
+            self.splits.take(self.best)
+            self.best = self.splits.go_on(budget.part(self.settings.by_splits), effort, enough)
         if self.annealing is not None:
+            self.annealing.take(self.best)
             self.best = self.annealing.go_on(budget, effort, enough)
         else:
             self.best = _by_sweeps(core, self.load, self.best, budget, self.rng, effort, enough)
@@ -282,10 +291,17 @@ class _Annealing:
             if self.value <= max(enough, self.floor * (1 + 1e-9)):
                 break
             found = self._run(budget)
-            if (now := core.squares(found)) < self.value and core.moved(found) <= core.budget:
-                self.best, self.value = found, now
-                budget.report(objective=now / core.nodes, note="local search")
+            if self.take(found):
+                budget.report(objective=self.value / core.nodes, note="local search")
         return self.best
+
+    def take(self, found: IntArray) -> bool:
+        """Whether a placement within the budget is better: then it is the best."""
+        value = self.core.squares(found)
+        better = value < self.value and self.core.moved(found) <= self.core.budget
+        if better:
+            self.best, self.value = found, value
+        return better
 
     def _run(self, budget: Budget) -> IntArray:
         settings = self.settings
@@ -409,18 +425,7 @@ def descend(core: Core, seed: int, rounds: int = 200, start: IntArray | None = N
     found = [_steepest(core, placed) for placed in beginnings if core.moved(placed) <= core.budget]
     best = min(found, key=core.squares)
     for _ in range(rounds if core.nodes > 1 else 0):
-        shaken = best.copy()
-        some = rng.permutation(order.size)[: int(rng.integers(2, 6))]
-        shaken[some] = rng.integers(0, core.nodes, some.size)
-        back = rng.permutation(order.size)
-        over = core.moved(shaken) - core.budget
-        for k in back[(shaken[back] != core.current[back]) & (core.state[back] > 0)]:
-            if over <= 0:
-                break
-            over -= core.state[k]
-            shaken[k] = core.current[k]
-        if core.moved(shaken) <= core.budget:
-            best = min(best, _steepest(core, shaken), key=core.squares)
+        best = min(best, _steepest(core, shaken(core, best, rng)), key=core.squares)
     return best
 
 

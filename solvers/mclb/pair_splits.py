@@ -1,0 +1,199 @@
+r"""A local search for MCLB in few windows whose step is the best of all splits of what two nodes hold.
+
+Let nodes i and j hold the key groups F and what is left where it is, with loads :math:`r_i` and :math:`r_j`. Whatever
+part S of F is on i,
+
+.. math::
+
+    (1) \quad |d_i|^2 + |d_j|^2 = \tfrac{1}{2} |d_i + d_j|^2 + 2 \, |y_S - t|^2, \qquad
+    t = \tfrac{1}{2} (r_j + y_F - r_i), \quad y_S = \sum_{k \in S} y_k,
+
+with d the deviations from the mean. The S nearest to t is a pair of a subset of one half of F and of the other, sorted by
+their loads in the direction in which these differ most [Horowitz1974]. Two nodes are settled so, then two others, until no
+pair gains; then a few key groups are shaken. Where windows are few, all splits of twenty key groups come nearer to the mean
+than any moves and swaps do.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from keyshift.models import Budget
+from keyshift.models.answer import Settings
+from keyshift.models.compiling import njit
+from keyshift.models.mclb.problem import Core
+from keyshift.models.workload import IntArray
+
+
+@dataclass(frozen=True)
+class PairSettings(Settings):
+    """Tuning parameters of pair splits.
+
+    Attributes
+    ----------
+    most_windows, most_nodes : int
+        In more windows even the best split is far from the mean, and annealing finds better; more nodes have too many pairs.
+    sizes : tuple of int
+        How many key groups of two nodes are split anew, chosen at random where there are more; from round to round in turn.
+    idle, looked : int
+        At `effort` 1 the search ends after so many rounds without a better placement, or once so many pairs of subsets were
+        looked at.
+    least : float
+        Two nodes whose split can gain no more than this share of the sum of squares are left.
+    """
+
+    most_windows: int = 8
+    most_nodes: int = 40
+    sizes: tuple[int, ...] = (18, 22, 26)
+    idle: int = 30
+    looked: int = 60_000_000
+    least: float = 1e-6
+
+
+class PairSplits:
+    """A search that can be interrupted, and goes on as if it had not been.
+
+    Attributes
+    ----------
+    best, value : ndarray, float
+        The best placement, and its sum of squares.
+    """
+
+    def __init__(self, core: Core, best: IntArray, seed: int, settings: PairSettings | None = None) -> None:
+        self.core, self.best, self.value = core, best, core.squares(best)
+        self.settings, self.rng = settings or PairSettings.now(), np.random.default_rng([seed, 7])
+        self.load = np.ascontiguousarray(core.load @ np.linalg.eigh(core.load.T @ core.load)[1][:, ::-1])
+        self.rounds = self.idle = self.looked = 0
+
+    @staticmethod
+    def suits(core: Core) -> bool:
+        """Whether windows and nodes are few enough, and no rules tell nodes apart."""
+        few = PairSettings.now()
+        return 1 < core.nodes <= few.most_nodes and core.load.shape[1] <= few.most_windows and not core.labelled
+
+    def go_on(self, budget: Budget, effort: float = 1.0, enough: float = 0.0) -> IntArray:
+        """The best placement after so many rounds without a better one, or once the sum of squares is `enough`."""
+        few = self.settings
+        while self.idle <= effort * few.idle and self.looked <= effort * few.looked and not budget.expired:
+            if self.value <= enough:
+                break
+            start = shaken(self.core, self.best, self.rng) if self.rounds else self.best
+            found = self._settled(start, few.sizes[self.rounds % len(few.sizes)], budget)
+            self.rounds, self.idle = self.rounds + 1, self.idle + 1
+            if self.take(found):
+                budget.report(objective=self.value / self.core.nodes, note="local search")
+        return self.best
+
+    def take(self, found: IntArray) -> bool:
+        """Whether a placement within the budget is better: then it is the best."""
+        value = self.core.squares(found)
+        better = value < self.value and self.core.moved(found) <= self.core.budget
+        if better:
+            self.best, self.value, self.idle = found, value, 0
+        return better
+
+    def _settled(self, start: IntArray, most: int, budget: Budget) -> IntArray:
+        """Split pair after pair anew, the one that can gain most first, until none does."""
+        core, place, n = self.core, start.copy(), self.core.nodes
+        away = np.zeros((n, self.load.shape[1]))
+        np.add.at(away, place, self.load)
+        away -= self.load.sum(axis=0) / n
+        open_ = np.triu(np.ones((n, n), dtype=bool), 1)
+        while not budget.expired:
+            gains = np.square(away[:, None] - away[None]).sum(axis=2) / 2
+            i, j = np.unravel_index(np.where(open_, gains, 0.0).argmax(), gains.shape)
+            gain = float(gains[i, j])
+            if not open_[i, j] or gain <= self.settings.least * float(np.square(away).sum()):
+                break
+            open_[i, j] = False
+            free = np.flatnonzero((place == i) | (place == j))
+            free = free if free.size <= most else np.sort(self.rng.choice(free, most, replace=False))
+            on_i = place[free] == i
+            rest = away[i] - self.load[free[on_i]].sum(axis=0)
+            target = (away[i] + away[j]) / 2 - rest
+            stake = core.stake[i, free] - core.stake[j, free]
+            place[free] = j
+            room = core.budget - core.moved(place) if core.limited else math.inf
+            bits, looked = nearest_subset(self.load[free], stake, target, room, gain / 2 * (1 - 1e-9))
+            budget.spend(looked)
+            self.looked += looked
+            chosen = on_i if bits < 0 else (bits >> np.arange(free.size)) & 1 > 0
+            place[free[chosen]] = i
+            if bits >= 0:
+                now = rest + self.load[free[chosen]].sum(axis=0)
+                away[j] += away[i] - now
+                away[i] = now
+                others = np.arange(n)
+                for one in (i, j):
+                    open_[np.minimum(one, others), np.maximum(one, others)] = others != one
+                open_[i, j] = False
+        return place
+
+
+def shaken(core: Core, best: IntArray, rng: np.random.Generator) -> IntArray:
+    """A few key groups anywhere; where that is beyond the budget, others go back until it is not."""
+    made = best.copy()
+    some = rng.permutation(made.size)[: int(rng.integers(2, 6))]
+    made[some] = rng.integers(0, core.nodes, some.size)
+    back = rng.permutation(made.size)
+    over = core.moved(made) - core.budget
+    for k in back[(made[back] != core.current[back]) & (core.state[back] > 0)]:
+        if over <= 0:
+            break
+        over -= core.state[k]
+        made[k] = core.current[k]
+    return made if core.moved(made) <= core.budget else best.copy()
+
+
+# The compiled loops --------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def subset_sums(load, weight):
+    """The loads and weights of all subsets, by their bits."""
+    size, windows = load.shape
+    loads, weights = np.zeros((1 << size, windows)), np.zeros(1 << size)
+    for k in range(size):
+        for bits in range(1 << k):
+            weights[bits | 1 << k] = weights[bits] + weight[k]
+            for t in range(windows):
+                loads[bits | 1 << k, t] = loads[bits, t] + load[k, t]
+    return loads, weights
+
+
+@njit(cache=True)
+def nearest_subset(load, weight, target, room, least):
+    """The bits of the subset within the room that is nearest to the target, and the pairs looked at.
+
+    The bits are -1 where no square is below `least`.
+    """
+    half = load.shape[0] // 2
+    low, low_weight = subset_sums(load[:half], weight[:half])
+    high, high_weight = subset_sums(load[half:], weight[half:])
+    order = np.argsort(high[:, 0])
+    high, high_weight = high[order], high_weight[order]
+    first = high[:, 0].copy()
+    best, looked = np.int64(-1), 4 * load.shape[1] * (low.shape[0] + high.shape[0])
+    for a in range(low.shape[0]):
+        want = target - low[a]
+        at = np.searchsorted(first, want[0])
+        for way in (1, -1):
+            b = at if way == 1 else at - 1
+            while 0 <= b < first.size:
+                off = first[b] - want[0]
+                square = off * off
+                if square >= least:
+                    break
+                looked += 1
+                for t in range(1, want.size):
+                    off = high[b, t] - want[t]
+                    square += off * off
+                    if square >= least:
+                        break
+                if square < least and low_weight[a] + high_weight[b] <= room:
+                    least, best = square, a | order[b] << half
+                b += way
+    return best, looked
