@@ -90,8 +90,7 @@ def branch_and_bound(
 
     Dozens of key groups are answered by the sets of them that nodes can hold, from a placement that `descend` and
     `PairSplits` find: on a few nodes by `FewNodes`, else by `SetPartitioning`. More than these, or where the sets are too
-    many: key groups
-    are placed one after another, the largest first, each on the node where it adds least; a partial
+    many: key groups are placed one after another, the largest first, each on the node where it adds least; a partial
     placement is cut when its completion with divisible load is no better than the incumbent. Of interchangeable
     empty nodes only the first is tried. Exponential in the number of key groups; without a limit it ends in a proof.
 
