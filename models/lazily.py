@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
@@ -87,6 +88,5 @@ class NamesCode:
 def load(code: Any) -> Any:
     """The thing that ``"module:attribute"`` or a `Named` says; anything else is the thing itself."""
     if isinstance(code, str):
-        module, _, attribute = code.partition(":")
-        code = Named(module, attribute)
+        return resolve_name(code)
     return code.load() if isinstance(code, Named) else code

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import importlib.util
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -85,13 +85,13 @@ class Method(NamesCode):
         """Compile what the method may call, once per process; otherwise kernels are compiled when they are needed."""
         if self.warm_up is not None and (self.warm_up, self.code) not in _READY:
             with COMPILING.at_once():
-                load(self.warm_up)(self.function)
+                resolve_name(self.warm_up)(self.function)
             _READY.add((self.warm_up, self.code))
 
-    @cached_property
+    @property
     def function(self) -> Callable[..., Answer]:
         """The code itself, imported on first use."""
-        function: Callable[..., Answer] = load(self.code)
+        function: Callable[..., Answer] = resolve_name(self.code)
         return function
 
     @cached_property
@@ -106,12 +106,7 @@ class Method(NamesCode):
 
     def may_help(self, problem: Problem) -> bool:
         """Whether it is worth trying as a start."""
-        return self.useful is None or bool(self._worth_trying(problem))
-
-    @cached_property
-    def _worth_trying(self) -> Callable[[Problem], bool]:
-        asked: Callable[[Problem], bool] = load(self.useful)
-        return asked
+        return self.useful is None or bool(resolve_name(self.useful)(problem))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -181,13 +176,13 @@ class Formulation(NamesCode):
         """The plain statement of a stage of a problem with priorities."""
         (statement,) = (s for s in self.statements if s.kind == language)
         with off_clock():
-            made = load(statement.code)
+            made = resolve_name(statement.code)
         return made.of_stage(stage)
 
-    @cached_property
+    @property
     def problem_class(self) -> type[Problem]:
         """The problem's class, imported on first use."""
-        cls: type[Problem] = load(self.code)
+        cls: type[Problem] = resolve_name(self.code)
         return cls
 
 
@@ -263,8 +258,7 @@ def parameters_of(code: str) -> dict[str, Any]:
     module, _, name = code.partition(":")
     found = _definition(module, name)
     if found is None:
-        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-        return annotations_of(function)
+        return annotations_of(resolve_name(code))
     return found
 
 
@@ -399,7 +393,7 @@ class Statement(NamesCode):
 
     def build(self, problem: Problem, strengthened: bool = True, **options: Any) -> Any:
         """The statement of a problem: an object of the class that `code` names, with options of its own."""
-        cls = load(self.code)
+        cls = resolve_name(self.code)
         make: Callable[..., Any] = getattr(cls, "of", cls)
         known = inspect.signature(make).parameters
         for name in options:

@@ -1,6 +1,7 @@
 """A method of one's own: registered, known everywhere in the process and in a study's processes."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,17 @@ def test_a_registered_method_is_solved_compared_and_studied(stay, tmp_path):
     found = study.to_frame().set_index("method")
     assert found.loc["stay", "status"] == "feasible"
     assert found.loc["stay", "objective"] > found.loc["milp", "objective"]
+
+
+def test_a_module_that_is_loaded_again_brings_its_method_anew(stay):
+    import importlib
+
+    register("key-group-allocation", stay)
+    assert ks.solve(problem(), "stay").assignment.tolist() == [0, 0, 1]
+    file = Path(sys.modules["staying"].__file__)
+    file.write_text(STAYER.replace("return Answer(problem.workload.current)", "return Answer([0, 1, 1])") + "# longer")
+    importlib.reload(sys.modules["staying"])
+    assert ks.solve(problem(), "stay").assignment.tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize(
