@@ -177,7 +177,7 @@ def test_an_answer_that_breaks_rules_keeps_its_measures():
 KILLED = """
 import sys, keyshift as ks
 ks.study(ks.family("madsen-allocation", nodes=[4, 5, 6], key_groups=24, count=4), ["flux", "potc", "drain-first"],
-         time_limit=20, out=sys.argv[1])
+         effort=0.1, out=sys.argv[1])
 """
 
 
