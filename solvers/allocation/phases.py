@@ -89,7 +89,7 @@ class Rounds:
         self.shared_out = 0
         kinds = self.settings.starts.items()
         self.pauses = {kind: Pause(most) for kind, most in kinds if kind != "planned" or not found.problem.lowered}
-        self.price_pause = Pause(8, 2)
+        self.price_pause, self.price_again = Pause(8, 2), 0.0
         self.phases = {"anneal": self._anneal_next, "plan": self._plan_next, "exchange": self._exchange_next}
 
     @property
@@ -177,6 +177,8 @@ class Rounds:
             self.planner = CountPlanner(self.instance, counts[0], self.seed)
         if self.one and self.most is None:
             self.trees = price_trees(self.instance, counts[0])
+        if self.trees and self.search.uneven:
+            self.price_again = self.settings.uneven_curves * self.trees[0].bound.work / self.settings.work_of_step
         steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))
         small = pairs <= settings.few_pairs
         turn = 1
@@ -194,7 +196,7 @@ class Rounds:
             ):
                 break
             if phase == "price":
-                done += self._price_while_it_helps(turn)
+                done += self._price_while_it_helps(turn, done)
             else:
                 done += self.phases[phase](turn)
                 turn += 1
@@ -314,18 +316,26 @@ class Rounds:
             done += chunk
         return best
 
-    def _price_while_it_helps(self, turn: int) -> int:
-        """Ask the prices while that improves a bound or the best; returns the steps of search that take as long."""
-        if not self.trees or self.planner is None:
+    def _price_while_it_helps(self, turn: int, done: int) -> int:
+        """Ask the prices while that improves a bound or the best; returns the steps of search that take as long.
+
+        After a run that was of no use they pause until the search has taken as long, and longer each time; where they are
+        ample, for some turns at least.
+        """
+        if not self.trees or self.planner is None or done < self.price_again:
             return 0
         ample = self._ample(self.planner.counts)
         if ample and self.price_pause.now:
             return 0
-        done = self.settings.priced_steps
+        before, runs = self.trees[0].bound.worked, 1
         while not self.found.done and self._price(self.planner, turn, ample):
-            done += self.settings.priced_steps
-        self.price_pause.after(done > self.settings.priced_steps)
-        return done
+            runs += 1
+        self.price_pause.after(runs > 1)
+        steps = runs * self.settings.priced_steps
+        if runs == 1:
+            worked = (self.trees[0].bound.worked - before) / self.settings.work_of_step
+            self.price_again = done + steps + self.price_pause.turns / 2 * worked
+        return steps
 
     def _ample(self, counts: CountBound) -> bool:
         """Whether many more may move than the best distance takes by the counts: there plans are short, and prices say little."""

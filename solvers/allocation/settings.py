@@ -60,6 +60,9 @@ class RoundSettings(Settings):
         Targets of prices, used in turn; at 1, they search for a proof.
     priced_steps : int
         Steps of search that take as long as one run of prices.
+    work_of_step, uneven_curves : float
+        Elementary steps of prices that take as long as a step of search. Where loads are uneven, prices seldom help: they
+        wait until the search has taken as long as `uneven_curves` curves.
     branch_work, most_branches : float, int
         The first run of prices may take branches for this much work, each further run a quarter more.
     tight : float
@@ -106,6 +109,8 @@ class RoundSettings(Settings):
     near: float = 3.0
     priced_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1)
     priced_steps: int = 2_000_000
+    work_of_step: float = 100.0
+    uneven_curves: float = 240.0
     branch_work: float = 4e8
     most_branches: int = 512
     tight: float = 0.3

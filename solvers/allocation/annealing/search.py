@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -54,6 +55,12 @@ class AnnealingSettings(Settings):
         continue from an assignment begin at the last one.
     cooled_doublings : tuple of int
         The exponents of such rounds, used in turn.
+    uneven : float
+        Loads whose standard deviation is this share of their mean or more: longer rounds find more.
+    uneven_pairs : int
+        With at most this many (key group, node) pairs a solver proves more than longer rounds find.
+    uneven_longer : float
+        By what such rounds are longer in the end; each of the first is twice as long as the one before.
     still : float
         Nodes this near the mean may be left unchanged, in units of the mean load of a key group.
     exchange_moved, exchange_staying : int
@@ -92,6 +99,9 @@ class AnnealingSettings(Settings):
     last_level: float = 0.006
     again_level: float = 0.12
     cooled_doublings: tuple[int, ...] = (1, 2)
+    uneven: float = 0.5
+    uneven_pairs: int = 5_000
+    uneven_longer: float = 10.0
     still: float = 4e-4
     exchange_moved: int = 8
     exchange_staying: int = 60
@@ -196,21 +206,33 @@ class Search:
         """By what rounds are longer where many may move."""
         return min(self.settings.longest, max(1.0, (self.instance.max_moves / self.settings.many_moves) ** 1.5))
 
+    @cached_property
+    def uneven(self) -> bool:
+        """Whether loads differ so much, on so large an instance, that rounds are longer."""
+        it, settings = self.instance, self.settings
+        return bool(it.load.std() >= settings.uneven * it.load.mean()) and it.space.pairs > settings.uneven_pairs
+
     def schedule(self, turn: int) -> Round:
         """Steps and temperatures of a round.
 
         Many short rounds from the current assignment find more than one long one, and fourth powers and squares find
         different things.
         Large instances need long rounds. There short and cold ones, each twice as long, improve the given start first,
-        so that a short time limit is served too; later every third round continues from the best.
+        so that a short time limit is served too; later every third round continues from the best. Uneven loads need
+        long rounds, too, and every third heats the best up again, with squares and eighth powers in turn.
         """
         settings = self.settings
         if self.instance.windows > 1:
             return self._over_windows(turn)
         size = self.size
+        last_of_cycle = turn % settings.continue_every == settings.continue_every - 1
+        if self.uneven and size < settings.uneven_longer:
+            steps = int(settings.steps * min(size * 2.0**turn, settings.uneven_longer))
+            if last_of_cycle:
+                return Round(steps, 2.0, 0.05, 1 if turn % 2 == 0 else 3, False)
+            return Round(steps, 3.0, 0.1, 2, True) if turn % 2 == 0 else Round(steps, 1.0, 0.1, 1, True)
         short = 2.0 ** min(turn, 30) < size
         steps = int(settings.steps * (2.0**turn if short else size * (1.0 + turn / 60)))
-        last_of_cycle = turn % settings.continue_every == settings.continue_every - 1
         if short or (size > 1 and last_of_cycle):
             return Round(steps, 0.1, 0.01, 1, False) if turn % 2 == 0 else Round(steps, 0.3, 0.03, 2, False)
         return Round(steps, 3.0, 0.1, 2, True) if turn % 2 == 0 else Round(steps, 1.0, 0.1, 1, True)

@@ -116,6 +116,8 @@ class PriceBound:
         The arrival prices :math:`q_k` that say most about the last distance tried.
     value : float
         L(q) for them, in moves.
+    worked : float
+        Elementary steps so far, roughly.
     """
 
     def __init__(
@@ -138,7 +140,7 @@ class PriceBound:
         self.spread = float(self.load[-1] - self.load[0])
         self.slopes = np.array(self.settings.slopes) / self.spread if self.spread > 0 else np.zeros(1)
         self.curve = np.full(self.knots.size, 0.5)
-        self.value = 0.0
+        self.value = self.worked = 0.0
         self.counts = np.tile(np.array([0, it.max_moves]), (it.nodes, 2))
         self.met: dict[tuple[object, ...], Column] = {}
         out, into = self.settings.most_out, self.settings.most_in
@@ -174,7 +176,7 @@ class PriceBound:
         """Arrival prices, shape (p,)."""
         return self.basis @ self.curve
 
-    @property
+    @cached_property
     def work(self) -> float:
         """Elementary steps to answer one curve, roughly."""
         it, settings = self.instance, self.settings
@@ -249,6 +251,7 @@ class PriceBound:
     ) -> tuple[float, list[Column]]:
         """L(q) of (P4) within the counts, and the cheapest column of each node that has any; no value without the time."""
         it = self.instance
+        self.worked += self.work
         reach = (distance + it.doubt) / it.weight
         tariff = _Tariff(self, curve, float(reach.min()))
         total = 0.0
