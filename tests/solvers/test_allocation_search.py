@@ -25,6 +25,7 @@ from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.planner import CountPlanner, PlannerSettings
 from keyshift.solvers.allocation.incumbent import Incumbent
 from keyshift.solvers.allocation.phases import Pause, Rounds
+from keyshift.solvers.allocation.pricing.tree import price_trees
 from keyshift.solvers.allocation.settings import RoundSettings
 
 
@@ -76,6 +77,39 @@ def test_a_phase_that_is_of_no_use_rests_longer_each_time():
     assert taken == [0, 2, 6, 10]
     rest.after(helped=True)
     assert not rest.now
+
+
+def test_rounds_over_uneven_loads_grow_and_every_third_continues_from_the_best():
+    _, uneven = next(ks.family("replicas-allocation", nodes=20, key_groups=400, seed=20))
+    rounds = [Search(Instance(uneven), 0).schedule(turn) for turn in range(9)]
+    even = [Search(Instance(madsen_allocation(nodes=20, key_groups=400)), 0).schedule(turn) for turn in range(9)]
+    assert [one.steps / rounds[0].steps for one in rounds] == [1, 2, 4, 8, 10, 10, 10, 10, 10]
+    assert [one.fresh for one in rounds] == [True, True, False] * 3
+    assert len({one.doublings for one in rounds if not one.fresh}) == 2
+    assert max(one.steps for one in even) < 2 * even[0].steps
+
+
+def test_prices_of_no_use_wait_until_the_search_has_taken_as_long():
+    run = Rounds(Incumbent(madsen_allocation(nodes=6, key_groups=60), Budget()), seed=0)
+    counts = CountBound(run.instance)
+    run.planner, run.trees = CountPlanner(run.instance, counts, 0), price_trees(run.instance, counts)
+    asked, curves = [], 400
+
+    def of_no_use(planner, turn, ample):
+        asked.append(turn)
+        run.trees[0].bound.worked += curves * run.trees[0].bound.work
+        return False
+
+    run._price, run._ample = of_no_use, lambda counts: False
+    run._price_while_it_helps(1, 0)
+    as_long = int(curves * run.trees[0].bound.work / run.settings.work_of_step)
+    assert as_long > run.settings.priced_steps
+    run._price_while_it_helps(2, as_long)
+    run._price_while_it_helps(3, as_long + run.settings.priced_steps + 1)
+    again = as_long + 2 * run.settings.priced_steps
+    run._price_while_it_helps(4, again + as_long)  # twice as long the second time
+    run._price_while_it_helps(5, again + 2 * as_long + 2)
+    assert asked == [1, 3, 5]
 
 
 def test_the_fewest_moves_are_those_of_all_balanced_choices():
