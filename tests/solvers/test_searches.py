@@ -21,8 +21,8 @@ def test_searches_keep_their_promises_and_find_the_optima(kind, seed, monkeypatc
     assert [said for s in range(seed, seed + 8) for said in searched.wrong(kind, s)] == []
 
 
-@pytest.mark.parametrize("seed", [62, 735])
-def test_two_that_stay_change_places_where_rooms_are_full_in_every_window(seed, monkeypatch):
+@pytest.mark.parametrize("seed", [62, 735, 1189], ids=["rooms", "rooms again", "two nodes"])
+def test_two_that_stay_change_places_where_rooms_are_full_in_every_window_or_nodes_are_two(seed, monkeypatch):
     searched.strict(monkeypatch)
     assert searched.wrong("allocation", seed) == []
 

@@ -94,9 +94,10 @@ def an_arrival(rng, i, state):
 
 @njit(**LEAF)
 def insert(rng, edit, data, state):
-    """One key group more migrates, from an overloaded node to an underloaded one, or two change places where nodes have rooms.
+    """One key group more migrates, from an overloaded node to an underloaded one, or two change places.
 
-    Full nodes take nobody without giving somebody. Over one window such exchanges have a phase of their own.
+    Full nodes take nobody without giving somebody, and of two nodes each is as far from the mean as the other. Over one
+    window exchanges between three nodes have a phase of their own.
     """
     m = int(state.tally[0])
     g, t, wanted = between(rng, 4, data, state)
@@ -106,7 +107,8 @@ def insert(rng, edit, data, state):
     edit.keys[0] = near(rng, g, wanted, data, state.role)
     if edit.keys[0] < 0:
         return 0
-    if data.windows is None or data.use.shape[0] == 0 or m + 1 >= data.max_moves or draw(rng) < 0.5:
+    single = data.windows is None or data.use.shape[0] == 0
+    if (single and data.weight.size > 2) or m + 1 >= data.max_moves or draw(rng) < 0.5:
         return 1
     edit.slots[1], edit.targets[1] = m + 1, g
     edit.keys[1] = near(rng, t, data.lead[edit.keys[0]] - wanted, data, state.role)
