@@ -36,8 +36,9 @@ class TreeSettings(Settings):
         With more key groups than these, the sets begin from a placement that `PairSplits` finds in this share of the time.
     by_near_sets : float
         The share of the time that `FewNodes` has, where it suits; half of it before CP-SAT.
-    few, by_sets : int, float
-        With at most this many key groups, `SetPartitioning` is tried first, for this share of the time.
+    few, by_sets, sets_first : int, float, int
+        With at most this many key groups, `SetPartitioning` is tried too, for this share of the time; with more nodes than
+        `sets_first` before `FewNodes`.
     few_nodes, few_windows, stated, stated_seconds : int, int, float, float
         With a budget and at most this many nodes and windows, CP-SAT runs after the first search, for this share of the
         time and at most this many seconds.
@@ -67,6 +68,7 @@ class TreeSettings(Settings):
     by_near_sets: float = 0.4
     few: int = 40
     by_sets: float = 0.4
+    sets_first: int = 6
     few_nodes: int = 3
     few_windows: int = 12
     stated: float = 0.8
@@ -185,7 +187,7 @@ def _by_sets(core: Core, settings: TreeSettings) -> list[tuple[Any, float]]:
         made.append((FewNodes, settings.by_near_sets / (2 if stated else 1)))
     if core.load.shape[0] <= settings.few and not stated:
         made.append((SetPartitioning, settings.by_sets))
-    return made
+    return made[::-1] if core.nodes > settings.sets_first else made
 
 
 def tree_of_a_point(problem: MCLB) -> dict[str, int]:

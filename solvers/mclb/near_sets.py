@@ -28,7 +28,7 @@ from keyshift.models.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb.set_partitioning import RADIUS_DOUBT, NodeKind, kinds_of
-from keyshift.solvers.set_partitioning import half_sums
+from keyshift.solvers.set_partitioning import Subsets, subsets_of
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class NearSettings(Settings):
     Attributes
     ----------
     most_nodes, least_key_groups, most_key_groups : int
-        On more nodes there is too much to put together; fewer key groups are `SetPartitioning`'s, and of more the halves have
-        too many subsets.
+        On more nodes there is too much to put together; fewer key groups are `SetPartitioning`'s.
     most_numbers : int
-        The loads of all subsets of the halves, over all nodes that differ, are not more numbers than these.
+        The loads of all subsets of the halves that are no heavier than a set near the mean, over all nodes that differ, are
+        not more numbers than these.
     shares : tuple of int
         About so many of the nearest sets are listed, one after another; where these are not enough the bound is what they say.
     sample : int
-        Sets are counted from so many subsets of a half.
+        Sets, and the subsets of a half, are counted from so many of these.
     first_sets, growth : int, float
         g begins where about so many sets are near enough, then their number grows so many times.
     cells : int
@@ -56,9 +56,9 @@ class NearSettings(Settings):
         Sets looked at between two more.
     """
 
-    most_nodes: int = 6
+    most_nodes: int = 10
     least_key_groups: int = 25
-    most_key_groups: int = 42
+    most_key_groups: int = 60
     most_numbers: int = 50_000_000
     shares: tuple[int, ...] = (150_000, 1_500_000)
     sample: int = 2_000
@@ -131,7 +131,8 @@ class FewNodes:
         self.settings = settings or NearSettings.now()
         self.unit = float(np.sqrt(np.square(core.load).sum() / core.load.shape[0])) or 1.0
         load = core.load / self.unit
-        self.load = load @ np.linalg.eigh(load.T @ load)[1][:, ::-1]  # sums differ most in the first direction
+        self.turned = np.linalg.eigh(load.T @ load)[1][:, ::-1]
+        self.load = load @ self.turned  # sums differ most in the first direction
         self.mean = self.load.sum(axis=0) / core.nodes
         self.doubt = RADIUS_DOUBT * float(np.linalg.norm(load.sum(axis=0)) + np.linalg.norm(self.mean))
         self.kinds, self.lowest, self.visited = kinds_of(core), 0.0, 0
@@ -181,18 +182,32 @@ class FewNodes:
             begin = int(np.searchsorted(near.cost, g / 2, "right"))
         return budget.expired
 
-    def _sides(self, budget: Budget) -> list[tuple[IntArray, IntArray]]:
-        """Of each kind of node, the subsets of either half that it can take; an empty list where they are too many."""
-        p, made, numbers = self.load.shape[0], [], 0
-        half, limit = p // 2, self.core.budget * (1 + 1e-12) if self.core.limited else np.inf
+    def _sides(self, budget: Budget) -> list[tuple[Subsets, Subsets]]:
+        """Of each kind of node, the subsets of either half that a set near the mean has; an empty list where they are too many.
+
+        No more load than that in any window, and no more state that moves than the budget.
+        """
+        windows, made, left = self.load.shape[1], list[tuple[Subsets, Subsets]](), self.settings.most_numbers
+        limit = self.core.budget * (1 + 1e-12) if self.core.limited else np.inf
+        mean = self.core.load.sum(axis=0) / (self.core.nodes * self.unit)
+        most = np.append(mean + self._wider(float(np.sqrt(self.goal / 2))), limit)
+        order, rng = np.argsort(-self.load[:, 0], kind="stable"), np.random.default_rng(0)
         for kind in self.kinds[: 1 if self.core.nodes == 2 else None]:  # both cost as much
-            sides = []
-            for part in (slice(half), slice(half, p)):
-                comes, leaves = half_sums(kind.entering[part, None])[:, 0], half_sums(kind.leaving[part, None])[:, 0]
-                sides.append(np.flatnonzero((comes <= limit) & (leaves[-1] - leaves <= limit)))
-                numbers += sides[-1].size * (self.load.shape[1] + 3)
-                if numbers > self.settings.most_numbers or budget.expired:
+            inside = np.vstack([self.core.load.T / self.unit, kind.entering])
+            sides: list[Subsets] = []
+            for part in (order[::2], order[1::2]):
+                drawn = rng.random((self.settings.sample, part.size)) < 0.5
+                fits = (drawn @ inside[:, part].T <= most).all(axis=1) & ((~drawn) @ kind.leaving[part] <= limit)
+                if fits.mean() * 2.0**part.size * (windows + 3) > (left if sides else left / 2):
                     return []
+                found = subsets_of(
+                    part, inside, most, kind.leaving[None], np.array([limit]), np.ones(order.size, dtype=bool),
+                    left // (windows + 3),
+                )  # fmt: skip
+                if found is None or budget.expired:
+                    return []
+                left -= found.bits.size * (windows + 3)
+                sides.append(found._replace(inside=found.inside[:, :windows] @ self.turned))
             made.append((sides[0], sides[1]))
         return made
 
@@ -200,48 +215,47 @@ class FewNodes:
         """By more than rounding can have moved a set."""
         return reach * (1 + RADIUS_DOUBT) + self.doubt
 
-    def _grids(self, sides: tuple[IntArray, IntArray], reach: float) -> tuple[Half, Half, Grid]:
+    def _grids(self, sides: tuple[Subsets, Subsets], reach: float) -> tuple[Half, Half, Grid]:
         """Both halves in a grid whose cells are as wide as the reach, or wider."""
-        p, half = self.load.shape[0], self.load.shape[0] // 2
-        loads = self.mean - half_sums(self.load[:half])[sides[0]], half_sums(self.load[half:p])[sides[1]]
+        loads = self.mean - sides[0].inside, sides[1].inside
         windows, cells = self.load.shape[1], self.settings.cells
-        low = np.minimum(loads[0].min(axis=0), loads[1].min(axis=0))
-        span = np.maximum(loads[0].max(axis=0), loads[1].max(axis=0)) - low
+        both = np.vstack([*loads, np.zeros(windows)])  # a kind of nodes may have no sets near the mean
+        low, span = both.min(axis=0), np.ptp(both, axis=0)
         width = self._wider(max(reach, float(span[0]) / (cells if windows > 2 else cells**2)))
         across = self._wider(max(reach, float(span[1]) / cells)) if windows > 2 else np.inf
         columns = int(span[1] / across) + 1 if windows > 2 else 1
         grid, made = Grid(low, width, across, columns), []
-        for bits, load in zip(sides, loads, strict=True):
+        for side, load in zip(sides, loads, strict=True):
             cell = ((load[:, 0] - low[0]) / width).astype(np.int64) * columns
             if columns > 1:
                 cell += ((load[:, 1] - low[1]) / across).astype(np.int64)
             order = np.lexsort((load[:, min(2, windows - 1)], cell))
             starts = np.searchsorted(cell[order], np.arange((int(span[0] / width) + 1) * columns + 1)).astype(np.int64)
             load = load[order]
-            made.append(Half(bits[order], load, np.ascontiguousarray(load[:, min(2, windows - 1)]), starts))
+            made.append(Half(side.bits[order], load, np.ascontiguousarray(load[:, min(2, windows - 1)]), starts))
         return made[0], made[1], grid
 
-    def _guess(self, sides: list[tuple[IntArray, IntArray]], share: int) -> float:
+    def _guess(self, sides: list[tuple[Subsets, Subsets]], share: int) -> float:
         """Within which distance about so many sets are: from how many are within a larger one of some pairs."""
-        p, half, rng = self.load.shape[0], self.load.shape[0] // 2, np.random.default_rng(0)
-        counted, pairs, total, some = [], 0.0, 0, self.settings.sample
+        some, rng = self.settings.sample, np.random.default_rng(0)
+        counted, pairs, total = [], 0.0, 0
         for first, second in sides:
-            a, b = (rng.choice(one, min(one.size, some)) if one.size else one for one in (first, second))
-            bits = [(x[:, None] >> np.arange(size)) & 1 for x, size in ((a, half), (b, p - half))]
-            missing, there = self.mean - bits[0] @ self.load[:half], bits[1] @ self.load[half:p]
+            missing, there = (
+                rng.choice(one.inside, min(one.bits.size, some)) if one.bits.size else one.inside
+                for one in (first, second)
+            )
+            missing = self.mean - missing
             square = np.square(missing).sum(axis=1)[:, None] - 2 * missing @ there.T + np.square(there).sum(axis=1)
             counted.append(np.sort(square, axis=None)[: some // 10])
-            pairs += float(first.size) * second.size / max(square.size, 1)
-            total += first.size * second.size
+            pairs += float(first.bits.size) * second.bits.size / max(square.size, 1)
+            total += first.bits.size * second.bits.size
         nearest = np.sort(np.concatenate(counted))[: some // 10]
         if total <= share:
             return float("inf")
         radius, within = float(np.sqrt(max(nearest[-1], 0.0))), nearest.size * pairs / len(sides)
         return radius * (share / within) ** (1 / self.load.shape[1])
 
-    def _near(
-        self, sides: list[tuple[IntArray, IntArray]], share: int, budget: Budget
-    ) -> tuple[NearSets, float] | None:
+    def _near(self, sides: list[tuple[Subsets, Subsets]], share: int, budget: Budget) -> tuple[NearSets, float] | None:
         """About so many of the sets nearest to the mean, all within a reach; None where time ends."""
         windows, farthest = self.load.shape[1], np.sqrt(self.goal / 2)
         reach = min(self._guess(sides, share), farthest)
@@ -263,7 +277,7 @@ class FewNodes:
         self, grids: list[tuple[Half, Half, Grid]], reach: float, most: int, budget: Budget
     ) -> tuple[NearSets, float] | None:
         """All sets within a reach; None where time ends or they are far more than was thought."""
-        made, half = [], np.uint64(self.load.shape[0] // 2)
+        made = []
         for c, (first, second, grid) in enumerate(grids):
             found, filled = np.empty((2, most), np.int64), 0
             for begin in range(0, first.bits.size, self.settings.piece):
@@ -272,7 +286,7 @@ class FewNodes:
                 if filled < total or budget.expired:
                     return None
             i, j = found[:, :filled]
-            bits = first.bits[i].astype(np.uint64) | (second.bits[j].astype(np.uint64) << half)
+            bits = first.bits[i] | second.bits[j]
             deviation = second.load[j] - first.load[i]
             comes = self._comes(bits, self.kinds[c])
             made.append(NearSets(bits, np.square(deviation).sum(axis=1), deviation, np.full(filled, c), comes))

@@ -14,6 +14,7 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.mclb.local_search import descend
 from keyshift.solvers.mclb.near_sets import FewNodes, NearSettings
+from keyshift.solvers.mclb.pair_splits import PairSplits
 from keyshift.solvers.mclb.set_partitioning import PartitioningSettings, SetPartitioning
 
 MANY, FEW, FEWER = (
@@ -109,6 +110,15 @@ def test_thirty_two_key_groups_in_three_windows_are_proven(nodes):
     found = ks.solve(ks.MCLB(w), time_limit=20, gap=0.0)
     assert found.status == "optimal"
     assert found.bound > 0
+
+
+def test_forty_eight_key_groups_are_proven_where_no_set_near_the_mean_is_heavy():
+    load = np.random.default_rng(3).uniform(1, 10, (3, 48))
+    core = ks.MCLB(ks.Workload(load=load, state=np.ones(48), current=np.arange(48) % 7, nodes=7)).core
+    start = PairSplits(core, descend(core, 0, rounds=5), 0).go_on(Budget(5))
+    sets = FewNodes(core, start, 1e-3 * core.squares(start))
+    assert sets.run(Budget(30))
+    assert sets.bound > 0.99 * core.squares(sets.best)
 
 
 def test_more_than_one_node_may_be_empty():
