@@ -32,9 +32,9 @@ class Mutation(NamedTuple):
 
 A, C = "solvers/allocation/", "solvers/collocation/"
 MUTATIONS = (
-    Mutation("space", "models/space.py", "closed[:, nodes] = False", "closed[:] = False"),
-    Mutation("space", "models/space.py", "np.flatnonzero(np.asarray(self.enter.any(axis=1))[self.kind])", "np.arange(self.kind.size)"),
-    Mutation("space", "models/space.py", " & (self.current[key_groups] != node)", ""),
+    Mutation("space", "models/workload.py", "closed[:, nodes] = False", "closed[:] = False"),
+    Mutation("space", "models/workload.py", "np.flatnonzero(np.asarray(self.enter.any(axis=1))[self.kind])", "np.arange(self.kind.size)"),
+    Mutation("space", "models/workload.py", " & (self.current[key_groups] != node)", ""),
     Mutation("allocation", A + "arrays.py", "moves = min(moves, movers.size)", "moves = min(moves + 1, movers.size)"),
     Mutation("allocation", A + "arrays.py", "else limit * (1 + SLACK)", "else limit * 1.5"),
     Mutation("allocation", A + "arrays.py", "np.asarray(limit) * (1 + SLACK)", "np.asarray(limit) * 1.5"),

@@ -21,8 +21,7 @@ from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import Limit, Violation
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
-from keyshift.models.space import MoveSpace
-from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace, Workload
 
 EPSILON = 2.0**-52
 SLACK = 1e-9

@@ -29,8 +29,7 @@ from functools import cached_property
 
 import numpy as np
 
-from keyshift.models.space import MoveSpace
-from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
 
 ROUNDING = 1e-9
 """Relative rounding allowed when a sum of floats is held against a room."""

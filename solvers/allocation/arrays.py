@@ -10,8 +10,7 @@ import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
-from keyshift.models.space import MoveSpace
-from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
 from keyshift.solvers.allocation.forced import Forced
 
 EPSILON = float(np.finfo(np.float64).eps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from keyshift.models.space import MoveSpace
+from keyshift.models.workload import MoveSpace
 
 CURRENT = np.array([0, 0, 1, 2, 2])
 

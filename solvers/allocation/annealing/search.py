@@ -179,7 +179,7 @@ class Search:
         self.expired, self.spend = expired, spend
         self.items = MergedItems.of(instance.problem.lowered)
         it = self.instance = Instance(self.items.problem(instance.problem)) if self.items.lowered.merged else instance
-        self.rows = rule_rows(it.problem.lowered, it.nodes)
+        self.rows = rule_rows(it.problem.lowered, it.nodes) if it.problem.lowered else None
         self.data = data_of(it, it.by_load, self.rows)
         self.chunk = self.settings.chunk + 4 * it.key_groups
         few = it.nodes > self.settings.many_nodes and it.max_moves < 2 * it.nodes
