@@ -238,6 +238,8 @@ class RemedySearch:
             return Remedy(limit.name, float(limit.value), None, None, verdict == "no")
         loose: Number = sign * self._needs(limit, best, limit.ends)
         for attempt in range(RemedySettings.now().most_tries):
+            if loose <= tight and not known:  # the limit itself can be kept
+                break
             fine = 1 if limit.whole else RemedySettings.now().fine * max(abs(float(loose)), abs(float(tight)), 1e-12)
             if loose - tight <= fine * (1 + 1e-9) and known:
                 break
@@ -420,12 +422,13 @@ def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -
     posed = soft.at(least)
     start = remedy.solution.assignment if posed.check(remedy.solution.assignment).feasible else None
     answer = solve(posed, method, time_limit=_left(budget), seed=seed, start=start)
+    proven = remedy.proven or remedy.value <= 0
     said = (
         f"repaired as far as possible: {percent(remedy.value)} of the worst excess is left"
-        f"{', and nothing leaves less' if remedy.proven else ''}"
+        f"{', and nothing leaves less' if proven else ''}"
     )
     said = said if remedy.value > 0 else ""
-    details = {**answer.details, "excess_left": remedy.value, "excess_left_proven": remedy.proven}
+    details = {**answer.details, "excess_left": remedy.value, "excess_left_proven": proven}
     return replace(answer, message="; ".join(filter(None, (answer.message, said))), details=details)
 
 

@@ -188,7 +188,7 @@ def repaired_like_the_best(kind, seed):
 
 @pytest.mark.parametrize(
     ("kind", "seed"),
-    [("allocation", 2), ("allocation", 6), ("collocation", 2), ("collocation", 6), ("routing", 20)],
+    [("allocation", 2), ("allocation", 6), ("collocation", 2), ("collocation", 12), ("routing", 20)],
 )
 def test_repair_mends_rules_as_far_as_limits_allow(kind, seed):
     repaired_like_the_best(kind, seed)
