@@ -34,8 +34,9 @@ class TreeSettings(Settings):
     ----------
     unsplit, by_splits : int, float
         With more key groups than these, the sets begin from a placement that `PairSplits` finds in this share of the time.
-    by_near_sets : float
-        The share of the time that `FewNodes` has, where it suits; half of it before CP-SAT.
+    by_near_sets, near_alone : float
+        The share of the time that `FewNodes` has, where it suits; half of it before CP-SAT. The second where key groups are
+        too many for `SetPartitioning`.
     few, by_sets, sets_first : int, float, int
         With at most this many key groups, `SetPartitioning` is tried too, for this share of the time; with more nodes than
         `sets_first` before `FewNodes`.
@@ -66,6 +67,7 @@ class TreeSettings(Settings):
     unsplit: int = 24
     by_splits: float = 0.1
     by_near_sets: float = 0.4
+    near_alone: float = 0.7
     few: int = 40
     by_sets: float = 0.4
     sets_first: int = 6
@@ -184,7 +186,9 @@ def _by_sets(core: Core, settings: TreeSettings) -> list[tuple[Any, float]]:
     stated = _for_cpsat(core, settings)
     made: list[tuple[Any, float]] = []
     if FewNodes.suits(core):
-        made.append((FewNodes, settings.by_near_sets / (2 if stated else 1)))
+        alone = core.load.shape[0] > settings.few
+        share = settings.by_near_sets / 2 if stated else settings.near_alone if alone else settings.by_near_sets
+        made.append((FewNodes, share))
     if core.load.shape[0] <= settings.few and not stated:
         made.append((SetPartitioning, settings.by_sets))
     return made[::-1] if core.nodes > settings.sets_first else made
