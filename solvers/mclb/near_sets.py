@@ -246,7 +246,8 @@ class FewNodes:
             )
             missing = self.mean - missing
             square = np.square(missing).sum(axis=1)[:, None] - 2 * missing @ there.T + np.square(there).sum(axis=1)
-            counted.append(np.sort(square, axis=None)[: some // 10])
+            least = min(some // 10, square.size)
+            counted.append(np.partition(square, least - 1, axis=None)[:least] if least else square.ravel())
             pairs += float(first.bits.size) * second.bits.size / max(square.size, 1)
             total += first.bits.size * second.bits.size
         nearest = np.sort(np.concatenate(counted))[: some // 10]
