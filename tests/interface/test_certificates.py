@@ -60,12 +60,12 @@ def refused(record) -> bool:
 def holds(name: str, index: int, seed: int) -> int:
     """1 if there was a certificate to hold against the truth."""
     spec = spec_of(name, seed, index)
-    truth, problem = MODULES[name].Truth(spec), MODULES[name].build(spec)
+    truth = MODULES[name].Truth(spec)
     truth.find()
-    solution = ks.solve(problem, time_limit=1)
     try:
+        solution = ks.solve(MODULES[name].build(spec), time_limit=1)
         c = ks.certify(solution, time_limit=1)
-    except ks.InputError:  # nothing to certify, or only by the rounding of floats
+    except ks.InputError:  # too many nodes needed; nothing to certify, or only by the rounding of floats
         return 0
     if solution.status == "infeasible":
         assert truth.best is None or not c.complete, (name, index)
