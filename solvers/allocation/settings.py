@@ -61,8 +61,8 @@ class RoundSettings(Settings):
     priced_steps : int
         Steps of search that take as long as one run of prices.
     work_of_step, uneven_curves : float
-        Elementary steps of prices that take as long as a step of search. Where loads are uneven, prices seldom help: they
-        wait until the search has taken as long as `uneven_curves` curves.
+        Elementary steps of prices that take as long as a step of search. Where loads are uneven under rules, prices
+        seldom help: they wait until the search has taken as long as `uneven_curves` curves.
     branch_work, most_branches : float, int
         The first run of prices may take branches for this much work, each further run a quarter more.
     tight : float

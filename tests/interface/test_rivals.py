@@ -89,7 +89,7 @@ def answer_of(problem: ks.Problem, termination: str, rivals: tuple[str, ...]) ->
         return answered(problem, method, Budget(1.0), 0, None, {})
 
 
-FUNCTION = type(find_method(next(drawn(1, 0)), "milp")).function.func
+FUNCTION = type(find_method(next(drawn(1, 0)), "milp")).function.fget
 
 
 def test_an_answer_without_a_proof_gives_way_to_a_better_rival():

@@ -56,7 +56,7 @@ class AnnealingSettings(Settings):
     cooled_doublings : tuple of int
         The exponents of such rounds, used in turn.
     uneven : float
-        Loads whose standard deviation is this share of their mean or more: longer rounds find more.
+        Under rules, loads whose standard deviation is this share of their mean or more: longer rounds find more.
     uneven_pairs : int
         With at most this many (key group, node) pairs a solver proves more than longer rounds find.
     uneven_longer : float
@@ -208,9 +208,11 @@ class Search:
 
     @cached_property
     def uneven(self) -> bool:
-        """Whether loads differ so much, on so large an instance, that rounds are longer."""
+        """Whether loads differ so much, on so large an instance under rules, that rounds are longer."""
         it, settings = self.instance, self.settings
-        return bool(it.load.std() >= settings.uneven * it.load.mean()) and it.space.pairs > settings.uneven_pairs
+        if self.rows is None or it.space.pairs <= settings.uneven_pairs:
+            return False
+        return bool(it.load.std() >= settings.uneven * it.load.mean())
 
     def schedule(self, turn: int) -> Round:
         """Steps and temperatures of a round.
@@ -218,8 +220,8 @@ class Search:
         Many short rounds from the current assignment find more than one long one, and fourth powers and squares find
         different things.
         Large instances need long rounds. There short and cold ones, each twice as long, improve the given start first,
-        so that a short time limit is served too; later every third round continues from the best. Uneven loads need
-        long rounds, too, and every third heats the best up again, with squares and eighth powers in turn.
+        so that a short time limit is served too; later every third round continues from the best. Uneven loads under rules
+        need long rounds, too, and every third heats the best up again, with squares and eighth powers in turn.
         """
         settings = self.settings
         if self.instance.windows > 1:
