@@ -2,7 +2,7 @@
 
     python benchmarks/mutations.py [PATTERN]
 
-Runs `tests/models/test_space.py` and the fast sample of `tests/solvers/test_searches.py` on every copy, and the slow sweep
+Runs `tests/models/test_space.py`, one test of routing and the fast sample of `tests/solvers/test_searches.py` on every copy, and the slow sweep
 where these pass. Exits with 1 where a mutation lives.
 """
 
@@ -18,7 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ("tests/models/test_space.py", "tests/solvers/test_searches.py")
+TESTS = (
+    "tests/models/test_space.py",
+    "tests/solvers/test_searches.py",
+    "tests/solvers/test_routing_exact.py::test_reduced_costs_leave_the_optimum_open_whatever_is_known",
+)
 
 
 class Mutation(NamedTuple):
