@@ -26,6 +26,7 @@ from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import IntArray
+from keyshift.solvers.set_partitioning import half_sums
 
 
 @dataclass(frozen=True)
@@ -113,11 +114,13 @@ class PairSplits:
             free = free if free.size <= most else np.sort(self.rng.choice(free, most, replace=False))
             on_i = place[free] == i
             rest = away[i] - self.load[free[on_i]].sum(axis=0)
-            target = (away[i] + away[j]) / 2 - rest
+            target = (away[i] + away[j]) / 2 - rest  # (1), in deviations
             stake = core.stake[i, free] - core.stake[j, free]
             place[free] = j
             room = core.budget - core.moved(place) if core.limited else math.inf
-            bits, looked = nearest_subset(self.load[free], stake, target, room, gain / 2 * (1 - 1e-9))
+            rows, half = np.c_[self.load[free], stake], free.size // 2
+            low, high = half_sums(rows[:half]), half_sums(rows[half:])
+            bits, looked = nearest_subset(low, high, half, target, room, gain / 2 * (1 - 1e-9))
             budget.spend(looked)
             self.looked += looked
             chosen = on_i if bits < 0 else (bits >> np.arange(free.size)) & 1 > 0
@@ -152,33 +155,18 @@ def shaken(core: Core, best: IntArray, rng: np.random.Generator) -> IntArray:
 
 
 @njit(cache=True)
-def subset_sums(load, weight):
-    """The loads and weights of all subsets, by their bits."""
-    size, windows = load.shape
-    loads, weights = np.zeros((1 << size, windows)), np.zeros(1 << size)
-    for k in range(size):
-        for bits in range(1 << k):
-            weights[bits | 1 << k] = weights[bits] + weight[k]
-            for t in range(windows):
-                loads[bits | 1 << k, t] = loads[bits, t] + load[k, t]
-    return loads, weights
-
-
-@njit(cache=True)
-def nearest_subset(load, weight, target, room, least):
+def nearest_subset(low, high, half, target, room, least):
     """The bits of the subset within the room that is nearest to the target, and the pairs looked at.
 
-    The bits are -1 where no square is below `least`.
+    `low` and `high` hold the loads of all subsets of the first `half` key groups and of the others, and in a last column their
+    state. The bits are -1 where no square is below `least`.
     """
-    half = load.shape[0] // 2
-    low, low_weight = subset_sums(load[:half], weight[:half])
-    high, high_weight = subset_sums(load[half:], weight[half:])
     order = np.argsort(high[:, 0])
-    high, high_weight = high[order], high_weight[order]
+    high = high[order]
     first = high[:, 0].copy()
-    best, looked = np.int64(-1), 4 * load.shape[1] * (low.shape[0] + high.shape[0])
+    best, looked = np.int64(-1), 4 * target.size * (low.shape[0] + high.shape[0])
     for a in range(low.shape[0]):
-        want = target - low[a]
+        want = target - low[a, :-1]
         at = np.searchsorted(first, want[0])
         for way in (1, -1):
             b = at if way == 1 else at - 1
@@ -193,7 +181,7 @@ def nearest_subset(load, weight, target, room, least):
                     square += off * off
                     if square >= least:
                         break
-                if square < least and low_weight[a] + high_weight[b] <= room:
+                if square < least and low[a, -1] + high[b, -1] <= room:
                     least, best = square, a | order[b] << half
                 b += way
     return best, looked

@@ -11,6 +11,7 @@ import keyshift as ks
 from keyshift.models import Budget, answer
 from keyshift.solvers.mclb.local_search import descend
 from keyshift.solvers.mclb.pair_splits import PairSettings, PairSplits, nearest_subset
+from keyshift.solvers.set_partitioning import half_sums
 
 
 @pytest.mark.parametrize("windows", [1, 2, 3])
@@ -23,7 +24,8 @@ def test_the_nearest_subset_is_the_nearest_of_all(windows):
         every = np.array(list(itertools.product((0, 1), repeat=load.shape[0])))
         square = np.square(every @ load - target).sum(axis=1)
         square = square[(every @ weight <= room) & (square < least)]
-        bits, _ = nearest_subset(load, weight, target, room, least)
+        rows, half = np.c_[load, weight], len(load) // 2
+        bits, _ = nearest_subset(half_sums(rows[:half]), half_sums(rows[half:]), half, target, room, least)
         empty += square.size == 0
         if square.size == 0:
             assert bits == -1
