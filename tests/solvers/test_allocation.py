@@ -248,6 +248,9 @@ def test_models_take_a_start_and_return_it():
     assert pyo.value(statement.model.objective) == problem.objective(start)
     for con in statement.model.component_data_objects(pyo.Constraint):
         assert con.slack() >= -1e-9
+    statement.model.x[4, 1].fix(0)  # by a user who wants it elsewhere
+    statement.set_start(start)
+    assert statement.model.x[4, 1].value == 0
     whole = AllocationCpSat(problem)
     whole.set_start(start)
     outcome = cpsat.minimise(whole.model, Budget(10))
