@@ -212,7 +212,6 @@ def collect(
         Key groups of every operator.
     hash : str, default "xxhash64"
         Key -> key group; see `keyshift.spark_stats.key_groups.KeyGroups`.
-
     strict : bool, default False
         Read the log at once, and raise an error if any row was refused.
 
