@@ -140,7 +140,7 @@ class PyomoStages(OfStage, ABC):
 
     def minimise(self, name: str) -> float:
         """Make a measure the objective; returns the unit in which the model has it."""
-        import pyomo.environ as pyo
+        from keyshift.models.pyomo import pyo
 
         expression, unit = self.measure(name)
         self.model.del_component("objective")
@@ -149,7 +149,7 @@ class PyomoStages(OfStage, ABC):
 
     def keep(self, name: str, most: float) -> None:
         """Add a row: a measure is at most so much."""
-        import pyomo.environ as pyo
+        from keyshift.models.pyomo import pyo
 
         expression, unit = self.measure(name)
         if not hasattr(self.model, "kept"):
@@ -238,8 +238,7 @@ class PlacedPyomo:
 
     def one_node_each(self) -> None:
         """(1) Every key group runs on exactly one node."""
-        import pyomo.environ as pyo
-        from pyomo.core.expr import LinearExpression
+        from keyshift.models.pyomo import LinearExpression, pyo
 
         open_to: list[list[Any]] = [[] for _ in range(self.problem.workload.key_groups)]
         for (k, _), x in self.model.x.items():

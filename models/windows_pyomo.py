@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pyomo.environ as pyo
-
 from keyshift.models.objectives import PlannedWindows
+from keyshift.models.pyomo import pyo
 from keyshift.models.workload import FloatArray
 
 

@@ -15,14 +15,13 @@ from typing import Any, Protocol
 
 import highspy
 import numpy as np
-import pyomo.environ as pyo
 import scipy.sparse as sp
-from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import HIGHS_DOUBT, LimitReached, Termination
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
+from keyshift.models.pyomo import pyo, standard_form
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
@@ -172,7 +171,7 @@ def compile_model(model: pyo.ConcreteModel) -> tuple[LinearProgram, list[pyo.Var
 
 def compile_rows(model: pyo.ConcreteModel) -> tuple[LinearProgram, list[pyo.Var], list[pyo.Constraint]]:
     """As `compile_model`; the third result says which constraint each row is, a range being two."""
-    form = LinearStandardFormCompiler().write(model, mixed_form=True)
+    form = standard_form.LinearStandardFormCompiler().write(model, mixed_form=True)
     kinds = np.array([row.bound_type for row in form.rows])
     rhs = np.asarray(form.rhs, dtype=float)
     program = LinearProgram(

@@ -294,3 +294,23 @@ assert numpy.f2py.get_include()
 assert "numpy.f2py.crackfortran" in sys.modules
 """
     subprocess.run([sys.executable, "-c", lines], check=True)
+
+
+def test_pyomo_comes_through_one_door():
+    """Else a process loads all of SciPy and Matplotlib with it; what is imported within a function comes later than the door."""
+    assert {
+        str(path.relative_to(ROOT))
+        for path in sources(*FOLDERS)
+        for node in tree_of(path).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and any(name.split(".")[0] == "pyomo" for name in [getattr(node, "module", None) or node.names[0].name])
+    } <= {"models/pyomo.py"}
+    lines = """
+import sys
+import keyshift as ks, scipy.sparse
+problem = ks.KeyGroupAllocation(ks.Workload(load=[3, 2, 2], state=[1, 1, 1], current=[0, 0, 0], nodes=2))
+assert ks.solve(problem, "highs").status == "optimal"
+assert "pyomo.environ" in sys.modules and "scipy.stats" not in sys.modules
+assert sys.modules["scipy"] is scipy
+"""
+    subprocess.run([sys.executable, "-c", lines], check=True)

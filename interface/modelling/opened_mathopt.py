@@ -18,7 +18,7 @@ from keyshift.solvers import mathopt as by_mathopt
 from keyshift.solvers.safe_bounds import LinearProgram
 
 if TYPE_CHECKING:
-    import pyomo.environ as pyo
+    from keyshift.models.pyomo import pyo
 
 
 class OpenedMathOpt(running.LinearModel):
@@ -148,7 +148,7 @@ def _names(kind: str, of: Any) -> list[str]:
 
 def to_pyomo(program: NamedProgram) -> pyo.ConcreteModel:
     """The same program as a Pyomo model: x numbered by column, row by row."""
-    import pyomo.environ as pyo
+    from keyshift.models.pyomo import pyo
 
     p, m = program.linear, pyo.ConcreteModel(name=program.name)
     boxes = list(zip(p.column_lower.tolist(), p.column_upper.tolist(), strict=True))

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pyomo.environ as pyo
-from pyomo.common.errors import InfeasibleConstraintException, InvalidConstraintError, PyomoException
-from pyomo.repn import generate_standard_repn
 
 from keyshift.modelling import running
 from keyshift.modelling.model import Run
 from keyshift.modelling.program import NamedProgram, write_nl
 from keyshift.models import Budget, InputError
 from keyshift.models.answer import Termination
+from keyshift.models.pyomo import errors, generate_standard_repn, pyo
 from keyshift.solvers import highs
 from keyshift.solvers import mathopt as by_mathopt
 
@@ -75,9 +73,9 @@ class OpenedPyomo(running.LinearModel):
         quadratic = objective.polynomial_degree() == 2
         try:
             linear, columns, rows, squares = self._with_squares(objective) if quadratic else self._linear()
-        except InfeasibleConstraintException:
+        except errors.InfeasibleConstraintException:
             raise InputError("a row of the model has no variables and cannot be satisfied") from None
-        except (InvalidConstraintError, PyomoException) as error:
+        except (errors.InvalidConstraintError, errors.PyomoException) as error:
             said = " ".join(str(error).split())[:120]
             raise InputError(f"the model is not linear: {said}") from None
         named = NamedProgram(
@@ -132,7 +130,7 @@ class OpenedPyomo(running.LinearModel):
     def _write_nl(self, path: Path) -> None:
         try:
             write_nl(self.native, path, self.name_of, self.name_of)
-        except PyomoException as error:
+        except errors.PyomoException as error:
             raise InputError(f"{path}: Pyomo cannot write this model: {' '.join(str(error).split())[:120]}") from None
 
     # Solving ----------------------------------------------------------------------------------------------------

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
-import pyomo.environ as pyo
 
 from keyshift.models import guards
 from keyshift.models.allocation.problem import KeyGroupAllocation
 from keyshift.models.answer import HIGHS_DOUBT
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Knapsack
+from keyshift.models.pyomo import pyo
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PlacedPyomo, PyomoStages
 from keyshift.models.windows_pyomo import combine, start_combined

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-import pyomo.environ as pyo
 
 from keyshift.models.allocation.pyomo_model import AllocationPyomo
 from keyshift.models.collocation.problem import CollocatedAllocation
+from keyshift.models.pyomo import pyo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import BoolArray, FloatArray, IntArray

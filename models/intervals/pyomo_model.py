@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
-import pyomo.environ as pyo
 
 from keyshift.models.intervals.labels import open_nodes, steps_of
 from keyshift.models.intervals.sequence import MigrationSequence
 from keyshift.models.intervals.step import IntervalMigration
+from keyshift.models.pyomo import pyo
 from keyshift.models.workload import FloatArray, IntArray
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import pyomo.environ as pyo
 
 from keyshift.models.mclb.problem import MCLB
+from keyshift.models.pyomo import pyo
 from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import FloatArray, IntArray

@@ -6,10 +6,9 @@ import math
 from typing import ClassVar
 
 import numpy as np
-import pyomo.environ as pyo
-from pyomo.core.expr import LinearExpression
 
 from keyshift.models.movement.problem import LoadLimits, MovementWithinLimits
+from keyshift.models.pyomo import LinearExpression, pyo
 from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import IntArray

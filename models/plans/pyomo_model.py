@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import permutations
 
 import numpy as np
-import pyomo.environ as pyo
 
 from keyshift.models.plans.transfers import TransferScheduling
+from keyshift.models.pyomo import pyo
 from keyshift.models.workload import FloatArray, IntArray
 
 

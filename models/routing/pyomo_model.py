@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pyomo.environ as pyo
 
 from keyshift.models import metrics
 from keyshift.models.integers import capped
+from keyshift.models.pyomo import pyo
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pyomo.environ as pyo
 from ortools.sat.python import cp_model
-from pyomo.common.errors import InfeasibleConstraintException
 
 from keyshift.models.integers import Knapsack, scaled
+from keyshift.models.pyomo import errors, pyo
 from keyshift.models.rules.lowered import ROUNDING, Lowered, MoveBudget, Rooms
 from keyshift.models.stages import WholeMeasure
 
@@ -124,7 +123,7 @@ def add_to_pyomo(model: pyo.ConcreteModel, lowered: Lowered, x: Pairs, nodes: in
         if not isinstance(row, bool | np.bool_):
             getattr(model, name).add(row)
         elif not row:  # of key groups that have no choice
-            raise InfeasibleConstraintException(f"{name}: what is given breaks a row")
+            raise errors.InfeasibleConstraintException(f"{name}: what is given breaks a row")
 
 
 # (5), by how much rules are broken, as an expression to minimise or to keep ---------------------------------------------

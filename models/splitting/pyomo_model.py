@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-import pyomo.environ as pyo
-from pyomo.core.expr import LinearExpression
 
 from keyshift.models.integers import scaled
+from keyshift.models.pyomo import LinearExpression, pyo
 from keyshift.models.splitting.items import Items
 from keyshift.models.workload import IntArray
 

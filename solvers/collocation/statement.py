@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyomo.environ as pyo
-from pyomo.common.errors import InfeasibleConstraintException
 
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Threads
+from keyshift.models.pyomo import errors, pyo
 from keyshift.models.workload import BoolArray, FloatArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import better_of, by_second_word, is_met, until_checked, within, without_false_bound
@@ -125,7 +124,7 @@ def _compiled(model: pyo.ConcreteModel) -> tuple[LinearProgram | None, list[pyo.
     """A model's matrices; None when a row breaks its limit by key groups alone that are held to their nodes."""
     try:
         return highs.compile_model(model)
-    except InfeasibleConstraintException:
+    except errors.InfeasibleConstraintException:
         return None, []
 
 

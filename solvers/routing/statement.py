@@ -53,8 +53,7 @@ class Effort:
 def by_highs(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
     """HiGHS on these choices, from a known assignment."""
     with off_clock():
-        from pyomo.common.errors import InfeasibleConstraintException
-
+        from keyshift.models.pyomo import errors
         from keyshift.models.routing.pyomo_model import RoutingPyomo
         from keyshift.solvers import highs
 
@@ -62,7 +61,7 @@ def by_highs(choices: Choices, budget: Budget, known: IntArray | None, effort: E
         return _nothing_open(choices)
     try:
         statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, effort.most))
-    except InfeasibleConstraintException:
+    except errors.InfeasibleConstraintException:
         return Answer(None, termination="infeasible")
     if statement is None:
         return Answer(known, None, budget.why)

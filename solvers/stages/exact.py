@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
-from pyomo.common.errors import InfeasibleConstraintException
 
 from keyshift.models import Answer, Budget
 from keyshift.models.objectives import Prioritised
+from keyshift.models.pyomo import errors
 from keyshift.models.stages import Stage, state
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
@@ -65,7 +65,7 @@ def by_highs(
                 statement, budget, start, bound=lambda proven: max(0.0, proven * unit - doubt),
                 infeasible=NO_ASSIGNMENT, seed=seed,
             )  # fmt: skip
-        except InfeasibleConstraintException:  # a row of constants; whole numbers have the last word
+        except errors.InfeasibleConstraintException:  # a row of constants; whole numbers have the last word
             return Answer(None, termination="infeasible", message=NO_ASSIGNMENT)
 
     answer = _until_checked(stage, statement, run, start)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar, Self
 
 import numpy as np
-import pyomo.environ as pyo
 
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy.dense import Cuts, DensePolicyModel, close, number_of_partitions, require_few
 from keyshift.models.intervals.policy.problem import MigrationPolicy
+from keyshift.models.pyomo import pyo
 from keyshift.models.workload import FloatArray, IntArray
 
 
