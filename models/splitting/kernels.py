@@ -59,6 +59,19 @@ def meet(keys, assignment, met):
 
 
 @njit(cache=True)
+def list_met(words, width, workers, pairs):
+    """key * workers + worker of every bit that is set; a key has so many bytes."""
+    at = 0
+    for i in range(words.size):
+        left, bit = words[i], 64 * i
+        while left:
+            if left & uint64(1):
+                pairs[at] = bit // (8 * width) * workers + bit % (8 * width)
+                at += 1
+            left, bit = left >> uint64(1), bit + 1
+
+
+@njit(cache=True)
 def count_flushes(pairs, last, period, begun):
     """Count the (key, worker) pairs that are new in their aggregation period; `last` remembers each pair's period."""
     count = 0

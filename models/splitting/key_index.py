@@ -130,10 +130,12 @@ class KeyWorkerPairs:
     def __init__(self, workers: int, known: KeyIndex | None = None, numbered: bool = False) -> None:
         self.workers = workers
         self._known, self._keys, self._pairs = known, KeyIndex(), KeyIndex()
-        self._met: np.ndarray | None = None if numbered else np.zeros((0, -(-workers // 8)), dtype=np.uint8)
+        self._met: np.ndarray | None = None if numbered else self._table(0)
+        self._listed: IntArray | None = None
 
     def add(self, keys: IntArray, sent: np.ndarray) -> IntArray | None:
         """Meet some more; their pairs' numbers, where they have any."""
+        self._listed = None
         if self._met is not None:
             done = kernels.meet(keys, sent, self._met)
             if done == keys.size:
@@ -142,12 +144,21 @@ class KeyWorkerPairs:
                 return self.add(keys[done:], sent[done:])
         return self._number(keys, sent)
 
+    def _table(self, rows: int) -> np.ndarray:
+        """Bits that are not set, a row for each key; in whole words, so that those of no key are passed over by eights."""
+        width = -(-self.workers // 8)
+        return np.zeros(rows * width // 8 + 1, dtype=np.uint64).view(np.uint8)[: rows * width].reshape(rows, width)
+
+    def _words(self) -> np.ndarray:
+        assert self._met is not None
+        return np.asarray(self._met.base)
+
     def _grown_to(self, first: int, last: int) -> bool:
         """A longer table for these keys; without one, where they are too far apart, all pairs are numbered from now on."""
         assert self._met is not None
         rows = self._met.shape[0]
         if first >= 0 and (last + 1) * self.workers <= MOST_CELLS:
-            longer = np.zeros((min(max(last + 1, 2 * rows), MOST_CELLS // self.workers), self._met.shape[1]), np.uint8)
+            longer = self._table(min(max(last + 1, 2 * rows), MOST_CELLS // self.workers))
             longer[:rows] = self._met
             self._met = longer
             return True
@@ -164,23 +175,22 @@ class KeyWorkerPairs:
         """key * workers + worker of every pair, keys by their numbers where they have any."""
         if self._met is None:
             return self._pairs.keys
-        used = np.flatnonzero(self._met.ravel() != 0)
-        bits = np.unpackbits(self._met.ravel()[used], bitorder="little")
-        at = np.flatnonzero(bits.view(bool))
-        key, byte = np.divmod(used[at >> 3], self._met.shape[1])
-        return np.asarray(key * self.workers + 8 * byte + (at & 7))
+        if self._listed is None:
+            self._listed = np.empty(self.count, dtype=np.int64)
+            kernels.list_met(self._words(), self._met.shape[1], self.workers, self._listed)
+        return self._listed
 
     @property
     def count(self) -> int:
         """How many pairs."""
-        return self._pairs.count if self._met is None else int(np.bitwise_count(self._met).sum())
+        return self._pairs.count if self._met is None else int(np.bitwise_count(self._words()).sum())
 
     @property
     def keys(self) -> int:
         """How many keys."""
         if self._met is None:
             return (self._known or self._keys).count
-        return int(np.count_nonzero(self._met.any(axis=1)))
+        return int(np.count_nonzero(np.diff(self._cells() // self.workers, prepend=-1)))
 
     @property
     def counters(self) -> IntArray:

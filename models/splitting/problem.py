@@ -172,6 +172,8 @@ class KeySplitting(KeyStream):
     def _refuse_unknown_workers(self, given: np.ndarray) -> None:
         for begin in range(0, given.size, CHUNK):
             part = given[begin : begin + CHUNK]
+            if part.dtype.kind != "f" and part.min() >= 0 and part.max() < self.workers:
+                continue
             wrong = ~((part >= 0) & (part < self.workers))
             if part.dtype.kind == "f":
                 wrong |= part != np.floor(part)
@@ -232,7 +234,8 @@ class KeySplitting(KeyStream):
         sent = self.canonical(assignment)
         outcome = _outcomes().Outcome.of(self, sent, points=1)
         broken = tuple(self._broken(sent, outcome.pairs))
-        return CheckReport(not broken, broken, self.objective(sent), outcome.metrics)
+        most = float(outcome.loads.max()) if self.weights is None else self.objective(sent)  # whole numbers are exact
+        return CheckReport(not broken, broken, most, outcome.metrics)
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return self._broken(assignment, _outcomes().pairs_of(self, assignment))
