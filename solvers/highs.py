@@ -37,6 +37,8 @@ AGGREGATOR_OFF = 1 << 12
 """The rule that substitutes columns: with it HiGHS 1.13 proves wrong optima where costs lie far apart
 (tests/solvers/test_scales.py)."""
 FAR_APART = 1e6
+AT_ROOT, IN_TREE = 150, 30
+"""Steps of search that take as long as HiGHS between two callbacks, for each row and column: it does not tell its iterations."""
 LARGEST_DOUBT = 0.25
 """A bound is rounded up to a whole number only if its doubt is below this share of one unit."""
 _ENDED: dict[highspy.HighsModelStatus, Termination] = {
@@ -349,6 +351,7 @@ class _Run:
         self.abandoned = False
         self.values: np.ndarray | None = None
         self.proven = -np.inf
+        self.size = highs.getNumRow() + highs.getNumCol()
         highs.cbMipInterrupt.subscribe(self._in_the_tree)
         highs.cbMipImprovingSolution.subscribe(self._improved)
         highs.cbSimplexInterrupt.subscribe(self._stop)
@@ -358,6 +361,7 @@ class _Run:
         event.data_in.user_interrupt = self.abandoned or self.budget.expired
 
     def _in_the_tree(self, event: Any) -> None:
+        self.budget.spend(self.size * (IN_TREE if event.data_out.mip_node_count > 0 else AT_ROOT))
         self._stop(event)
         if self.abandoned:
             return

@@ -14,8 +14,10 @@ from keyshift.solvers.threads import until_limit
 
 GRACE_SECONDS = 0.4
 """A solver looks at its limits in its search; where it does not within this, it is left behind."""
-NODES_PER_EFFORT = 200
-"""Nodes of SCIP's tree in a unit of effort."""
+NODES_PER_EFFORT = 50
+"""Nodes of SCIP's tree in a unit of effort: its iterations are known afterwards only."""
+FEW_ROUNDS = {"separating/maxrounds": 2, "separating/maxroundsroot": 5}
+"""SCIP cuts off what is below a quadratic objective round after round, and takes up to ten times as long as with so few."""
 SOLVERS = {
     "scip": mathopt.SolverType.GSCIP,
     "cp-sat": mathopt.SolverType.CP_SAT,
@@ -49,6 +51,8 @@ def run(
     if budget.expired:
         return None
     parameters = _parameters(solver, budget, seed, threads)
+    if solver == "scip" and any(True for _ in model.objective.quadratic_terms()):
+        parameters.gscip.int_params.update(FEW_ROUNDS)
     given = mathopt.ModelSolveParameters(solution_hints=hints or [])
 
     def work() -> mathopt.SolveResult:

@@ -114,11 +114,13 @@ class MCLBMathOpt:
                 self.model.add_linear_constraint(self.x[k, i] <= opened, name=f"symmetry[k{k},n{names[i]}]")
 
     def hint(self, assignment: IntArray) -> mathopt.SolutionHint:
-        """A known assignment as a warm start."""
+        """A known assignment as a warm start, with its deviations."""
         known = self.core.lower(assignment)
         if self.strengthened:
             known = self.core.in_order(known)
         values = {x: float(known[k] == i) for (k, i), x in self.x.items()}
+        for (t, i), d in self.d.items():
+            values[d] = float(self.load[known == i, t].sum() - self.load[:, t].sum() / self.core.nodes)
         return mathopt.SolutionHint(variable_values=values)
 
     def assignment(self, values: Mapping[mathopt.Variable, float]) -> IntArray:

@@ -176,7 +176,7 @@ class Rounds:
         if self.one:
             self.planner = CountPlanner(self.instance, counts[0], self.seed)
         if self.one and self.most is None:
-            self.trees = price_trees(self.instance, counts[0])
+            self.trees = price_trees(self.instance, counts[0], self.found.budget)
         if self.trees and self.search.uneven:
             self.price_again = self.settings.uneven_curves * self.trees[0].bound.work / self.settings.work_of_step
         steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))

@@ -70,6 +70,27 @@ def test_parts_share_one_count():
     assert whole.anew(2.0).counts_work
 
 
+@pytest.mark.parametrize(
+    ("family", "method", "settings"),
+    [
+        ("madsen-scale-in", "prices", {"nodes": 5, "key_groups": 15, "drain": 2, "max_migrations": 6}),
+        ("madsen-collocation", "milp-plain", {"nodes": 3, "key_groups": 12, "max_migrations": 4}),
+    ],
+)
+def test_what_others_do_between_two_looks_counts_as_work(family, method, settings, monkeypatch):
+    problem, spent, told = next(iter(ks.family(family, **settings)))[1], [], Budget.spend
+    monkeypatch.setattr(Budget, "spend", lambda self, steps: (spent.append(STEP * steps), told(self, steps)))
+    whole = ks.solve(problem, method, effort=10.0, gap=0.0)
+    most = sum(spent)
+    spent.clear()
+    found = ks.solve(problem, method, effort=most / 4, gap=0.0)
+    assert 0.05 < most < 5.0
+    assert sum(spent) < most / 2
+    assert whole.termination in ("completed", "optimal")
+    assert found.termination == "time_limit"
+    assert found.bound < whole.bound
+
+
 def test_a_run_that_is_too_long_is_not_begun():
     with pytest.raises(LimitReached):
         until_limit(Budget(effort=0.01), lambda: pytest.fail("it was begun"), steps=1e9)

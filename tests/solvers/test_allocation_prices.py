@@ -215,8 +215,8 @@ def test_kernels_say_the_same_compiled_and_not():
         node = price_kernels.NodeTerms(own, leaving, foreign, excess, 0.02, False, None)
         answers = []
         for kernel in (price_kernels.cheapest_column, price_kernels.cheapest_column.py_func):
-            column, numbers = np.zeros(10, np.int64), np.zeros((2, 4), np.int64)
-            room = price_kernels.SubsetScratch(numbers[0], np.zeros(4), np.zeros(4), numbers[1])
+            column, numbers = np.zeros(10, np.int64), np.zeros((3, 4), np.int64)
+            room = price_kernels.SubsetScratch(numbers[0], np.zeros(4), np.zeros(4), numbers[1], numbers[2])
             answers.append((kernel(node, np.array([0, 3, 0, 3]), prices, room, column), *column))
         assert answers[0] == answers[1]
         beyond = []

@@ -95,7 +95,7 @@ def test_rounds_over_uneven_loads_grow_and_every_third_continues_from_the_best()
 def test_prices_of_no_use_wait_until_the_search_has_taken_as_long():
     run = Rounds(Incumbent(madsen_allocation(nodes=6, key_groups=60), Budget()), seed=0)
     counts = CountBound(run.instance)
-    run.planner, run.trees = CountPlanner(run.instance, counts, 0), price_trees(run.instance, counts)
+    run.planner, run.trees = CountPlanner(run.instance, counts, 0), price_trees(run.instance, counts, run.found.budget)
     asked, curves = [], 400
 
     def of_no_use(planner, turn, ample):

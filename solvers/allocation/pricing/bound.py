@@ -92,6 +92,10 @@ class PriceSettings(Settings):
     precision: float = 1e-6
 
 
+LOOKED, MIXED, LEAST = 0.06, 0.003, 0.07
+"""Steps of search that take as long as one look of `kernels.cheapest_column`, `arrival_costs` and `window_minima`."""
+PROGRAM, ADDED = 8_000, 200
+"""Likewise the master program, solved again, and a column more of it."""
 MARGIN = 1e-6
 """L(q) must exceed the limit by this much: a thousand times the rounding error of a sum of all columns."""
 
@@ -107,6 +111,8 @@ class PriceBound:
         Of every key group's move; 1 by default.
     least : ndarray, shape (n, A, A), optional
         What counts know of departures and arrivals under rules (`CountBound.table`).
+    spend : callable, optional
+        Told the steps taken, where work is counted.
 
     Attributes
     ----------
@@ -126,8 +132,10 @@ class PriceBound:
         settings: PriceSettings | None = None,
         effort: FloatArray | None = None,
         least: FloatArray | None = None,
+        spend: Callable[[float], None] = lambda steps: None,
     ) -> None:
-        it = self.instance = instance
+        it, self.spend = instance, spend
+        self.instance = instance
         self.least = np.zeros((it.nodes, 0, 0)) if least is None else least
         self.settings = settings or PriceSettings.now()
         self.effort = np.ones(it.key_groups) if effort is None else effort
@@ -145,8 +153,9 @@ class PriceBound:
         self.met: dict[tuple[object, ...], Column] = {}
         out, into = self.settings.most_out, self.settings.most_in
         self.subset = kernels.SubsetScratch(
-            np.zeros(out + 1, np.int64), np.zeros(out + 1), np.zeros(out + 1), np.zeros(into + 1, np.int64)
-        )
+            np.zeros(out + 1, np.int64), np.zeros(out + 1), np.zeros(out + 1), np.zeros(into + 1, np.int64),
+            np.zeros(1, np.int64),
+        )  # fmt: skip
 
     @cached_property
     def basis(self) -> FloatArray:
@@ -223,6 +232,7 @@ class PriceBound:
             proposed = center
             if turn:
                 proposed = trust * center + (1 - trust) * master.solve()
+                self.spend(PROGRAM)
                 if master.value <= it.max_moves or expired():
                     break
             value, columns = self._answer(proposed, distance, counts, expired)
@@ -234,6 +244,7 @@ class PriceBound:
                 break
             if not fresh:
                 trust = trust / 2 if trust > 0.1 else 0.0
+        self.spend(ADDED * len(master.columns))
         self._forget(master)
         return Priced(best, center, master)
 
@@ -264,6 +275,8 @@ class PriceBound:
                 return np.inf, columns
             total += value
             columns.append(column)
+        self.spend(tariff.steps + LOOKED * self.subset.looked[0])
+        self.subset.looked[0] = 0
         return total, columns
 
     def _cheapest(
@@ -350,6 +363,13 @@ class _Tariff:
         self.step = max(2 * reach / settings.steps, bound.spread / settings.most_steps) or 1.0
         self.sums, self.who = kernels.arrival_costs(bound.load, self.ascending, bound.load[0], self.step, self.most_in)
         self._by_width: dict[int, kernels.ArrivalPrices] = {}
+
+    @property
+    def steps(self) -> float:
+        """The work of its tables, in steps of search."""
+        most, top = self.sums.shape[0] - 1, self.who.size - 1
+        mixed = np.count_nonzero(self.who >= 0) * (top * most * (most - 1) / 2 + most)
+        return MIXED * mixed + LEAST * sum(prices.minima.size for prices in self._by_width.values())
 
     def arrivals(self, reach: float) -> kernels.ArrivalPrices:
         """The prices with `kernels.window_minima` for windows of 2 `reach`, by number of arrivals."""

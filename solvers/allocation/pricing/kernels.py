@@ -78,6 +78,8 @@ class SubsetScratch(NamedTuple):
     sums: FloatArray
     costs: FloatArray
     chosen: IntArray
+    looked: IntArray
+    """How many choices were looked at, of work that is the same on any machine, (1,)."""
 
 
 @njit(cache=True)
@@ -205,7 +207,7 @@ def trace(b, cell, f, who, price, chosen):
 
 
 @njit(**LEAF)
-def with_arrivals(b, spent, best, least, most, place, node, prices, chosen):
+def with_arrivals(b, spent, best, least, most, place, node, prices, subset):
     """The cost of departures of cost `spent` and the cheapest b arrivals with a sum in [least, most].
 
     `NEVER` where it is not below `best`. One and two arrivals are found exactly, more of them by their sums in steps,
@@ -213,10 +215,11 @@ def with_arrivals(b, spent, best, least, most, place, node, prices, chosen):
     """
     if b == 0:
         return spent if least <= 0.0 and spent < best - GAIN else NEVER
-    price, minima = prices.price, prices.minima
+    price, minima, chosen = prices.price, prices.minima, subset.chosen
     at = last_step(b, least, prices)
     if at < 0 or at >= minima.shape[1] or spent + minima[b, at] >= best - GAIN:
         return NEVER
+    subset.looked[0] += price.size
     if b == 1:
         k = chosen[0] = one_arrival(least, most, prices.load, price, place, node)
         return spent + price[k] if k >= 0 and spent + price[k] < best - GAIN else NEVER
@@ -225,6 +228,7 @@ def with_arrivals(b, spent, best, least, most, place, node, prices, chosen):
             return spent + price[chosen[0]] + price[chosen[1]]
         return NEVER
     cell = max(0, at - prices.widths[b])
+    subset.looked[0] += prices.who.size
     while prices.sums[b, cell] != minima[b, at]:
         cell += 1
     trace(b, cell, prices.sums, prices.who, price, chosen)
@@ -297,12 +301,13 @@ def cheapest_column(node, counts, prices, subset, column):
         least = subset.sums[a] - node.excess - node.reach
         most = subset.sums[a] - node.excess + node.reach
         place = place_of(node.rules, a, subset.leaving)
+        subset.looked[0] += counts[3] + 1
         for b in range(counts[2], counts[3] + 1 if a >= counts[0] and together(node.rules, a, subset.leaving) else 0):
             if most < b * prices.low:
                 break
             if shut(node.rules, a, b):
                 continue
-            total = with_arrivals(b, subset.costs[a], best, least, most, place, node, prices, subset.chosen)
+            total = with_arrivals(b, subset.costs[a], best, least, most, place, node, prices, subset)
             if total == NEVER:
                 continue
             best = total

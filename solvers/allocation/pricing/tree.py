@@ -106,7 +106,7 @@ class PriceTree:
         return low
 
 
-def price_trees(instance: Instance, counts: CountBound) -> list[PriceTree]:
+def price_trees(instance: Instance, counts: CountBound, budget: Budget) -> list[PriceTree]:
     """For prices in moves, in cost and in half of each, as far as there are limits on them; none where they cost too much."""
     problem = instance.problem
     if instance.space.movers.size == 0:
@@ -116,7 +116,7 @@ def price_trees(instance: Instance, counts: CountBound) -> list[PriceTree]:
         shares = (0.0,)
     elif problem.max_migrations is None:
         shares = (1.0,)
-    bounds = [PriceBound(instance, effort=instance.effort(share), least=counts.table) for share in shares]
+    bounds = [PriceBound(instance, None, instance.effort(share), counts.table, budget.spend) for share in shares]
     return [PriceTree(bound) for bound in bounds if bound.affordable]
 
 
@@ -168,7 +168,7 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
         low = max(low, JointRelaxation(instance).improve(lambda: budget.expired))
         return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
     high = max(low, instance.distance(instance.current))
-    for tree in price_trees(instance, counts[0]):
+    for tree in price_trees(instance, counts[0], budget):
         settings = tree.bound.settings
         low = tree.highest(low, high, settings.precision, settings.most_nodes, lambda: budget.expired)
     return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
