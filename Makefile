@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Python keeps what it compiles, whatever the caller set: tests of the shell start it hundreds of times.
+unexport PYTHONDONTWRITEBYTECODE
+
 COUNT ?= 1000
 SEED ?= 0
 

@@ -45,6 +45,7 @@ def spark():
         .config("spark.driver.memory", "1g")
         .config("spark.sql.codegen.wholeStage", "false")  # on small logs compiling takes longer than running
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraJavaOptions", BRIEF)
         .getOrCreate()

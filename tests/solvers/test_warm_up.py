@@ -13,25 +13,21 @@ from instances import BATTERIES
 from keyshift.catalogue import FORMULATIONS, find_method
 from keyshift.solving import solve
 
-KERNELS = {
-    name: [m.name for m in formulation.methods if reaches_kernels(m.code.partition(":")[0])]
-    for name, formulation in FORMULATIONS.items()
-}
+
+def with_kernels(name: str) -> list[str]:
+    """The methods of a formulation that reach compiled functions."""
+    return [m.name for m in FORMULATIONS[name].methods if reaches_kernels(m.code.partition(":")[0])]
 
 
 @pytest.mark.parametrize("name", FORMULATIONS)
 def test_a_method_with_kernels_names_what_compiles_them(name):
     named = {m.name for m in FORMULATIONS[name].methods if m.warm_up is not None}
-    assert set(KERNELS[name]) <= named  # others name what imports their solver
+    assert set(with_kernels(name)) <= named  # others name what imports their solver
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[] if name == "interval-migration" else pytest.mark.slow)
-        for name, methods in KERNELS.items()
-        if methods
-    ],
+    [pytest.param(name, marks=[] if name == "interval-migration" else pytest.mark.slow) for name in FORMULATIONS],
 )
 def test_nothing_is_compiled_while_a_warmed_up_method_runs(name):
     # In a process of its own: in this one, other tests have compiled what a preparation may lack.
@@ -43,7 +39,7 @@ def test_nothing_is_compiled_while_a_warmed_up_method_runs(name):
 def solve_warmed_up(name: str) -> None:
     """Solve the battery with every method of a formulation, after its preparation, and name the kernels compiled."""
     problems = BATTERIES[name]()
-    for method in KERNELS[name]:
+    for method in with_kernels(name):
         chosen = find_method(problems["ties"], method)
         for used in (chosen, *(find_method(problems["ties"], start) for start in chosen.starts)):
             used.compile_ahead()
