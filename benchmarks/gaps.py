@@ -115,7 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("out/gaps"))
     parser.add_argument("--instances", type=int, default=5000)
-    parser.add_argument("--effort", type=float, default=0.5, help="work for each solve, in units of about a second")
+    parser.add_argument("--effort", type=float, default=0.2, help="work for each solve, in units of about a second")
     parser.add_argument("--pieces", type=int, default=1)
     parser.add_argument("--piece", type=int, nargs="*", help="solve these only; default: all")
     parser.add_argument("--workers", type=int, default=1)
