@@ -29,7 +29,7 @@ HOSTILE = {
     "keyshift's help": ("import keyshift", "your function raised ModuleNotFoundError: import of keyshift halted"),
     "a file": ("open('x', 'w').write('y' * 10**6)", "your function raised OSError: [Errno 27] File too large"),
     "other arguments": ("given['load'].append(0)", "your function changed its arguments: copy them first"),
-    "too much": ("return [0] * 10**6", "you returned far more than the task asks for"),
+    "too much": ("return [0] * 10**5", "you returned far more than the task asks for"),
     "nonsense on the pipe": (
         "import os; os.write(4, b'[]\\n')",
         "your function changed the process that called it",
