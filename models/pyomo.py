@@ -18,10 +18,11 @@ try:
     import pyomo.environ as pyo
     from pyomo.common import errors
     from pyomo.core.expr import LinearExpression
+    from pyomo.core.expr.visitor import identify_variables
     from pyomo.repn import generate_standard_repn
     from pyomo.repn.plugins import standard_form
 finally:
     sys.modules.update(_unseen)
 standard_form.scipy = scipy
 
-__all__ = ["LinearExpression", "errors", "generate_standard_repn", "pyo", "standard_form"]
+__all__ = ["LinearExpression", "errors", "generate_standard_repn", "identify_variables", "pyo", "standard_form"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -15,7 +15,7 @@ from keyshift.models.integers import BITS, Knapsack, scaled
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat
 from keyshift.models.stages import FLOATS, CpSatStages, PlacedCpSat, WholeMeasure, weighed
 from keyshift.models.windows_cpsat import combine
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import IntArray
 
 PRECISION = 1e-7
 """Where rounding cannot be avoided, it changes no load distance by more than this share of the mean, if bits allow."""
@@ -67,23 +67,14 @@ class WholeDistances:
         most = float((it.load.sum(axis=1) / w.capacity.min() + problem.means).max())
         wanted = (w.key_groups + 2) / (PRECISION * (problem.mean_load or 1.0))
         unit = Fraction(2) ** min(math.ceil(math.log2(wanted)), MOST_BITS - math.ceil(math.log2(most or 1.0)))
-        return [cls._in_unit(problem, unit, y, float(mean)) for y, mean in zip(it.load, problem.means, strict=True)]
-
-    @classmethod
-    def _in_unit(
-        cls, problem: KeyGroupAllocation, unit: Fraction, load: FloatArray, mean_load: float
-    ) -> WholeDistances:
-        """One window in a small unit, loads rounded down in (3) and up in (4)."""
-        w = problem.workload
-        by_capacity: dict[float, tuple[list[int], list[int]]] = {}
-        loads = [Fraction(y) for y in load.tolist()]
-        for c in np.unique(w.capacity).tolist():
-            factor = unit / Fraction(c)
-            exact = [y * factor for y in loads]
-            by_capacity[c] = [math.floor(y) for y in exact], [math.ceil(y) for y in exact]
-        mean = Fraction(mean_load) * unit
-        high, low = zip(*(by_capacity[c] for c in w.capacity.tolist()), strict=True)
-        return cls(unit, list(high), list(low), math.ceil(mean), math.floor(mean), problem.rounding)
+        capacity, found = w.capacity.tolist(), []
+        for load, mean in zip(it.load.tolist(), problem.means.tolist(), strict=True):  # rounded down in (3), up in (4)
+            exact = {c: [Fraction(y) * unit / Fraction(c) for y in load] for c in set(capacity)}
+            rounded = {c: (list(map(math.floor, loads)), list(map(math.ceil, loads))) for c, loads in exact.items()}
+            high, low = map(list, zip(*(rounded[c] for c in capacity), strict=True))
+            middle = Fraction(mean) * unit
+            found.append(cls(unit, high, low, math.ceil(middle), math.floor(middle), problem.rounding))
+        return found
 
     @property
     def most(self) -> int:
@@ -108,29 +99,21 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
     problem : KeyGroupAllocation
         About one window or several: each has a distance d, in one unit for all of them, and (8) combines them. The weights
         of (8) become whole numbers too, rounded down: the model's objective, in its unit, exceeds no distance.
-    objective : {"distance", "deviation_sum"}
-        First stage (d) or second stage ((d - d_u) + (d - d_l)); of one window.
-    max_distance : float, optional
-        Upper limit on d, which the second stage takes from the first.
 
     Attributes
     ----------
     model : ortools.sat.python.cp_model.CpModel
     """
 
-    def __init__(
-        self,
-        problem: KeyGroupAllocation,
-        objective: Literal["distance", "deviation_sum"] = "distance",
-        max_distance: float | None = None,
-    ) -> None:
+    def __init__(self, problem: KeyGroupAllocation) -> None:
         self.problem = problem
         self.workload = problem.workload
         self.distances = WholeDistances.of(problem)
         self.labels = [""] if len(self.distances) == 1 else [f"s{s}," for s in range(len(self.distances))]
         self.model = cp_model.CpModel()
-        self.variables()
-        self.sides(max_distance)
+        self.placements()
+        self.distance_variables()
+        self.sides()
         self.one_node_each()
         self.migration_limits()
         self.upper_loads()
@@ -139,30 +122,29 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
         self.resource_capacities()
         self.rules()
         self.distance, self.factor = combine(self.model, problem.planned, self.d, max(it.most for it in self.distances))
-        self.model.minimize(self.distance if objective == "distance" else self.upper[0] + self.lower[0])
+        self.model.minimize(self.distance)
 
-    def variables(self) -> None:
-        """X for the pairs that (6), or (2) or (7) by themselves, allow, and each window's integer distance d."""
+    def placements(self) -> None:
+        """X for the pairs that (6), or (2) or (7) by themselves, allow."""
         open_pairs = np.argwhere(self.problem.open_pairs).tolist()
         self.x = {(k, i): self.model.new_bool_var(f"x[k{k},n{i}]") for k, i in open_pairs}
+
+    def distance_variables(self) -> None:
+        """Each window's integer distance d."""
         self.d = [
             self.model.new_int_var(0, it.most, f"d[{at[:-1]}]" if at else "d")
             for at, it in zip(self.labels, self.distances, strict=True)
         ]
 
-    def sides(self, max_distance: float | None) -> None:
-        """D - d_u and d - d_l, neither above d, which itself is no more than given, rounded up; (8) knows d alone."""
+    def sides(self) -> None:
+        """D - d_u and d - d_l, neither above d; (8) knows d alone."""
         self.upper = self.lower = self.d
-        if len(self.d) > 1:
-            return
-        (d,), (it,) = self.d, self.distances
-        largest = it.most if max_distance is None else min(it.most, it.units(max_distance))
-        self.model.add(d <= largest).with_name("largest_distance")
-        upper = self.model.new_int_var(-it.mean_high, largest, "upper")
-        lower = self.model.new_int_var(-largest, largest, "lower")
-        self.model.add(upper <= d).with_name("upper_side")
-        self.model.add(lower <= d).with_name("lower_side")
-        self.upper, self.lower = [upper], [lower]
+        if len(self.d) == 1:
+            it, most = self.distances[0], self.distances[0].most
+            self.upper = [self.model.new_int_var(-it.mean_high, most, "upper")]
+            self.lower = [self.model.new_int_var(-most, most, "lower")]
+            self.model.add(self.upper[0] <= self.d[0]).with_name("upper_side")
+            self.model.add(self.lower[0] <= self.d[0]).with_name("lower_side")
 
     def leaves(self, k: int) -> Any:
         """Whether key group k leaves its node: an expression, or 1 where it has to."""
@@ -227,9 +209,8 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
         if name == "load_distance":
 
             def most(distance: float) -> int:
-                return math.floor(
-                    (Fraction(distance) * Fraction(1 + self.slip) + Fraction(it.doubt)) * it.unit * self.factor
-                )
+                within = Fraction(distance) * Fraction(1 + self.slip) + Fraction(it.doubt)
+                return math.floor(within * it.unit * self.factor)
 
             return WholeMeasure(self.distance, most, self.least_distance)
         if name == "deviation_sum":
@@ -256,12 +237,11 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
 
     def forbid(self, assignment: IntArray) -> None:
         """Cut off an assignment that rounding let into the model and the check refused, and others by the same cause."""
-        cuts = 0
-        for items, node in self.problem.covers(assignment):
+        covers = list(self.problem.covers(assignment))
+        for items, node in covers:
             chosen = [self.leaves(k) if node is None else self.x[k, node] for k in items.tolist()]
             self.model.add(sum(chosen) <= len(chosen) - 1)
-            cuts += 1
-        if cuts == 0:
+        if not covers:
             self.model.add_bool_or(~self.x[k, int(i)] for k, i in enumerate(assignment))
 
     @property

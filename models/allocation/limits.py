@@ -29,28 +29,24 @@ def allocation_limits(problem: Any) -> list[Limit]:
                 ends=float(cost.sum()), step=0.1 * most or float(cost.min()) or 1.0,
             )
         )  # fmt: skip
-    capacities = dict(problem.resource_capacity or {})
+    capacities = problem.resource_capacity
     found += [limit for name in capacities if (limit := _capacity_limit(problem, name)) is not None]
-    found += problem.rule_limits
-    if not capacities:
-        return [*found, problem.more_nodes()]
 
     def wider(new: int) -> dict[str, FloatArray]:
-        return {name: np.concatenate([room, np.full(new, np.max(room))]) for name, room in capacities.items()}
+        return {name: np.append(room, np.full(new, room.max())) for name, room in capacities.items()}
 
-    return [*found, problem.more_nodes(resource_capacity=wider)]
+    return [*found, *problem.rule_limits, problem.more_nodes(**({"resource_capacity": wider} if capacities else {}))]
 
 
 def _capacity_limit(problem: Any, name: str) -> Limit | None:
     """(7): a common factor on the capacities of one resource; None where no node has any."""
     w, capacities = problem.workload, problem.resource_capacity
-    use, room = {**w.resources, "load": w.last_load}[name], np.asarray(capacities[name])
+    use, room = {**w.resources, "load": w.last_load}[name], capacities[name]
     if not (room > 0).any():
         return None
 
     def at(factor: Number) -> Problem:
-        scaled = {r: np.asarray(c) * (float(factor) if r == name else 1.0) for r, c in capacities.items()}
-        return replace(problem, resource_capacity=scaled)
+        return replace(problem, resource_capacity={**capacities, name: room * float(factor)})
 
     def needed(a: np.ndarray) -> float:
         used = np.bincount(a, weights=use, minlength=w.nodes)
@@ -94,10 +90,10 @@ def _most_deviating(problem: Any, chosen: np.ndarray) -> list[str]:
 def _full(problem: Any, chosen: np.ndarray) -> list[str]:
     """Nodes whose capacity (7) has no room for even the smallest key group."""
     w, found = problem.workload, []
-    for name, limit in (problem.resource_capacity or {}).items():
-        room = np.asarray(limit) - np.bincount(chosen, problem.usage(name), w.nodes)
-        used = problem.usage(name)[problem.usage(name) > 0]
-        tight = room < (used.min() if used.size else 0.0) * (1 - NEAR)
+    for name, limit in problem.resource_capacity.items():
+        use = problem.usage(name)
+        room = limit - np.bincount(chosen, use, w.nodes)
+        tight = room < use[use > 0].min(initial=use.max()) * (1 - NEAR)
         found += [
             f"(7) node {w.node(i)} has {figure(room[i])} of {name} left, too little for any key group"
             for i in np.flatnonzero(tight)

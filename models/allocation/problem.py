@@ -157,40 +157,43 @@ class KeyGroupAllocation(Ruled, OverWindows):
         self._refuse_what_no_float_holds()
 
     def _read_capacities(self, given: Mapping[str, Any]) -> Mapping[str, FloatArray]:
-        known = {**self.workload.resources, "load": self.workload.last_load}
-        limits = {}
+        w, limits = self.workload, {}
+        known = {**w.resources, "load": w.last_load}
         for name, limit in given.items():
             if name not in known:
                 raise InputError(f"resource_capacity names {name!r}; the workload has {', '.join(sorted(known))}")
-            full: Any = limit
+            said = f"resource_capacity[{name!r}]"
             if isinstance(limit, Mapping):  # a node that is not named has room for everything
-                w, everything = self.workload, float(known[name].sum())
-                full = guards.by_name(f"resource_capacity[{name!r}]", limit, w.node_names, w.nodes, everything)
+                limit = guards.by_name(said, limit, w.node_names, w.nodes, float(known[name].sum()))
             elif np.ndim(limit) == 0:
-                full = np.full(self.workload.nodes, limit)
-            limits[name] = guards.non_negative(
-                f"resource_capacity[{name!r}]", full, length=self.workload.nodes, of="nodes"
-            )
+                limit = np.full(w.nodes, limit)
+            limits[name] = guards.non_negative(said, limit, length=w.nodes, of="nodes")
         return MappingProxyType(limits)
 
     def _refuse_what_no_float_holds(self) -> None:
-        w = self.workload
+        w, c, window = (
+            self.workload,
+            self.workload.capacity,
+            "load of a window" if self.scenarios is None else "scenarios",
+        )
         with np.errstate(over="ignore"):
-            sums = {
-                "load": w.last_load.sum() / w.capacity.min() * (w.capacity.sum() / w.capacity.max()),
-                "load of a window" if self.scenarios is None else "scenarios": self._heaviest_window(),
+            heaviest = np.array([w.last_load.sum(), self.planned.load.sum(axis=1).max()])
+            squared = dict(zip(("load", window), heaviest / c.min() * (c.sum() / c.max()), strict=True))
+            added = {
                 "alpha * state": self.migration_cost.sum(),
-                **{name: self.usage(name).sum() for name in self.resource_capacity or {}},
+                **{name: self.usage(name).sum() for name in self._room},
             }
-        for name, total in sums.items():
-            if not total < (math.inf if name in ("alpha * state", *(self.resource_capacity or {})) else LARGEST):
-                raise InputError(f"{name}: its sum is too large to calculate with")
-
-    def _heaviest_window(self) -> float:
-        c = self.workload.capacity
-        return float(self.planned.load.sum(axis=1).max() / c.min() * (c.sum() / c.max()))
+        for sums, most in ((squared, LARGEST), (added, math.inf)):
+            for name, total in sums.items():
+                if not total < most:
+                    raise InputError(f"{name}: its sum is too large to calculate with")
 
     # Data of the formulation ------------------------------------------------------------------------------------
+
+    @property
+    def _room(self) -> Mapping[str, FloatArray]:
+        """R of (7) by resource, as it was read."""
+        return self.resource_capacity  # type: ignore[return-value]
 
     @property
     def mean_load(self) -> float:
@@ -243,8 +246,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
 
     def rooms(self, resource: str) -> list[Knapsack]:
         """The limit of (7) on the use of a resource, node by node."""
-        limits = np.asarray((self.resource_capacity or {})[resource])
-        return [Knapsack(self.usage(resource), float(limit) * (1 + SLACK)) for limit in limits]
+        return [Knapsack(self.usage(resource), limit * (1 + SLACK)) for limit in self._room[resource].tolist()]
 
     @cached_property
     def open_pairs(self) -> BoolArray:
@@ -255,7 +257,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
             here = may[bound, w.current[bound]]
             may[bound] = False
             may[bound, w.current[bound]] = here
-        for name in self.resource_capacity or {}:
+        for name in self._room:
             may &= np.array([room.fits for room in self.rooms(name)]).T
         return guards.frozen(may)
 
@@ -266,7 +268,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
         """
         if self.cost_limit is not None and self._costs_too_much(assignment):
             yield self.cost_limit.cover(np.flatnonzero(metrics.moved(self.workload, assignment))), None
-        for name in self.resource_capacity or {}:
+        for name in self._room:
             for i, room in enumerate(self.rooms(name)):
                 here = np.flatnonzero(assignment == i)
                 if self.usage(name)[here].sum() > room.limit:
@@ -296,10 +298,9 @@ class KeyGroupAllocation(Ruled, OverWindows):
         return {"draining_load": float(w.last_load.sum()), "state_moved": float(w.state.sum())}.get(measure) or 1.0
 
     def limited(self, kept: Mapping[str, float]) -> Self | None:
-        if set(kept) - {"migrations"}:
-            return None
-        most = {name: math.floor(value + 1e-6) for name, value in kept.items()}
-        return replace(self, priorities=(), max_migrations=most["migrations"]) if kept else self.plain()
+        if not kept or set(kept) - {"migrations"}:
+            return None if kept else self.plain()
+        return replace(self, priorities=(), max_migrations=math.floor(kept["migrations"] + 1e-6))
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         """Further figures of the assignment; deviations are those of the window with the largest deviation."""
@@ -314,14 +315,14 @@ class KeyGroupAllocation(Ruled, OverWindows):
             "lower_deviation": lower,  # d - d_l at its smallest
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
-            **self._left_to_drain(assignment),
+            **({"draining_load": metrics.draining_load(self.workload, assignment)} if self._drains else {}),
             **self._left_broken(assignment),
         }
 
-    def _left_to_drain(self, assignment: np.ndarray) -> dict[str, float]:
-        """The load left on draining nodes, where there are any."""
-        asked = self.workload.draining.any() or "draining_load" in self.stages
-        return {"draining_load": metrics.draining_load(self.workload, assignment)} if asked else {}
+    @property
+    def _drains(self) -> bool:
+        """Whether the load left on draining nodes is a metric."""
+        return bool(self.workload.draining.any() or "draining_load" in self.stages)
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         if measure == "load_distance":
@@ -337,21 +338,17 @@ class KeyGroupAllocation(Ruled, OverWindows):
         """The instance with a limit on the load distance."""
         w, cost, allowed = self.workload, self.max_migration_cost, records.ALLOWED
         rows = [records.row(records.amounts(w.last_load))]
-        for name, room in (self.resource_capacity or {}).items():
+        for name, room in self._room.items():
             use = records.amounts(self.usage(name))
-            unit = Fraction(use["unit"])
-            rows.append(
-                records.row(use, [(0, math.floor(Fraction(float(r)) * (1 + allowed) / unit)) for r in np.asarray(room)])
-            )
-        state = None if cost is None or self.alpha == 0 else float(cost) / self.alpha
-        closed, widest = (
-            not self.into_draining,
-            None if limit is None else records.text(limit + self.exact_mean * allowed),
-        )
-        placed = records.placed(w, rows, state=state, empty=False, closed=closed, max_moves=self.max_migrations)
-        capacity = records.amounts(w.capacity)
-        placed |= self.recorded_rules()
-        return {**placed, "capacity": capacity, "mean_rounded_up": self.mean == "ceiling", "widest": widest}
+            share = (1 + allowed) / Fraction(use["unit"])
+            rows.append(records.row(use, [(0, math.floor(Fraction(r) * share)) for r in room.tolist()]))
+        placed = records.placed(
+            w, rows, state=None if cost is None or self.alpha == 0 else cost / self.alpha, empty=False,
+            closed=not self.into_draining, max_moves=self.max_migrations, **self.recorded_rules(),
+        )  # fmt: skip
+        widest = None if limit is None else records.text(limit + self.exact_mean * allowed)
+        rounded_up = self.mean == "ceiling"
+        return {**placed, "capacity": records.amounts(w.capacity), "mean_rounded_up": rounded_up, "widest": widest}
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return [
@@ -381,27 +378,18 @@ class KeyGroupAllocation(Ruled, OverWindows):
         return self.cost_limit is not None and self._cost(assignment) > self.cost_limit.limit
 
     def _moves_into_draining(self, assignment: np.ndarray) -> list[Violation]:  # (6)
-        if self.into_draining:
-            return []
-        w = self.workload
-        wrong = w.draining[assignment] & metrics.moved(w, assignment)
-        return [
-            Violation(
-                "into_draining",
-                f"key group {w.key(k)} moves to node {w.node(assignment[k])}, which is draining",
-                int(k),
-            )
-            for k in np.flatnonzero(wrong)
-        ]
+        w, said = self.workload, "key group {} moves to node {}, which is draining"
+        wrong = w.draining[assignment] & metrics.moved(w, assignment) & (not self.into_draining)
+        found = np.flatnonzero(wrong).tolist()
+        return [Violation("into_draining", said.format(w.key(k), w.node(assignment[k])), k) for k in found]
 
     def _broken_capacities(self, assignment: np.ndarray) -> list[Violation]:  # (7)
         w, broken = self.workload, []
-        for name, limit in (self.resource_capacity or {}).items():
+        for name, limit in self._room.items():
             used = np.bincount(assignment, weights=self.usage(name), minlength=w.nodes)
-            for i in np.flatnonzero(used > np.asarray(limit) * (1 + SLACK)):
-                excess = float(used[i] - np.asarray(limit)[i])
-                said = f"node {w.node(i)} uses {used[i]:g} of {name}, its capacity is {np.asarray(limit)[i]:g}"
-                broken.append(Violation("resource_capacity", said, int(i), excess))
+            for i in np.flatnonzero(used > limit * (1 + SLACK)).tolist():
+                said = f"node {w.node(i)} uses {used[i]:g} of {name}, its capacity is {limit[i]:g}"
+                broken.append(Violation("resource_capacity", said, i, float(used[i] - limit[i])))
         return broken
 
     def _broken_distance_floor(self, assignment: np.ndarray) -> list[Violation]:  # (5)
@@ -417,8 +405,8 @@ class KeyGroupAllocation(Ruled, OverWindows):
     def conflicts(self) -> list[str]:
         """Capacities that no assignment can meet: in total, for one key group, or with nothing allowed to move."""
         w, found = self.workload, []
-        for name, limit in (self.resource_capacity or {}).items():
-            limit, use = np.asarray(limit), self.usage(name)
+        for name, limit in self._room.items():
+            use = self.usage(name)
             if use.sum() > limit.sum() * (1 + SLACK):
                 found.append(f"all key groups use {use.sum():g} of {name}, all nodes together offer {limit.sum():g}")
             roomiest = np.where(self.space.allowed, limit, -np.inf).max(axis=1)
@@ -442,10 +430,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
         most = {} if self.max_migrations is None else {"migrations": float(self.max_migrations)}
         if self.distance_floor:
             most["load_distance"] = self.mean_load
-        rooms = tuple(
-            (self.usage(name), np.asarray(limit) * (1 + SLACK))
-            for name, limit in (self.resource_capacity or {}).items()
-        )
+        rooms = tuple((self.usage(name), limit * (1 + SLACK)) for name, limit in self._room.items())
         return Searched(
             self.workload.last_load, self.open_pairs, most, self.mean_load, rooms=rooms,
             cost=self.migration_cost, cost_limit=self.max_migration_cost,
@@ -455,18 +440,16 @@ class KeyGroupAllocation(Ruled, OverWindows):
         it = self.planned
         return {
             **self.played_limits(), "kind": self.name, "objective": self.stages[0], "over": it.over, "share": it.share,
-            "most": it.most, "means": self.means, "distance_floor": self.distance_floor,
-            "draining_load": bool(self.workload.draining.any() or "draining_load" in self.stages),
+            "most": it.most, "means": self.means, "distance_floor": self.distance_floor, "draining_load": self._drains,
             "windows": [{"load": row} for row in it.load], "mean": metrics.mean_load(self.workload),
         }  # fmt: skip
 
     def played_limits(self) -> dict[str, Any]:
         """(2), (6) and (7) as constants for a page."""
-        rooms = (self.resource_capacity or {}).items()
         return {
             "migration_cost": self.migration_cost, "max_migrations": self.max_migrations,
             "max_migration_cost": self.max_migration_cost, "into_draining": self.into_draining,
-            "rooms": [{"name": name, "use": self.usage(name), "most": np.asarray(most)} for name, most in rooms],
+            "rooms": [{"name": name, "use": self.usage(name), "most": most} for name, most in self._room.items()],
         }  # fmt: skip
 
     @property

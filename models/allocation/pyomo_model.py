@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,14 +11,12 @@ from keyshift.models import guards
 from keyshift.models.allocation.problem import KeyGroupAllocation
 from keyshift.models.answer import HIGHS_DOUBT
 from keyshift.models.errors import InputError
-from keyshift.models.integers import Knapsack
 from keyshift.models.pyomo import pyo
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PlacedPyomo, PyomoStages
 from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import IntArray
 
-Objective = Literal["distance", "deviation_sum"] | tuple[float, float]
 NEGLIGIBLE = 1e-8
 """HiGHS drops coefficients below 1e-9, and errs near it: we leave out loads that are so small a share of the mean."""
 
@@ -30,10 +28,8 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
     ----------
     problem : KeyGroupAllocation
         About one window or several: each of several has a load distance d[s], and (8) combines them.
-    objective : {"distance", "deviation_sum"} or (w1, w2)
-        First stage (d), second stage ((d - d_u) + (d - d_l)), or the printed w1 * d - w2 * (d_u + d_l); these of one window.
-    max_distance : float, optional
-        Upper limit on d, which the second stage takes from the first.
+    weights : (w1, w2), optional
+        Minimise w1 * d - w2 * (d_u + d_l) as printed, which a problem about one window has, instead of d.
     negligible : float, default 0
         Loads below this share of the mean, or of the largest load on the same node, are left out of (3) and all added
         to the right side of (4): a relaxation, for solvers that lose such small numbers.
@@ -62,18 +58,16 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
     def __init__(
         self,
         problem: KeyGroupAllocation,
-        objective: Objective = "distance",
-        max_distance: float | None = None,
+        weights: tuple[float, float] | None = None,
         negligible: float = 0.0,
     ) -> None:
-        self.problem, self.negligible = problem, negligible
-        self.weight = {"distance": 1.0, "deviation_sum": 0.0}[objective] if isinstance(objective, str) else objective[0]
+        self.problem, self.weights, self.negligible = problem, weights, negligible
         self.workload = problem.workload
         self.current = problem.workload.current.tolist()
         self.open = [np.flatnonzero(row).tolist() for row in problem.open_pairs]
         self.model = pyo.ConcreteModel(name=problem.name)
-        self.variables(max_distance)
-        self.set_objective(objective)
+        self.variables()
+        self.set_objective()
         self.one_node_each()
         self.migration_limits()
         self.upper_loads()
@@ -82,35 +76,36 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
         self.resource_capacities()
         self.rules()
 
-    def variables(self, max_distance: float | None) -> None:
-        """x, and d, d_u, d_l or each window's d; pairs that (6), or (2) or (7) by themselves, forbid are left out."""
-        m, it = self.model, self.problem.planned
+    def placements(self) -> None:
+        """x; pairs that (6), or (2) or (7) by themselves, forbid are left out."""
+        m = self.model
         m.pairs = pyo.Set(initialize=[(k, i) for k, nodes in enumerate(self.open) for i in nodes], dimen=2)
         m.x = pyo.Var(m.pairs, domain=pyo.Binary)
+
+    def variables(self) -> None:
+        """x, and d, d_u, d_l or each window's d."""
+        self.placements()
+        m, it = self.model, self.problem.planned
         # No useful d exceeds the largest load a node could ever carry: a finite box makes safe dual bounds possible.
         self.most = it.load.sum(axis=1) / self.workload.capacity.min() + self.problem.means
+        self.windows = (range(it.count),) if it.count > 1 else ()
+        m.d = pyo.Var(*self.windows, bounds=lambda m, s=None: (0, float(self.most[s or 0])))
+        self.d = self.upper = self.lower = list(m.d.values())
         if it.count > 1:
-            self.windows: tuple[range, ...] = (range(it.count),)
             self.letters = {**self.letters, "upper_load": "sn", "lower_load": "sn"}
-            m.d = pyo.Var(*self.windows, bounds=lambda m, s: (0, float(self.most[s])))
-            self.d = self.upper = self.lower = [m.d[s] for s in range(it.count)]
             return
-        self.windows, largest = (), float(self.most[0])
-        m.d = pyo.Var(bounds=(0, largest if max_distance is None else max_distance))
-        m.d_u = pyo.Var(bounds=(0, 2 * largest))
-        m.d_l = pyo.Var(bounds=(0, 2 * largest))
-        self.d, self.upper, self.lower = [m.d], [m.d - m.d_u], [m.d - m.d_l]
+        m.d_u = pyo.Var(bounds=(0, 2 * float(self.most[0])))
+        m.d_l = pyo.Var(bounds=(0, 2 * float(self.most[0])))
+        self.upper, self.lower = [m.d - m.d_u], [m.d - m.d_l]
 
-    def set_objective(self, objective: Objective) -> None:
-        """Minimise d - over windows what (8) makes of them -, or the two one-sided deviations, or as printed."""
+    def set_objective(self) -> None:
+        """Minimise d - over windows what (8) makes of them -, or as printed."""
         m = self.model
         self.distance = combine(m, self.problem.planned, self.d, self.most)
-        if objective == "distance":
+        if self.weights is None:
             m.objective = pyo.Objective(expr=self.distance)
-        elif objective == "deviation_sum":
-            m.objective = pyo.Objective(expr=self.upper[0] + self.lower[0])
         else:
-            w1, w2 = objective
+            w1, w2 = self.weights
             m.objective = pyo.Objective(expr=w1 * m.d - w2 * (m.d_u + m.d_l))
 
     def leaves(self, k: int) -> Any:
@@ -127,24 +122,14 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
 
     def migration_limits(self) -> None:
         """(2) The key groups that leave their node are no more, and cost no more, than allowed."""
-        m, problem, p = self.model, self.problem, self.workload.key_groups
+        m, p, limit, most = self.model, self.workload.key_groups, self.problem.cost_limit, self.problem.max_migrations
         m.covers = pyo.ConstraintList()
-        if problem.cost_limit is not None and problem.cost_limit.binds:
-            leaves: list[Any] = [None] * p
-            costly = np.flatnonzero((problem.cost_limit.weights > 0) & problem.cost_limit.fits).tolist()
-            for k, leave in zip(costly, self.leaving(costly), strict=True):
-                leaves[k] = leave
-            m.migration_cost = pyo.Constraint(expr=self.within(problem.cost_limit, leaves))
-        if problem.max_migrations is not None and problem.max_migrations < p:
-            m.migrations = pyo.Constraint(expr=pyo.quicksum(self.leaving(list(range(p)))) <= problem.max_migrations)
-
-    @staticmethod
-    def within(limit: Knapsack, chosen: list[Any]) -> object:
-        """A limit on weights, given an expression for each item; None for items that cannot be chosen."""
-        items = zip(limit.weights.tolist(), limit.fits.tolist(), chosen, strict=True)
-        terms = [c * item for c, fits, item in items if c > 0 and fits and item is not None]
-        # A row without variables would be a constant to Pyomo, not a constraint.
-        return pyo.quicksum(terms) <= limit.most if terms else pyo.Constraint.Skip
+        if limit is not None and limit.binds:
+            costly = np.flatnonzero((limit.weights > 0) & limit.fits)
+            items = zip(limit.weights[costly].tolist(), self.leaving(costly.tolist()), strict=True)
+            m.migration_cost = pyo.Constraint(expr=pyo.quicksum(c * leaves for c, leaves in items) <= limit.most)
+        if most is not None and most < p:
+            m.migrations = pyo.Constraint(expr=pyo.quicksum(self.leaving(list(range(p)))) <= most)
 
     def significant_load(self, s: int, i: int) -> tuple[pyo.Expression, float]:
         """Load per unit of capacity of node i in window s, and what negligible loads - beside the mean - could add to it."""
@@ -177,24 +162,22 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
     def distance_floor(self) -> None:
         """(5) No window's load distance exceeds its mean, as printed; off by default."""
         if self.problem.distance_floor:
-            mean = self.problem.means.tolist()
-            self.model.distance_floor = pyo.Constraint(
-                *self.windows, rule=lambda m, s=None: mean[s or 0] - self.d[s or 0] >= 0
-            )
+            room = [mean - d for mean, d in zip(self.problem.means.tolist(), self.d, strict=True)]
+            self.model.distance_floor = pyo.Constraint(*self.windows, rule=lambda m, s=None: room[s or 0] >= 0)
 
     def resource_capacities(self) -> None:
         """(7) No node uses more of a resource than it has."""
-        m, problem = self.model, self.problem
-        rooms = {
-            (name, i): room for name in problem.resource_capacity or {} for i, room in enumerate(problem.rooms(name))
-        }
-        binding = [at for at, room in rooms.items() if room.binds]
+        m, names, rooms = self.model, self.problem.resource_capacity or {}, self.problem.rooms
+        binding = {(name, i): room for name in names for i, room in enumerate(rooms(name)) if room.binds}
 
         def within(m: pyo.ConcreteModel, name: str, i: int) -> object:
-            chosen = [m.x[k, i] if i in nodes else None for k, nodes in enumerate(self.open)]
-            return self.within(rooms[name, i], chosen)
+            room = binding[name, i]
+            items = np.flatnonzero((room.weights > 0) & room.fits).tolist()
+            terms = [float(room.weights[k]) * m.x[k, i] for k in items if (k, i) in m.x]
+            # A row without variables would be a constant to Pyomo, not a constraint.
+            return pyo.quicksum(terms) <= room.most if terms else pyo.Constraint.Skip
 
-        m.capacity = pyo.Constraint(pyo.Set(initialize=binding, dimen=2), rule=within)
+        m.capacity = pyo.Constraint(pyo.Set(initialize=list(binding), dimen=2), rule=within)
 
     def rules(self) -> None:
         """The rules: (1), (3), (4) of `keyshift.models.rules.lowered`; what (2) closes has no variable."""
@@ -218,12 +201,11 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
 
     def forbid(self, assignment: IntArray) -> None:
         """Cut off an assignment that tolerances let into the model and the check refused, and others by the same cause."""
-        m, cuts = self.model, 0
-        for items, node in self.problem.covers(assignment):
+        m, covers = self.model, list(self.problem.covers(assignment))
+        for items, node in covers:
             chosen = self.leaving(items.tolist()) if node is None else [m.x[k, node] for k in items.tolist()]
             m.covers.add(pyo.quicksum(chosen) <= len(chosen) - 1)
-            cuts += 1
-        if cuts == 0:
+        if not covers:
             free = [(k, int(i)) for k, i in enumerate(assignment) if not m.x[k, int(i)].fixed]
             m.covers.add(pyo.quicksum(m.x[at] for at in free) <= len(free) - 1)
 
@@ -243,9 +225,10 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
     def bound(self, proven: float) -> float | None:
         """Turn a bound that HiGHS proves into one on (8): less what its tolerances amount to in the heaviest window.
 
-        With weights it is that bound over w1, since d_u and d_l are not negative; the sum of deviations bounds nothing.
+        With weights it is that bound over w1, since d_u and d_l are not negative.
         """
-        if self.weight <= 0:
+        weight = 1.0 if self.weights is None else self.weights[0]
+        if weight <= 0:
             return None
         if not np.isfinite(proven):
             return 0.0
@@ -253,4 +236,4 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
         if (w.capacity != w.capacity[0]).any():
             roughness = np.maximum(roughness, it.load.max(axis=1) / w.capacity.min())
         # A distance is never negative.
-        return max(0.0, proven / self.weight - HIGHS_DOUBT * (it.combined(roughness) or 1.0))
+        return max(0.0, proven / weight - HIGHS_DOUBT * (it.combined(roughness) or 1.0))

@@ -51,24 +51,21 @@ class CollocationCpSat(AllocationCpSat):
         self.collocated = problem
         self.problem = problem.allocation
         self.workload = problem.workload
-        self.cost, self.load_bits, self.at = problem.load_model.per_tuple, load_bits, ""
-        self.about(problem, problem.pairs.traffic)
+        self.cost, self.load_bits = problem.load_model.per_tuple, load_bits
         self.traffic = scaled(problem.pairs.traffic)
         self.model = cp_model.CpModel()
-        self.variables()
+        self.placements()
         self.together()
-        if not problem.several:
-            self.node_loads()
         self.one_node_each()
         self.migration_limits()
-        self.rows_of_windows() if problem.several else self.rows_of_loads()
+        self.rows_of_windows()
         self.resource_capacities()
         self.rules()
-        if problem.combines:
-            self.model.minimize(self.combined())
-        else:
-            whole = sum(int(self.traffic.values[e]) * z for (e, _), z in self.z.items())
-            self.model.minimize(int(self.traffic.values.sum()) - whole)  # remote traffic: 0 is a bound from the start
+        self.model.minimize(self.combined() if problem.combines else self.remote())
+
+    def remote(self) -> Any:
+        """Remote traffic: 0 is a bound on it from the start."""
+        return self.traffic.total - sum(int(self.traffic.values[e]) * z for (e, _), z in self.z.items())
 
     def combined(self) -> object:
         """(14) and (15) in whole numbers: in units of `in_all`, times whole weights of the windows."""
@@ -92,35 +89,17 @@ class CollocationCpSat(AllocationCpSat):
         self.load, self.saving = np.split(together.values, [self.workload.key_groups])
         self.load_scale, self.load_error = together.scale, together.error
 
-    def rows_of_loads(self) -> None:
-        """(8) and (9)."""
-        self.upper_loads()
-        self.lower_loads()
-
     def rows_of_windows(self) -> None:
         """(8) and (9) for each window, whose nodes have loads of their own."""
         p = self.collocated
         for s, window in enumerate(p.by_window):
-            self.at = f"s{s},"
+            self.at = f"s{s}," if p.several else ""
             self.about(window, p.pair_traffic[s if p.separate else 0])
-            self.load_variables()
-            self.node_loads()
-            self.rows_of_loads()
+            if self.cost > 0:
+                self.node_loads()
+            self.upper_loads()
+            self.lower_loads()
         self.about(p, p.pairs.traffic)
-
-    def variables(self) -> None:
-        """Make x for the open pairs; where z weighs on loads, the load of each node and of all."""
-        open_pairs = np.argwhere(self.problem.open_pairs).tolist()
-        self.x = {(k, i): self.model.new_bool_var(f"x[k{k},n{i}]") for k, i in open_pairs}
-        if not self.collocated.several:
-            self.load_variables()
-
-    def load_variables(self) -> None:
-        """The load of each node and of all, where z weighs on loads."""
-        total, nodes = int(self.load.sum()), range(self.workload.nodes)
-        if self.cost > 0:
-            self.loads = [self.model.new_int_var(-total, total, f"load[{self.at}n{i}]") for i in nodes]
-            self.total = self.model.new_int_var(-total, total, f"total{self.at and f'[{self.at[:-1]}]'}")
 
     def together(self) -> None:
         """(10), (11) z says whether both ends of a pair run on a node."""
@@ -137,16 +116,18 @@ class CollocationCpSat(AllocationCpSat):
                     self.model.add_bool_or(z, ~self.x[k, i], ~self.x[other, i])
 
     def node_loads(self) -> None:
-        """The load of node i: that of its key groups, less what its whole pairs save; and the sum over nodes."""
-        if self.cost > 0:
-            for i, load in enumerate(self.loads):
-                saved = [int(s) * self.z[e, i] for e, s in enumerate(self.saving) if s > 0 and (e, i) in self.z]
-                self.model.add(load == self.remote_load(i) - sum(saved))
-            self.model.add(self.total == sum(self.loads))
+        """Where z weighs on loads, that of each node: its key groups' less what its whole pairs save; and their sum."""
+        total, m = int(self.load.sum()), self.model
+        self.loads = [m.new_int_var(-total, total, f"load[{self.at}n{i}]") for i in range(self.workload.nodes)]
+        self.total = m.new_int_var(-total, total, f"total{self.at and f'[{self.at[:-1]}]'}")
+        for i, load in enumerate(self.loads):
+            saved = [int(s) * self.z[e, i] for e, s in enumerate(self.saving) if s > 0 and (e, i) in self.z]
+            m.add(load == self.remote_load(i) - sum(saved))
+        m.add(self.total == sum(self.loads))
 
     def remote_load(self, i: int) -> cp_model.LinearExprT:
         """Load of node i were all traffic remote, scaled."""
-        return sum(int(y) * self.x[k, i] for k, y in enumerate(self.load) if y > 0 and (k, i) in self.x)
+        return self.node_load(i, self.load.tolist())
 
     @property
     def doubt(self) -> float:
@@ -191,10 +172,8 @@ class CollocationCpSat(AllocationCpSat):
             return self._distance_measure()
         if name not in ("remote_traffic", "total_load"):
             return self.of_moves(name)
-        whole = sum(int(self.traffic.values[e]) * z for (e, _), z in self.z.items())
-        remote = int(self.traffic.values.sum()) - whole
+        remote, cost = self.remote(), self.cost
         made = WholeMeasure.sum(self.traffic, remote, len(p.pairs), p.unit("remote_traffic"))
-        cost = p.load_model.per_tuple
         if name == "remote_traffic":
             return made
         least, doubt = float(p.remote_loads.sum()) - cost * p.total_traffic, FLOATS * p.unit(name)

@@ -59,8 +59,8 @@ class LoadModel:
 
     def remote_loads(self, workload: Workload) -> FloatArray:
         """Y: load of every key group if all its traffic were remote, shape (p,)."""
-        sent, received = _sent_and_received(_between(workload))
-        return workload.last_load + self.serialisation * sent + self.deserialisation * received
+        pairs = _between(workload)
+        return self._loaded(workload, pairs.row, pairs.col, pairs.data)
 
     def key_group_loads(self, workload: Workload, assignment: IntArray) -> FloatArray:
         """Load of every key group under an assignment, shape (p,): what a running system would measure."""
@@ -68,8 +68,10 @@ class LoadModel:
             return workload.last_load
         pairs = _between(workload)
         away = assignment[pairs.row] != assignment[pairs.col]
-        sent = np.bincount(pairs.row[away], pairs.data[away], workload.key_groups)
-        received = np.bincount(pairs.col[away], pairs.data[away], workload.key_groups)
+        return self._loaded(workload, pairs.row[away], pairs.col[away], pairs.data[away])
+
+    def _loaded(self, workload: Workload, sender: IntArray, receiver: IntArray, tuples: FloatArray) -> FloatArray:
+        sent, received = (np.bincount(end, tuples, workload.key_groups) for end in (sender, receiver))
         return workload.last_load + self.serialisation * sent + self.deserialisation * received
 
     def node_loads(self, workload: Workload, assignment: IntArray) -> FloatArray:
@@ -141,8 +143,3 @@ def _between(workload: Workload) -> sp.coo_array:
     pairs = workload.traffic.tocoo()
     apart = pairs.row != pairs.col
     return sp.coo_array((pairs.data[apart], (pairs.row[apart], pairs.col[apart])), shape=pairs.shape)
-
-
-def _sent_and_received(pairs: sp.coo_array) -> tuple[FloatArray, FloatArray]:
-    p = pairs.shape[0]
-    return np.bincount(pairs.row, pairs.data, p), np.bincount(pairs.col, pairs.data, p)

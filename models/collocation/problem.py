@@ -311,24 +311,19 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     def limited(self, kept: Mapping[str, float]) -> Self | None:
         limits: dict[str, Any] = {}
+        stated_so = self.max_load_distance is None or (self.distance_unit == "load" and self.sides == "both")
         for name, most in kept.items():
             if name == "migrations":
                 limits["max_migrations"] = math.floor(most + 1e-6)
-            elif name == "load_distance" and self._takes_distance:
+            elif name == "load_distance" and stated_so:
                 limits |= {"max_load_distance": most, "distance_unit": "load", "sides": "both"}
             else:
                 return None
         return replace(self, priorities=(), **limits) if kept else self.plain()
 
-    @property
-    def _takes_distance(self) -> bool:
-        """Whether a limit on the load distance can be stated beside what is stated already."""
-        return self.max_load_distance is None or (self.distance_unit == "load" and self.sides == "both")
-
     def measured(self, measure: str, assignment: np.ndarray) -> float:
-        return (
-            self._summed(measure, assignment) if measure in self.measures[:2] else super().measured(measure, assignment)
-        )
+        known = measure in ("remote_traffic", "total_load")
+        return self._summed(measure, assignment) if known else super().measured(measure, assignment)
 
     def _summed(self, measure: str, assignment: np.ndarray) -> float:
         """(14), the remote traffic or the total load, as (15) combines it."""
@@ -338,16 +333,16 @@ class CollocatedAllocation(Ruled, OverWindows):
         return self.planned.combined(np.array([of(window.workload, assignment) for window in self.by_window]))
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
-        found = [(w._distance(away), mean) for w in self.by_window for away, mean in [w._deviations(assignment)]]
-        distance = max(away for away, _ in found)
+        each = [(w, *w._deviations(assignment)) for w in self.by_window]
+        found = [(window._distance(away), mean) for window, away, mean in each]
         return {
             **metrics.summary(self.workload, assignment),
-            "load_distance": distance,
-            "load_distance_percent": max(0.0 if mean == 0 else 100 * away / mean for away, mean in found),
+            "load_distance": max(away for away, _ in found),
+            "load_distance_percent": max(100 * away / mean if mean else 0.0 for away, mean in found),
             "remote_traffic": self._summed("remote_traffic", assignment),
             "collocation_factor": metrics.collocation_factor(self.typical(), assignment),
             "total_load": self._summed("total_load", assignment),
-            "migration_cost": float(self.allocation.migration_cost[metrics.moved(self.workload, assignment)].sum()),
+            "migration_cost": self.allocation._cost(assignment),
             **self._left_broken(assignment),
         }
 
@@ -368,17 +363,14 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     def record(self) -> records.Record:
         if self.load_model.per_tuple > 0:
-            raise InputError(
-                "certificates do not support a cost of serialisation: loads must not depend on where key groups run"
-            )
+            said = "loads must not depend on where key groups run"
+            raise InputError(f"certificates do not support a cost of serialisation: {said}")
         if self.minimise != "remote_traffic":
             raise InputError("certificates only support remote traffic, and this problem minimises the total load")
         pairs, limit = self.pairs, self.max_load_distance
         if limit is not None and self.sides == "upper":
-            raise InputError(
-                "certificates only support limits on both sides of the mean, and this problem limits the heavy side "
-                "alone"
-            )
+            said = "limits on both sides of the mean, and this problem limits the heavy side alone"
+            raise InputError(f"certificates only support {said}")
         unit = self.allocation.exact_mean / 100 if self.distance_unit == "percent" else Fraction(1)
         allocation = self.allocation.record_within(None if limit is None else Fraction(limit) * unit)
         ends = [[int(k), int(l)] for k, l in zip(pairs.first, pairs.second, strict=True)]
@@ -396,11 +388,8 @@ class CollocatedAllocation(Ruled, OverWindows):
         i = int(np.argmax(excess))
         if excess[i] <= SLACK * mean:
             return []
-        name = self.workload.node(i)
-        said = (
-            f"node {name} deviates from the mean load {mean:g} by {abs(deviation[i]):g}, the limit is {high - mean:g}"
-        )
-        return [Violation("max_load_distance", said, i, float(excess[i]))]
+        said = f"deviates from the mean load {mean:g} by {abs(deviation[i]):g}, the limit is {high - mean:g}"
+        return [Violation("max_load_distance", f"node {self.workload.node(i)} {said}", i, float(excess[i]))]
 
     def conflicts(self) -> list[str]:
         """The conflicts of key-group allocation; a key group that is too heavy for any node; a limit that lets nothing move."""
@@ -413,12 +402,9 @@ class CollocatedAllocation(Ruled, OverWindows):
             return found
         # The largest mean against the lightest key group: no assignment need attain either, so this is only necessary.
         mean, roomiest = float(self.remote_loads.sum()) / self.kept_capacity, float(w.capacity.max())
-        k = int(np.argmax(w.last_load))
-        if w.last_load[k] > roomiest * self.load_band(mean)[1] + SLACK * mean * roomiest:
-            high = self.load_band(mean)[1]
-            found.append(
-                f"key group {w.key(k)} alone loads a node with {w.last_load[k]:g}, the limit is {roomiest * high:g}"
-            )
+        k, most = int(np.argmax(w.last_load)), roomiest * self.load_band(mean)[1]
+        if w.last_load[k] > most + SLACK * mean * roomiest:
+            found.append(f"key group {w.key(k)} alone loads a node with {w.last_load[k]:g}, the limit is {most:g}")
         if self.max_migrations == 0:
             found += [f"{v.message}, and nothing may move" for v in self.broken_load_distance(w.current)]
         return found
@@ -456,23 +442,14 @@ class CollocatedAllocation(Ruled, OverWindows):
         found, most = allocation_limits(self), self.max_load_distance
         if most is None:
             return found
-        percent = self.distance_unit == "percent"
-        ends = 100.0 * self.workload.nodes if percent else float(self.remote_loads.sum())
-        return [
-            Limit.of(self, "max_load_distance", needed=self._needed_distance, ends=max(ends, most)),
-            *found,
-        ]
+        ends = 100.0 * self.workload.nodes if self.distance_unit == "percent" else float(self.remote_loads.sum())
+        return [Limit.of(self, "max_load_distance", needed=self._needed_distance, ends=max(ends, most)), *found]
 
     def _needed_distance(self, assignment: np.ndarray) -> float:
         """The least `max_load_distance` that allows an assignment."""
-        found = [
-            (float(w._limited_part(away).max()), mean)
-            for w in self.by_window
-            for away, mean in [w._deviations(assignment)]
-        ]
-        if self.distance_unit == "load":
-            return max(0.0, *(most for most, _ in found))
-        return max(0.0, *(0.0 if mean == 0 else 100 * most / mean for most, mean in found))
+        each, percent = [(w, *w._deviations(assignment)) for w in self.by_window], self.distance_unit == "percent"
+        found = [(float(window._limited_part(away).max()), mean) for window, away, mean in each]
+        return max(0.0, *((100 * most / mean if mean else 0.0) if percent else most for most, mean in found))
 
     @classmethod
     def fallback(cls, workload: Workload, options: Mapping[str, Any]) -> Problem:

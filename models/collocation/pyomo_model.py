@@ -9,7 +9,7 @@ import numpy as np
 
 from keyshift.models.allocation.pyomo_model import AllocationPyomo
 from keyshift.models.collocation.problem import CollocatedAllocation
-from keyshift.models.pyomo import pyo
+from keyshift.models.pyomo import identify_variables, pyo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
@@ -74,12 +74,11 @@ class CollocationPyomo(AllocationPyomo):
             allowed &= open_to
             allowed[stay] = staying
         self.open = [np.flatnonzero(row).tolist() for row in allowed]
-        self.traffic = problem.pairs.traffic / (
-            problem.total_traffic or 1.0
-        )  # of all traffic: sizes are its own affair
+        self.all_traffic = problem.total_traffic or 1.0
+        self.traffic = problem.pairs.traffic / self.all_traffic  # sizes are the problem's own affair
         self.about(problem)
         self.model = pyo.ConcreteModel(name=problem.name)
-        self.variables(None)
+        self.variables()
         self.together(np.ones(len(problem.pairs), dtype=bool) if explicit is None else explicit, beyond)
         self.set_objective()
         self.one_node_each()
@@ -96,42 +95,31 @@ class CollocationPyomo(AllocationPyomo):
         self.total_remote = float(self.remote.sum())
         self.unit = self.total_remote / window.kept_capacity or 1.0
 
-    def variables(self, max_distance: float | None) -> None:
-        """x; (6) is imposed by leaving out the pairs that it forbids. A key group with one node is a constant."""
-        m = self.model
-        m.pairs = pyo.Set(initialize=[(k, i) for k, nodes in enumerate(self.open) for i in nodes], dimen=2)
-        m.x = pyo.Var(m.pairs, domain=pyo.Binary)
+    def variables(self) -> None:
+        """x; a key group with one node is a constant."""
+        self.placements()
         for k, nodes in enumerate(self.open):
-            if self.strengthened and len(nodes) == 1:
-                m.x[k, nodes[0]].fix(1)
+            if not self.is_free(k):
+                self.model.x[k, nodes[0]].fix(1)
 
     def together(self, explicit: BoolArray, beyond: FloatArray | None) -> None:
         """(10), (11) z says whether both ends of a pair run on a node; with one end fixed it is the other end's x."""
-        m, pairs = self.model, self.collocated.pairs
-        first, second = pairs.first.tolist(), pairs.second.tolist()
-        both = {
-            e: [i for i in self.open[k] if (other, i) in m.x]
-            for e, (k, other) in enumerate(zip(first, second, strict=True))
-            if explicit[e]
-        }
-        with_z = [
-            (e, i) for e, common in both.items() if self.is_free(first[e]) and self.is_free(second[e]) for i in common
-        ]
-        m.shared = pyo.Set(initialize=with_z, dimen=2)
+        m, pairs, here = self.model, self.collocated.pairs, self.workload.current
+        first, second, x = pairs.first.tolist(), pairs.second.tolist(), m.x
+        ends = {e: (first[e], second[e]) for e in np.flatnonzero(explicit).tolist()}
+        free = {e: [k for k in both if self.is_free(k)] for e, both in ends.items()}
+        common = [(e, i) for e, (k, other) in ends.items() for i in self.open[k] if (other, i) in x]
+        m.shared = pyo.Set(initialize=[(e, i) for e, i in common if len(free[e]) == 2], dimen=2)
         m.z = pyo.Var(m.shared, bounds=(0, 1))
-        m.z_first = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= m.x[first[e], i])
-        m.z_second = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= m.x[second[e], i])
+        m.z_first = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= x[first[e], i])
+        m.z_second = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= x[second[e], i])
         if self.both_ways:
-            m.z_lower = pyo.Constraint(
-                m.shared, rule=lambda m, e, i: m.z[e, i] >= m.x[first[e], i] + m.x[second[e], i] - 1
-            )
+            m.z_lower = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] >= x[first[e], i] + x[second[e], i] - 1)
         self.held: list[list[tuple[int, Any]]] = [[] for _ in range(self.workload.nodes)]  # the pairs that a node holds
-        for e, common in both.items():
-            free = first[e] if self.is_free(first[e]) else second[e]
-            for i in common:
-                self.held[i].append((e, m.z[e, i] if (e, i) in m.z else m.x[free, i]))
+        for e, i in common:
+            self.held[i].append((e, m.z[e, i] if (e, i) in m.z else x[(free[e] or ends[e])[0], i]))
         self.whole = self.whole_by(self.traffic)
-        self.sum_up(float(self.traffic[~explicit & (self._today(first) == self._today(second))].sum()), beyond)
+        self.sum_up(float(self.traffic[~explicit & (here[first] == here[second])].sum()), beyond)
         self.in_windows()
 
     def whole_by(self, traffic: FloatArray) -> list[Any]:
@@ -143,7 +131,7 @@ class CollocationPyomo(AllocationPyomo):
         p, m = self.collocated, self.model
         if not p.separate:
             return
-        own = p.pair_traffic / (p.total_traffic or 1.0)
+        own = p.pair_traffic / self.all_traffic
         self.whole_in = [self.whole_by(row) for row in own]
         m.kept_in = pyo.Var(range(len(own)), bounds=lambda m, s: (0, float(own[s].sum())))
 
@@ -164,10 +152,7 @@ class CollocationPyomo(AllocationPyomo):
 
     def is_free(self, k: int) -> bool:
         """Whether key group k has variables: one with a single node open to it is a constant."""
-        return not self.strengthened or len(self.open[k]) > 1
-
-    def _today(self, key_groups: list[int]) -> IntArray:
-        return self.workload.current[key_groups]
+        return not self.strengthened or len(self.open[k]) != 1
 
     def set_objective(self) -> None:  # type: ignore[override]
         """Minimise the remote traffic, or the load of the whole system; (14), (15) where each window has its own."""
@@ -234,7 +219,7 @@ class CollocationPyomo(AllocationPyomo):
         share = (p.max_load_distance / 100 if relative else 0.0) + ROUNDING
         absolute = 0.0 if relative else p.max_load_distance / self.unit
         row = side * self.node_load(i) - c * (side + share) * self.mean - c * absolute
-        if isinstance(row, int | float) or not any(True for _ in _free(row)):
+        if isinstance(row, int | float) or next(identify_variables(row, include_fixed=False), None) is None:
             return pyo.Constraint.Feasible if pyo.value(row) <= ROUNDING else pyo.Constraint.Infeasible
         return row <= 0
 
@@ -267,12 +252,6 @@ class CollocationPyomo(AllocationPyomo):
         m.together.value = min(1.0, float(self.traffic[same].sum()))
         p, kept = self.collocated, self.collocated.pair_traffic[:, same].sum(axis=1)
         for s, row in enumerate(kept.tolist() if p.separate else ()):
-            m.kept_in[s].set_value(row / (p.total_traffic or 1.0), skip_validation=True)
+            m.kept_in[s].set_value(row / self.all_traffic, skip_validation=True)
         if p.combines:
             start_combined(m, p.planned, p.apart - p.saved * kept)
-
-
-def _free(expression: object) -> Any:
-    from pyomo.core.expr.visitor import identify_variables
-
-    return identify_variables(expression, include_fixed=False)

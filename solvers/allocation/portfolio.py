@@ -158,11 +158,12 @@ class Portfolio(Incumbent):
             from keyshift.models.allocation.cpsat_model import AllocationCpSat
             from keyshift.solvers import cpsat
 
-        best, most = self.best, self.objective
-        statement = within(self.budget, lambda: AllocationCpSat(self.problem, "deviation_sum", max_distance=most))
+        statement = within(self.budget, lambda: AllocationCpSat(self.problem))
         if statement is None:
             return
-        statement.set_start(best)
+        statement.keep("load_distance", self.objective)
+        statement.minimise("deviation_sum")
+        statement.set_start(self.best)
         outcome = cpsat.minimise(
             statement.model, self.budget, seed=self.seed, max_deterministic_time=self.settings.second_stage_effort
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,8 @@ def solve_highs(
     if problem.several and weights:
         raise InputError("weights are of the two one-sided deviations, which only a problem about one window has")
     settings: dict[str, Any] = {"seed": seed, "threads": threads}
-    first = _by_highs(
-        problem, budget, start, weights or "distance",
-        report=budget.report if weights is None else None, **settings,
-    )  # fmt: skip
+    report = budget.report if weights is None else None
+    first = _by_highs(problem, budget, start, weights, report=report, **settings)
     if first.termination == "infeasible" or (
         first.termination == "optimal" and not is_met(problem, first) and not weights
     ):
@@ -64,21 +63,16 @@ def solve_highs(
         return first
     least = problem.objective(first.assignment)
     # Its bound, on the sum of deviations, says nothing of the distance: only its assignment is of use.
-    second = _by_highs(
-        problem, budget, first.assignment, "deviation_sum", least + 1e-9 * problem.scale, **settings
-    )  # fmt: skip
+    second = _by_highs(problem, budget, first.assignment, most=least + 1e-9 * problem.scale, **settings)
     if second.assignment is not None and problem.objective(second.assignment) <= least + problem.tolerance / 2:
-        better = (
-            problem.metrics(second.assignment)["deviation_sum"] < problem.metrics(first.assignment)["deviation_sum"]
-        )
-        first.assignment = second.assignment if better else first.assignment
+        first.assignment = min(first.assignment, second.assignment, key=partial(problem.measured, "deviation_sum"))
         first.details["second_stage"] = second.termination
     return first
 
 
 def ask_highs(problem: KeyGroupAllocation, budget: Budget, start: np.ndarray | None, seed: int, nodes: int) -> Answer:
     """The incumbent and bound of HiGHS after this many nodes of its tree; "optimal" only where its bound meets its answer."""
-    answer = _by_highs(problem, budget, start, "distance", seed=seed, threads=1, options={"mip_max_nodes": nodes})
+    answer = _by_highs(problem, budget, start, seed=seed, threads=1, options={"mip_max_nodes": nodes})
     if answer.termination == "optimal" and not is_met(problem, answer):
         answer.termination = "gap"
     return answer
@@ -88,25 +82,30 @@ def _by_highs(
     problem: KeyGroupAllocation,
     budget: Budget,
     start: np.ndarray | None,
-    objective: Any,
-    max_distance: float | None = None,
+    weights: tuple[float, float] | None = None,
+    most: float | None = None,
     **settings: Any,
 ) -> Answer:
-    """HiGHS on the statement of an objective, as often as the check refuses what its tolerances let in."""
+    """HiGHS on the statement - with weights, or with most as the second stage - as often as the check refuses an answer."""
     with off_clock():
         from keyshift.models.allocation.pyomo_model import NEGLIGIBLE, AllocationPyomo
 
     def write() -> AllocationPyomo:
-        return AllocationPyomo(problem, objective, max_distance, NEGLIGIBLE)
+        made = AllocationPyomo(problem, weights, NEGLIGIBLE)
+        if most is not None:
+            made.model.d.setub(most)
+            made.minimise("deviation_sum")
+        return made
 
     statement = within(budget, write)
     if statement is None:
         return Answer(start, 0.0, budget.why)
+    plain, bound = weights is None and most is None, statement.bound if most is None else lambda proven: None
 
     def run() -> Answer:
-        return highs.solve(statement, budget, start, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
+        return highs.solve(statement, budget, start, bound=bound, infeasible=NO_ASSIGNMENT, **settings)
 
-    answer = until_checked(problem, run, statement.forbid, start if objective == "distance" else None)
+    answer = until_checked(problem, run, statement.forbid, start if plain else None)
     if answer.assignment is None and answer.termination != "infeasible":
         answer.assignment = start
     return without_false_bound(problem, answer)

@@ -140,8 +140,11 @@ def test_an_infeasible_relaxation_is_said_so():
 # The models against brute force --------------------------------------------------------------------------------
 
 
-def run_pyomo(problem, **options):
-    statement = AllocationPyomo(problem, **options)
+def run_pyomo(problem, weights=None, most=None):
+    statement = AllocationPyomo(problem, weights)
+    if most is not None:
+        statement.model.d.setub(most)
+        statement.minimise("deviation_sum")
     program, columns = highs.compile_model(statement.model)
     result = highs.minimise(program, Budget(30))
     if result.values is None:
@@ -204,19 +207,19 @@ def test_the_second_stage_equals_brute_force(seed):
         for a in map(np.array, itertools.product(range(problem.workload.nodes), repeat=problem.workload.key_groups))
         if not problem.violations(a) and problem.objective(a) <= limit
     ]
-    statement, _ = run_pyomo(problem, objective="deviation_sum", max_distance=limit + 1e-7 * problem.scale)
+    statement, _ = run_pyomo(problem, most=limit + 1e-7 * problem.scale)
     found = problem.metrics(statement.assignment())
     assert found["deviation_sum"] == pytest.approx(min(sums), abs=1e-5 * problem.scale)
     # The weighted form as printed agrees once w1 outweighs w2 by enough.
-    weighted, _ = run_pyomo(problem, objective=(1e3, 1.0))
+    weighted, _ = run_pyomo(problem, weights=(1e3, 1.0))
     assert problem.objective(weighted.assignment()) == pytest.approx(best, abs=1e-5 * problem.scale)
 
 
 def test_d_u_and_d_l_must_not_be_negative():
     # As printed they are real: w1 * d - w2 * (d_u + d_l) then falls without limit as all three fall together.
     problem = allocation(**FOUR)
-    _, stated = run_pyomo(problem, objective=(3.0, 1.0))
-    model = AllocationPyomo(problem, objective=(3.0, 1.0)).model
+    _, stated = run_pyomo(problem, weights=(3.0, 1.0))
+    model = AllocationPyomo(problem, weights=(3.0, 1.0)).model
     for deviation in (model.d, model.d_u, model.d_l):
         deviation.setlb(-1000.0)
     program, _ = highs.compile_model(model)
