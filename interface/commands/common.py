@@ -158,7 +158,8 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
     """
     from keyshift.models.files.reading import read_json
     from keyshift.models.files.schema import naming
-    from keyshift.models.rules import read_rule, read_rules
+    from keyshift.models.rules import read_rule
+    from keyshift.models.rules.ruled import read_rules
 
     tokens, rest = list(extra), list[str]()
     rules: list[Rule] = []

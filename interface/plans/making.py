@@ -17,10 +17,10 @@ from keyshift.models.guards import by_name, non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.transfers import TransferScheduling, durations
-from keyshift.models.plans.way import Phase, RuledWay, Way, gains
+from keyshift.models.plans.way import Phase, RuledWay, Target, Way, gains, read_target
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.plans.targets import Target, read_target, thin
+from keyshift.plans.targets import thin
 from keyshift.solvers.plans.fast import Schedule, fast_schedule
 from keyshift.solvers.plans.steps import Order, Phases, cut, order_of, overload_of, ruled_phases
 from keyshift.solving import interruptible

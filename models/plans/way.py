@@ -1,4 +1,4 @@
-"""The nodes' loads before a plan, after each of its phases and in between."""
+"""Where a plan leads, and the nodes' loads before it, after each of its phases and in between."""
 
 from __future__ import annotations
 
@@ -8,10 +8,52 @@ from typing import Any
 
 import numpy as np
 
+from keyshift.models.errors import InputError
 from keyshift.models.files.problem import pose
-from keyshift.models.problem import Violation
+from keyshift.models.problem import Problem, Violation
 from keyshift.models.rules.lowered import ROUNDING, Lowered
+from keyshift.models.solution import Solution
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A workload, the assignment to reach, shape (p,), and what is known of it."""
+
+    workload: Workload
+    target: IntArray
+    method: str
+    status: str
+    objective: float | None
+    bound: float | None
+    measure: str
+    may_leave: bool
+
+
+def read_target(problem: Problem, solution: Any, step: int = 0, nodes_after: int | None = None) -> Target:
+    """Check a solution or an assignment, and read the move to carry out from it.
+
+    Raises
+    ------
+    InputError
+        For a problem that moves no key groups, a solution without assignment, an assignment that breaks a rule.
+    """
+    workload = getattr(problem, "workload", None)
+    if not isinstance(workload, Workload):
+        raise InputError(f"{problem.name} places messages, not key groups with state: there is nothing to carry out")
+    if isinstance(solution, Solution):
+        if solution.assignment is None:
+            raise InputError(f"the solution holds no assignment: {solution!r}")
+        report = solution.problem.check(solution.assignment)
+        assignment, found = solution.assignment, (solution.method, solution.status, solution.objective, solution.bound)
+    else:
+        assignment = problem.canonical(solution)
+        report = problem.check(assignment)
+        found = ("given", "feasible", report.objective, None)
+    if not report.feasible:
+        raise InputError(f"the assignment breaks a rule: {report.violations[0]}")
+    workload, target = problem.reached(assignment, step, nodes_after)
+    return Target(workload, target, *found, problem.worth, problem.chooses_nodes)
 
 
 @dataclass(frozen=True, eq=False)

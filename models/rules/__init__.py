@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from keyshift.models.errors import InputError
@@ -22,7 +22,7 @@ from keyshift.models.rules.use import Use
 
 __all__ = [
     "Apart", "Count", "Even", "Lowered", "Moves", "Near", "Never", "Only", "Pinned", "Rule", "Scope", "Spread", "Together", "Use",
-    "read_rule", "read_rules",
+    "read_rule",
 ]  # fmt: skip
 
 RULES: Mapping[str, type[Rule]] = {
@@ -46,15 +46,6 @@ def read_rule(given: Any, said: str = "rule") -> Rule:
         if isinstance(fields, Mapping):
             return _named(name, said).of(fields, said)
     raise InputError(f"{said} = {given!r:.80} must be a rule, such as Pinned([3]) or 'apart partition rack'")
-
-
-def read_rules(given: Any) -> tuple[Rule, ...]:
-    """The rules of a problem, or `InputError`."""
-    if isinstance(given, str | Rule | Mapping):
-        given = [given]
-    if not isinstance(given, Iterable):
-        raise InputError(f"rules = {given!r:.80} must be a list of rules")
-    return tuple(read_rule(one, f"rules[{place}]") for place, one in enumerate(given))
 
 
 def _named(name: Any, said: str) -> type[Rule]:

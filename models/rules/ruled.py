@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -14,7 +14,7 @@ import numpy as np
 from keyshift.models import records
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Limit, Number, Problem, Violation
-from keyshift.models.rules import read_rules
+from keyshift.models.rules import read_rule
 from keyshift.models.rules.lowered import Closed, Form, Lowered, MoveBudget, Rooms
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.scope import Scope
@@ -27,6 +27,15 @@ BROKEN = "broken_rules"
 """The measure of (5) in `keyshift.models.rules.lowered`, which `priorities` may put first."""
 MOST_RULES = 20
 """Rules that `remedies` and `explain` look at one by one."""
+
+
+def read_rules(given: Any) -> tuple[Rule, ...]:
+    """The rules of a problem, or `InputError`."""
+    if isinstance(given, str | Rule | Mapping):
+        given = [given]
+    if not isinstance(given, Iterable):
+        raise InputError(f"rules = {given!r:.80} must be a list of rules")
+    return tuple(read_rule(one, f"rules[{place}]") for place, one in enumerate(given))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from keyshift.models.answer import Settings
 
@@ -86,7 +87,7 @@ class RoundSettings(Settings):
     cycle_of_few: tuple[str, ...] = ("exchange", "anneal", "exchange") * 4 + ("price",)
     cycle_of_small: tuple[str, ...] = ("exchange",)
     cycle_of_windows: tuple[str, ...] = ("anneal",)
-    starts: dict[str, int] = field(default_factory=lambda: {"cooled": 4, "heated": 2, "planned": 8})
+    starts: dict[str, int] = field(default_factory=partial(dict, cooled=4, heated=2, planned=8))
     least_steps: int = 6_000_000
     most_steps: int = 200_000_000
     steps_for_each: int = 15_000
