@@ -39,32 +39,26 @@ FORMULATION = Formulation(
     methods=(
         Method(
             "milp", "exact", "[Madsen2016], sec. 4.3.1; keyshift's search and bounds, then CP-SAT and HiGHS",
-            solve_milp, "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=allocation,
-            warm_start=("flux", "potc", "drain-first"), lesson="lessons/proving-by-branching",
-            later=by_search_and_solvers,
+            solve_milp, rules=True, warm_up=allocation, warm_start=("flux", "potc", "drain-first"),
+            lesson="lessons/proving-by-branching", later=by_search_and_solvers,
         ),
         Method(
-            "highs", "exact", "[Madsen2016], sec. 4.3.1; HiGHS on the Pyomo statement", solve_highs,
-            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="hundreds of key groups",
-            warm_start=("flux",), later=by_highs,
+            "highs", "exact", "[Madsen2016], sec. 4.3.1; HiGHS on the Pyomo statement", solve_highs, rules=True,
+            limits="hundreds of key groups", warm_start=("flux",), later=by_highs,
         ),
         Method(
-            "cp-sat", "exact", "[Madsen2016], sec. 4.3.1; CP-SAT on its own statement", solve_cpsat,
-            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="hundreds of key groups",
-            warm_start=("flux",), later=by_cpsat,
+            "cp-sat", "exact", "[Madsen2016], sec. 4.3.1; CP-SAT on its own statement", solve_cpsat, rules=True,
+            limits="hundreds of key groups", warm_start=("flux",), later=by_cpsat,
         ),
-        Method(
-            "lp", "relaxation", "[Madsen2016], sec. 4.3.1, without integrality; HiGHS", lp_bound, "a lower bound",
-            rules=True,
-        ),
+        Method("lp", "relaxation", "[Madsen2016], sec. 4.3.1, without integrality; HiGHS", lp_bound, rules=True),
         Method(
             "prices", "relaxation", "keyshift: counts of moves, and column generation over their prices", price_bound,
             "a lower bound, rarely far off", rules=True, warm_up=allocation_bound, lesson="lessons/proving-by-prices",
         ),
-        Method("flux", "heuristic", "[Shah2003], as [Madsen2016] describes it", flux, "none", rules=True),
-        Method("potc", "heuristic", "[Azar1999], within the limits", potc, "none", rules=True),
+        Method("flux", "heuristic", "[Shah2003], as [Madsen2016] describes it", flux, rules=True),
+        Method("potc", "heuristic", "[Azar1999], within the limits", potc, rules=True),
         Method(
-            "drain-first", "heuristic", "[Madsen2016], sec. 5.1: drain first, balance afterwards", drain_first, "none",
+            "drain-first", "heuristic", "[Madsen2016], sec. 5.1: drain first, balance afterwards", drain_first,
             rules=True, useful=drains, warm_up=allocation, lesson="lessons/rebalancing-over-time",
         ),
     ),

@@ -48,13 +48,9 @@ MIGRATION = Formulation(
             "ssm", "exact", "[Ding2015], sec. 4, by keyshift's band dynamic program", solve_ssm, "the optimum, proven",
             warm_up=migration,
         ),
+        Method("milp", "exact", "[Ding2015], Def. 4.1; HiGHS", solve_milp, limits="dozens of tasks", warm_up=migration),
         Method(
-            "milp", "exact", "[Ding2015], Def. 4.1; HiGHS", solve_milp,
-            "the optimum, proven; at a limit the best found and a bound", limits="dozens of tasks", warm_up=migration,
-        ),
-        Method(
-            "cp-sat", "exact", "[Ding2015], Def. 4.1; CP-SAT", solve_cpsat,
-            "the optimum, proven; at a limit the best found and a bound", limits="dozens of tasks", warm_up=migration,
+            "cp-sat", "exact", "[Ding2015], Def. 4.1; CP-SAT", solve_cpsat, limits="dozens of tasks", warm_up=migration,
         ),
         Method(
             "ssm-repaired", "exact", "[Ding2015], Fig. 7, repaired", ssm_repaired, "the optimum, proven",
@@ -69,14 +65,14 @@ MIGRATION = Formulation(
             "a lower bound; finds assignments too", warm_up=migration,
         ),
         Method(
-            "free", "relaxation", "without contiguity; CP-SAT", solve_free, "a lower bound", limits="dozens of tasks",
-            warm_up=migration, lesson="lessons/prices",
+            "free", "relaxation", "without contiguity; CP-SAT", solve_free, limits="dozens of tasks", warm_up=migration,
+            lesson="lessons/prices",
         ),
         Method(
-            "ssm-printed", "heuristic", "[Ding2015], Fig. 7, as printed: wrong, kept for teaching", ssm_printed, "none",
+            "ssm-printed", "heuristic", "[Ding2015], Fig. 7, as printed: wrong, kept for teaching", ssm_printed,
             warm_up=migration,
         ),
-        Method("storm", "heuristic", "Storm's default, as in [Ding2015], sec. 6", solve_storm, "none"),
+        Method("storm", "heuristic", "Storm's default, as in [Ding2015], sec. 6", solve_storm),
         Method(
             "consistent-hashing", "heuristic", "[Karger1997], as in [Ding2015], sec. 6", solve_consistent_hashing,
             "none; tasks are not contiguous",
@@ -112,13 +108,9 @@ SEQUENCE = Formulation(
             "profile", "exact", "keyshift: two changes at once, task by task", two_known_steps, "the optimum, proven",
             limits="two changes of the node count", warm_up=sequence,
         ),
+        Method("milp", "exact", "[Ding2015], sec. 5.1; HiGHS", solve_milp, limits="dozens of tasks", warm_up=sequence),
         Method(
-            "milp", "exact", "[Ding2015], sec. 5.1; HiGHS", solve_milp,
-            "the optimum, proven; at a limit the best found and a bound", limits="dozens of tasks", warm_up=sequence,
-        ),
-        Method(
-            "cp-sat", "exact", "[Ding2015], sec. 5.1; CP-SAT", solve_cpsat,
-            "the optimum, proven; at a limit the best found and a bound", limits="dozens of tasks", warm_up=sequence,
+            "cp-sat", "exact", "[Ding2015], sec. 5.1; CP-SAT", solve_cpsat, limits="dozens of tasks", warm_up=sequence,
         ),
         Method(
             "oms-restricted", "heuristic",

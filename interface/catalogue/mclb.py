@@ -44,50 +44,43 @@ FORMULATION = Formulation(
             "MCLB, (1)-(5); [Guo2018], sec. 2",
         ),
         Statement(
-            "cp-sat", "cp-sat", MCLBCpSat, "Whole loads L[t,n] and their squares.", "MCLB, (1)-(5); [Guo2018], sec. 2"
+            "cp-sat", "cp-sat", MCLBCpSat, "Whole loads L[t,n] and their squares.", "MCLB, (1)-(5); [Guo2018], sec. 2",
         ),
     ),
     methods=(
         Method(
-            "branch-and-bound", "exact", "[Guo2018], sec. 2; keyshift's branch and bound", branch_and_bound,
-            "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=mclb,
-            warm_start=("elb", "clb", "clb-moment"), rivals=("local-search",),
+            "branch-and-bound", "exact", "[Guo2018], sec. 2; keyshift's branch and bound", branch_and_bound, rules=True,
+            warm_up=mclb, warm_start=("elb", "clb", "clb-moment"), rivals=("local-search",),
         ),
         Method(
-            "scip", "exact", "[Guo2018], sec. 2; SCIP on the quadratic MathOpt statement", solve_scip,
-            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="dozens of key groups",
-            warm_start=("local-search",),
+            "scip", "exact", "[Guo2018], sec. 2; SCIP on the quadratic MathOpt statement", solve_scip, rules=True,
+            limits="dozens of key groups", warm_start=("local-search",),
         ),
         Method(
-            "cp-sat", "exact", "[Guo2018], sec. 2; CP-SAT on integer squares", solve_cpsat,
-            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="dozens of key groups",
-            warm_start=("local-search",),
+            "cp-sat", "exact", "[Guo2018], sec. 2; CP-SAT on integer squares", solve_cpsat, rules=True,
+            limits="dozens of key groups", warm_start=("local-search",),
         ),
         Method(
             "milp", "exact", "[Guo2018], sec. 2; HiGHS, tangents in place of squares, [Duran1986]", solve_tangents,
-            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="dozens of key groups",
-            warm_start=("local-search",),
+            rules=True, limits="dozens of key groups", warm_start=("local-search",),
         ),
         Method(
-            "sdp", "relaxation", "[Frieze1997], made safe, with anchors for the budget", sdp_bound, "a lower bound",
-            rules=True, warm_up=mclb, lesson="lessons/two-objectives",
+            "sdp", "relaxation", "[Frieze1997], made safe, with anchors for the budget", sdp_bound, rules=True,
+            warm_up=mclb, lesson="lessons/two-objectives",
         ),
         Method(
             "combinatorial", "relaxation", "keyshift: window by window, what the largest key groups force",
-            combinatorial_bound, "a lower bound", rules=True,
+            combinatorial_bound, rules=True,
         ),
         Method(
-            "local-search", "heuristic", "keyshift: moves and swaps, annealed", local_search, "none", rules=True,
+            "local-search", "heuristic", "keyshift: moves and swaps, annealed", local_search, rules=True,
             warm_up=mclb_search,
         ),
-        Method("qp", "relaxation", "shares in place of whole key groups, [Frank1956]", qp_bound, "a lower bound", rules=True),
-        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb, "none", rules=True),
-        Method("clb", "heuristic", "[Guo2018], Algorithm 2, covariance as printed", clb, "none", useful=is_quick),
-        Method(
-            "clb-moment", "heuristic", "[Guo2018], Algorithm 2, second moment instead", clb_moment, "none",
-            useful=is_quick,
-        ),
-        Method("uhlb", "heuristic", "[Guo2018], sec. 5", uhlb, "none"),
-        Method("pkg", "heuristic", "[Guo2018], sec. 5; [Nasir2015] without its splitting", pkg, "none"),
+        Method("qp", "relaxation", "shares in place of whole key groups, [Frank1956]", qp_bound, rules=True),
+        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb, rules=True),
+        Method("clb", "heuristic", "[Guo2018], Algorithm 2, covariance as printed", clb, useful=is_quick),
+        Method("clb-moment", "heuristic", "[Guo2018], Algorithm 2, second moment instead", clb_moment, useful=is_quick),
+        Method("uhlb", "heuristic", "[Guo2018], sec. 5", uhlb),
+        Method("pkg", "heuristic", "[Guo2018], sec. 5; [Nasir2015] without its splitting", pkg),
     ),
 )  # fmt: skip

@@ -22,6 +22,12 @@ from keyshift.models.lazily import NamesCode, load
 from keyshift.models.stages import Stage
 
 Kind = Literal["exact", "relaxation", "heuristic"]
+USUAL: Mapping[Kind, str] = {
+    "exact": "the optimum, proven; at a limit the best found and a bound",
+    "relaxation": "a lower bound",
+    "heuristic": "none",
+}
+"""The guarantee of a method that does not say another."""
 _READY: set[tuple[str, str]] = set()
 
 
@@ -41,7 +47,7 @@ class Method(NamesCode):
         ``"module:function"``; a function that was imported `lazily` is stored in this form. Called as
         ``function(problem, budget=..., seed=..., **options)`` and, when it takes one, ``start=...``; returns an `Answer`.
     guarantee : str
-        What is guaranteed about its answer.
+        What is guaranteed about its answer; by default what is usual for its kind.
     limits : str
         The sizes that it is meant for, if they are small.
     warm_start : tuple of str
@@ -70,7 +76,7 @@ class Method(NamesCode):
     kind: Kind
     source: str
     code: Any
-    guarantee: str
+    guarantee: str = ""
     limits: str = ""
     warm_start: tuple[str, ...] = ()
     rescue: tuple[str, ...] = ()
@@ -80,6 +86,10 @@ class Method(NamesCode):
     lesson: str = ""
     rules: bool = False
     later: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "guarantee", self.guarantee or USUAL[self.kind])
 
     def compile_ahead(self) -> None:
         """Compile what the method may call, once per process; otherwise kernels are compiled when they are needed."""

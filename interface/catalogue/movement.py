@@ -29,23 +29,21 @@ FORMULATION = Formulation(
     ),
     methods=(
         Method(
-            "milp", "exact", "keyshift's statement of [Guo2018], sec. 3; HiGHS", solve_milp,
-            "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=rehearsal,
-            warm_start=("elb", "local-search"), rivals=("local-search",),
+            "milp", "exact", "keyshift's statement of [Guo2018], sec. 3; HiGHS", solve_milp, rules=True,
+            warm_up=rehearsal, warm_start=("elb", "local-search"), rivals=("local-search",),
         ),
         Method(
-            "cp-sat", "exact", "keyshift's statement of [Guo2018], sec. 3; CP-SAT", solve_cpsat,
-            "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=rehearsal,
-            warm_start=("elb", "local-search"),
+            "cp-sat", "exact", "keyshift's statement of [Guo2018], sec. 3; CP-SAT", solve_cpsat, rules=True,
+            warm_up=rehearsal, warm_start=("elb", "local-search"),
         ),
         Method(
-            "lp", "relaxation", "the linear relaxation of keyshift's statement; HiGHS", lp_bound, "a lower bound",
-            rules=True, warm_up=rehearsal,
+            "lp", "relaxation", "the linear relaxation of keyshift's statement; HiGHS", lp_bound, rules=True,
+            warm_up=rehearsal,
         ),
         Method(
-            "local-search", "heuristic", "keyshift: moves, swaps and returns, annealed", local_search, "none",
-            rules=True, warm_up=rehearsal,
+            "local-search", "heuristic", "keyshift: moves, swaps and returns, annealed", local_search, rules=True,
+            warm_up=rehearsal,
         ),
-        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb_within_limits, "none", rules=True),
+        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb_within_limits, rules=True),
     ),
 )  # fmt: skip

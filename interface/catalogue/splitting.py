@@ -24,10 +24,10 @@ with lazily():
     from keyshift.solvers.splitting.statement import lp_bound, solve_flow, solve_milp, universal_bound
 
 SCHEMES = (
-    Method("hash", "heuristic", "[Nasir2015], key grouping", hashing, "none", warm_up=splitting),
-    Method("potc", "heuristic", "[Nasir2015], sec. 3.1, static choice", potc, "none", warm_up=splitting),
-    Method("on-greedy", "heuristic", "[Nasir2015], sec. 6.2", on_greedy, "none", warm_up=splitting),
-    Method("off-greedy", "heuristic", "[Nasir2015], sec. 6.2", off_greedy, "none", warm_up=splitting),
+    Method("hash", "heuristic", "[Nasir2015], key grouping", hashing, warm_up=splitting),
+    Method("potc", "heuristic", "[Nasir2015], sec. 3.1, static choice", potc, warm_up=splitting),
+    Method("on-greedy", "heuristic", "[Nasir2015], sec. 6.2", on_greedy, warm_up=splitting),
+    Method("off-greedy", "heuristic", "[Nasir2015], sec. 6.2", off_greedy, warm_up=splitting),
 )
 """The schemes that never split a key: they answer key splitting as well."""
 
@@ -48,7 +48,8 @@ SPLITTING = Formulation(
             "KeySplitting, (1)-(3); [Nasir2015]",
         ),
         Statement(
-            "pyomo-keys", "pyomo", SplittingKeysPyomo, "x[k,n]: so many messages of key k go to worker n, keys alike told apart.",
+            "pyomo-keys", "pyomo", SplittingKeysPyomo,
+            "x[k,n]: so many messages of key k go to worker n, keys alike told apart.",
             "KeySplitting, (1)-(3); [Nasir2015]",
         ),
     ),
@@ -60,10 +61,10 @@ SPLITTING = Formulation(
             rivals=("greedy-d", "d-choices", "w-choices", "pkg", "off-greedy", "on-greedy", "potc", "hash"),
         ),
         Method(
-            "milp", "exact", "integer program over groups of like messages; HiGHS", solve_milp,
-            "the optimum, proven; at a limit the best found and a bound", warm_up=splitting, warm_start=("greedy-d",),
+            "milp", "exact", "integer program over groups of like messages; HiGHS", solve_milp, warm_up=splitting,
+            warm_start=("greedy-d",),
         ),
-        Method("lp", "relaxation", "the same, messages divisible; HiGHS", lp_bound, "a lower bound", warm_up=splitting),
+        Method("lp", "relaxation", "the same, messages divisible; HiGHS", lp_bound, warm_up=splitting),
         Method(
             "universal", "relaxation", "[Nasir2015], sec. 5.1: max(p1 m / d, m / W)", universal_bound,
             "a lower bound for every choice of hash functions", warm_up=splitting,
@@ -72,9 +73,9 @@ SPLITTING = Formulation(
             "pkg", "heuristic", "[Nasir2015], sec. 3", pkg, "none for one hash; on average [Nasir2015], sec. 5",
             warm_up=splitting,
         ),
-        Method("greedy-d", "heuristic", "[Nasir2015], sec. 5", greedy_d, "none", warm_up=splitting),
-        Method("d-choices", "heuristic", "[Nasir2016]", d_choices, "none", warm_up=splitting),
-        Method("w-choices", "heuristic", "[Nasir2016]", w_choices, "none", warm_up=splitting),
+        Method("greedy-d", "heuristic", "[Nasir2015], sec. 5", greedy_d, warm_up=splitting),
+        Method("d-choices", "heuristic", "[Nasir2016]", d_choices, warm_up=splitting),
+        Method("w-choices", "heuristic", "[Nasir2016]", w_choices, warm_up=splitting),
         Method(
             "shuffle", "heuristic", "[Nasir2015], shuffle grouping", shuffle,
             "perfect balance; every worker may meet every key", warm_up=splitting,
@@ -105,22 +106,16 @@ PLACEMENT = Formulation(
     ),
     methods=(
         Method(
-            "milp", "exact", "makespan scheduling with restricted assignment; HiGHS", solve_milp,
-            "the optimum, proven; at a limit the best found and a bound", warm_up=placement,
+            "milp", "exact", "makespan scheduling with restricted assignment; HiGHS", solve_milp, warm_up=placement,
             warm_start=("off-greedy-d", "potc", "on-greedy", "off-greedy", "hash"),
         ),
+        Method("flow", "relaxation", "keyshift: maximum flow, keys splittable", flow_bound, warm_up=placement),
+        Method("lp", "relaxation", "messages divisible; HiGHS", lp_bound, warm_up=placement),
         Method(
-            "flow", "relaxation", "keyshift: maximum flow, keys splittable", flow_bound, "a lower bound",
-            warm_up=placement,
-        ),
-        Method("lp", "relaxation", "messages divisible; HiGHS", lp_bound, "a lower bound", warm_up=placement),
-        Method(
-            "universal", "relaxation", "[Nasir2015], sec. 5.1: max(p1 m, m / W)", universal_bound, "a lower bound",
-            warm_up=placement,
+            "universal", "relaxation", "[Nasir2015], sec. 5.1: max(p1 m, m / W)", universal_bound, warm_up=placement,
         ),
         Method(
-            "off-greedy-d", "heuristic", "[Nasir2015], Off-Greedy among candidates", off_greedy_d, "none",
-            warm_up=placement,
+            "off-greedy-d", "heuristic", "[Nasir2015], Off-Greedy among candidates", off_greedy_d, warm_up=placement,
         ),
         *SCHEMES,
     ),
