@@ -24,7 +24,7 @@ try:
     import typer
     from rich.markup import escape
 
-    from keyshift.models.errors import BoundError, InputError, KeyshiftError
+    from keyshift.models.errors import BoundError, KeyshiftError
     from keyshift.terminal import Terminal, visible
     from keyshift.version import __version__
 except KeyboardInterrupt:  # half a second in which nothing of ours could hear it
@@ -267,8 +267,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(arguments)
     except KeyboardInterrupt:
         return _said("interrupted", 1)
-    except InputError as error:
-        return _said(str(error), 2)
     except BoundError as error:
         return _said(f"{error} - a defect of keyshift: please report it", 3)
     except KeyshiftError as error:

@@ -48,12 +48,13 @@ class Comparison:
     @property
     def best(self) -> Solution | None:
         """The solution with the smallest objective among those that keep every rule; None if no method found one."""
-        return best_of(self.problem, self.solutions)
+        found = [s for s in self.solutions if s.objective is not None and s.problem is self.problem]
+        return min(found, key=lambda s: s.objective, default=None)  # type: ignore[arg-type,return-value]
 
     @property
     def best_bound(self) -> float | None:
         """The highest proven bound; None if there is none."""
-        return best_bound_of(self.solutions)
+        return max((s.bound for s in self.solutions if s.bound is not None), default=None)
 
     def to_frame(self) -> pd.DataFrame:
         """A table with a row for each method, including those that failed.
@@ -95,7 +96,7 @@ class Comparison:
         -----
         A value with an asterisk belongs to an answer that breaks rules, or answers another problem: it is not ranked.
         """
-        return comparison_table(self.problem, self.solutions, width >= WIDE if wide is None else wide)
+        return comparison_table(self, width >= WIDE if wide is None else wide)
 
     def notes(self) -> list[str]:
         """Explanations of the table's asterisks and the methods' messages, one line each."""
@@ -116,9 +117,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         """A table, for notebooks."""
         frame = self.to_frame()
-        return frame.drop(columns=[c for c in ("termination", "message") if c in frame]).to_html(
-            index=False, na_rep="-"
-        )
+        return frame.drop(columns=["termination", "message"], errors="ignore").to_html(index=False, na_rep="-")
 
     def __str__(self) -> str:
         return printed(self.to_table(), 80, self.notes())
@@ -196,17 +195,6 @@ WIDE = 110
 """Columns of a terminal from which on a table has all its columns."""
 
 
-def best_of(problem: Problem, solutions: Sequence[Solution]) -> Solution | None:
-    """The solution of least objective, of those that answer the problem and keep all its rules."""
-    found = [s for s in solutions if s.objective is not None and s.problem is problem]
-    return min(found, key=lambda s: s.objective) if found else None  # type: ignore[arg-type,return-value]
-
-
-def best_bound_of(solutions: Sequence[Solution]) -> float | None:
-    """The highest proven bound."""
-    return max((s.bound for s in solutions if s.bound is not None), default=None)
-
-
 def above(problem: Problem, solution: Solution, what: float | None) -> float | None:
     """How far an answer lies above the best bound, or the best answer; None where it is not to be ranked."""
     if solution.objective is None or what is None or solution.problem is not problem:
@@ -241,18 +229,18 @@ def notes(problem: Problem, solutions: Sequence[Solution]) -> list[str]:
     return said
 
 
-def comparison_table(problem: Problem, solutions: Sequence[Solution], wide: bool) -> Table:
+def comparison_table(comparison: Comparison, wide: bool) -> Table:
     """The figures that a reader compares first.
 
     Parameters
     ----------
-    problem : Problem
-    solutions : sequence of Solution
+    comparison : Comparison
     wide : bool
         With more digits and metrics, and the distances to the best bound and to the best answer.
     """
     from rich import box
 
+    problem, solutions = comparison.problem, comparison.solutions
     style: dict[str, Any] = {} if wide else {"box": box.SIMPLE_HEAD, "pad_edge": False, "show_edge": False}
     style["title"] = f"{problem.name}: {problem.objective_name} (minimised)"
     style["caption"] = "gap: % of the objective, to the own bound"
@@ -261,8 +249,8 @@ def comparison_table(problem: Problem, solutions: Sequence[Solution], wide: bool
     digits, said = 6 if wide else 5, [m.replace("_", " ") for m in shown]
     names, numbers = ["method", "status"], ["objective", "bound", "gap", *distances, *said, "seconds" if wide else "s"]
     folded = {"state moved", "average imbalance", *distances}
-    rows, best = [], best_of(problem, solutions)
-    marks = (best_bound_of(solutions), None if best is None else best.objective)
+    rows, best = [], comparison.best
+    marks = (comparison.best_bound, None if best is None else best.objective)
     for s in solutions:
         value = figure(offered_value(s) if s.objective is None else s.objective, problem.scale, digits)
         starred = s.offered is not None or (s.objective is not None and s.problem is not problem)

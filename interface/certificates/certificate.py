@@ -153,11 +153,9 @@ def _optimal(case: Any, partitions: list[list[Any]], budget: Budget) -> list[lis
     values = [np.zeros(len(found)) for found in partitions]
     gamma, most = float(case.discount), float(max(1, case.sums_of_state[-1]))
     for _ in range(ROUNDS):
+        ahead = {way: (cost + gamma * values[way[1]]).min(axis=1) for way, cost in between.items()}
         after = [
-            sum(
-                (float(p) * (between[m, to] + gamma * values[to]).min(axis=1) for to, p in row),
-                np.zeros(len(values[m])),
-            )
+            sum((float(p) * ahead[m, to] for to, p in row), np.zeros(len(values[m])))
             for m, (_, row) in enumerate(case.modes)
         ]
         change = max(float(np.abs(a - v).max()) for a, v in zip(after, values, strict=True))
@@ -275,11 +273,7 @@ class Certificate:
 
 
 def certify(
-    solution: Solution,
-    path: str | Path | None = None,
-    *,
-    time_limit: float = TIME_LIMIT,
-    seconds: float | None = None,
+    solution: Solution, path: str | Path | None = None, *, time_limit: float = TIME_LIMIT, seconds: float | None = None
 ) -> Certificate:
     """Write a solution's instance, assignment, claim and proof to a file that `verify.py` checks without keyshift.
 
@@ -326,7 +320,10 @@ def certify(
         case, assignment, value = _read(solution, instance)
         found = prove(problem, case, solution, value, budget, limit)
         record = _record(solution, instance, assignment, value, found)
-        return _checked(record, solution, value, found, path)
+        made = _checked(record, solution, value, found)
+        if path is not None:
+            made.save(path)
+        return made
 
 
 def _read(solution: Solution, instance: dict[str, Any]) -> tuple[Any, Any, Fraction | None]:
@@ -399,9 +396,7 @@ def _record(
     }  # fmt: skip
 
 
-def _checked(
-    record: dict[str, Any], solution: Solution, value: Fraction | None, found: Proven, path: str | Path | None
-) -> Certificate:
+def _checked(record: dict[str, Any], solution: Solution, value: Fraction | None, found: Proven) -> Certificate:
     """Let the checker read the record, and say what it does not prove."""
     word = None
     if value is None and found.proof is None:
@@ -412,15 +407,8 @@ def _checked(
     kind = f"certificate ({found.proof['kind']})" if found.proof else ""
     solution.details["proof"] = kind if word is None else f"{kind}; {word}" if found.bound else word
     if value is None and found.proof is None:
-        return _saved(Certificate(record, "nothing", None, None, None, False), path)
-    said = verify.verified(record)
-    return _saved(Certificate(record, said, value, found.bound, solution.bound, word is None), path)
-
-
-def _saved(made: Certificate, path: str | Path | None) -> Certificate:
-    if path is not None:
-        made.save(path)
-    return made
+        return Certificate(record, "nothing", None, None, None, False)
+    return Certificate(record, verify.verified(record), value, found.bound, solution.bound, word is None)
 
 
 def complete(solution: Solution, value: Fraction, bound: Fraction | None) -> bool:

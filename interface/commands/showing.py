@@ -45,38 +45,32 @@ def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     if s.gap_abs is not None:
         share = "" if s.gap is None or s.gap_abs <= NOTHING * scale else f" ({percent(s.gap)})"
         found.append(("  gap", figure(s.gap_abs, scale) + share))
-    found += _priority_lines(solution)
-    unit = 0.0 if not isinstance(getattr(problem, "workload", None), Workload) else metrics.mean_load(problem.workload)  # type: ignore[attr-defined]
+    for place, stage in enumerate(s.priorities[1:], start=2):  # what is proven of the later stages
+        proven = ", proven" if stage.proven else f", proven lower bound {figure(stage.bound)}"
+        found.append((f"{place}. {stage.measure.replace('_', ' ')}", figure(stage.value) + proven))
+    unit = _mean(problem)
     for name, value in s.metrics.items():
         if name.replace("_", " ") != problem.objective_name:
             shown = figure(value, unit if "deviation" in name or "distance" in name else 0.0)
-            found.append(
-                (name.replace("_", " "), shown + (_of_mean(problem, value) if name == "load_distance" else ""))
-            )
+            share = _of_mean(problem, value) if name == "load_distance" else ""
+            found.append((name.replace("_", " "), shown + share))
     found.append(("seconds", f"{s.seconds:.2f}"))
     if s.message:
         found.append(("note", s.message))
     return found
 
 
-def _priority_lines(solution: Solution) -> list[tuple[str, str]]:
-    """The stages after the first: value, and what is proven of it."""
-    return [
-        (
-            f"{place}. {stage.measure.replace('_', ' ')}",
-            figure(stage.value) + (", proven" if stage.proven else f", proven lower bound {figure(stage.bound)}"),
-        )
-        for place, stage in enumerate(solution.priorities[1:], start=2)
-    ]
-
-
 def _percent(problem: Problem) -> Any:
     return (lambda value: _of_mean(problem, value)) if problem.objective_name == "load distance" else lambda value: ""
 
 
-def _of_mean(problem: Problem, value: float) -> str:
+def _mean(problem: Problem) -> float:
     workload = getattr(problem, "workload", None)
-    mean = metrics.mean_load(workload) if isinstance(workload, Workload) else 0.0
+    return metrics.mean_load(workload) if isinstance(workload, Workload) else 0.0
+
+
+def _of_mean(problem: Problem, value: float) -> str:
+    mean = _mean(problem)
     return f" ({figure(100 * value / mean, 100, 4)} % of the mean)" if mean > 0 else ""
 
 

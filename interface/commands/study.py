@@ -7,7 +7,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -96,18 +96,13 @@ def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterato
     rules, extra = common.take_rules(extra)
     functions = {name: find_family(name) for name in names if not is_instance(name)}
     known = sorted({parameter for drawn in functions.values() for parameter in drawn.parameters})
-    given: dict[str, dict[str, Any]] = {name: {} for name in functions}
+    given: dict[str, dict[str, Any]] = {name: {"count": count, "seed": seed} for name in functions}
     for flag, value in common.pairs(extra, known, "families"):
         for name, drawn in functions.items():
             if flag in drawn.parameters:
                 parts = [value] if "[" in value else value.split(",")
                 given[name][flag] = [read_option(drawn.function, flag, part) for part in parts]
-    draws = [
-        family(name, rules=rules)
-        if is_instance(name)
-        else family(name, count=count, seed=seed, rules=rules, **given[name])
-        for name in names
-    ]
+    draws = [family(name, rules=rules, **given.get(name, {})) for name in names]
     return draws[0] if len(draws) == 1 else _Chained(draws)
 
 
@@ -124,16 +119,13 @@ class _Chained(Iterator[tuple[str, Problem]]):
         return sum(draw.__length_hint__() for draw in self._draws)
 
 
-@contextmanager
-def _session(master: str | None) -> Iterator[Any]:
+def _session(master: str | None) -> AbstractContextManager[Any]:
     """A Spark session on a master, and its end; nothing without one."""
     if master is None:
-        yield None
-        return
+        return nullcontext()
     from keyshift.spark_stats.session import local_session
 
-    with local_session("keyshift study", master=master) as session:
-        yield session
+    return local_session("keyshift study", master=master)
 
 
 def _show(done: Any, better: list[str], as_json: bool) -> None:

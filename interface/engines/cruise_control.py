@@ -13,12 +13,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import BeforeValidator, Field
 
-from keyshift.engines.formats import Amount, EngineModel, Id, OpenModel, read_model
+from keyshift.engines.formats import EngineModel, Id, OpenModel, read_model
 from keyshift.engines.kafka import made_of, partition_of
 from keyshift.engines.kafka_files import LEADER, TOPIC, Partition, Shares, lists_of, members_of
 from keyshift.models import CheckReport, Problem, guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import shown
+from keyshift.models.files.schema import Amount
 from keyshift.models.workload import IntArray, Workload
 
 MOST = 128 * 2**20

@@ -18,10 +18,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
-from keyshift.engines.formats import Amount, Id, Number, OpenModel
+from keyshift.engines.formats import Id, OpenModel
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import parse_json, read_json, shown
-from keyshift.models.files.schema import validated
+from keyshift.models.files.schema import Amount, Whole, validated
 from keyshift.models.files.writing import make_folder, reason, write_text
 
 MOST = 64 * 2**20
@@ -60,7 +60,7 @@ class JobFile(OpenModel):
 class SubtaskMetrics(OpenModel):
     """Sums since a subtask began."""
 
-    read_records: Annotated[Number, Field(alias="read-records")]
+    read_records: Annotated[Whole, Field(alias="read-records")]
     busy_time: Annotated[Busy, Field(alias="accumulated-busy-time")] = 0.0
 
 
@@ -82,7 +82,7 @@ class VertexFile(OpenModel):
 class Completed(OpenModel):
     """A completed checkpoint or savepoint."""
 
-    id: Number
+    id: Whole
 
 
 class Latest(OpenModel):

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from keyshift.models.errors import InputError
 from keyshift.models.files import writing
 from keyshift.models.files.reading import MOST_JSON, read_json
-from keyshift.models.files.schema import LARGEST, Model, validated
+from keyshift.models.files.schema import Model, Whole, validated
 from keyshift.models.files.writing import make_folder
 
 if TYPE_CHECKING:
@@ -21,15 +21,8 @@ if TYPE_CHECKING:
     from keyshift.models.plans.plan import Plan
 
 
-def _whole(value: Any) -> Any:
-    """Some writers know one kind of number: 3.0 is 3."""
-    return int(value) if type(value) is float and value.is_integer() and abs(value) <= LARGEST else value
-
-
-Number = Annotated[int, Field(ge=0, le=LARGEST), BeforeValidator(_whole)]
-Id = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(_whole)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-One = Annotated[int, Field(ge=1, le=1), BeforeValidator(_whole)]
+Id = Annotated[Whole, Field(le=2**31 - 1)]
+One = Annotated[Whole, Field(ge=1, le=1)]
 """The version that every format of Kafka and Cruise Control names: 1."""
 
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from keyshift.engines.formats import EngineModel, Id, Number, One, OpenModel
+from keyshift.engines.formats import EngineModel, Id, One, OpenModel
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import MOST_JSON, parse_json, read_text, shown
-from keyshift.models.files.schema import validated
+from keyshift.models.files.schema import Whole, validated
 from keyshift.models.rules import Apart, Never, Rule, Spread
 from keyshift.models.workload import IntArray, Workload
 
@@ -64,7 +64,7 @@ class LogDirPartition(OpenModel):
     """One replica: its name, bytes, how far it lags, and whether it is one that moves between directories."""
 
     partition: str
-    size: Number
+    size: Whole
     offsetLag: Annotated[int, Field(ge=-1)]
     isFuture: bool
 

@@ -50,28 +50,17 @@ class Sheet:
     by_hand: tuple[int, ...] = ()
 
 
-SHEETS: Mapping[int, Sheet] = MappingProxyType(
-    {
-        sheet.number: sheet
-        for sheet in (
-            Sheet(1, "Loads and few moves", {"load-distance": 4, "allocation": 6}, (1, 2)),
-            Sheet(2, "What a bound is worth", {"fewest-moves": 10}, (3, 5)),
-            Sheet(3, "Traffic", {"remote-traffic": 10}, (8,)),
-            Sheet(4, "Over time", {"draining": 10}, (4,)),
-            Sheet(5, "Two objectives", {"front": 10}, (6, 7)),
-            Sheet(6, "Streams of messages", {"greedy-two": 4, "split-optimum": 6}, (10, 11)),
-            Sheet(7, "A hash and its exceptions", {"mixed-routing": 10}, (9,)),
-            Sheet(8, "Intervals and futures", {"intervals": 5, "policy-value": 5}, (12,)),
-        )
-    }
+_SHEETS = (
+    Sheet(1, "Loads and few moves", {"load-distance": 4, "allocation": 6}, (1, 2)),
+    Sheet(2, "What a bound is worth", {"fewest-moves": 10}, (3, 5)),
+    Sheet(3, "Traffic", {"remote-traffic": 10}, (8,)),
+    Sheet(4, "Over time", {"draining": 10}, (4,)),
+    Sheet(5, "Two objectives", {"front": 10}, (6, 7)),
+    Sheet(6, "Streams of messages", {"greedy-two": 4, "split-optimum": 6}, (10, 11)),
+    Sheet(7, "A hash and its exceptions", {"mixed-routing": 10}, (9,)),
+    Sheet(8, "Intervals and futures", {"intervals": 5, "policy-value": 5}, (12,)),
 )
-
-
-def sheet_of(number: int) -> Sheet:
-    """The sheet of this number."""
-    if number not in SHEETS:
-        raise InputError(f"there is no sheet {number}: choose one of {', '.join(map(str, SHEETS))}")
-    return SHEETS[number]
+SHEETS: Mapping[int, Sheet] = MappingProxyType({sheet.number: sheet for sheet in _SHEETS})
 
 
 @dataclass(frozen=True)
@@ -139,7 +128,9 @@ def grade(path: str | Path, sheet: int, *, seeds: int = 100, first: int = 0, tim
     """
     from keyshift.exercises import EXERCISES
 
-    path, wanted = Path(path), sheet_of(sheet)
+    if sheet not in SHEETS:
+        raise InputError(f"there is no sheet {sheet}: choose one of {', '.join(map(str, SHEETS))}")
+    path, wanted = Path(path), SHEETS[sheet]
     if not path.is_file():
         raise InputError(f"{path}: there is no such file")
     verdicts = {}

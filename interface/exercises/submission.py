@@ -25,13 +25,9 @@ def limit(memory: int, seconds: int) -> None:
     with contextlib.suppress(ImportError):
         import resource
 
-        for what, most in (
-            (resource.RLIMIT_AS, memory),
-            (resource.RLIMIT_CPU, seconds),
-            (resource.RLIMIT_FSIZE, 0),
-            (resource.RLIMIT_CORE, 0),
-        ):
-            resource.setrlimit(what, (most, most))
+        limits = {"AS": memory, "CPU": seconds, "FSIZE": 0, "CORE": 0}
+        for what, most in limits.items():
+            resource.setrlimit(getattr(resource, f"RLIMIT_{what}"), (most, most))
 
 
 def as_json(value: Any) -> Any:

@@ -93,10 +93,8 @@ def _draw_loads(axes: Axes, workload: Workload, assignment: np.ndarray, method: 
     after = metrics.last_node_loads(workload, assignment)
     new = len(after) - workload.nodes  # nodes that come with the answer
     capacity = np.append(workload.capacity, np.ones(new))
-    after, before = (
-        after / capacity,
-        np.append(metrics.last_node_loads(workload, workload.current), np.zeros(new)) / capacity,
-    )
+    before = np.append(metrics.last_node_loads(workload, workload.current), np.zeros(new)) / capacity
+    after = after / capacity
     order = np.argsort(-before, kind="stable")
     rank = np.arange(len(after))
     axes.bar(rank, before[order], color=BEFORE, label="before")

@@ -188,10 +188,8 @@ class Front:
 
     def to_table(self) -> Table:
         """The same as a Rich table."""
-        numbers, scale = (
-            [self.trade.label, self.problem.objective_name, "bound", "gap (% of objective)"],
-            self.problem.scale,
-        )
+        scale = self.problem.scale
+        numbers = [self.trade.label, self.problem.objective_name, "bound", "gap (% of objective)"]
         rows = (
             (figure(s.metrics[self.trade.metric]), figure(s.objective, scale), figure(s.bound or 0.0, scale), percent(s.gap),
              s.status, f"{s.seconds:.2f}")
@@ -338,11 +336,8 @@ class FrontFile(FileFormat, kind="keyshift-front", newest=3, bare=True, verified
         about, points = content.get("about"), content.get("points")
         if content["version"] >= 3 or not isinstance(about, dict) or not isinstance(points, list):
             return content
-        return {
-            **content,
-            "about": {"against": "state-moved", **_renamed(about)},
-            "points": list(map(_renamed, points)),
-        }
+        about = {"against": "state-moved", **_renamed(about)}
+        return {**content, "about": about, "points": list(map(_renamed, points))}
 
 
 def _renamed(part: Any) -> Any:

@@ -287,8 +287,10 @@ class Model(ABC):
     def _fingerprint(self) -> str: ...
     @abstractmethod
     def _extends(self, fresh: Self) -> bool: ...
-    @abstractmethod
-    def _settled(self) -> bool: ...
+
+    def _settled(self) -> bool:
+        """Whether the variables that are whole by themselves still are."""
+        return True
 
     # What all share ---------------------------------------------------------------------------------------------
 
@@ -310,13 +312,8 @@ class Model(ABC):
     def _run_settled(self, solver: str | None, budget: Budget, seed: int, standing: str) -> Run:
         """Run it; once more with whole variables, where these are whole by themselves only until rows are added."""
         run = self._run(solver, budget, seed)
-        if (
-            standing == "stated"
-            or not run.found
-            or not self._reads
-            or self._settled()
-            or not hasattr(self.statement, "whole_family")
-        ):
+        settled = standing == "stated" or not run.found or not self._reads or self._settled()
+        if settled or not hasattr(self.statement, "whole_family"):
             return run
         self._whole = True
         try:
@@ -363,7 +360,11 @@ class Model(ABC):
             bound -= WORD * self.problem.scale
         message = "" if stated else "the model was changed: no bound is claimed for the problem"
         if run.termination == "infeasible":
-            return self._nothing(run, stated, details)
+            if stated:
+                said = f"{run.solver} says that no assignment meets all limits"
+                return Answer(None, termination="infeasible", message=said, details=details)
+            said = f"{run.solver} finds the changed model infeasible, which says nothing of the problem"
+            return Answer(None, termination="completed", message=said, details=details)
         if self.about.reader is not None and run.found and not self.relaxed:
             answer: Answer = load(self.about.reader)(self.statement, budget)
             answer.message, answer.details = message, {**details, **answer.details, "bound_from": "the values, checked"}
@@ -386,13 +387,6 @@ class Model(ABC):
             message += "; its answer is a mixture of assignments, of which none need keep what was added"
         found = self._read(None) if reads else None
         return Answer(found, bound if stated else None, ended, message, details)
-
-    def _nothing(self, run: Run, stated: bool, details: dict[str, Any]) -> Answer:
-        if stated:
-            said = f"{run.solver} says that no assignment meets all limits"
-            return Answer(None, termination="infeasible", message=said, details=details)
-        said = f"{run.solver} finds the changed model infeasible, which says nothing of the problem"
-        return Answer(None, termination="completed", message=said, details=details)
 
     def _by_reader(self, values: dict[str, float]) -> Answer:
         """What the statement's own reader makes of values, which here decide by what they are worth."""

@@ -55,9 +55,6 @@ class OpenedCpSat(Model):
             for more, part in ((mine.variables, stated.variables), (mine.constraints, stated.constraints))
         )
 
-    def _settled(self) -> bool:
-        return True
-
     def _run(self, solver: str | None, budget: Budget, seed: int) -> Run:
         if solver not in (None, "cp-sat"):
             raise InputError(f"a model of kind {self.kind!r} is solved by cp-sat, not by {solver!r}")

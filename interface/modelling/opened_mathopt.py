@@ -75,9 +75,6 @@ class OpenedMathOpt(running.LinearModel):
     def _fingerprint(self) -> str:
         return hashlib.sha256(self.native.export_model().SerializeToString(deterministic=True)).hexdigest()
 
-    def _settled(self) -> bool:
-        return True
-
     def _set_start(self, assignment: np.ndarray) -> None:
         self._hint = self.statement.hint(assignment)
         self._values = None

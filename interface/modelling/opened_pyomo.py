@@ -72,7 +72,9 @@ class OpenedPyomo(running.LinearModel):
         objective = objectives[0]
         quadratic = objective.polynomial_degree() == 2
         try:
-            linear, columns, rows, squares = self._with_squares(objective) if quadratic else self._linear()
+            linear, columns, rows, squares = (
+                self._with_squares(objective) if quadratic else (*highs.compile_rows(self.native), {})
+            )
         except errors.InfeasibleConstraintException:
             raise InputError("a row of the model has no variables and cannot be satisfied") from None
         except (errors.InvalidConstraintError, errors.PyomoException) as error:
@@ -82,9 +84,6 @@ class OpenedPyomo(running.LinearModel):
             self.problem.name, linear, squares, [self.name_of(v) for v in columns], [self.name_of(c) for c in rows]
         )
         return named, columns
-
-    def _linear(self) -> tuple[Any, list[Any], list[Any], dict[tuple[int, int], float]]:
-        return *highs.compile_rows(self.native), {}
 
     def _with_squares(self, objective: Any) -> tuple[Any, list[Any], list[Any], dict[tuple[int, int], float]]:
         """The matrices of a model with a quadratic objective, which the compiler takes only without its squares."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.figures import figure, signed
 from keyshift.models.guards import real, whole
+from keyshift.models.plans.way import read_target
 from keyshift.models.problem import Limit
-from keyshift.plans.targets import Thinned, bare_moves, read_target, thin
+from keyshift.plans.targets import Thinned, bare_moves, thin
 from keyshift.plans.targets import given as as_solution
 from keyshift.solving import interruptible, solve
 
@@ -85,10 +87,6 @@ class Explanation:
     nothing_objective: float | None
     thinned: Thinned | None = field(default=None)
 
-    def _rows(self) -> list[Any]:
-        """The moves as rows, whose columns the type checker cannot know."""
-        return list(self.moves.itertuples())
-
     def marginal_frame(self) -> pd.DataFrame:
         """Retired: write ``pandas.DataFrame(explanation.marginals)``."""
         import pandas as pd
@@ -113,12 +111,13 @@ class Explanation:
         }
 
     def __str__(self) -> str:
+        moves: list[Any] = list(self.moves.itertuples())
         lines = [f"{self.problem.objective_name} {figure(self.solution.objective)}, {self.nothing}"]
         lines += [
             f"key group {m.key}: node {m.source} -> {m.target}, load {figure(m.load)}, "
             f"worth {signed(m.gain, self.problem.scale)} {self.measure}"
             + (f"; undoing it alone breaks {m.breaks}" if m.breaks else "")
-            for m in self._rows()
+            for m in moves
         ]
         lines += list(self.binding)
         lines += [
@@ -252,11 +251,9 @@ def _marginal(
     then = now - type(now)(limit.step) if limit.down else now + type(now)(limit.step)
     posed = limit.at(then)
     assignment, start = answer.assignment, None
-    try:
+    with suppress(InputError):  # another shape, as that of a policy
         if posed.check(assignment).feasible:
             start = assignment
-    except InputError:  # another shape, as that of a policy
-        start = None
     more = solve(posed, method, time_limit=seconds, gap=gap, seed=seed, start=start)
     held = answer.objective or 0.0
     best = more.objective if start is None or more.objective is None else min(more.objective, posed.objective(start))

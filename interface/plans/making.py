@@ -135,7 +135,7 @@ class _Work:
         way = Way.of(w, w.current, reached.target, reached.may_leave)
         moving = np.flatnonzero(w.current != reached.target)
         source, target = w.current[moving], reached.target[moving]
-        speed = _speeds(bandwidth, way.nodes)
+        speed = None if bandwidth is None else _above_0("bandwidth", bandwidth, way.nodes)
         names = tuple(limits)
         use = [_use(w, name) for name in names]
         held = _table([np.bincount(w.current, weights=u, minlength=way.nodes) for u in use], way.nodes)
@@ -164,14 +164,12 @@ def _table(rows: list[FloatArray], width: int) -> FloatArray:
     return np.array(rows, dtype=float).reshape(len(rows), width)
 
 
-def _speeds(bandwidth: Any, nodes: int) -> FloatArray | None:
-    if bandwidth is None:
-        return None
-    full = np.full(nodes, float(bandwidth)) if np.ndim(bandwidth) == 0 else bandwidth
-    speeds = non_negative("bandwidth", full, length=nodes, of="nodes")
-    if (speeds == 0).any():
-        raise InputError(f"bandwidth[{int(np.argmin(speeds))}] = 0 must be above 0")
-    return speeds
+def _above_0(name: str, given: Any, nodes: int) -> FloatArray:
+    full = np.full(nodes, float(given)) if np.ndim(given) == 0 else given
+    found = non_negative(name, full, length=nodes, of="nodes")
+    if (found == 0).any():
+        raise InputError(f"{name}[{int(np.argmin(found))}] = 0 must be above 0")
+    return found
 
 
 def _use(workload: Workload, name: str) -> FloatArray:
@@ -182,16 +180,10 @@ def _use(workload: Workload, name: str) -> FloatArray:
 
 
 def _limit(name: str, given: Any, workload: Workload, nodes: int) -> FloatArray:
-    full = given
+    said = f"max_on_the_way[{name!r}]"
     if isinstance(given, Mapping):  # while it moves, a key group counts twice
-        room = 2 * float(_use(workload, name).sum())
-        full = by_name(f"max_on_the_way[{name!r}]", given, workload.node_names, nodes, room)
-    elif np.ndim(given) == 0:
-        full = np.full(nodes, float(given))
-    limit = non_negative(f"max_on_the_way[{name!r}]", full, length=nodes, of="nodes")
-    if (limit == 0).any():
-        raise InputError(f"max_on_the_way[{name!r}][{int(np.argmin(limit))}] = 0 must be above 0")
-    return limit
+        given = by_name(said, given, workload.node_names, nodes, 2 * float(_use(workload, name).sum()))
+    return _above_0(said, given, nodes)
 
 
 def _ruled(problem: Problem, reached: Target, work: _Work, order: Order, most: int | None) -> Phases | None:
@@ -219,11 +211,8 @@ def _ruled(problem: Problem, reached: Target, work: _Work, order: Order, most: i
 def _broken_on_the_way(ruled: Phases) -> str:
     least = "no order does better"
     if ruled.broken > ruled.bound * (1 + 1e-9):
-        least = (
-            f"no order breaks less than {figure(ruled.bound)}"
-            if ruled.bound
-            else "whether another order does better is open"
-        )
+        less = f"no order breaks less than {figure(ruled.bound)}"
+        least = less if ruled.bound else "whether another order does better is open"
     return f"on the way rules are broken by {figure(ruled.broken)} at the worst: {least}"
 
 

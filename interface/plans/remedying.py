@@ -88,9 +88,8 @@ class Remedy:
             return f"{what}: undecided" + ("" if self.bound is None else f", {figure(self.bound)} is not enough")
         if self.proven:
             return f"{what}: {figure(self.value)} is enough, and no smaller change is"
-        return f"{what}: {figure(self.value)} is enough" + (
-            "" if self.bound is None else f", {figure(self.bound)} is not"
-        )
+        less = "" if self.bound is None else f", {figure(self.bound)} is not"
+        return f"{what}: {figure(self.value)} is enough{less}"
 
     def as_record(self) -> dict[str, Any]:
         """The remedy as plain values for JSON."""
@@ -196,16 +195,12 @@ class RemedySearch:
     def least(self, problem: Problem, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
         """The least value of one limit; `refuted` says that the present one is proven not to do."""
         if limit.arithmetic is not None and np.isinf(self.target):
-            return self._by_arithmetic(limit, budget)
+            value = limit.arithmetic()
+            verdict, solution = self.attempt(limit.at(value), budget)
+            return Remedy(limit.name, float(limit.value), float(value), None, verdict != "no", solution)
         if limit.least is not None and np.isinf(self.target):
             return self._by_problem(problem, limit, limit.least(), budget, refuted)
         return self.bisect(limit, budget, refuted) if limit.ordered else self._count_up(limit, budget)
-
-    def _by_arithmetic(self, limit: Limit, budget: Budget) -> Remedy:
-        assert limit.arithmetic is not None
-        value = limit.arithmetic()
-        verdict, solution = self.attempt(limit.at(value), budget)
-        return Remedy(limit.name, float(limit.value), float(value), None, verdict != "no", solution)
 
     def _by_problem(self, problem: Problem, limit: Limit, posed: Problem, budget: Budget, refuted: bool) -> Remedy:
         """The least value is the optimum of a problem of its own."""
@@ -231,9 +226,9 @@ class RemedySearch:
         sign = -1 if limit.down else 1
         tight: Number = sign * limit.value
         known = refuted
-        verdict, best = (
-            self.attempt(limit.at(limit.ends), budget.part(0.5)) if limit.ends is not None else ("unknown", None)
-        )
+        verdict, best = "unknown", None
+        if limit.ends is not None:
+            verdict, best = self.attempt(limit.at(limit.ends), budget.part(0.5))
         if verdict != "yes" or best is None:
             return Remedy(limit.name, float(limit.value), None, None, verdict == "no")
         loose: Number = sign * self._needs(limit, best, limit.ends)
@@ -423,11 +418,8 @@ def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -
     start = remedy.solution.assignment if posed.check(remedy.solution.assignment).feasible else None
     answer = solve(posed, method, time_limit=_left(budget), seed=seed, start=start)
     proven = remedy.proven or remedy.value <= 0
-    said = (
-        f"repaired as far as possible: {percent(remedy.value)} of the worst excess is left"
-        f"{', and nothing leaves less' if proven else ''}"
-    )
-    said = said if remedy.value > 0 else ""
+    said = f"repaired as far as possible: {percent(remedy.value)} of the worst excess is left"
+    said = said + ", and nothing leaves less" * proven if remedy.value > 0 else ""
     details = {**answer.details, "excess_left": remedy.value, "excess_left_proven": proven}
     return replace(answer, message="; ".join(filter(None, (answer.message, said))), details=details)
 

@@ -236,16 +236,17 @@ class KeyStreams(SideBySide):
         problem = make(window, **planner.options)
         outcome = problem.outcome(sent, points=1)
         mean = problem.scale
+        distance, largest = float(np.abs(outcome.loads - mean).max()), float(outcome.loads.max())
         figures = {
-            "load_distance": float(np.abs(outcome.loads - mean).max()),
-            "load_distance_percent": 100 * float(np.abs(outcome.loads - mean).max()) / mean,
-            "theta": float(outcome.loads.max()) / mean - 1,
-            "imbalance": float(outcome.loads.max()) - mean,
+            "load_distance": distance,
+            "load_distance_percent": 100 * distance / mean,
+            "theta": largest / mean - 1,
+            "imbalance": largest - mean,
             "total_load": float(window.size),
             "counters": int(outcome.counters.sum()),
             "keys": int(outcome.keys),
             "nodes": int(problem.workers),
-            "objective": float(outcome.loads.max()),
+            "objective": largest,
         }
         said = {"bound": None, "fallback": "", "replanned": False}
         row: dict[str, Any] = {"period": period, "method": planner.name, **figures, **said}

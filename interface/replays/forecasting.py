@@ -13,12 +13,12 @@ from keyshift.models import InputError, Workload
 from keyshift.models.guards import non_negative, real, whole
 from keyshift.models.workload import FloatArray
 
-RULES = ("last", "mean", "ewma", "seasonal", "quantile")
 FUNCTION_SEES = 100
 """Windows that a function of the user's gets, at most, unless it asks for another number."""
 MOST_WINDOWS = 100_000
 """More windows than anybody looks back on: a larger number is a slip."""
-_NUMBERS = {
+_NUMBERS: dict[str, tuple[str, ...]] = {
+    "last": (),
     "mean": ("windows",),
     "ewma": ("weight",),
     "seasonal": ("season", "windows"),
@@ -73,8 +73,8 @@ class Forecast:
     level: float = 0.9
 
     def __post_init__(self) -> None:
-        if not callable(self.rule) and self.rule not in RULES:
-            raise InputError(f"forecast = {self.rule!r}: choose one of {', '.join(RULES)}, or give a function")
+        if not callable(self.rule) and self.rule not in _NUMBERS:
+            raise InputError(f"forecast = {self.rule!r}: choose one of {', '.join(_NUMBERS)}, or give a function")
         usual = FUNCTION_SEES if callable(self.rule) else {"mean": 4, "quantile": 4}.get(self.rule, 1)
         given = whole("forecast windows", self.windows, least=1, most=MOST_WINDOWS)
         object.__setattr__(self, "windows", usual if given is None else given)

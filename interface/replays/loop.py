@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -130,7 +130,7 @@ class SideBySide(ABC):
             rows.append(row)
             timing.append({"period": period, "method": label, "seconds": perf_counter() - began})
             if store is not None:
-                store.write(period, stamp, rows, {name: c.to_dict() for name, c in self.clusters.items()})
+                store.write(period, stamp, rows, {name: asdict(c) for name, c in self.clusters.items()})
             if self.watch is not None:
                 self.watch(Progress(row["objective"], row["bound"], f"period {period}, {label}"))
         return rows, timing
@@ -229,7 +229,8 @@ class Loop(SideBySide):
             "period": period,
             "method": planner.name,
             **figures,
-            **_moved(workload, plan.assignment),
+            "migrations": metrics.migrations(workload, plan.assignment),
+            "state_moved": metrics.state_moved(workload, plan.assignment),
             "oscillations": back,
             "nodes": after.nodes,
             "draining": int(after.draining.sum()),
@@ -342,13 +343,6 @@ class Loop(SideBySide):
 
     def _measure(self, planner: Planner, workload: Workload) -> float:
         return figures_of(self.load_model, workload, None, workload.current)[planner.problem_class.aim]
-
-
-def _moved(workload: Workload, assignment: IntArray) -> dict[str, float]:
-    return {
-        "migrations": metrics.migrations(workload, assignment),
-        "state_moved": metrics.state_moved(workload, assignment),
-    }
 
 
 def _prefixed(prefix: str, figures: dict[str, float]) -> dict[str, float]:

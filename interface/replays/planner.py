@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -223,10 +223,6 @@ class Cluster:
         return cls(
             list(range(n)), workload.capacity.tolist(), workload.draining.tolist(), place, place, [-1] * p, [-1] * p, n
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers, for JSON."""
-        return asdict(self)
 
     def workload(self, statistics: Workload) -> Workload:
         """Put a period's statistics on the cluster."""

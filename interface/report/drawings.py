@@ -54,19 +54,16 @@ def key(*entries: tuple[str, str]) -> str:
 
 def load_bars(nodes: Sequence[dict[str, Any]], mean: float, limits: Sequence[float | None] | None) -> str:
     """Load before, at its peak and after, for every node; the mean as a line, limits as ticks."""
-    most = (
-        max([mean, *(max(n["before"], n["peak"], n["after"]) for n in nodes), *(v for v in limits or [] if v)]) * 1.05
-        or 1.0
-    )
+    most = max([mean, *(max(n["before"], n["peak"], n["after"]) for n in nodes), *(v for v in limits or [] if v)])
+    most = most * 1.05 or 1.0
     left, row, top = 110.0, 22.0, 6.0
     scale = (WIDTH - left - 20) / most
     height = top + row * len(nodes) + 26
     parts = _axis(left, scale, most, top, height - 26)
     for place, node in enumerate(nodes):
         y = top + row * place
-        said = (
-            f"{node['name']}: before {shown(node['before'])}, peak {shown(node['peak'])}, after {shown(node['after'])}"
-        )
+        figures = ", ".join(f"{name} {shown(node[name])}" for name in ("before", "peak", "after"))
+        said = f"{node['name']}: {figures}"
         parts.append(
             f"<g><title>{text(said)}</title>{_label(left - 8, y + 15, _short(node['name']))}"
             f'<rect x="{left}" y="{y + 2}" width="{scale * node["before"]:.1f}" height="8" fill="var(--before)"/>'
@@ -99,9 +96,7 @@ def _short(name: Any, most: int = 9) -> str:
 
 def busiest(source: np.ndarray, target: np.ndarray, state: np.ndarray, nodes: int) -> np.ndarray:
     """Nodes that take part in moves, at most `MOST_NODES` of them, those with most state; in their own order."""
-    part = np.bincount(source, weights=state + 1e-9, minlength=nodes) + np.bincount(
-        target, weights=state + 1e-9, minlength=nodes
-    )
+    part = np.bincount(np.concatenate([source, target]), np.tile(state + 1e-9, 2), nodes)
     most = np.argsort(-part, kind="stable")[:MOST_NODES]
     return np.sort(most[part[most] > 0])
 
@@ -225,17 +220,16 @@ def profile_curves(curves: Mapping[str, Steps], axis: str, least: float, logarit
     bottom, height = 250.0, 290.0
 
     def x(factor: float) -> float:
-        place = (
-            math.log(max(factor, least) / least) / math.log(most / least)
-            if logarithmic
-            else (factor - least) / (most - least)
-        )
+        place = (factor - least) / (most - least)
+        if logarithmic:
+            place = math.log(max(factor, least) / least) / math.log(most / least)
         return LEFT + place * (WIDTH - LEFT - RIGHT)
 
     def y(share: float) -> float:
         return bottom - share * (bottom - TOP)
 
-    parts = [_grid(x, y, _marks(least, most, logarithmic), bottom)]
+    marks = (np.geomspace if logarithmic else np.linspace)(least, most, 5).tolist()
+    parts = [_grid(x, y, marks, bottom)]
     for number, (method, steps) in enumerate(curves.items()):
         path, last = [], 0.0
         for factor, share in steps:
@@ -267,15 +261,10 @@ def gap_dots(gaps: Mapping[str, Mapping[str, float]]) -> str:
 
     parts = []
     for share in (0.0, 0.05, 0.25, 1.0):
+        at, anchor = x(share * most), "end" if share == 1 else "middle"
         parts.append(
-            f'<line x1="{x(share * most):.1f}" x2="{x(share * most):.1f}" y1="{TOP}" y2="{bottom}" stroke="var(--line)"/>'
-            + _label(
-                x(share * most),
-                bottom + 16,
-                f"{_rounded(100 * share * most)} %",
-                "end" if share == 1 else "middle",
-                "soft",
-            )
+            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{bottom}" stroke="var(--line)"/>'
+            + _label(at, bottom + 16, f"{_rounded(100 * share * most)} %", anchor, "soft")
         )
     for number, (method, values) in enumerate(gaps.items()):
         y = TOP + row * number + row / 2
@@ -285,7 +274,8 @@ def gap_dots(gaps: Mapping[str, Mapping[str, float]]) -> str:
             near.setdefault(float(f"{gap:.3g}"), []).append(instance)
         parts += [
             f'<circle cx="{x(gap):.1f}" cy="{y:.1f}" r="4" fill="{COLOURS[0]}" fill-opacity="0.35">'
-            f"<title>{text(method)}: {shown(100 * gap)} % on {text(named[0])}{_more(len(named) - 1)}</title></circle>"
+            f"<title>{text(method)}: {shown(100 * gap)} % on {text(named[0])}"
+            f"{f' and {len(named) - 1} more' if len(named) > 1 else ''}</title></circle>"
             for gap, named in sorted(near.items())
         ]
         if values:
@@ -295,10 +285,6 @@ def gap_dots(gaps: Mapping[str, Mapping[str, float]]) -> str:
                 f'stroke="{COLOURS[1]}" stroke-width="3"><title>median {shown(100 * middle)} %</title></line>'
             )
     return _svg(bottom + 26, parts, "gaps to the best bound")
-
-
-def _more(count: int) -> str:
-    return f" and {count} more" if count else ""
 
 
 def legend(names: Sequence[str]) -> str:
@@ -314,13 +300,6 @@ def legend(names: Sequence[str]) -> str:
 def _stroke(number: int) -> str:
     dash = DASHES[number // len(COLOURS) % len(DASHES)]
     return f'stroke="{COLOURS[number % len(COLOURS)]}"' + (f' stroke-dasharray="{dash}"' if dash else "")
-
-
-def _marks(least: float, most: float, logarithmic: bool) -> list[float]:
-    if not logarithmic:
-        return [least + share * (most - least) for share in (0, 0.25, 0.5, 0.75, 1)]
-    span = math.log10(most / least)
-    return [least * 10 ** (span * share) for share in (0, 0.25, 0.5, 0.75, 1)]
 
 
 def _grid(x, y, marks: Sequence[float], bottom: float) -> str:  # type: ignore[no-untyped-def]

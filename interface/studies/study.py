@@ -7,7 +7,7 @@ import operator
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -289,9 +289,7 @@ class _Methods:
         taken = [m for m in known if wanted is None or m.name in wanted]
         if not taken:
             raise InputError(f"{problem.name} has none of the methods {', '.join(wanted or ())}")
-        own: Mapping[str, dict[str, Any]] = {
-            m.name: {k: v for k, v in self.options.items() if k in m.options} for m in taken
-        }
+        own = {m.name: {k: v for k, v in self.options.items() if k in m.options} for m in taken}
         for name in self.options:
             if not any(name in o for o in own.values()):
                 raise InputError(f"none of the methods of {problem.name} has an option {name!r}")
@@ -421,14 +419,9 @@ class ResultFolder:
         if differ:
             raise InputError(f"{folder} holds a study with other settings ({', '.join(differ)}): choose another folder")
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Refuse a second study in the same folder while this one runs."""
-        if self.folder is None:
-            yield
-            return
-        with only_writer(self.folder, str(self.folder)):
-            yield
+        return nullcontext() if self.folder is None else only_writer(self.folder, str(self.folder))
 
     def has(self, key: str) -> bool:
         """Whether the result of a task is there and complete."""

@@ -81,38 +81,17 @@ LATEX = str.maketrans(
 
 def latex_table(summary: pd.DataFrame, by: str) -> str:
     """A summary as LaTeX's booktabs has tables; pandas would need another package for it."""
-    shown = {
-        "solves": 1,
-        "proven": 1,
-        "wins": 1,
-        "gap_mean": 100,
-        "gap_low": 100,
-        "gap_high": 100,
-        "gap_worst": 100,
-        "seconds_median": 1,
-    }
+    shown = ("solves", "proven", "wins", "gap_mean", "gap_low", "gap_high", "gap_worst", "seconds_median")
     heads = ["solves", "proven", "wins", "gap (\\%)", "from", "to", "worst", "seconds"]
     rows = [" & ".join([by, "method", *heads])]
     for row in summary.to_dict("records"):
-        numbers = [
-            None if row[name] is None or row[name] != row[name] else unit * row[name] for name, unit in shown.items()
-        ]
-        rows.append(
-            " & ".join(
-                [str(row[name]).translate(LATEX) for name in (by, "method")] + [figure(v, 1.0, 3) for v in numbers]
-            )
-        )
+        known = {name: None if row[name] is None or row[name] != row[name] else row[name] for name in shown}
+        numbers = [v and 100 * v if name.startswith("gap") else v for name, v in known.items()]
+        names = [str(row[name]).translate(LATEX) for name in (by, "method")]
+        rows.append(" & ".join(names + [figure(v, 1.0, 3) for v in numbers]))
     head, *body = (f"{row} \\\\" for row in rows)
-    lines = [
-        "\\begin{tabular}{ll" + "r" * len(heads) + "}",
-        "\\toprule",
-        head,
-        "\\midrule",
-        *body,
-        "\\bottomrule",
-        "\\end{tabular}",
-    ]
-    return "\n".join(lines) + "\n"
+    top = ["\\begin{tabular}{ll" + "r" * len(heads) + "}", "\\toprule", head, "\\midrule"]
+    return "\n".join([*top, *body, "\\bottomrule", "\\end{tabular}"]) + "\n"
 
 
 def _figures(part: pd.DataFrame, seed: int) -> dict[str, Any]:
@@ -167,9 +146,8 @@ def profile_table(frame: pd.DataFrame, over: str) -> pd.DataFrame:
             factor, at = np.unique(reached, return_index=True)
             upto = np.append(at[1:], reached.size)  # all that are at most as large
             parts.append(pd.DataFrame({"problem": problem, "method": method, "factor": factor, "share": upto / cases}))
-    return (
-        pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["problem", "method", "factor", "share"])
-    )
+    none = pd.DataFrame(columns=["problem", "method", "factor", "share"])
+    return pd.concat(parts, ignore_index=True) if parts else none
 
 
 def _time_ratios(part: pd.DataFrame) -> pd.Series:
@@ -201,15 +179,14 @@ def write_study_report(
     InputError
         If the file cannot be written there.
     """
-    data = Data(
-        {
-            "totals": _totals(frame),
-            "summary": _percent(records(summary), "gap_mean", "gap_low", "gap_high", "gap_median", "gap_worst"),
-            "worst": _percent(records(_worst(frame)), "gap"),
-            "trouble": records(_trouble(frame)),
-            "solves": records(frame.drop(columns=["fingerprint", "message"])),
-        }
-    )
+    content = {
+        "totals": _totals(frame),
+        "summary": _percent(records(summary), "gap_mean", "gap_low", "gap_high", "gap_median", "gap_worst"),
+        "worst": _percent(records(_worst(frame)), "gap"),
+        "trouble": records(_trouble(frame)),
+        "solves": records(frame.drop(columns=["fingerprint", "message"])),
+    }
+    data = Data(content)
     sections = [section("Methods, family by family", _summary(data), _GAPS, wide=True)]
     for problem in dict.fromkeys(frame["problem"]):
         sections += [
@@ -286,15 +263,12 @@ def _table(data: Data, part: str, columns: tuple[tuple[str, str], ...]) -> str:
 def _profile(steps: pd.DataFrame, problem: str, frame: pd.DataFrame, over: str) -> str:
     own = steps[steps["problem"] == problem]
     named = dict.fromkeys(frame.loc[frame["problem"] == problem, "method"])
+    unit, axis, least = (1, "times the fastest (logarithmic)", 1.0) if over == "time" else (100, "gap in percent", 0.0)
+    steps_of = {method: own.loc[own["method"] == method] for method in named}
     curves = {
-        method: list(own.loc[own["method"] == method, ["factor", "share"]].itertuples(index=False, name=None))
-        for method in named
+        m: list(zip((unit * s["factor"]).tolist(), s["share"].tolist(), strict=True)) for m, s in steps_of.items()
     }
-    if over == "time":
-        return profile_curves(curves, "times the fastest (logarithmic)", 1.0, logarithmic=True)
-    return profile_curves(
-        {m: [(100 * f, s) for f, s in c] for m, c in curves.items()}, "gap in percent", 0.0, logarithmic=False
-    )
+    return profile_curves(curves, axis, least, logarithmic=over == "time")
 
 
 def _dots(frame: pd.DataFrame, problem: str) -> str:

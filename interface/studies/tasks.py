@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from keyshift.catalogue import find_method, register
@@ -302,18 +303,13 @@ def run_on_spark(tasks: Iterable[SolveTask], spark: SparkSession, guard: Guard) 
     context = spark.sparkContext
     waiting = iter(tasks)
     while batch := list(itertools.islice(waiting, ROUNDS * context.defaultParallelism)):
-        rows = context.parallelize(batch, len(batch)).map(_Solve(guard)).collect()
+        rows = context.parallelize(batch, len(batch)).map(partial(_solved, guard)).collect()
         yield from zip(batch, rows, strict=True)
 
 
-class _Solve:
-    """The run of a task on a worker."""
-
-    def __init__(self, guard: Guard) -> None:
-        self.guard = guard
-
-    def __call__(self, task: SolveTask) -> Row:
-        if self.guard not in _POOLS:
-            _POOLS[self.guard] = GuardedPool(1, self.guard)
-        ((_, row),) = _POOLS[self.guard].run([task])
-        return row
+def _solved(guard: Guard, task: SolveTask) -> Row:
+    """The row of a task, on a worker."""
+    if guard not in _POOLS:
+        _POOLS[guard] = GuardedPool(1, guard)
+    ((_, row),) = _POOLS[guard].run([task])
+    return row
