@@ -25,9 +25,8 @@ class Table:
         try:
             table = nw.from_native(frame)
         except TypeError:
-            raise InputError(
-                f"the table must be a data frame (pandas, Polars, Arrow, DuckDB), not a {type(frame).__name__}"
-            ) from None
+            said = f"the table must be a data frame (pandas, Polars, Arrow, DuckDB), not a {type(frame).__name__}"
+            raise InputError(said) from None
         self.data = table.collect() if isinstance(table, nw.LazyFrame) else table
 
     def column(self, name: Hashable) -> Any:
@@ -121,15 +120,13 @@ def _domains_of(table: Table, domains: Any, names: list[str | int], current: np.
         labels: list[str | int | None] = [None] * len(names)
         for row, (i, label) in enumerate(zip(current.tolist(), table.labels(column), strict=True)):
             if labels[i] not in (None, label):
-                raise InputError(
-                    f"column {column!r}, row {row}: node {names[i]} is {label!r} here and {labels[i]!r} before"
-                )
+                said = f"column {column!r}, row {row}: node {names[i]} is {label!r} here and {labels[i]!r} before"
+                raise InputError(said)
             labels[i] = label
         if None in labels:
             node = names[labels.index(None)]
-            raise InputError(
-                f"column {column!r}: node {node} has no row; give domains={{{str(column)!r}: ...}} by node"
-            )
+            said = f"column {column!r}: node {node} has no row; give domains={{{str(column)!r}: ...}} by node"
+            raise InputError(said)
         found[_named(column, "domain.")] = labels
     return found
 

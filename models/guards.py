@@ -104,9 +104,8 @@ def traffic(name: str, values: Any, key_groups: int) -> sp.csr_array:
             raise InputError(f"{name} has {dense.ndim} dimensions, expected 2")
         matrix = sp.csr_array(dense)
     if matrix.shape != (key_groups, key_groups):
-        raise InputError(
-            f"{name} has shape {matrix.shape}, expected {(key_groups, key_groups)}: key groups by key groups"
-        )
+        said = f"{name} has shape {matrix.shape}, expected {(key_groups, key_groups)}: key groups by key groups"
+        raise InputError(said)
     matrix.sum_duplicates()
     for wrong, why in ((~np.isfinite(matrix.data), "must be finite"), (matrix.data < 0, "must not be negative")):
         if wrong.any():
@@ -230,9 +229,8 @@ def whole(name: str, value: Any, *, least: int = 0, most: int = 2**63 - 1, optio
     if isinstance(given, bool) or not isinstance(given, int):
         raise InputError(f"{name} = {value!r} must be a whole number")
     if given < least:
-        raise InputError(
-            f"{name} = {value if given > -(10**40) else 'a long negative number'} must be at least {least}"
-        )
+        said = f"{name} = {value if given > -(10**40) else 'a long negative number'} must be at least {least}"
+        raise InputError(said)
     if given > most:
         raise InputError(f"{name} = {value if given < 10**40 else 'a number of many digits'} must be at most {most}")
     return given

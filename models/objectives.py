@@ -248,9 +248,8 @@ class OverWindows(Prioritised):
         guards.one_of("over", self.over, RULES)
         self._put("level", guards.real("level", self.level, optional=False))
         if self.level >= 1:
-            raise InputError(
-                f"level = {self.level:g} must be below 1: it is the share of probability that CVaR leaves out"
-            )
+            said = f"level = {self.level:g} must be below 1: it is the share of probability that CVaR leaves out"
+            raise InputError(said)
         if self.scenarios is not None:
             if self.windows > 1:
                 raise InputError(f"windows = {self.windows} and scenarios: give one of the two")

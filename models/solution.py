@@ -256,7 +256,6 @@ def _trusted(problem: Problem, bound: float | None, objective: float, method: st
     if bound is None or not np.isfinite(bound):
         return None
     if bound > objective + max(problem.tolerance_of(objective), ROUNDING * problem.scale):
-        raise BoundError(
-            f"{method} claims the bound {bound:.9g}, but a checked assignment has objective {objective:.9g}"
-        )
+        said = f"{method} claims the bound {bound:.9g}, but a checked assignment has objective {objective:.9g}"
+        raise BoundError(said)
     return min(float(bound), objective)

@@ -323,9 +323,8 @@ def _capacities(nodes: int | ArrayLike) -> FloatArray:
         if nodes < 1:
             raise InputError(f"nodes = {nodes}: at least one node is needed")
         if nodes > MOST_NODES:
-            raise InputError(
-                f"nodes = {nodes if nodes < 10**40 else 'a number of many digits'}: at most {MOST_NODES:,}"
-            )
+            said = f"nodes = {nodes if nodes < 10**40 else 'a number of many digits'}: at most {MOST_NODES:,}"
+            raise InputError(said)
         return guards.frozen(np.ones(int(nodes)))
     if np.ndim(nodes) == 0:  # a float, a string: neither a count nor a list of capacities
         raise InputError(f"nodes = {nodes!r}: give a number of nodes or an array of capacities")

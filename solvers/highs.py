@@ -294,9 +294,8 @@ class Highs:
         for option, value in settings.items():
             highs.setOptionValue(option, value)
         if highs.passModel(_model(program)) == highspy.HighsStatus.kError:
-            raise InputError(
-                "HiGHS refuses the model: its numbers differ too much in size, or are too large for a float"
-            )
+            said = "HiGHS refuses the model: its numbers differ too much in size, or are too large for a float"
+            raise InputError(said)
         if start is not None:
             known = highspy.HighsSolution()
             known.col_value = start.tolist()

@@ -50,6 +50,5 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "pyspark":
             raise
-        raise MissingDependencyError(
-            "statistics need PySpark: pip install '.[spark]' in a checkout of keyshift"
-        ) from None
+        said = "statistics need PySpark: pip install '.[spark]' in a checkout of keyshift"
+        raise MissingDependencyError(said) from None

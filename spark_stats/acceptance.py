@@ -158,9 +158,8 @@ def read_all(
     if not isinstance(events, Mapping):
         return read_tuples(events, topology, time, windows, key_groups)
     if set(events) != set(topology.logs):
-        raise InputError(
-            f"the logs are {', '.join(events)}; the operators read {', '.join(topology.logs) or 'one log'}"
-        )
+        said = f"the logs are {', '.join(events)}; the operators read {', '.join(topology.logs) or 'one log'}"
+        raise InputError(said)
     parts = [read_tuples(events[name], topology, time, windows, key_groups, of=name) for name in topology.logs]
     whole = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), (part.frame for part in parts))
     measures = reduce(or_, (part.measures for part in parts))

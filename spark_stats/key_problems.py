@@ -109,9 +109,8 @@ def workload(
             source = pd.Index(tables[0]["label"]).get_indexer(pairs["src"])
             if (source < 0).any():
                 unknown = pairs["src"][source < 0].iloc[0]
-                raise InputError(
-                    f"{keys.name!r} sends to {name!r} under the key {unknown!r}, of which it holds nothing"
-                )
+                said = f"{keys.name!r} sends to {name!r} under the key {unknown!r}, of which it holds nothing"
+                raise InputError(said)
             target = pd.Index(tables[places[name]]["label"]).get_indexer(pairs["dst"]) + start[places[name]]
             blocks.append((pairs["tuples"].to_numpy(dtype=float), source, target))
         values, rows, columns = (np.concatenate(parts) for parts in zip(*blocks, strict=True))

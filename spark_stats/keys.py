@@ -136,9 +136,8 @@ def quotas(records: pd.DataFrame, limit: FloatArray, loads: FloatArray, most: in
     if count.sum() <= most:
         return count
     if most < 2 * len(records):
-        raise InputError(
-            f"movable = {most} keys are too few for {len(records)} records of keys alike: raise it, or take a larger degree"
-        )
+        said = f"movable = {most} keys are too few for {len(records)} records of keys alike: raise it, or take a larger degree"
+        raise InputError(said)
     some = np.minimum(count, min(SOME, most // (2 * len(records))))
     excess = excesses(records, limit, loads)
     for multiple in MULTIPLES:

@@ -84,9 +84,8 @@ def local_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise MissingDependencyError(
-            "PySpark is not installed: pip install '.[spark]' in a checkout of keyshift"
-        ) from None
+        why = "PySpark is not installed: pip install '.[spark]' in a checkout of keyshift"
+        raise MissingDependencyError(why) from None
     active = SparkSession.getActiveSession()
     if active is not None:
         if master is not None and master != active.conf.get("spark.master"):
@@ -241,17 +240,15 @@ def refuse_connect(master: str | None = None) -> None:
 def refuse_connect_frame(frame: object) -> None:
     """Refuse a DataFrame of Spark Connect."""
     if type(frame).__module__.startswith("pyspark.sql.connect"):
-        raise InputError(
-            "the log is a DataFrame of Spark Connect, which is not supported: read it in a classic session"
-        )
+        said = "the log is a DataFrame of Spark Connect, which is not supported: read it in a classic session"
+        raise InputError(said)
 
 
 def check_master(master: str) -> None:
     """Refuse a master that Spark does not know, and one of its own clusters that does not answer."""
     if not re.fullmatch(r"local(\[[\d*, ]+\])?|local-cluster\[[\d, ]+\]|spark://\S+|yarn|k8s://\S+", master):
-        raise InputError(
-            f"master = {master!r} is not one that Spark knows: local[*], spark://host:port, yarn, k8s://..."
-        )
+        said = f"master = {master!r} is not one that Spark knows: local[*], spark://host:port, yarn, k8s://..."
+        raise InputError(said)
     if not master.startswith("spark://"):
         return
     for address in master.removeprefix("spark://").split(","):

@@ -112,9 +112,8 @@ class Topology:
             for name in (source, destination):
                 if name not in self.names:
                     known = ", ".join(self.names)
-                    raise InputError(
-                        f"edge {source} -> {destination}: there is no operator {name!r}; there are {known}"
-                    )
+                    said = f"edge {source} -> {destination}: there is no operator {name!r}; there are {known}"
+                    raise InputError(said)
             if source == destination and not sender:
                 raise InputError(
                     f"edge {source} -> {source}: a tuple has one key there; give the key that sent it as the edge's third part"
@@ -230,9 +229,8 @@ def _operator(description: Any) -> Operator:
     names = [f.name for f in fields(Operator)]
     for given in description:
         if given not in names:
-            raise InputError(
-                f"operator {description.get('name')!r} has no field {given!r}; there are {', '.join(names)}"
-            )
+            said = f"operator {description.get('name')!r} has no field {given!r}; there are {', '.join(names)}"
+            raise InputError(said)
     for needed in ("name", "key"):
         if needed not in description:
             raise InputError(f"operator {description.get('name')!r} has no {needed}")

@@ -131,9 +131,8 @@ def register_problem(
     if not (isinstance(problem, type) and issubclass(problem, Problem) and is_dataclass(problem)) or isabstract(
         problem
     ):
-        raise InputError(
-            f"{getattr(problem, '__name__', problem)} is not a dataclass under Problem that has all its methods"
-        )
+        said = f"{getattr(problem, '__name__', problem)} is not a dataclass under Problem that has all its methods"
+        raise InputError(said)
     if not name or name in _BROUGHT:
         raise InputError(f"{name!r} of {problem.__name__}: give your problem a name of its own")
     if not methods or len({m.name for m in methods}) < len(methods):

@@ -172,9 +172,8 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
         if not equals:
             value = tokens.pop(0) if tokens and not tokens[0].startswith("--") else ""
         if not value.strip():
-            raise InputError(
-                f"{option}: write it as " + ("--rules FILE" if option == "--rules" else '--rule "pinned 3"')
-            )
+            said = f"{option}: write it as " + ("--rules FILE" if option == "--rules" else '--rule "pinned 3"')
+            raise InputError(said)
         if option == "--rule":
             rules.append(read_rule(value, "--rule"))
             continue

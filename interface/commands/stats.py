@@ -208,9 +208,8 @@ class StatsJob(SimpleNamespace):
             found[name] = path
         if len(found) < max(1, len(described.logs)) or len(self.log) > len(found):
             known = ", ".join(described.logs)
-            raise InputError(
-                f"give NAME=PATH for each of {known}" if known else "more than one log: the operators name none"
-            )
+            said = f"give NAME=PATH for each of {known}" if known else "more than one log: the operators name none"
+            raise InputError(said)
         here = self._here
         return {n: os.path.abspath(p) if here and ":" not in p else p for n, p in found.items()}  # noqa: PTH100 - may hold globs
 

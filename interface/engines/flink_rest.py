@@ -192,9 +192,8 @@ def seen_in(answers: Mapping[str, Any], vertex: str | None, of: str) -> Seen:
     if vertex is not None and vertex_of(job, vertex).id != known.id:
         raise InputError(f"{of}: the vertex is {chosen.name:.60}, not {vertex:.60}")
     if chosen.parallelism != known.parallelism:
-        raise InputError(
-            f"{of}: the vertex has {known.parallelism} subtasks, the job says {chosen.parallelism}: a rescale?"
-        )
+        said = f"{of}: the vertex has {known.parallelism} subtasks, the job says {chosen.parallelism}: a rescale?"
+        raise InputError(said)
     if chosen.maxParallelism < chosen.parallelism:
         raise InputError(f"{of}: maxParallelism = {chosen.maxParallelism} is below the parallelism")
     numbers = [s.subtask for s in known.subtasks]
@@ -223,9 +222,8 @@ def vertex_of(job: JobFile, wanted: str | None) -> JobVertex:
     if len(found) != 1:
         names = "; ".join(f"{v.name:.40}" for v in job.vertices) or "none"
         what = "no vertex is" if not found else "more than one vertex is"
-        raise InputError(
-            f"{what} {'not a source' if wanted is None else f'called {wanted:.60}'}: there are {names:.300}"
-        )
+        said = f"{what} {'not a source' if wanted is None else f'called {wanted:.60}'}: there are {names:.300}"
+        raise InputError(said)
     return found[0]
 
 

@@ -403,9 +403,8 @@ def lists_by_phase(
     before, after = (lists_of(members, nodes, brokers) for nodes in (plan.current, plan.assignment))
     for p, listed in after.items():
         if len(set(listed)) < len(listed):
-            raise InputError(
-                f"the plan leads two replicas of {p} to one broker: solve with rules (--rules), as imported"
-            )
+            said = f"the plan leads two replicas of {p} to one broker: solve with rules (--rules), as imported"
+            raise InputError(said)
     partition = {k: p for p, held in members.items() for k in held}
     done: set[Partition] = set()
     phases: list[Replicas] = []

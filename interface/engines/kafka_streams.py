@@ -62,9 +62,8 @@ def read_workload(file: str | Path) -> Workload:
     for i, process in enumerate(found.processes):
         for task in process.active:
             if task.id in tasks:
-                raise InputError(
-                    f"{file}: processes[{i}] runs task {task.id}, which processes[{tasks[task.id][0]}] runs"
-                )
+                said = f"{file}: processes[{i}] runs task {task.id}, which processes[{tasks[task.id][0]}] runs"
+                raise InputError(said)
             tasks[task.id] = (i, task)
     if not tasks:
         raise InputError(f"{file} lists no task")
@@ -94,9 +93,8 @@ def write_assignment(plan: Plan, folder: str | Path) -> list[Path]:
         except ValueError:
             known = ""
         if known != name:
-            raise InputError(
-                f"the node {shown(name)} is not a process id, such as 00000000-0000-0000-0000-000000000001"
-            )
+            said = f"the node {shown(name)} is not a process id, such as 00000000-0000-0000-0000-000000000001"
+            raise InputError(said)
     return write_assignments(folder, plan, lambda nodes: _assignment(plan, nodes))
 
 

@@ -85,9 +85,8 @@ def connected(url: str) -> Shards:
         if given.scheme not in ("redis", "rediss") or not given.hostname or not given.port:
             raise ValueError
     except ValueError:
-        raise InputError(
-            f"{url:.80}: write an address such as 127.0.0.1:7001 or redis://user:password@host:7001"
-        ) from None
+        said = f"{url:.80}: write an address such as 127.0.0.1:7001 or redis://user:password@host:7001"
+        raise InputError(said) from None
 
     def client(host: str, port: int) -> Any:
         """A connection with the credentials of the address."""

@@ -118,9 +118,8 @@ def _plan_of(solution: Solution) -> tuple[RoutingTable | np.ndarray, Sequence[Ha
 def _assignment(plan: ArrayLike, key_groups: int, nodes: int) -> np.ndarray:
     given = guards.indices("plan", plan, length=key_groups, what="node")
     if given.max(initial=0) >= nodes:
-        raise InputError(
-            f"plan[{int(np.argmax(given))}] = {given.max()} is not a node: they are numbered 0 to {nodes - 1}"
-        )
+        said = f"plan[{int(np.argmax(given))}] = {given.max()} is not a node: they are numbered 0 to {nodes - 1}"
+        raise InputError(said)
     return given
 
 

@@ -199,9 +199,8 @@ class Process:
             left = until - time.monotonic()
             if left <= 0 or not select.select([self._pipe("stdout")], [], [], left)[0]:
                 whole = until == self.last
-                raise FailedCallError(
-                    f"{late} after {seconds:g} seconds" if not whole else "all calls together took too long"
-                )
+                said = f"{late} after {seconds:g} seconds" if not whole else "all calls together took too long"
+                raise FailedCallError(said)
             more = os.read(self._pipe("stdout"), 1 << 16)
             if not more or len(text) > 10 * submission.MOST_LETTERS:
                 raise FailedCallError("your function ended the process that called it: out of memory, or out of time")

@@ -130,9 +130,8 @@ def replay(
     whole("periods", periods, most=2**62)
     if streams_of_keys(planners):
         if forecast is not None or scaling is not None or resource is not None or capacities or load_model is not None:
-            raise InputError(
-                "a stream of keys takes no forecast, scaling, resource or load model: those are for workloads"
-            )
+            said = "a stream of keys takes no forecast, scaling, resource or load model: those are for workloads"
+            raise InputError(said)
         keys = KeyStreams(planners, bool(regret), real("time_limit", time_limit), watch)
         return keys.run(workloads, periods, checkpoint)
     memory = whole("memory", memory, optional=False)

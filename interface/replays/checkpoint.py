@@ -150,9 +150,8 @@ class Checkpoint:
         theirs = ReplayFile.read(about)
         for name, mine in sorted(self.description.items()):
             if mine != getattr(theirs, name):
-                raise InputError(
-                    f"{self.folder} holds a replay with another {name}: {getattr(theirs, name)}, not {mine}"
-                )
+                said = f"{self.folder} holds a replay with another {name}: {getattr(theirs, name)}, not {mine}"
+                raise InputError(said)
 
     def read(self, period: int, stamp: str, labels: list[str], key_groups: int) -> dict[str, Any] | None:
         """The record of a period: the rows of the methods that have planned, the clusters of all; or None.

@@ -167,9 +167,8 @@ class Balanced:
         for name, limit in self.capacities.items():
             real(f"capacities[{name!r}]", limit, optional=False, above=True)
         if self.capacities and OWN not in self.capacities:
-            raise InputError(
-                "capacities must also give what a node carries of 'load', since shares of capacity are compared"
-            )
+            said = "capacities must also give what a node carries of 'load', since shares of capacity are compared"
+            raise InputError(said)
 
     def resource(self, workload: Workload) -> str:
         """The name of the resource to balance in a window."""

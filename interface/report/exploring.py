@@ -107,9 +107,8 @@ def explore(
         best = solve(problem, time_limit=share, gap=gap, seed=seed)
         points = () if best.assignment is None else (best,)
     if not points:
-        raise InputError(
-            "no answer was found, so there is nothing to explore: `keyshift remedies` says which limit to relax"
-        )
+        said = "no answer was found, so there is nothing to explore: `keyshift remedies` says which limit to relax"
+        raise InputError(said)
     rivals = tuple(_rivals(problem, limit, seed, watch))
     points = points if trade is None else _undominated((*points, *rivals), trade.metric)
     content = _content(

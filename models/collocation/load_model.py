@@ -137,9 +137,8 @@ class LoadModel:
 def _between(workload: Workload) -> sp.coo_array:
     """Traffic between different key groups."""
     if workload.traffic is None:
-        raise InputError(
-            "the workload has no traffic, which collocation needs: give it a (key groups, key groups) matrix"
-        )
+        said = "the workload has no traffic, which collocation needs: give it a (key groups, key groups) matrix"
+        raise InputError(said)
     pairs = workload.traffic.tocoo()
     apart = pairs.row != pairs.col
     return sp.coo_array((pairs.data[apart], (pairs.row[apart], pairs.col[apart])), shape=pairs.shape)

@@ -213,9 +213,8 @@ class CollocatedAllocation(Ruled, OverWindows):
         if self.workload.traffic is None:
             raise InputError("the workload has no traffic, which collocation needs")
         if model.per_tuple > 0 and "load" in (self.resource_capacity or {}):
-            raise InputError(
-                "resource_capacity names 'load', which with a cost of remote traffic is not a fixed number for a key group"
-            )
+            said = "resource_capacity names 'load', which with a cost of remote traffic is not a fixed number for a key group"
+            raise InputError(said)
 
     def arguments(self) -> dict[str, Any]:
         """The arguments without the default aggregation rule and sides, so that fingerprints stay those of earlier versions."""

@@ -44,9 +44,8 @@ def synthetic_cluster(
     operators = guards.whole("operators", operators, least=1, optional=False)
     g, per_node = key_groups // operators, key_groups // nodes
     if g < 1 or per_node < 1 or g * operators != key_groups:
-        raise InputError(
-            f"key_groups = {key_groups} must be a multiple of operators = {operators} and at least nodes = {nodes}"
-        )
+        said = f"key_groups = {key_groups} must be a multiple of operators = {operators} and at least nodes = {nodes}"
+        raise InputError(said)
     rng = np.random.default_rng(seed)
     load = rng.uniform(0.95, 1.05, key_groups) * BUSY / per_node
     place = np.arange(key_groups) % nodes
@@ -112,9 +111,8 @@ def madsen_patterns(
         "full": lambda: [np.arange(g)] * g,
     }
     if pattern not in sent or 2 * g != key_groups:
-        raise InputError(
-            f"pattern {pattern:.40}: choose one of {', '.join(sent)}; key_groups = {key_groups} must be even"
-        )
+        said = f"pattern {pattern:.40}: choose one of {', '.join(sent)}; key_groups = {key_groups} must be even"
+        raise InputError(said)
     load = rng.uniform(0.95, 1.05, key_groups) * BUSY * nodes / key_groups
     w = Workload(
         load=load, state=np.ones(key_groups), current=rng.permutation(key_groups) % nodes, nodes=nodes,

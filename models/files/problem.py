@@ -110,8 +110,7 @@ def encode(value: Any) -> Any:
         return {"mapping": [[encode(k), encode(v)] for k, v in value.items()]}
     if sp.issparse(value):
         pairs = sp.coo_array(value)
-        parts = [list(pairs.shape), pairs.row.tolist(), pairs.col.tolist(), pairs.data.tolist()]
-        return {"sparse": parts}
+        return {"sparse": [list(pairs.shape), pairs.row.tolist(), pairs.col.tolist(), pairs.data.tolist()]}
     if isinstance(value, Workload):
         return {"workload": {name: encode(part) for name, part in value.arguments().items() if part is not None}}
     if isinstance(value, Stream):
@@ -150,9 +149,8 @@ def _sparse(content: Any) -> sp.csr_array:
     shape, row, col, data = content
     if max(shape) > MOST_SIDE:
         raise InputError(f"a matrix of {shape[0]:,} by {shape[1]:,} is more than {MOST_SIDE:,}")
-    return sp.csr_array(
-        (np.array(data, dtype=float), (np.array(row, dtype=int), np.array(col, dtype=int))), shape=shape
-    )
+    ends = np.array(row, dtype=int), np.array(col, dtype=int)
+    return sp.csr_array((np.array(data, dtype=float), ends), shape=shape)
 
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {

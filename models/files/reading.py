@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import stat
@@ -119,9 +120,8 @@ def expect_holdable(text: str, of: str) -> None:
     sizes = {",": 32, "[": 64, "{": 240, '"': 24}
     held = 2 * len(text) + sum(size * text.count(sign) for sign, size in sizes.items())
     if held > MOST_HELD:
-        raise InputError(
-            f"{of} would take {held / 2**20:,.0f} MiB of memory; at most {MOST_HELD / 2**20:,.0f} are allowed"
-        )
+        said = f"{of} would take {held / 2**20:,.0f} MiB of memory; at most {MOST_HELD / 2**20:,.0f} are allowed"
+        raise InputError(said)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -253,13 +253,9 @@ def _array(stream: Any, of: str, columns_first: bool = False) -> np.ndarray:
     if dtype.hasobject or dtype.kind not in "biufU" or (fortran and len(shape) > 1 and not columns_first):
         raise InputError(f"{of} holds {dtype}{', columns first' if fortran else ''}")
     data = stream.read()
-    size = dtype.itemsize
-    for length in shape:
-        size *= length
+    size = dtype.itemsize * math.prod(shape)
     if size != len(data) or any(length < 0 for length in shape):
         raise InputError(f"{of} declares shape {shape!r:.60} but holds {len(data):,} bytes")
-    return (
-        np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
-        if size
-        else np.empty(shape, dtype=dtype)
-    )
+    if not size:
+        return np.empty(shape, dtype=dtype)
+    return np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")

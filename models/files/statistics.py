@@ -200,9 +200,8 @@ def read_block(
 
 def rows_between(part: Mapping[str, np.ndarray], first: int, end: int | None = None) -> dict[str, np.ndarray]:
     """The rows of windows from first to end, of a table sorted by window."""
-    at = slice(
-        np.searchsorted(part["window"], first), np.searchsorted(part["window"], first if end is None else end, "right")
-    )
+    last = first if end is None else end
+    at = slice(np.searchsorted(part["window"], first), np.searchsorted(part["window"], last, "right"))
     return {name: values[at] for name, values in part.items()}
 
 
@@ -342,9 +341,10 @@ def assemble(
         )
     window = np.asarray(load["window"], dtype=np.int64)
     index = np.asarray(load["operator"], dtype=np.int64) * key_groups + np.asarray(load["key_group"], dtype=np.int64)
-    _refuse_strangers(
-        load, window, first - max(o.get("windows", 1) for o in operators), end, key_groups, len(operators)
-    )
+    windows = [operator.get("windows", 1) for operator in operators]
+    for name, upper in (("operator", len(operators)), ("key_group", key_groups)):
+        guards.numbered(f"load.{name}", np.asarray(load[name], dtype=np.int64), upper, name.replace("_", " "))
+    guards.numbered("load.window", window, end + 1, "window", first - max(windows))
     _refuse_twice(window, index, operators, key_groups)
     matrix = np.zeros((end - first + 1, p))
     inside = window >= first
@@ -352,7 +352,7 @@ def assemble(
     home = np.tile(place(placement, key_groups, n), len(operators))
     return Workload(
         load=matrix,
-        state=_held(load, window, index, end, p, [operator.get("windows", 1) for operator in operators], key_groups),
+        state=_held(load, window, index, end, windows, key_groups),
         current=home if current is None else current,
         nodes=nodes,
         draining=np.isin(np.arange(n), np.asarray(draining, dtype=np.int64)),
@@ -370,40 +370,24 @@ def _nodes(nodes: int | ArrayLike) -> int:
     return int(np.size(nodes))
 
 
-def _refuse_strangers(
-    rows: Mapping[str, Any], window: IntArray, first: int, end: int, key_groups: int, operators: int
-) -> None:
-    """Refuse rows of windows, operators or key groups that do not exist."""
-    for name, upper in (("operator", operators), ("key_group", key_groups)):
-        guards.numbered(f"load.{name}", np.asarray(rows[name], dtype=np.int64), upper, name.replace("_", " "))
-    guards.numbered("load.window", window, end + 1, "window", first)
-
-
 def _refuse_twice(window: IntArray, index: IntArray, operators: Sequence[Mapping[str, Any]], key_groups: int) -> None:
     order = np.lexsort((index, window))
     same = (np.diff(window[order]) == 0) & (np.diff(index[order]) == 0)
     if same.any():
         at = order[int(np.argmax(same))]
         name = operators[int(index[at]) // key_groups]["name"]
-        raise InputError(
-            f"load: window {window[at]} has two rows for operator {name!r}, key group {index[at] % key_groups}"
-        )
+        said = f"load: window {window[at]} has two rows for operator {name!r}, key group {index[at] % key_groups}"
+        raise InputError(said)
 
 
 def _held(
-    load: Mapping[str, Any],
-    window: np.ndarray[Any, Any],
-    index: np.ndarray[Any, Any],
-    end: int,
-    p: int,
-    windows: Sequence[int],
-    key_groups: int,
+    load: Mapping[str, Any], window: IntArray, index: IntArray, end: int, windows: Sequence[int], key_groups: int
 ) -> FloatArray:
     """State at the end of the last window: what the last windows of each operator add, in whole numbers."""
     kept = window > end - np.repeat(np.asarray(windows, dtype=np.int64), key_groups)[index]
     sums = []
     for name in ("state_whole", "state_high", "state_low"):
-        total = np.zeros(p, dtype=np.int64)
+        total = np.zeros(len(windows) * key_groups, dtype=np.int64)
         np.add.at(total, index[kept], np.asarray(load[name], dtype=np.int64)[kept])
         sums.append(total)
     return sums[0].astype(float) + (sums[1] / HIGH + sums[2] / LOW)
@@ -422,7 +406,8 @@ def _matrix(
         for side in ("src", "dst")
     )
     for side, ends in (("src", source), ("dst", destination)):
-        wrong = (ends < 0) | (ends >= p) | ~_within(pairs[f"{side}_key_group"], key_groups)
+        group = np.asarray(pairs[f"{side}_key_group"], dtype=np.int64)
+        wrong = (ends < 0) | (ends >= p) | (group < 0) | (group >= key_groups)
         if wrong.any():
             raise InputError(f"traffic: row {int(np.argmax(wrong))} names an operator or key group that does not exist")
     unknown = np.isnan(values)
@@ -430,8 +415,3 @@ def _matrix(
         name = operators[int(source[np.argmax(unknown)]) // key_groups]["name"]
         raise InputError(f"traffic in bytes: operator {name!r} has no `bytes` expression")
     return sp.csr_array((values, (source, destination)), shape=(p, p))
-
-
-def _within(values: Any, upper: int) -> np.ndarray[Any, Any]:
-    given = np.asarray(values, dtype=np.int64)
-    return np.asarray((given >= 0) & (given < upper))

@@ -112,9 +112,8 @@ def count_rows(file: Path) -> int:
 
 def _expect_size(file: Path, found: int, rows: int | None, most: int) -> None:
     if rows is not None and found != rows:
-        raise InputError(
-            f"{file} has {found:,} rows, expected {rows:,}: it is damaged, or not the one that belongs here"
-        )
+        said = f"{file} has {found:,} rows, expected {rows:,}: it is damaged, or not the one that belongs here"
+        raise InputError(said)
     if found > most:
         raise InputError(f"{file} has {found:,} rows; at most {most:,} are read")
 
@@ -150,16 +149,10 @@ def _chosen(file: Path, types: pa.Schema, columns: Columns) -> dict[str, Kind]:
     return chosen
 
 
-def _is_whole(found: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_integer(found))
-
-
 def _fits(found: pa.DataType, kind: Kind) -> bool:
     from pyarrow import types
 
-    whole = _is_whole(found)
+    whole = types.is_integer(found)
     if kind == "whole":
         return bool(whole)
     if kind in ("number", "nullable"):
@@ -179,9 +172,8 @@ def _array(file: Path, name: str, column: pa.ChunkedArray, kind: Kind) -> np.nda
     values = np.concatenate([_numbers(chunk) for chunk in column.chunks] or [np.empty(0)])
     if values.dtype.kind == "u" and values.size and int(values.max()) >= 2**63:
         raise InputError(f"{file}: the column {name!r} holds {int(values.max())}, which is too large")
-    return np.asarray(
-        values.astype({"whole": np.int64, "label": np.int64, "number": np.float64}.get(kind, values.dtype))
-    )
+    stored = {"whole": np.int64, "label": np.int64, "number": np.float64}.get(kind, values.dtype)
+    return np.asarray(values.astype(stored))
 
 
 def _numbers(chunk: Any) -> np.ndarray:

@@ -123,7 +123,7 @@ def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = Fa
     elif target.exists() or target.is_symlink():
         replace_tables(workload, target)
     else:
-        create_tables(workload, target)
+        write_folder(target, lambda folder: _write_tables(workload, folder, ""))
 
 
 def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS, last: int | None = None) -> Workload:
@@ -304,11 +304,6 @@ def _column(labels: tuple[str | int, ...] | None) -> list[str] | list[int] | Non
     if all(isinstance(label, int) and abs(label) < 2**63 for label in labels):
         return [int(label) for label in labels]
     return [str(label) for label in labels]
-
-
-def create_tables(workload: Workload, target: Path) -> None:
-    """A new directory, put in its place when it is whole."""
-    write_folder(target, lambda folder: _write_tables(workload, folder, ""))
 
 
 def replace_tables(workload: Workload, target: Path) -> None:

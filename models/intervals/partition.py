@@ -72,9 +72,8 @@ class InIntervals(MovesState):
     def in_period(cls, workload: Workload, options: Mapping[str, Any], counts: Sequence[int] = ()) -> tuple[Self, str]:
         """As posed, for the numbers of nodes given; a tau too small for the period's loads is raised to the smallest feasible."""
         for name in {"nodes_after", "node_counts"} & set(options):
-            raise InputError(
-                f"{name} comes from the replay, period by period: give the counts as scaling=NodeCounts(...)"
-            )
+            said = f"{name} comes from the replay, period by period: give the counts as scaling=NodeCounts(...)"
+            raise InputError(said)
         if "tau" not in options:
             raise InputError(f"{cls.name} needs tau")
         rest = {name: value for name, value in options.items() if name != "tau"}
@@ -117,9 +116,8 @@ def require_intervals(workload: Workload) -> None:
         )
     if torn := torn_node(workload.current):
         node, task = torn
-        raise InputError(
-            f"current[{task}] = {node} begins a second interval of node {node}: each node must run consecutive tasks"
-        )
+        said = f"current[{task}] = {node} begins a second interval of node {node}: each node must run consecutive tasks"
+        raise InputError(said)
 
 
 def broken_rules(

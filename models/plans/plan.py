@@ -463,9 +463,8 @@ def difference(one: Plan, other: Plan) -> PlanDifference:
         raise InputError(f"the plans are about different key groups: {one.assignment.size} and {other.assignment.size}")
     elsewhere = np.flatnonzero(one.current != other.current)
     if elsewhere.size:
-        raise InputError(
-            f"the plans start differently: key group {one.made_for.key(int(elsewhere[0]))} is not on the same node"
-        )
+        why = f"the plans start differently: key group {one.made_for.key(int(elsewhere[0]))} is not on the same node"
+        raise InputError(why)
     made, rows = one.made_for, np.flatnonzero((one.assignment != one.current) | (other.assignment != one.current))
     here, there, stays = one.assignment[rows], other.assignment[rows], one.current[rows]
 

@@ -139,9 +139,8 @@ def compare_measured(plan: Plan, measured: Mapping[str, Any]) -> pd.DataFrame:
             values, part = [values[node] for node in nodes if node in values], part[nodes.isin(list(values))]
         found = np.atleast_1d(np.asarray(values, dtype=float))
         if found.shape != (len(part),):
-            raise InputError(
-                f"measured[{name!r}] has shape {found.shape}; the plan has {len(part)} figures of that name"
-            )
+            said = f"measured[{name!r}] has shape {found.shape}; the plan has {len(part)} figures of that name"
+            raise InputError(said)
         parts.append(part.assign(measured=found))
     if not parts:
         raise InputError("nothing was measured")

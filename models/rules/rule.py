@@ -111,9 +111,8 @@ class Rule(ABC):
                 continue
             waiting = [other for other in cls.words if other not in made]
             if not waiting:
-                raise InputError(
-                    f"rule {text!r:.80}: nothing is left for {word!r:.40}; {cls.name} has {', '.join(known)}"
-                )
+                said = f"rule {text!r:.80}: nothing is left for {word!r:.40}; {cls.name} has {', '.join(known)}"
+                raise InputError(said)
             made[waiting[0]] = _value(word)
         return cls.of(made, f"rule {text!r:.80}")
 

@@ -105,9 +105,8 @@ class Scope:
         if name == "node":
             return np.arange(self.places), [w.node(i) for i in range(self.places)]
         if not isinstance(name, str) or name not in w.domains:
-            raise InputError(
-                f"{rule}: the workload has no domain {name!r:.60}; it has {shortened(['node', *w.domains])}"
-            )
+            said = f"{rule}: the workload has no domain {name!r:.60}; it has {shortened(['node', *w.domains])}"
+            raise InputError(said)
         if self.places > w.nodes:
             raise InputError(f"{rule}: new nodes have no {name}: add them to the workload, with one")
         labels = w.domains[name]
@@ -124,9 +123,8 @@ class Scope:
         if by is None:
             return KeyGroupSets(members, np.zeros(members.size, dtype=np.int64), [""])
         if not isinstance(by, str) or by not in self.workload.groups:
-            raise InputError(
-                f"{rule}: no column {by!r:.60} of key groups; there is {shortened([*self.workload.groups])}"
-            )
+            said = f"{rule}: no column {by!r:.60} of key groups; there is {shortened([*self.workload.groups])}"
+            raise InputError(said)
         labels = np.array([str(label) for label in self.workload.groups[by]])[members]
         names, number = np.unique(labels, return_inverse=True)
         return KeyGroupSets(members, number.ravel(), [f"{by} {name}" for name in names.tolist()])

@@ -263,9 +263,8 @@ def read_stream(given: Any, window_seconds: float) -> TupleLog | WindowRates:
     back = np.flatnonzero(np.diff(times) < 0)
     if back.size:
         i = int(back[0]) + 1
-        raise InputError(
-            f"times[{i}] = {times[i]:g} comes before times[{i - 1}] = {times[i - 1]:g}: sort the log by time"
-        )
+        said = f"times[{i}] = {times[i]:g} comes before times[{i - 1}] = {times[i - 1]:g}: sort the log by time"
+        raise InputError(said)
     keys = np.asarray(given[1])
     if keys.shape != times.shape:
         raise InputError(f"keys has shape {keys.shape}, expected {times.shape}: one key for each time")

@@ -119,10 +119,8 @@ def pairs_of(problem: KeyStream, assignment: np.ndarray) -> KeyWorkerPairs:
 def strangers(problem: KeyStream, met: KeyWorkerPairs) -> bool:
     """Whether a worker meets a key whose candidate it is not."""
     keys, workers = met.listed()
-    seed = np.uint64(problem.hash_seed)
-    return (
-        kernels.first_stranger(sealed(keys), sealed(workers), seed, np.uint64(problem.workers), problem.choices)[0] > 0
-    )
+    hashes = np.uint64(problem.hash_seed), np.uint64(problem.workers), problem.choices
+    return bool(kernels.first_stranger(sealed(keys), sealed(workers), *hashes)[0])
 
 
 def first_stranger(problem: KeyStream, assignment: np.ndarray) -> tuple[int, int]:

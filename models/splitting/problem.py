@@ -152,14 +152,10 @@ class KeySplitting(KeyStream):
             self._refuse_unknown_workers(assignment)
             return assignment.view()  # on disk already: no second copy
         given = np.asarray(assignment)
-        if (
-            given.dtype == np.int32
-            and given.shape == (self.messages,)
-            and given.base is None
-            and not given.flags.writeable
-        ):
+        fixed = given.base is None and not given.flags.writeable  # nobody can change it
+        if fixed and given.dtype == np.int32 and given.shape == (self.messages,):
             self._refuse_unknown_workers(given)
-            return given  # nobody can change it
+            return given
         if given.shape != (self.messages,):
             raise InputError(f"assignment has shape {given.shape}, expected ({self.messages},): one worker a message")
         if given.dtype.kind not in "iuf":
@@ -180,9 +176,8 @@ class KeySplitting(KeyStream):
             if wrong.any():
                 at = int(np.argmax(wrong))
                 last = self.workers - 1
-                raise InputError(
-                    f"assignment[{begin + at}] = {part[at]:g} is not a worker: they are numbered 0 to {last}"
-                )
+                said = f"assignment[{begin + at}] = {part[at]:g} is not a worker: they are numbered 0 to {last}"
+                raise InputError(said)
 
     def loads(self, assignment: np.ndarray) -> FloatArray:
         """Load of every worker at the end of the stream, per unit of speed, shape (W,)."""

@@ -168,9 +168,8 @@ class MigrationPolicy(InIntervals):
             raise InputError("assignment must be an array of node numbers") from None
         expected = f"(states, {len(self.counts)}, {self.workload.key_groups})"
         if given.ndim != 3 or given.shape[0] < 1 or given.shape[1:] != (len(self.counts), self.workload.key_groups):
-            raise InputError(
-                f"assignment has shape {given.shape}, expected {expected}: one row for each state and count"
-            )
+            said = f"assignment has shape {given.shape}, expected {expected}: one row for each state and count"
+            raise InputError(said)
         if not np.issubdtype(given.dtype, np.integer):
             if not np.issubdtype(given.dtype, np.floating) or (given != np.floor(given)).any():
                 raise InputError("assignment must be an array of node numbers")
