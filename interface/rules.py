@@ -23,17 +23,6 @@ from keyshift.models.rules import (
 )
 
 __all__ = [
-    "Apart",
-    "Count",
-    "Even",
-    "Moves",
-    "Near",
-    "Never",
-    "Only",
-    "Pinned",
-    "Rule",
-    "Spread",
-    "Together",
-    "Use",
+    "Apart", "Count", "Even", "Moves", "Near", "Never", "Only", "Pinned", "Rule", "Spread", "Together", "Use",
     "read_rule",
-]
+]  # fmt: skip

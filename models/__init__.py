@@ -17,17 +17,6 @@ from keyshift.models.solution import Solution
 from keyshift.models.workload import Workload
 
 __all__ = [
-    "Answer",
-    "BoundError",
-    "Budget",
-    "ChangedWorkloadError",
-    "CheckReport",
-    "InputError",
-    "KeyshiftError",
-    "MissingDependencyError",
-    "Problem",
-    "Progress",
-    "Solution",
-    "Violation",
-    "Workload",
-]
+    "Answer", "BoundError", "Budget", "ChangedWorkloadError", "CheckReport", "InputError", "KeyshiftError",
+    "MissingDependencyError", "Problem", "Progress", "Solution", "Violation", "Workload",
+]  # fmt: skip

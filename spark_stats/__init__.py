@@ -28,20 +28,9 @@ with lazily() as _LAZY:
 _opened = on_first_use(globals(), _LAZY)
 
 __all__ = [
-    "Operator",
-    "Stats",
-    "StatsStream",
-    "Topology",
-    "collect",
-    "collect_keys",
-    "fetch",
-    "local_session",
-    "node_counts",
-    "read_log",
-    "read_log_stream",
-    "transition_matrix",
-    "transitions_of",
-]
+    "Operator", "Stats", "StatsStream", "Topology", "collect", "collect_keys", "fetch", "local_session", "node_counts",
+    "read_log", "read_log_stream", "transition_matrix", "transitions_of",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -31,20 +31,9 @@ from keyshift.models import InputError, Problem
 from keyshift.models.files.problem import CLASSES
 
 __all__ = [
-    "FORMULATIONS",
-    "Formulation",
-    "Method",
-    "Statement",
-    "Trade",
-    "chosen_methods",
-    "find_method",
-    "formulation_of",
-    "methods",
-    "plug_in",
-    "register",
-    "register_problem",
-    "registered",
-]
+    "FORMULATIONS", "Formulation", "Method", "Statement", "Trade", "chosen_methods", "find_method", "formulation_of",
+    "methods", "plug_in", "register", "register_problem", "registered",
+]  # fmt: skip
 
 _ALL = (
     allocation.FORMULATION,
