@@ -292,11 +292,8 @@ def _told(error: Exception) -> int:
     if os.environ.get(TRACEBACK):
         raise error
     said = " ".join(str(error).split())[:200]
-    return _said(
-        f"a defect of keyshift, not of your input: {type(error).__name__}: {said} "
-        f"(set {TRACEBACK}=1 to see where, and please report it)",
-        3,
-    )
+    where = f"(set {TRACEBACK}=1 to see where, and please report it)"
+    return _said(f"a defect of keyshift, not of your input: {type(error).__name__}: {said} {where}", 3)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

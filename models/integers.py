@@ -87,11 +87,9 @@ class Scaled:
         By default each of them once. Never negative, as the numbers are not.
         """
         value = float(Fraction(whole) / self.scale)
-        return (
-            value
-            if self.exact or self.below
-            else max(0.0, value - (self.values.size if terms is None else terms) * self.error)
-        )
+        if self.exact or self.below:
+            return value
+        return max(0.0, value - (self.values.size if terms is None else terms) * self.error)
 
     def upper(self, whole: int | float, terms: int | None = None) -> float:
         """A float not below what `whole` units stand for when at most this many of the numbers make them up."""

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 def node_loads(workload: Workload, assignment: IntArray) -> FloatArray:
     """Load of every node in every window, shape (m, n)."""
-    loads = np.empty((workload.windows, workload.nodes))
-    for window, row in enumerate(workload.load):
-        loads[window] = np.bincount(assignment, weights=row, minlength=workload.nodes)
-    return loads
+    return np.array(
+        [np.bincount(assignment, weights=row, minlength=workload.nodes) for row in workload.load], dtype=float
+    )
 
 
 def last_node_loads(workload: Workload, assignment: IntArray) -> FloatArray:

@@ -334,9 +334,7 @@ class OverWindows(Prioritised):
         if not self.several:
             return self.workload
         it, own = self.planned, self.planned_traffic
-        mean = (
-            sum((q * traffic for q, traffic in zip(it.share[1:], own[1:], strict=True)), it.share[0] * own[0])
-            if own
-            else None
-        )
-        return self.workload.replace(load=it.share @ it.load, traffic=self.workload.traffic if mean is None else mean)
+        traffic = self.workload.traffic
+        if own:
+            traffic = sum((q * t for q, t in zip(it.share[1:], own[1:], strict=True)), it.share[0] * own[0])
+        return self.workload.replace(load=it.share @ it.load, traffic=traffic)

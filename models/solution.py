@@ -217,11 +217,8 @@ class Solution:
         return f"<table>{rows}</table>"
 
     def __repr__(self) -> str:
-        figures = [
-            f"{name} {figure(value, self.problem.scale)}"
-            for name, value in (("objective", self.objective), ("bound", self.bound))
-            if value is not None
-        ]
+        known = {"objective": self.objective, "bound": self.bound}
+        figures = [f"{name} {figure(v, self.problem.scale)}" for name, v in known.items() if v is not None]
         figures += [f"{p.measure} {figure(p.value)}{'' if p.proven else ' (not proven)'}" for p in self.priorities[1:]]
         if self.gap is not None:
             figures.append(f"gap {percent(self.gap)}")

@@ -288,9 +288,8 @@ class Workload:
         return _rebuilt, (self.arguments(),)
 
     def __repr__(self) -> str:
-        extras = [
-            name for name in ("traffic", "operator", "home", "keys", "node_names") if getattr(self, name) is not None
-        ]
+        optional = ("traffic", "operator", "home", "keys", "node_names")
+        extras = [name for name in optional if getattr(self, name) is not None]
         drained = f", {int(self.draining.sum())} draining" if self.draining.any() else ""
         extras += [*self.resources, *self.groups, *self.domains]
         more = f", with {', '.join(extras)}" if extras else ""

@@ -123,10 +123,8 @@ def read_tuples(
             log.refuse_other_type(what, text, topology.operators[source].key)
             sent = row_reason.isNull() & key.isNotNull() & (columns[f"group_{destination}"] >= 0)
             if size in values:
-                bad = reduce(or_, values[size].complaints)
-                reasons[source] = F.when((reasons[source] == 0) & sent & bad, len(OPERATOR_REASONS)).otherwise(
-                    reasons[source]
-                )
+                bad, reason = reduce(or_, values[size].complaints), reasons[source]
+                reasons[source] = F.when((reason == 0) & sent & bad, len(OPERATOR_REASONS)).otherwise(reason)
                 sent = sent & ~bad
             columns[f"group_{at}"] = F.when(sent, key_groups.column(key, log.kind(text))).otherwise(-1)
     for value in values.values():

@@ -97,13 +97,9 @@ class Facts:
 def plan_of(topology: Topology, tuples: Tuples) -> TallyPlan:
     """Say which columns are added up for which operator and edge, and how they come to Python."""
     measures = tuples.measures
-    of_operators = [
-        (*measures[o, "cost"].columns, *measures[o, "state"].columns) for o in range(len(topology.operators))
-    ]
-    of_edges = [
-        measures[source, "bytes"].columns if (source, "bytes") in measures else ()
-        for source, _ in topology.numbered_edges
-    ]
+    operators = range(len(topology.operators))
+    of_operators = [(*measures[o, "cost"].columns, *measures[o, "state"].columns) for o in operators]
+    of_edges = [measures.get((source, "bytes"), Measure(())).columns for source, _ in topology.numbered_edges]
     packs = bit_fields.layout(tuples.ranges)
     return TallyPlan(len(topology.operators), topology.ends, (*of_operators, *of_edges), packs, len(topology.senders))
 

@@ -90,14 +90,12 @@ def _room() -> str:
     import shutil
 
     places = {tempfile.gettempdir(), "/tmp"}
-    full = next(
-        (place for place in sorted(places) if Path(place).exists() and shutil.disk_usage(place).free < SMALL), None
-    )
+    there = [place for place in sorted(places) if Path(place).exists()]
+    full = next((place for place in there if shutil.disk_usage(place).free < SMALL), None)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     if full is not None:
-        return (
-            f"the disk is full: {full} has no room for Spark's temporary files (TMPDIR, spark.local.dir: other places)"
-        )
+        room = "no room for Spark's temporary files (TMPDIR, spark.local.dir: other places)"
+        return f"the disk is full: {full} has {room}"
     if limit != resource.RLIM_INFINITY:
         return f"no file may be larger than {limit:,} bytes here (ulimit -f), which Spark's temporary files are"
     return "Java could not unpack a library of Spark's: the temporary folder is full, or mounted noexec"

@@ -64,11 +64,8 @@ def messages(keys: IntArray, counts: IntArray, seed: int = 0, chunk: int = CHUNK
     slices = int(min(SLICES, max(1, counts.sum() // chunk)))
     before = np.zeros(keys.size, dtype=np.int64)
     for number in range(1, slices + 1):
-        until = (
-            counts
-            if number == slices
-            else np.minimum(np.floor(counts * (number / slices) + offset).astype(np.int64), counts)
-        )
+        whole = np.floor(counts * (number / slices) + offset).astype(np.int64)
+        until = counts if number == slices else np.minimum(whole, counts)
         part = np.repeat(keys, until - before)
         rng.shuffle(part)
         before = until

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -196,10 +196,8 @@ class KeyTables:
         o, d = topology.ends[topology.numbered_edges.index((self.operator, self._downstream(to)))]
         both = (F.col(f"group_{o}") >= 0) & (F.col(f"group_{d}") >= 0) & (F.col("window") == self.number)
         keys = F.col(f"key_{o}").alias("src_key"), F.col(f"key_{d}").alias("dst_key")
-        sizes = (
-            self.log.measures[self.operator, "bytes"].columns if (self.operator, "bytes") in self.log.measures else ()
-        )
-        return self.log.frame.where(both).select(*keys, *sizes)
+        sizes = self.log.measures.get((self.operator, "bytes"), Measure(()))
+        return self.log.frame.where(both).select(*keys, *sizes.columns)
 
     def _downstream(self, to: str | None) -> int:
         follow = [d for s, d in self.log.topology.numbered_edges if s == self.operator]
@@ -318,9 +316,9 @@ def numbered(labels: DataFrame, path: str | Path) -> DataFrame:
             start, before = known.count(), {}
             for part, size in sizes.items():
                 before[part], start = start, start + size
-            offset = reduce(
-                lambda so_far, p: so_far.when(F.col("part") == p, before[p]), before, F.when(F.lit(False), 0)
-            )
+            offset = F.when(F.lit(False), 0)
+            for part, first in before.items():
+                offset = offset.when(F.col("part") == part, first)
             added = folder / f"numbers-{len(parts):06d}"
             ordered.select("label", (offset + F.col("row")).alias("number")).write.mode("overwrite").parquet(str(added))
             known = spark.read.schema(schema).parquet(*map(str, [*parts, added]))

@@ -238,9 +238,8 @@ def _operator(description: Any) -> Operator:
 
 
 def _edge(description: Any) -> tuple[str, ...]:
-    parts = (
-        () if isinstance(description, str) or not isinstance(description, Iterable) else tuple(map(str, description))
-    )
+    listed = isinstance(description, Iterable) and not isinstance(description, str)
+    parts = tuple(map(str, description)) if listed else ()
     if len(parts) not in (2, 3):
         raise InputError(f"edge {shown(description)} must be a pair of operator names, or these and the sender's key")
     return parts

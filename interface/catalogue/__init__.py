@@ -126,9 +126,8 @@ def register_problem(
         raise InputError(f"{name!r} of {problem.__name__}: give your problem a name of its own")
     if not methods or len({m.name for m in methods}) < len(methods):
         raise InputError(f"{name} needs methods, each with a name of its own")
-    made = Formulation(
-        name, summary, problem, lesson, tuple(methods), tuple(statements), tuple(trades), dict(bounds or {})
-    )
+    entries = tuple(methods), tuple(statements), tuple(trades), dict(bounds or {})
+    made = Formulation(name, summary, problem, lesson, *entries)
     for method in made.methods:
         _refuse_unimportable(method)
     BY_NAME[name], CLASSES[name] = made, problem

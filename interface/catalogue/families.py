@@ -257,11 +257,8 @@ def _said(instance: str) -> tuple[str, int, dict[str, Any]]:
     for parameter, _, _ in pairs:
         if parameter not in drawn.parameters:
             raise InputError(f"{instance}: family {name!r} has no parameter {parameter!r}")
-    return (
-        name,
-        int(seed),
-        {key: None if text == "None" else read_option(drawn.function, key, text) for key, _, text in pairs},
-    )
+    given = {key: None if text == "None" else read_option(drawn.function, key, text) for key, _, text in pairs}
+    return name, int(seed), given
 
 
 def family_of(instance: str) -> str | None:

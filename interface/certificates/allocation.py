@@ -130,10 +130,9 @@ class MovePrices:
             if side is None:
                 return False
             node, which = side
-            fewer, more = sorted(
-                halves(use, side, counts, priced.curve), key=lambda half: int(half[0][node, 2 * which + 1])
-            )
-            cut = int(fewer[0][node, 2 * which + 1])
+            at = node, 2 * which + 1
+            fewer, more = sorted(halves(use, side, counts, priced.curve), key=lambda half: int(half[0][at]))
+            cut = int(fewer[0][at])
             self.tree.append({"split": [node, which, cut]})
             above, within = verify.halves(path, node, which, cut)
             waiting += [(above, *more), (within, *fewer)]

@@ -295,9 +295,8 @@ def rounded_prices(
     for bits in BITS:
         share = np.rint(prices / dearest * 2.0**bits) if dearest > 0 else np.zeros(prices.size)
         top = max((int(e) for e, s in zip(program.exponent, share, strict=True) if s > 0), default=0)
-        made = program.joined(
-            [int(s) << (top - int(e)) if s > 0 else 0 for s, e in zip(share, program.exponent, strict=True)]
-        )
+        pairs = zip(share, program.exponent, strict=True)
+        made = program.joined([int(s) << (top - int(e)) if s > 0 else 0 for s, e in pairs])
         if refutes(made):
             common = gcd(*made) or 1
             return [price // common for price in made]

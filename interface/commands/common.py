@@ -296,12 +296,8 @@ def progress(title: str) -> Iterator[Callable[[Progress], None]]:
             shown.set()
 
     def watch(now: Progress) -> None:
-        parts = [
-            f"{name} {figure(value)}"
-            for name, value in (("best", now.objective), ("bound", now.bound))
-            if value is not None
-        ]
-        line.words = [now.note, *parts]
+        known = {"best": now.objective, "bound": now.bound}
+        line.words = [now.note, *(f"{name} {figure(value)}" for name, value in known.items() if value is not None)]
 
     timer = threading.Timer(PATIENCE, show)
     timer.daemon = True

@@ -144,11 +144,9 @@ def closing_sentence(comparison: Comparison) -> str:
         return "No method found an allocation in the time it had."
     start = problem.objective(problem.workload.current)
     share = 100.0 / problem.scale
-    proof = (
-        "which is proven to be the best possible"
-        if best.objective - bound <= problem.tolerance
-        else f"and no allocation whatever gets below {share * bound:.3g} %"
-    )
+    proof = f"and no allocation whatever gets below {share * bound:.3g} %"
+    if best.objective - bound <= problem.tolerance:
+        proof = "which is proven to be the best possible"
     moves = f"{best.metrics['migrations']:.0f} of {problem.workload.key_groups} key groups ({best.method})"
     return (
         f"In the last week of {FIRST_DAY[:4]} the most deviating of {NODES} nodes was {share * start:.3g} % of the "

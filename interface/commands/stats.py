@@ -96,9 +96,8 @@ def _report(out: str, manifest: dict[str, Any], as_json: bool) -> None:
         return
     size = f"{out}: {len(held)} windows, {len(record['operators'])} operators of {record['key_groups']} key groups"
     rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
-    common.console().print(
-        table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
-    )
+    refused = table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
+    common.console().print(refused)
 
 
 # One run of `keyshift stats`: what was asked for, refused early, and done ----------------------------------------------
@@ -345,9 +344,8 @@ def _places(file: Path, operators: Sequence[str], key_groups: int, nodes: int, p
             where = f"{file}, line {rows.line_num}"
             if row["operator"] not in operators:
                 raise InputError(f"{where}: there is no operator {shown(row['operator'])}")
-            index = operators.index(row["operator"]) * key_groups + _whole(
-                f"{where}: key_group", row["key_group"], key_groups
-            )
+            group = _whole(f"{where}: key_group", row["key_group"], key_groups)
+            index = operators.index(row["operator"]) * key_groups + group
             if index in seen:
                 raise InputError(f"{where}: the key group is named twice")
             seen.add(index)

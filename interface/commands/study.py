@@ -131,9 +131,8 @@ def _session(master: str | None) -> AbstractContextManager[Any]:
 def _show(done: Any, better: list[str], as_json: bool) -> None:
     summary = done.summary()
     if as_json:
-        common.print_json(
-            {"summary": summary.to_dict("records"), "solves": done.to_frame().to_dict("records"), "improved": better}
-        )
+        solves = done.to_frame().to_dict("records")
+        common.print_json({"summary": summary.to_dict("records"), "solves": solves, "improved": better})
         return
 
     console = common.console()
@@ -289,9 +288,9 @@ def _line(problem: Problem, out: Path) -> str:
 
 def _as_option(value: Any) -> Any:
     """A parameter's value as JSON, a fraction as its text."""
-    return (
-        str(value) if isinstance(value, Fraction) else common.plain(dict(value) if hasattr(value, "items") else value)
-    )
+    if isinstance(value, Fraction):
+        return str(value)
+    return common.plain(dict(value) if hasattr(value, "items") else value)
 
 
 # keyshift reproduce: a figure, a table or a claim of the five papers, run again ----------------------------------------
@@ -354,6 +353,5 @@ def _listed(rows, as_json: bool) -> None:  # type: ignore[no-untyped-def]
     console = common.console()
     console.print(table(["name", "what it shows", "verdict", *heads], cells, right=heads, whole=("name",)))
     counts = Counter(row.said for row in rows)
-    console.print(
-        f"{len(rows)} rows: " + ", ".join(f"{count} {said}" for said, count in counts.items()), soft_wrap=True
-    )
+    verdicts = ", ".join(f"{count} {said}" for said, count in counts.items())
+    console.print(f"{len(rows)} rows: {verdicts}", soft_wrap=True)

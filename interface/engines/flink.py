@@ -90,12 +90,8 @@ def workload_of(seen: Seen, load: Literal["records", "busy"] = "records", shares
     part = _parts(current, count, shares)
     figures = seen.records if load == "records" else seen.busy
     state = (0.0,) * count if seen.states is None else seen.states
-    return Workload(
-        load=np.array(figures, dtype=float)[current] * part,
-        state=np.array(state, dtype=float)[current] * part,
-        current=current,
-        nodes=count,
-    )
+    loads, states = (np.array(of_subtask, dtype=float)[current] * part for of_subtask in (figures, state))
+    return Workload(load=loads, state=states, current=current, nodes=count)
 
 
 def _parts(current: np.ndarray, count: int, shares: ArrayLike | None) -> FloatArray:

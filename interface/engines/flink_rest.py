@@ -198,7 +198,6 @@ def seen_in(answers: Mapping[str, Any], vertex: str | None, of: str) -> Seen:
         raise InputError(f"{of}: maxParallelism = {chosen.maxParallelism} is below the parallelism")
     numbers = [s.subtask for s in known.subtasks]
     _all_subtasks(f"{of}: vertex.subtasks", numbers, chosen.parallelism)
-    ordered = sorted(known.subtasks, key=lambda s: s.subtask)
     states = None
     if "checkpoint" in answers:
         point = validated(CheckpointFile, answers["checkpoint"], f"{of}: checkpoint")
@@ -207,9 +206,8 @@ def seen_in(answers: Mapping[str, Any], vertex: str | None, of: str) -> Seen:
             if s.state_size is None:
                 raise InputError(f"{of}: the checkpoint of subtask {s.index} is {s.status}")
         states = tuple(float(s.state_size or 0.0) for s in sorted(point.subtasks, key=lambda s: s.index))
-    return Seen(
-        job, chosen, tuple(s.metrics.read_records for s in ordered), tuple(s.metrics.busy_time for s in ordered), states
-    )
+    metrics = [s.metrics for s in sorted(known.subtasks, key=lambda s: s.subtask)]
+    return Seen(job, chosen, tuple(m.read_records for m in metrics), tuple(m.busy_time for m in metrics), states)
 
 
 def vertex_of(job: JobFile, wanted: str | None) -> JobVertex:

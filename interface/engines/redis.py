@@ -251,9 +251,8 @@ def measured(one: Shard, keys: IntArray, sample: int) -> FloatArray:
     """Bytes in each slot of a master: its number of keys times the mean memory of those looked at."""
     held = np.flatnonzero(keys)
     looked = keys[held] if sample <= 0 else np.minimum(keys[held], sample)
-    found = piped(
-        one.client, [("CLUSTER GETKEYSINSLOT", int(one.slots[j]), int(n)) for j, n in zip(held, looked, strict=True)]
-    )
+    wanted = zip(one.slots[held].tolist(), looked.tolist(), strict=True)
+    found = piped(one.client, [("CLUSTER GETKEYSINSLOT", slot, n) for slot, n in wanted])
     sizes = iter(piped(one.client, [("MEMORY USAGE", key, "SAMPLES", 0) for names in found for key in names]))
     state = np.zeros(keys.size)
     for j, names in zip(held, found, strict=True):
@@ -342,12 +341,8 @@ def write_slots(plan: Plan, path: str | Path) -> list[Path]:
     """
     moves, files = slots_of(plan), {}
     masters = " ".join(sorted({str(plan.made_for.node(i)) for i in range(plan.capacity.size)}))
-    steps = [
-        "# Slots",
-        "",
-        f"{len(plan)} slots move, {plan.state_moved:,.0f} bytes. For each phase, in this order:",
-        "",
-    ]
+    said = f"{len(plan)} slots move, {plan.state_moved:,.0f} bytes. For each phase, in this order:"
+    steps = ["# Slots", "", said, ""]
     for phase in plan.phases:
         n, there = f"{phase.number + 1:02}", [moves[row] for row in phase.moves]
         for way, title, hops in (

@@ -146,9 +146,8 @@ def move_slot(cluster: Shards, hop: tuple[int, str, str], there: bool, batch: in
         target.client.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", source.id)
         source.client.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", target.id)
         while names := source.client.execute_command("CLUSTER GETKEYSINSLOT", slot, batch):
-            size = float(
-                sum(s or 0 for s in piped(source.client, [("MEMORY USAGE", key, "SAMPLES", 0) for key in names]))
-            )
+            sizes = piped(source.client, [("MEMORY USAGE", key, "SAMPLES", 0) for key in names])
+            size = float(sum(s or 0 for s in sizes))
             source.client.execute_command(*migrate(target, names))
             keys, state = keys + len(names), state + size
             pace.sent_off(len(names), size)
@@ -172,9 +171,8 @@ def wait_for_epochs(cluster: Shards, target: Shard) -> None:
     got a new epoch for another slot - and a master that loses a slot deletes the keys in it.
     """
     until = time.monotonic() + PATIENCE
-    newest = max(
-        int(one.client.execute_command("CLUSTER INFO")["cluster_my_epoch"]) for one in cluster.masters.values()
-    )
+    said = (one.client.execute_command("CLUSTER INFO") for one in cluster.masters.values())
+    newest = max(int(about["cluster_my_epoch"]) for about in said)
     while int(target.client.execute_command("CLUSTER INFO")["cluster_current_epoch"]) < newest:
         if time.monotonic() > until:
             raise InputError(f"{target.name} does not hear from the other masters; run the plan again when it does")

@@ -145,9 +145,8 @@ def _by_table(
     if wrong is not None:
         raise InputError(f"the table's key {wrong!r} does not fit column {key!r} of type {kind.simpleString()}")
     entries = pd.DataFrame({_LABEL: named, _EXCEPTION: table.nodes.astype(np.int32)})
-    schema = T.StructType(
-        [T.StructField(_LABEL, T.StringType() if text else T.LongType()), T.StructField(_EXCEPTION, T.IntegerType())]
-    )
+    named_by = T.StructField(_LABEL, T.StringType() if text else T.LongType())
+    schema = T.StructType([named_by, T.StructField(_EXCEPTION, T.IntegerType())])
     exceptions = F.broadcast(df.sparkSession.createDataFrame(entries, schema))
     labelled = df.withColumn(_LABEL, label(F.col(_quoted(key)), kind)).withColumn(NODE, home)
     joined = labelled.join(exceptions, _LABEL, "left")

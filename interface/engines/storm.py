@@ -108,12 +108,8 @@ def _assignment(plan: Plan, nodes: np.ndarray, topology: str) -> dict[str, Any]:
         slot = made.node(i)
         tasks.append({"task": int(task), "component": component, "slot": slot,
                       "load": float(made.load[k]), "state": float(made.state[k])})  # fmt: skip
-    content = {
-        **StormAssignmentFile.stamp(),
-        "topology": topology,
-        "slots": list(made.node_names or ()),
-        "tasks": tasks,
-    }
+    slots = list(made.node_names or ())
+    content = {**StormAssignmentFile.stamp(), "topology": topology, "slots": slots, "tasks": tasks}
     validated(StormAssignmentFile, content, "the plan's assignment")
     return content
 

@@ -69,9 +69,8 @@ def _judge_intervals(instance: Instance, returned: Any) -> str:
 def _draw_policy(rng: np.random.Generator, size: float) -> Instance:
     states, events = int(rng.integers(1, 3 + round(3 * size))), int(rng.integers(1, 3))
     chance = rng.integers(1, 10, events)
-    allowed = [
-        sorted(rng.choice(states, int(rng.integers(1, states + 1)), replace=False).tolist()) for _ in range(events)
-    ]
+    drawn = (rng.choice(states, int(rng.integers(1, states + 1)), replace=False) for _ in range(events))
+    allowed = [sorted(some.tolist()) for some in drawn]
     place = rng.integers(0, 10, states)
     return {
         "cost": np.abs(np.subtract.outer(place, place)).tolist(),

@@ -407,7 +407,6 @@ class FrontCheckpoint:
             self.points = [*self.points, point]
             if self.file is None:
                 return
-            records = [
-                PointPart.content(p.answer, limit=self._limit(p.problem), seconds=p.seconds) for p in self.points
-            ]
+            limits = [(p, self._limit(p.problem)) for p in self.points]
+            records = [PointPart.content(p.answer, limit=limit, seconds=p.seconds) for p, limit in limits]
             FrontFile.write(self.file, {"about": self.about, "points": records})

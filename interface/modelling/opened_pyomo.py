@@ -26,9 +26,7 @@ def lettered(letters: str, index: Iterable[object]) -> str:
     >>> lettered("kn", (3, 1))
     'k3,n1'
     """
-    return ",".join(
-        f"{letter}{part}" if letter != "-" else str(part) for letter, part in zip(letters, index, strict=True)
-    )
+    return ",".join(f"{letter.strip('-')}{part}" for letter, part in zip(letters, index, strict=True))
 
 
 class OpenedPyomo(running.LinearModel):
@@ -72,18 +70,15 @@ class OpenedPyomo(running.LinearModel):
         objective = objectives[0]
         quadratic = objective.polynomial_degree() == 2
         try:
-            linear, columns, rows, squares = (
-                self._with_squares(objective) if quadratic else (*highs.compile_rows(self.native), {})
-            )
+            compiled = self._with_squares(objective) if quadratic else (*highs.compile_rows(self.native), {})
         except errors.InfeasibleConstraintException:
             raise InputError("a row of the model has no variables and cannot be satisfied") from None
         except (errors.InvalidConstraintError, errors.PyomoException) as error:
             said = " ".join(str(error).split())[:120]
             raise InputError(f"the model is not linear: {said}") from None
-        named = NamedProgram(
-            self.problem.name, linear, squares, [self.name_of(v) for v in columns], [self.name_of(c) for c in rows]
-        )
-        return named, columns
+        linear, columns, rows, squares = compiled
+        names = [self.name_of(v) for v in columns], [self.name_of(c) for c in rows]
+        return NamedProgram(self.problem.name, linear, squares, *names), columns
 
     def _with_squares(self, objective: Any) -> tuple[Any, list[Any], list[Any], dict[tuple[int, int], float]]:
         """The matrices of a model with a quadratic objective, which the compiler takes only without its squares."""

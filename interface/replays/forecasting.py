@@ -106,9 +106,8 @@ class Forecast:
 
     def __str__(self) -> str:
         if callable(self.rule):
-            return (
-                f"{getattr(self.rule, '__module__', '')}.{getattr(self.rule, '__qualname__', self.rule)}:{self.windows}"
-            )
+            home = getattr(self.rule, "__module__", "")
+            return f"{home}.{getattr(self.rule, '__qualname__', self.rule)}:{self.windows}"
         return ":".join([self.rule, *(str(getattr(self, name)) for name in _NUMBERS.get(self.rule, ()))])
 
 
@@ -186,7 +185,6 @@ def _blend(windows: Sequence[Workload], weights: Sequence[float]) -> Workload:
 def _asked(rule: LoadForecast, windows: Sequence[Workload], ahead: int) -> Workload:
     """The forecast of a function of the user's; its last row where it looks less far ahead."""
     last = windows[-1]
-    rows = non_negative(
-        "forecast", rule(np.array([w.last_load for w in windows])), ndim=(1, 2), length=last.key_groups, of="key groups"
-    )
+    said = rule(np.array([w.last_load for w in windows]))
+    rows = non_negative("forecast", said, ndim=(1, 2), length=last.key_groups, of="key groups")
     return last.replace(load=rows[min(ahead, len(rows)) - 1])

@@ -219,9 +219,8 @@ class Cluster:
         """The cluster that a workload describes."""
         p, n = workload.key_groups, workload.nodes
         place = workload.current.tolist()
-        return cls(
-            list(range(n)), workload.capacity.tolist(), workload.draining.tolist(), place, place, [-1] * p, [-1] * p, n
-        )
+        nodes = list(range(n)), workload.capacity.tolist(), workload.draining.tolist()
+        return cls(*nodes, place, place, [-1] * p, [-1] * p, n)
 
     def workload(self, statistics: Workload) -> Workload:
         """Put a period's statistics on the cluster."""

@@ -111,9 +111,8 @@ def explore(
         raise InputError(said)
     rivals = tuple(_rivals(problem, limit, seed, watch))
     points = points if trade is None else _undominated((*points, *rivals), trade.metric)
-    content = _content(
-        problem, trade, points, rivals, budget, {"bandwidth": bandwidth, "parallel": parallel, "seed": seed}
-    )
+    planned = {"bandwidth": bandwidth, "parallel": parallel, "seed": seed}
+    content = _content(problem, trade, points, rivals, budget, planned)
     heading = title or f"Explore: {problem.name.replace('-', ' ')}"
     data = Data(content)
     write_page(path, heading, _head(content), [_plain(data)], data, SCRIPTS)
@@ -152,9 +151,8 @@ def _content(
                                       "offset": trade.offset, "whole": trade.whole}  # fmt: skip
     records = []
     for place, s in enumerate(points):
-        records.append(
-            answer_record(s, _said(s, trade), trade, model, _schedule(s, model, budget, options, len(points) - place))
-        )
+        schedule = _schedule(s, model, budget, options, len(points) - place)
+        records.append(answer_record(s, _said(s, trade), trade, model, schedule))
     others = [answer_record(s, s.method, trade, model, None) for s in rivals]
     played = problem.played()
     content = {
@@ -207,9 +205,8 @@ def _head(content: dict[str, Any]) -> str:
 def _plain(data: Data) -> str:
     """The answers as a table, which is there without scripts, too."""
     places = range(len(data.content["points"]))
-    names = [
-        name for name in data.content["points"][0]["metrics"] if name.replace("_", " ") != data.content["objective"]
-    ]
+    own = data.content["objective"].replace(" ", "_")
+    names = [name for name in data.content["points"][0]["metrics"] if name != own]
     shown = ["name", "objective", "bound", *(f"metrics.{name}" for name in names)]
     rows = [[f"points.{i}.{name}" for name in shown] for i in places]
     heads = ["answer", data.content["objective"], "bound", *(name.replace("_", " ") for name in names)]

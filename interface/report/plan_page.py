@@ -121,15 +121,13 @@ def _loads(plan: Plan, data: Data) -> str:
         limits = [float(v) if np.isfinite(v) else None for v in plan.limits["load"][rows]]
     drawing = drawings.load_bars(nodes, plan.mean * float(np.median(plan.capacity)), limits)
     colours = drawings.key(("before", "before"), ("peak", "highest on the way"), ("after", "after"))
-    table = data.table(
-        ["node", "before", "peak", "after", "moves in", "moves out"],
-        [[f"nodes.{i}.{name}" for name in ("name", "before", "peak", "after", "moves_in", "moves_out")] for i in rows],
-    )
+    names = ("name", "before", "peak", "after", "moves_in", "moves_out")
+    heads = ["node", *(name.replace("_", " ") for name in names[1:])]
+    table = data.table(heads, [[f"nodes.{i}.{name}" for name in names] for i in rows])
     listed = f"<details><summary>As a table</summary>{table}</details>"
     some = "" if len(rows) == plan.capacity.size else f" The {len(rows)} nodes that move most, of {plan.capacity.size}."
-    return section(
-        "Load of every node", drawing + listed, f"{colours}. A key group counts at both ends while it moves.{some}"
-    )
+    note = f"{colours}. A key group counts at both ends while it moves.{some}"
+    return section("Load of every node", drawing + listed, note)
 
 
 def _rows(plan: Plan) -> list[int]:
@@ -186,25 +184,22 @@ def _limits(plan: Plan, data: Data) -> str:
         for name in plan.limits
         for i, node in enumerate(nodes)
     ]
-    over = (
-        f"Exceeded by at most {data.figure('plan.overload')} of themselves." if plan.overload > 0 else "All are kept."
-    )
+    most = f"Exceeded by at most {data.figure('plan.overload')} of themselves."
+    over = most if plan.overload > 0 else "All are kept."
     return section("Limits on the way", data.table(["resource", "node", "limit", "before"], rows, words=(1,)), over)
 
 
 def _methods(data: Data) -> str:
     names = ("method", "status", "objective", "bound", "gap_abs", "seconds")
     rows = [[f"methods.{i}.{name}" for name in names] for i in range(len(data.content["methods"]))]
-    return section(
-        "Methods", data.table([*names[:4], "gap", "seconds"], rows, words=(1,)), "What each reached and proved."
-    )
+    table = data.table([*names[:4], "gap", "seconds"], rows, words=(1,))
+    return section("Methods", table, "What each reached and proved.")
 
 
 def _side_by_side(data: Data) -> str:
-    figures = data.table(
-        ["", "this plan", "the other"],
-        [[f"figures.{i}.name", f"figures.{i}.here", f"figures.{i}.there"] for i in range(len(data.content["figures"]))],
-    )
+    each = range(len(data.content["figures"]))
+    pairs = [[f"figures.{i}.{name}" for name in ("name", "here", "there")] for i in each]
+    figures = data.table(["", "this plan", "the other"], pairs)
     names = ("key", "source", "target", "other_target", "load", "state", "change")
     rows = [[f"differing.{i}.{name}" for name in names] for i in range(min(len(data.content["differing"]), MOST_ROWS))]
     counts = ", ".join(f"{count} {kind}" for kind, count in data.content["change_counts"].items())

@@ -238,9 +238,8 @@ def _head(frame: pd.DataFrame, data: Data) -> str:
         ("instances proven", data.figure("totals.proven")),
         ("solves that failed", data.figure("totals.failed")),
     ]
-    return data.tiles(tiles) + (
-        f'<p><a download="study.csv" href="data:text/csv;base64,{file}">Every solve as a table (CSV)</a></p>'
-    )
+    link = f'<a download="study.csv" href="data:text/csv;base64,{file}">Every solve as a table (CSV)</a>'
+    return f"{data.tiles(tiles)}<p>{link}</p>"
 
 
 def _summary(data: Data) -> str:
@@ -264,10 +263,8 @@ def _profile(steps: pd.DataFrame, problem: str, frame: pd.DataFrame, over: str) 
     own = steps[steps["problem"] == problem]
     named = dict.fromkeys(frame.loc[frame["problem"] == problem, "method"])
     unit, axis, least = (1, "times the fastest (logarithmic)", 1.0) if over == "time" else (100, "gap in percent", 0.0)
-    steps_of = {method: own.loc[own["method"] == method] for method in named}
-    curves = {
-        m: list(zip((unit * s["factor"]).tolist(), s["share"].tolist(), strict=True)) for m, s in steps_of.items()
-    }
+    columns = {m: (unit * own["factor"][own["method"] == m], own["share"][own["method"] == m]) for m in named}
+    curves = {m: list(zip(factor.tolist(), share.tolist(), strict=True)) for m, (factor, share) in columns.items()}
     return profile_curves(curves, axis, least, logarithmic=over == "time")
 
 
@@ -298,5 +295,5 @@ def _trouble(frame: pd.DataFrame) -> pd.DataFrame:
 def _percent(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
     # What is below a ten thousandth of a percent is within an optimum's tolerance; the table of solves has every digit.
     return [
-        {**row, **{name: None if row[name] is None else round(100 * row[name], 4) for name in names}} for row in rows
+        {name: round(100 * v, 4) if v is not None and name in names else v for name, v in row.items()} for row in rows
     ]

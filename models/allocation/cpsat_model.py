@@ -60,10 +60,9 @@ class WholeDistances:
             kept, capacity = int(w.kept.sum()), float(w.capacity[0])
             made = scaled(it.load.ravel(), BITS + (it.count - 1).bit_length())
             doubt = 2 * made.error * w.key_groups / capacity + problem.rounding
-            rows = [
-                ([[kept * y for y in row]] * w.nodes, sum(row)) for row in made.values.reshape(it.load.shape).tolist()
-            ]
-            return [cls(made.scale * kept * Fraction(capacity), row, row, total, total, doubt) for row, total in rows]
+            unit, whole = made.scale * kept * Fraction(capacity), made.values.reshape(it.load.shape).tolist()
+            rows = [([[kept * y for y in row]] * w.nodes, sum(row)) for row in whole]
+            return [cls(unit, row, row, total, total, doubt) for row, total in rows]
         most = float((it.load.sum(axis=1) / w.capacity.min() + problem.means).max())
         wanted = (w.key_groups + 2) / (PRECISION * (problem.mean_load or 1.0))
         unit = Fraction(2) ** min(math.ceil(math.log2(wanted)), MOST_BITS - math.ceil(math.log2(most or 1.0)))

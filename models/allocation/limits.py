@@ -18,9 +18,8 @@ def allocation_limits(problem: Any) -> list[Limit]:
     """The limits (2) and (7) of an allocation, collocated or not, and its number of nodes."""
     w, found = problem.workload, []
     if problem.max_migrations is not None:
-        found.append(
-            Limit.of(problem, "max_migrations", whole=True, needed=partial(metrics.migrations, w), ends=w.key_groups)
-        )
+        needed = partial(metrics.migrations, w)
+        found.append(Limit.of(problem, "max_migrations", whole=True, needed=needed, ends=w.key_groups))
     if (most := problem.max_migration_cost) is not None:
         cost = problem.alpha * w.state
         found.append(

@@ -171,18 +171,13 @@ class KeyGroupAllocation(Ruled, OverWindows):
         return MappingProxyType(limits)
 
     def _refuse_what_no_float_holds(self) -> None:
-        w, c, window = (
-            self.workload,
-            self.workload.capacity,
-            "load of a window" if self.scenarios is None else "scenarios",
-        )
+        w, window = self.workload, "load of a window" if self.scenarios is None else "scenarios"
+        c = w.capacity
         with np.errstate(over="ignore"):
             heaviest = np.array([w.last_load.sum(), self.planned.load.sum(axis=1).max()])
             squared = dict(zip(("load", window), heaviest / c.min() * (c.sum() / c.max()), strict=True))
-            added = {
-                "alpha * state": self.migration_cost.sum(),
-                **{name: self.usage(name).sum() for name in self._room},
-            }
+            used = {name: self.usage(name).sum() for name in self._room}
+            added = {"alpha * state": self.migration_cost.sum(), **used}
         for sums, most in ((squared, LARGEST), (added, math.inf)):
             for name, total in sums.items():
                 if not total < most:

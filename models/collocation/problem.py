@@ -207,9 +207,8 @@ class CollocatedAllocation(Ruled, OverWindows):
         if self.yielding is not None:
             self._put("allocation", replace(self.allocation, rules=(self.yielding,)))
         self._read_windows()
-        self._refuse_priorities_of_one_window(
-            "load_distance", *(("remote_traffic", "total_load") if self.combines else ())
-        )
+        combined = ("remote_traffic", "total_load") if self.combines else ()
+        self._refuse_priorities_of_one_window("load_distance", *combined)
         if self.workload.traffic is None:
             raise InputError("the workload has no traffic, which collocation needs")
         if model.per_tuple > 0 and "load" in (self.resource_capacity or {}):

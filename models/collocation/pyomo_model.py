@@ -170,9 +170,8 @@ class CollocationPyomo(AllocationPyomo):
 
     def node_load(self, i: int) -> pyo.Expression:
         """Load of node i less what its whole pairs save, in units of the mean."""
-        load = pyo.quicksum(
-            float(y) / self.unit * self.model.x[k, i] for k, y in enumerate(self.remote) if y > 0 and i in self.open[k]
-        )
+        x, shares = self.model.x, enumerate((self.remote / self.unit).tolist())
+        load = pyo.quicksum(share * x[k, i] for k, share in shares if share > 0 and (k, i) in x)
         return load - (self.cost / self.unit * self.saving[0][i] if self.cost > 0 else 0.0)
 
     @property

@@ -60,9 +60,8 @@ def plain(value: Any) -> Any:
     """Arrays and tuples as lists, mappings as objects; JSON knows no infinity: null stands for it."""
     if isinstance(value, np.ndarray):
         made: list[Any] = value.tolist()
-        return (
-            made if value.dtype.kind != "f" or np.isfinite(value).all() else [None if v == np.inf else v for v in made]
-        )
+        finite = value.dtype.kind != "f" or np.isfinite(value).all()
+        return made if finite else [None if v == np.inf else v for v in made]
     if isinstance(value, Mapping):
         return {name: plain(v) for name, v in value.items()}
     return list(value) if isinstance(value, tuple) else value

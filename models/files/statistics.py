@@ -400,16 +400,14 @@ def _matrix(
 
     guards.one_of("traffic", unit, ("tuples", "bytes"))
     values = np.asarray(pairs[unit], dtype=float)
-    source, destination = (
-        np.asarray(pairs[f"{side}_operator"], dtype=np.int64) * key_groups
-        + np.asarray(pairs[f"{side}_key_group"], dtype=np.int64)
-        for side in ("src", "dst")
-    )
-    for side, ends in (("src", source), ("dst", destination)):
-        group = np.asarray(pairs[f"{side}_key_group"], dtype=np.int64)
+    both = []
+    for side in ("src", "dst"):
+        operator, group = (np.asarray(pairs[f"{side}_{name}"], dtype=np.int64) for name in ("operator", "key_group"))
+        both.append(ends := operator * key_groups + group)
         wrong = (ends < 0) | (ends >= p) | (group < 0) | (group >= key_groups)
         if wrong.any():
             raise InputError(f"traffic: row {int(np.argmax(wrong))} names an operator or key group that does not exist")
+    source, destination = both
     unknown = np.isnan(values)
     if unknown.any():
         name = operators[int(source[np.argmax(unknown)]) // key_groups]["name"]

@@ -82,11 +82,8 @@ def read_table(
             _expect_size(file, about.num_rows, rows, most_rows)
             _expect_bytes(file, about)
             chosen = _chosen(file, types, columns)
-            labels = [
-                name
-                for name, kind in chosen.items()
-                if kind == "label" and not pa.types.is_integer(types.field(name).type)
-            ]
+            texts = [name for name, kind in chosen.items() if kind == "label"]
+            labels = [name for name in texts if not pa.types.is_integer(types.field(name).type)]
         # Texts stay in their dictionaries: a thousand bytes may stand for a million rows of the longest text.
         # Not pq.read_table, which imports pyarrow's datasets and with them pandas: most of what a short command takes.
         with pq.ParquetFile(file, read_dictionary=labels, page_checksum_verification=True) as source:

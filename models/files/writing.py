@@ -59,9 +59,8 @@ def write_by_name(file: str | Path, fill: Callable[[Path], object], suffix: str 
     target = Path(file)
     scratch: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(
-            prefix=f".{target.name}-", suffix=suffix or target.suffix, dir=target.absolute().parent
-        )
+        beside = target.absolute().parent
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", suffix=suffix or target.suffix, dir=beside)
         os.close(handle)
         scratch = Path(name)
         fill(scratch)

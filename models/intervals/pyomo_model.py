@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import ClassVar
@@ -66,9 +67,8 @@ class IntervalPyomo:
     def variables(self) -> None:
         """x, b, v; (5) is imposed by leaving draining nodes out."""
         m = self.model
-        m.places = pyo.Set(
-            initialize=[(t, i, k) for t in range(len(self.steps)) for i in self.nodes for k in self.tasks], dimen=3
-        )
+        places = itertools.product(range(len(self.steps)), self.nodes, self.tasks)
+        m.places = pyo.Set(initialize=list(places), dimen=3)
         m.x = pyo.Var(m.places, domain=pyo.Binary)
         m.b = pyo.Var(m.places, domain=pyo.Binary)
         m.v = pyo.Var(range(len(self.steps)), self.tasks, domain=pyo.Binary)

@@ -56,11 +56,8 @@ class MCLBCpSat(PlacedCpSat):
         (p, windows), n, names = self.load.shape, self.core.nodes, self.core.names.tolist()
         self.x = {(k, i): self.model.new_bool_var(f"x[k{k},n{names[i]}]") for k in range(p) for i in range(n)}
         total = self.load.sum(axis=0).tolist()
-        self.node_load = {
-            (t, i): self.model.new_int_var(0, total[t], f"L[t{t},n{names[i]}]")
-            for t in range(windows)
-            for i in range(n)
-        }
+        places = [(t, i) for t in range(windows) for i in range(n)]
+        self.node_load = {(t, i): self.model.new_int_var(0, total[t], f"L[t{t},n{names[i]}]") for t, i in places}
         self.square = {
             (t, i): self.model.new_int_var(0, total[t] ** 2, f"L2[t{t},n{names[i]}]") for t, i in self.node_load
         }

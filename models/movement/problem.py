@@ -174,9 +174,8 @@ class MovementWithinLimits(Ruled, MovesState):
         broken = []
         for t, i in np.argwhere((loads > self.upper + slack) | (used & (loads < self.lower - slack))):
             said = f"node {self.workload.node(i)} has load {loads[t, i]:g}, outside {self.lower:g} to {self.upper:g}"
-            broken.append(
-                Violation("limits", said, int(i), float(max(loads[t, i] - self.upper, self.lower - loads[t, i])))
-            )
+            excess = float(max(loads[t, i] - self.upper, self.lower - loads[t, i]))
+            broken.append(Violation("limits", said, int(i), excess))
         return broken
 
     def _wrong_count(self, used: BoolArray) -> list[Violation]:  # (3), (4); an unused node has load 0
@@ -204,9 +203,8 @@ class MovementWithinLimits(Ruled, MovesState):
             found.append(f"{count} nodes of at least {self.lower:g} need more than the total load of {least:g}")
         k = int(np.argmax(self.load.max(axis=0)))
         if (largest := float(self.load[:, k].max())) > self.upper * (1 + SLACK):
-            found.append(
-                f"key group {self.workload.key(k)} has load {largest:g}, no node may have more than {self.upper:g}"
-            )
+            name = self.workload.key(k)
+            found.append(f"key group {name} has load {largest:g}, no node may have more than {self.upper:g}")
         return found + self.rule_conflicts()
 
     @property

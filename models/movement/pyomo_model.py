@@ -84,9 +84,8 @@ class MovementPyomo(PlacedPyomo):
         """Take the state that leaves its node as the objective."""
         m, current = self.model, self.problem.workload.current.tolist()
         stay = {k: m.x[k, i] for k, i in enumerate(current) if i in self.nodes}
-        m.moved = pyo.Objective(
-            expr=pyo.quicksum(s * (1 - stay.get(k, 0)) for k, s in enumerate(self.limits.state.tolist()))
-        )
+        moved = (s * (1 - stay.get(k, 0)) for k, s in enumerate(self.limits.state.tolist()))
+        m.moved = pyo.Objective(expr=pyo.quicksum(moved))
 
     def forbid(self, assignment: IntArray) -> None:
         """Cut off an assignment that tolerances let into the model and the check refused, and others by the same cause."""

@@ -110,9 +110,8 @@ class TransferScheduling:
         for i in range(self.nodes):
             mine = (self.source == i) | (self.target == i)
             moments = starts[mine]
-            running = (moments[:, None] <= moments[None, :] + slack) & (
-                moments[None, :] < (moments + self.seconds[mine])[:, None] - slack
-            )
+            ends = moments + self.seconds[mine]
+            running = (moments[:, None] <= moments + slack) & (moments < ends[:, None] - slack)
             most = int(running.sum(axis=0).max(initial=0))
             if most > self.parallel:
                 said = f"node {i} takes part in {most} transfers at once, the limit is {self.parallel}"
@@ -150,12 +149,10 @@ def durations(state: FloatArray, source: IntArray, target: IntArray, bandwidth: 
 
 def net_change(usage: FloatArray, source: IntArray, target: IntArray, nodes: int) -> FloatArray:
     """The nodes' gains by transfers less their losses, shape (resources, nodes)."""
-    return np.array(
-        [
-            np.bincount(target, weights=row, minlength=nodes) - np.bincount(source, weights=row, minlength=nodes)
-            for row in usage
-        ]
-    ).reshape(usage.shape[0], nodes)
+    made = np.zeros((usage.shape[0], nodes))
+    for change, row in zip(made, usage, strict=True):
+        change[:] = np.bincount(target, row, nodes) - np.bincount(source, row, nodes)
+    return made
 
 
 def peaks(

@@ -83,9 +83,8 @@ class RoutingCpSat(CpSatStages):
         """Scaled load of node d."""
         pairs = np.flatnonzero(self.choices.node == d).tolist()
         load = self.load.values[self.choices.record].tolist()
-        return cp_model.LinearExpr.weighted_sum([self.x[j] for j in pairs], [load[j] for j in pairs]) + int(
-            self.fixed_load[d]
-        )
+        chosen = cp_model.LinearExpr.weighted_sum([self.x[j] for j in pairs], [load[j] for j in pairs])
+        return chosen + int(self.fixed_load[d])
 
     def upper_loads(self) -> None:
         """(2) No kept node carries more than (1 + theta_max) times the mean."""

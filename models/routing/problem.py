@@ -171,11 +171,9 @@ class MixedRouting(Ruled, OverWindows):
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         if measure == "table_size":
             return float(metrics.table_size(self.workload, assignment))
-        return (
-            metrics.state_moved(self.workload, assignment)
-            if measure == "state_moved"
-            else super().measured(measure, assignment)
-        )
+        if measure == "state_moved":
+            return metrics.state_moved(self.workload, assignment)
+        return super().measured(measure, assignment)
 
     def theta(self, assignment: np.ndarray) -> float:
         """The largest balance factor of a kept node in any window, one- or two-sided as the problem says; 0 without load."""

@@ -158,9 +158,8 @@ class RoutingTable:
         """
         from keyshift.models.files.routing_table import write_table
 
-        write_table(
-            path, self.keys.tolist(), self.nodes.tolist(), None if labels is None else [labels[k] for k in self.keys]
-        )
+        named = None if labels is None else [labels[k] for k in self.keys]
+        write_table(path, self.keys.tolist(), self.nodes.tolist(), named)
 
     @classmethod
     def load(cls, path: str | Path) -> RoutingTable:

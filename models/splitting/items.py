@@ -195,9 +195,8 @@ class Items(Groups):
         index = problem.index
         known, options, set_of_key = cls._candidates(problem, each)
         weights, which = np.unique(known.weight, return_inverse=True)
-        code, group_of_key, count = np.unique(
-            set_of_key * weights.size + which.reshape(-1), return_inverse=True, return_counts=True
-        )
+        codes = set_of_key * weights.size + which.reshape(-1)
+        code, group_of_key, count = np.unique(codes, return_inverse=True, return_counts=True)
         sets, which = np.divmod(code, weights.size)
         rest = (problem, True, index, group_of_key.reshape(-1), weights, code)
         return cls(problem.speeds, options[sets], count, weights[which], *rest)

@@ -147,11 +147,8 @@ class OccupationPyomo:
         )
         m.y = pyo.Var(m.states, bounds=(0, most))
         m.u = pyo.Var(m.decisions, bounds=(0, most))
-        m.moved = pyo.Objective(
-            expr=pyo.quicksum(
-                c * m.u[name_of(r), after, j] for (r, after), _, cost in branches for j, c in enumerate(cost)
-            )
-        )
+        costs = (((name_of(r), after, j), c) for (r, after), _, cost in branches for j, c in enumerate(cost))
+        m.moved = pyo.Objective(expr=pyo.quicksum(c * m.u[at] for at, c in costs))
 
     def visits(self) -> None:
         """(5) A state is visited at the beginning, or by a decision for it one step before."""
