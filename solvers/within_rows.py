@@ -154,9 +154,8 @@ class _Arrays:
         worth = np.square(load).sum(axis=1) if self.squares else task.cost
         self.mean = float(worth.mean()) or 1.0
         worth = worth / self.mean
-        rows, self.highest, self.slack = _priced(
-            [*families(low, task.enter.size), *task.limits], worth, task.enter.size
-        )
+        limits = [*families(low, task.enter.size), *task.limits]
+        rows, self.highest, self.slack = _priced(limits, worth, task.enter.size)
         self.data = RuledData(
             np.ascontiguousarray(low.current), rows, np.zeros(p) if self.squares else worth, of_items / math.sqrt(self.mean),
             np.concatenate([[0], np.cumsum(np.bincount(item))]).astype(np.int64), np.argsort(item, kind="stable"),
@@ -258,13 +257,11 @@ def foreseen(k, q, data, place, sums):
     a, b, cost = place[one], place[other], 0.0
     if sums is None:
         for x in range(data.starts[k], data.starts[k + 1]):
-            cost += data.cost[data.members[x]] * (
-                (b != data.current[data.members[x]]) * 1.0 - (a != data.current[data.members[x]]) * 1.0
-            )
+            member = data.members[x]
+            cost += data.cost[member] * ((b != data.current[member]) * 1.0 - (a != data.current[member]) * 1.0)
         for x in range(data.starts[q], data.starts[q + 1]):
-            cost += data.cost[data.members[x]] * (
-                (a != data.current[data.members[x]]) * 1.0 - (b != data.current[data.members[x]]) * 1.0
-            )
+            member = data.members[x]
+            cost += data.cost[member] * ((a != data.current[member]) * 1.0 - (b != data.current[member]) * 1.0)
         return cost
     for t in range(sums.shape[1]):
         y = data.load[k, t] - data.load[q, t]

@@ -110,12 +110,16 @@ def certify(
     """
     from keyshift.certificates.certificate import certify as made
     from keyshift.models import Budget
-    from keyshift.solving import interruptible
+    from keyshift.solving import interruptible, solve
 
     common.expect_places(out)
     budget, console = Budget(), common.console()
     with interruptible(budget.interrupt):  # around both: what stops the first leaves no time for the second
-        solution = _solution(context, path, problem, last, method, time_limit, seed)
+        solution = _saved(path)
+        if solution is None:
+            posed = common.read_problem(path, problem, context.args, last)
+            with common.progress(f"{posed.name}: solving") as watch:
+                solution = solve(posed, method, time_limit=time_limit, gap=0.0, seed=seed, watch=watch)
         if solution.assignment is None and solution.status != "infeasible":
             console.print(f"there is nothing to certify: {solution!r}", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(1)
@@ -125,26 +129,13 @@ def certify(
     raise typer.Exit(0 if certificate.complete else 1)
 
 
-def _solution(
-    context: typer.Context,
-    path: Path,
-    problem: str,
-    last: int | None,
-    method: str | None,
-    time_limit: float | None,
-    seed: int,
-) -> Solution:
+def _saved(path: Path) -> Solution | None:
+    """The solution that a file holds; None where it holds something else."""
     from keyshift.models.files.reading import read_json
     from keyshift.models.files.solution import SolutionFile, read_solution
-    from keyshift.solving import solve
 
-    if path.suffix == ".json" and path.is_file():
-        content = read_json(path)
-        if isinstance(content, dict) and content.get("format") == SolutionFile.kind:
-            return read_solution(path)
-    posed = common.read_problem(path, problem, context.args, last)
-    with common.progress(f"{posed.name}: solving") as watch:
-        return solve(posed, method, time_limit=time_limit, gap=0.0, seed=seed, watch=watch)
+    content = read_json(path) if path.suffix == ".json" and path.is_file() else None
+    return read_solution(path) if isinstance(content, dict) and content.get("format") == SolutionFile.kind else None
 
 
 # keyshift verify: does a certificate prove what it claims? -------------------------------------------------------------

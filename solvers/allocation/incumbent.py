@@ -98,9 +98,8 @@ class Incumbent:
         if not (last_alone and whole):
             return None
         multiple = int(np.gcd.reduce(load.astype(np.int64)))
-        return WholeLoads(
-            multiple / np.unique(w.capacity), self.problem.mean_load, least_distance(self.problem, multiple)
-        )
+        least = least_distance(self.problem, multiple)
+        return WholeLoads(multiple / np.unique(w.capacity), self.problem.mean_load, least)
 
     @property
     def proven(self) -> bool:
@@ -110,9 +109,8 @@ class Incumbent:
     @property
     def done(self) -> bool:
         """Whether there is nothing left to do, or no time."""
-        return (
-            self.proven or self.stopped or self.objective <= self.enough or bool(self.infeasible) or self.budget.expired
-        )
+        settled = self.proven or self.stopped or bool(self.infeasible)
+        return settled or self.objective <= self.enough or self.budget.expired
 
     def offer(self, assignment: IntArray | None, note: str = "", but: Collection[str] | None = None) -> bool:
         """Keep an assignment if it passes the check and is better; `but` is for `kept`."""

@@ -185,9 +185,8 @@ class MoveMaster:
     def rounded(self, rng: np.random.Generator) -> IntArray:
         """An assignment drawn by the shares of the moves, at most one for each key group, and no more than are allowed."""
         it, assignment = self.instance, self.instance.current.copy()
-        drawn = [
-            (share, k, j) for (k, j), column in self.moves.items() if (share := self.values[column]) > rng.random()
-        ]
+        shares = ((self.values[column], k, j) for (k, j), column in self.moves.items())
+        drawn = [(share, k, j) for share, k, j in shares if share > rng.random()]
         spent = 0.0
         for _, k, j in sorted(drawn, reverse=True):
             cost, moves = float(it.cost[k]), int((assignment != it.current).sum())

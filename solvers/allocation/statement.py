@@ -127,9 +127,8 @@ def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> A
         return Answer(None, 0.0, budget.why)
     bound, termination = highs.relaxation_bound(program, budget, seed)
     if termination == "infeasible":
-        said = Answer(
-            None, termination="infeasible", message="no assignment meets all limits, not even with divisible key groups"
-        )
+        message = "no assignment meets all limits, not even with divisible key groups"
+        said = Answer(None, termination="infeasible", message=message)
         other = by_second_word(problem, said, solve_cpsat, budget=budget, seed=seed)
         return said if other.termination == "infeasible" else Answer(None, 0.0, budget.why)
     least = 0.0 if bound is None else max(0.0, bound - problem.rounding)

@@ -193,9 +193,8 @@ class LagrangianBound:
         move_price = prices.moves + prices.cost * data.move_cost
         weak = self.weak
         left = (omega[:, data.current] * weak.here - factor[:, None] * weak.slack).sum(axis=0)
-        priced = RowPrices(
-            move_price, data.remote_load.T @ price, prices.use, np.einsum("tn,tpn->pn", omega, weak.on), left
-        )
+        met = np.einsum("tn,tpn->pn", omega, weak.on)
+        priced = RowPrices(move_price, data.remote_load.T @ price, prices.use, met, left)
         potentials(LoadTerms(data.use, data.current, self.open_to), priced, self.theta)
         self.worth = forest.weight @ omega
         self.tree_value = best_labels(forest.order, forest.parent, self.worth, self.theta, self.up, self.labels)

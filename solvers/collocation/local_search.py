@@ -89,9 +89,8 @@ def local_search(
         known = None if start is None else items.contracted(start)
         answer = local_search(items.problem(problem), budget=budget, seed=seed, start=known, steps=steps)
         found = None if answer.assignment is None else items.expanded(answer.assignment)
-        return Answer(
-            found if found is not None and kept(problem, found, None) else start, termination=answer.termination
-        )
+        fits = found is not None and kept(problem, found, None)
+        return Answer(found if fits else start, termination=answer.termination)
     search = Annealing(problem, start, seed)
     search.go_on(budget, steps, stop=True)
     return Answer(search.best, termination=budget.why if budget.expired else "completed")

@@ -280,9 +280,8 @@ def _finish(
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
     # Where z weighs on loads, or on more than one window's traffic, no pair can be left out.
     if (room < 0 and np.isfinite(budget.remaining)) or (left_out and (data.cost.max() > 0 or data.row_share.size > 1)):
-        return Answer(
-            best, answer.bound, "gap", "what the bound leaves open is too large to be solved exactly", details
-        )
+        said = "what the bound leaves open is too large to be solved exactly"
+        return Answer(best, answer.bound, "gap", said, details)
     outside = (None, None) if left_out == 0 else (explicit, lagrangian.beyond(explicit))
     rest = run_highs(problem, budget, seed, best, threads, None if best is None else open_to, *outside)
     doubtful = rest.termination == "infeasible" and data.nodes * len(problem.pairs) <= settings.confirmed

@@ -179,9 +179,8 @@ def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) ->
     if compiled is None:
         return Answer(None, 0.0, budget.why)
     program, _ = compiled
-    said = Answer(
-        None, termination="infeasible", message="no assignment meets all limits, not even with divisible key groups"
-    )
+    message = "no assignment meets all limits, not even with divisible key groups"
+    said = Answer(None, termination="infeasible", message=message)
     result = None
     for options in (TOLERANCES, DOUBTED):
         if program is not None and (result is None or result.termination == "infeasible"):

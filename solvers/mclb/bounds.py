@@ -137,11 +137,8 @@ def shared_squares(core: Core, budget: Budget, steps: int = 3000, gap: float = 1
         slope = 2.0 * load @ away.T  # (p, n)
         vertex, least = knapsack(core, slope)
         here = float((slope * shares).sum())
-        doubt = (
-            EPSILON
-            * (p + core.load.shape[1] + 16)
-            * (value + np.abs(slope).max(axis=1).sum() * 2 + np.square(mean).sum())
-        )
+        sizes = value + np.abs(slope).max(axis=1).sum() * 2 + np.square(mean).sum()
+        doubt = EPSILON * (p + core.load.shape[1] + 16) * sizes
         best = max(best, value - here + least - doubt)
         if budget.expired or value - best <= gap * value:
             break

@@ -211,9 +211,8 @@ def _under_rules(problem: MCLB, budget: Budget, seed: int, start: np.ndarray | N
     if value - root > problem.tolerance and size + core.nodes <= SemidefiniteSettings.now().largest:
         enough = core.nodes * (value - problem.tolerance)
         reference = None if start is None else core.nodes * value
-        squares = semidefinite_squares(
-            core, budget.part(settings.bounding), reference=reference, enough=enough, seed=seed
-        )
+        part = budget.part(settings.bounding)
+        squares = semidefinite_squares(core, part, reference=reference, enough=enough, seed=seed)
         root = max(root, squares / core.nodes)
         budget.report(bound=root)
     if value - root <= problem.tolerance:

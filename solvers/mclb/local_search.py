@@ -116,9 +116,8 @@ def _under_rules(problem: MCLB, budget: Budget, seed: int, start: IntArray | Non
     """The annealing on items that move as one, whose steps keep rules; before, a placement that does."""
     w, most = problem.workload, problem.max_state_moved
     room = np.array([float(w.state.sum()) if most is None else most * (1 + SLACK / 2)])
-    moves = RowFamily(
-        np.arange(w.key_groups), w.state, np.zeros(w.nodes, dtype=np.int64), np.zeros(1), room, moves=True
-    )
+    anywhere = np.zeros(w.nodes, dtype=np.int64)
+    moves = RowFamily(np.arange(w.key_groups), w.state, anywhere, np.zeros(1), room, moves=True)
     task = Task(problem.lowered, w.kept, [moves], w.state, compressed(problem.core.load))
     search = partial(search_within, problem, lambda turn: task, budget=budget, seed=seed)
     settings, core = PlacementSearchSettings.now(), ItemCore.of_items(problem)
@@ -272,9 +271,8 @@ class _Annealing:
         first = best if rules is not None else _starting_point(core, load, None)
         self.firsts = first, core.current if rules is None and (core.current >= 0).all() else first
         self.best, self.value, self.own = best, core.squares(best), core.squares(first)
-        self.tried: dict[float, list[float]] = {
-            kind: [] for kind in (0.0, *(settings.softness if p > settings.small else ()))
-        }
+        kinds = (0.0, *settings.softness) if p > settings.small else (0.0,)
+        self.tried: dict[float, list[float]] = {kind: [] for kind in kinds}
         self.number = 0
 
     def go_on(self, budget: Budget, effort: float, enough: float) -> IntArray:
@@ -380,8 +378,8 @@ def _by_sweeps(
     chosen: IntArray,
     budget: Budget,
     rng: np.random.Generator,
-    effort: float = 1.0,
-    enough: float = -math.inf,
+    effort: float,
+    enough: float,
 ) -> IntArray:
     """Sweeps of moves and swaps of neighbours in size, while they gain more than a thousandth, or time lasts."""
     chosen = chosen.copy()
@@ -391,17 +389,13 @@ def _by_sweeps(
     spent, value = core.moved(chosen), core.squares(chosen)
     p, idle, endless = chosen.size, 0, math.isinf(effort)
     tries = 10 * p if endless else int(effort * 10 * p)
+    data = load, chosen, sums, core.state, core.current
     while not budget.expired and (idle < 3 or endless) and value > enough:
-        fall, spent = kernels.descend(
-            load, chosen, sums, core.state, core.current, spent, core.budget, rng.permutation(p)
-        )
+        fall, spent = kernels.descend(*data, spent, core.budget, rng.permutation(p))
         for reach in (p // 2, 200, 20):
             if budget.expired:
                 break
-            gained, spent = kernels.swap_alike(
-                load, chosen, sums, core.state, core.current, spent, core.budget, ranked, reach, tries,
-                rng,
-            )  # fmt: skip
+            gained, spent = kernels.swap_alike(*data, spent, core.budget, ranked, reach, tries, rng)
             budget.spend(tries * core.nodes)
             fall += gained
         idle = idle + 1 if fall <= 1e-3 * value else 0

@@ -119,9 +119,8 @@ def sdp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, triangles: bool =
     size = core.load.shape[0] + core.nodes
     if ROWS_SECONDS * size**2 + STEP_SECONDS * size**3 > budget.remaining + SHORT_SECONDS:
         said = f"{core.load.shape[0]} key groups and {core.nodes} nodes are too many for a step within the time"
-        return Answer(
-            None, windows / core.nodes, budget.ended("completed"), f"{said}: the bound is that of `combinatorial`"
-        )
+        said = f"{said}: the bound is that of `combinatorial`"
+        return Answer(None, windows / core.nodes, budget.ended("completed"), said)
     squares = semidefinite_squares(core, budget, triangles=triangles, seed=seed)
     return Answer(None, max(squares, windows) / core.nodes, budget.why if budget.expired else "completed")
 

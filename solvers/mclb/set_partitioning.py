@@ -286,11 +286,8 @@ class SetPartitioning(Cover):
         bits = np.concatenate([one[0] for one in made])
         members = sp.csr_array(((bits[:, None] >> np.arange(self.core.load.shape[0])) & 1).astype(np.float64))
         kind = np.repeat(np.arange(len(made)), [one[0].size for one in made])
-        moved = (
-            np.concatenate([one[2] for one in made])[:, None] / self.core.budget
-            if self.rows
-            else np.zeros((bits.size, 0))
-        )
+        spent = np.concatenate([one[2] for one in made])[:, None]
+        moved = spent / self.core.budget if self.rows else np.zeros((bits.size, 0))
         return SetColumns(members, np.concatenate([one[1] for one in made]), kind, moved)
 
     def offer(self, sets: FloatArray, kinds: IntArray) -> None:
@@ -299,9 +296,6 @@ class SetPartitioning(Cover):
         free = [list(one.nodes) for one in self.kinds]
         for members, kind in zip(sets, kinds, strict=True):
             found[members > 0] = free[kind].pop()
-        if (
-            (found >= 0).all()
-            and self.core.moved(found) <= self.core.budget
-            and (value := self.core.squares(found)) < self.value
-        ):
+        within = (found >= 0).all() and self.core.moved(found) <= self.core.budget
+        if within and (value := self.core.squares(found)) < self.value:
             self.best, self.value = found, value

@@ -239,6 +239,5 @@ class PooledKeys:
 def _rung(values: FloatArray, width: float) -> IntArray:
     """Numbers of about the same size, to a factor of 2**width, have the same rung; 0 has its own."""
     with np.errstate(divide="ignore"):
-        return np.where(values > 0, np.floor(np.log2(np.where(values > 0, values, 1.0)) / width), -(2**40)).astype(
-            np.int64
-        )
+        rungs = np.floor(np.log2(np.where(values > 0, values, 1.0)) / width)
+        return np.where(values > 0, rungs, -(2**40)).astype(np.int64)

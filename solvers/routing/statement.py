@@ -198,9 +198,8 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
             None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
         )
     ended: Termination = budget.why if budget.expired else "completed"
-    return Answer(
-        None, on_grid(problem, dual.bound), ended, details={"rounds": dual.rounds, "converged": dual.converged}
-    )
+    details = {"rounds": dual.rounds, "converged": dual.converged}
+    return Answer(None, on_grid(problem, dual.bound), ended, details=details)
 
 
 class _OpenKeys:

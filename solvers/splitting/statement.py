@@ -187,9 +187,8 @@ def polished(items: Groups, share: IntArray, budget: Budget) -> IntArray:
         group, at = np.nonzero((items.options == worst) & (share > 0))
         weight, others = items.weight[group][:, None], items.options[group]
         after = (loads[others] + weight) / speeds[others]
-        larger = np.where(
-            (others < 0) | (others == worst), np.inf, np.maximum(after, (loads[worst] - weight) / speeds[worst])
-        )
+        left = np.maximum(after, (loads[worst] - weight) / speeds[worst])
+        larger = np.where((others < 0) | (others == worst), np.inf, left)
         move, to = np.unravel_index(int(np.argmin(larger)), larger.shape) if larger.size else (0, 0)
         if budget.expired or not larger.size or larger[move, to] >= loads[worst] / speeds[worst]:
             break
@@ -232,9 +231,8 @@ def solve_flow(
         share = None if flow.share is None else polished(items, rounded(items, flow.share), budget)
     details = {"rounds": flow.rounds, "binding_workers": int(flow.binding.sum())}
     if share is None:
-        return Answer(
-            items.assignment(even(items)) if start is None else start, flow.bound, budget.why, details=details
-        )
+        known = items.assignment(even(items)) if start is None else start
+        return Answer(known, flow.bound, budget.why, details=details)
     found = items.assignment(share)
     if start is not None and problem.objective(start) < problem.objective(found):
         found = start

@@ -276,9 +276,8 @@ def lexicographic(
             kept[name] = stage.objective(found)
             continue
         share = budget.part(1.0 if place == len(names) - 1 else settings.share, scale=stage.scale)
-        posed = (
-            _limited(plain, kept, found) if name == plain.own_measure and (later is not None or place == 0) else None
-        )
+        by_itself = name == plain.own_measure and (later is not None or place == 0)
+        posed = _limited(plain, kept, found) if by_itself else None
         if posed is not None:
             answer = own(posed, share if later is None else share.part(settings.own_share), found)
             if later is not None:

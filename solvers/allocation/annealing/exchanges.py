@@ -69,9 +69,8 @@ class Exchanges:
         others = self.rng.permutation(n)
         if self.rng.random() < 0.5:
             moved = self.place != it.current
-            joined = np.concatenate(
-                [it.current[moved & (self.place == worst)], self.place[moved & (it.current == worst)]]
-            )
+            came, left = moved & (self.place == worst), moved & (it.current == worst)
+            joined = np.concatenate([it.current[came], self.place[left]])
             if joined.size:
                 others = np.concatenate([[self.rng.choice(joined)], others])
         others = others[np.sort(np.unique(others, return_index=True)[1])]

@@ -95,9 +95,8 @@ def potentials_policy(
         return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
     bound = max(certified.bound, policy_bound(problem))
     plain.bound = bound
-    most = min(
-        partitions, most_states, PolicySettings.now().table // (len(problem.counts) * problem.workload.key_groups)
-    )
+    fits = PolicySettings.now().table // (len(problem.counts) * problem.workload.key_groups)
+    most = min(partitions, most_states, fits)
     chosen = led_to(problem, certified, most, budget.part(0.4))
     rng = np.random.default_rng(seed)
     offered = candidates(problem, rng, PolicySettings.now().offered, 0.3, budget.part(0.3))
@@ -107,9 +106,8 @@ def potentials_policy(
 
 def better(problem: MigrationPolicy, one: Answer, other: Answer) -> Answer:
     """The answer of less value, with the higher bound of the two."""
-    values = [
-        np.inf if a.assignment is None else problem.objective(problem.canonical(a.assignment)) for a in (one, other)
-    ]
+    found = [a.assignment for a in (one, other)]
+    values = [np.inf if a is None else problem.objective(problem.canonical(a)) for a in found]
     best = one if values[0] <= values[1] else other
     best.bound = max((b for b in (one.bound, other.bound) if b is not None), default=None)
     if best.termination not in ("time_limit", "interrupted"):

@@ -76,9 +76,8 @@ def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answ
             data = DensePolicyModel(problem, budget.tick)
             statement = PolicyPyomo(data, budget.tick)
     except LimitReached:
-        return Answer(
-            None, policy_bound(problem), budget.why, "the time limit was reached while the model was written down"
-        )
+        said = "the time limit was reached while the model was written down"
+        return Answer(None, policy_bound(problem), budget.why, said)
     result = highs.minimise_model(statement.model, budget, seed=seed, relax=True)
     if result.values is None:
         return Answer(None, None, budget.why)
@@ -107,9 +106,8 @@ def value_iteration(
     try:
         data = DensePolicyModel(problem, budget.tick)
     except LimitReached:
-        return Answer(
-            None, policy_bound(problem), budget.why, "the time limit was reached while costs were written out"
-        )
+        said = "the time limit was reached while costs were written out"
+        return Answer(None, policy_bound(problem), budget.why, said)
     value = {n: np.zeros(len(p)) for n, p in data.partitions.items()}
     done = 0
     while done < rounds:

@@ -239,9 +239,9 @@ class PotentialsDual:
         def one(pair: Pair, cells: Cells, mass: FloatArray) -> tuple[float, FloatArray, FloatArray]:
             n, k = pair
             own = x[self.place[pair]] if n != NOW else np.zeros(2)
-            old = (
-                self._spread(n, (own[:-2] - own[-2]) / warmth, NEVER) if n != NOW else np.where(self.given, 0.0, NEVER)
-            )
+            old = np.where(self.given, 0.0, NEVER)
+            if n != NOW:
+                old = self._spread(n, (own[:-2] - own[-2]) / warmth, NEVER)
             new = self._spread(k, -(self.gamma * sums[k] + own[-1]) / warmth, NEVER)
             starts = self.starts[n] if n != NOW else self.starts_now
             couple = Couple(starts, self.starts[k], old, new, moved, nothing if n != NOW else must)

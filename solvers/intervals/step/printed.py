@@ -159,9 +159,8 @@ def _cuts(starts: IntArray, choice: np.ndarray, intervals: int) -> IntArray:
 def _figure_7(problem: IntervalMigration, kept: Scaled, flaws: tuple[str, ...], budget: Budget) -> tuple[int, IntArray]:
     if "lines-10-12" in flaws and isinstance(problem.prefix.sums, list):
         raise InputError("the loads do not fit 64 bits exactly, as lines 10-12 need them to")
-    sums = (
-        np.zeros(problem.starts.size, dtype=np.int64) if isinstance(problem.prefix.sums, list) else problem.prefix.sums
-    )
+    sums = problem.prefix.sums
+    sums = np.zeros(problem.starts.size, dtype=np.int64) if isinstance(sums, list) else sums
     intervals = problem.nodes_after if flaws else min(problem.nodes_after, problem.workload.key_groups)
     halt = np.zeros(1, dtype=np.uint8)
     gain, choice = until_limit(
