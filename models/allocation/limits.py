@@ -29,7 +29,7 @@ def allocation_limits(problem: Any) -> list[Limit]:
             )
         )  # fmt: skip
     capacities = problem.resource_capacity
-    found += [limit for name in capacities if (limit := _capacity_limit(problem, name)) is not None]
+    found += [_capacity_limit(problem, name) for name, room in capacities.items() if (room > 0).any()]
 
     def wider(new: int) -> dict[str, FloatArray]:
         return {name: np.append(room, np.full(new, room.max())) for name, room in capacities.items()}
@@ -37,12 +37,10 @@ def allocation_limits(problem: Any) -> list[Limit]:
     return [*found, *problem.rule_limits, problem.more_nodes(**({"resource_capacity": wider} if capacities else {}))]
 
 
-def _capacity_limit(problem: Any, name: str) -> Limit | None:
-    """(7): a common factor on the capacities of one resource; None where no node has any."""
+def _capacity_limit(problem: Any, name: str) -> Limit:
+    """(7): a common factor on the capacities of a resource that some node has."""
     w, capacities = problem.workload, problem.resource_capacity
     use, room = {**w.resources, "load": w.last_load}[name], capacities[name]
-    if not (room > 0).any():
-        return None
 
     def at(factor: Number) -> Problem:
         return replace(problem, resource_capacity={**capacities, name: room * float(factor)})

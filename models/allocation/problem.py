@@ -248,10 +248,8 @@ class KeyGroupAllocation(Ruled, OverWindows):
         """The pairs of `space` that (2) and (7) allow if that key group alone moves, shape (p, n)."""
         w, may = self.workload, self.space.allowed
         if self.cost_limit is not None:
-            bound = ~self.cost_limit.fits
-            here = may[bound, w.current[bound]]
-            may[bound] = False
-            may[bound, w.current[bound]] = here
+            stays = w.current[:, None] == np.arange(w.nodes)
+            may &= self.cost_limit.fits[:, None] | stays
         for name in self._room:
             may &= np.array([room.fits for room in self.rooms(name)]).T
         return guards.frozen(may)

@@ -56,10 +56,7 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
         return cls(problem, (w1, w2), negligible=NEGLIGIBLE)
 
     def __init__(
-        self,
-        problem: KeyGroupAllocation,
-        weights: tuple[float, float] | None = None,
-        negligible: float = 0.0,
+        self, problem: KeyGroupAllocation, weights: tuple[float, float] | None = None, negligible: float = 0.0
     ) -> None:
         self.problem, self.weights, self.negligible = problem, weights, negligible
         self.workload = problem.workload
