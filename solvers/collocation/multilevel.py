@@ -272,7 +272,8 @@ class Multilevel:
 
 def _broken(blocks: Blocks) -> float:
     """By how much blocks break their limits in all."""
-    return float((np.maximum(blocks.held - blocks.most, 0) + np.maximum(blocks.least - blocks.held, 0)).sum())
+    broken = (np.maximum(blocks.held - blocks.most, 0) + np.maximum(blocks.least - blocks.held, 0)).sum()
+    return float(broken) if broken > SLIGHT else 0.0  # rounding
 
 
 def _boundary(blocks: Blocks, whole: FloatArray, vertices: IntArray) -> BoolArray:
