@@ -14,7 +14,7 @@ from keyshift.models.families.allocation import synthetic_workload
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.pricing import kernels as price_kernels
-from keyshift.solvers.allocation.pricing.bound import PriceBound, PriceSettings
+from keyshift.solvers.allocation.pricing.bound import LOOKED, PriceBound, PriceSettings
 from keyshift.solvers.allocation.pricing.master import Column, Master
 from keyshift.solvers.allocation.pricing.tree import PriceTree
 
@@ -125,10 +125,12 @@ def test_by_hand():
     w = ks.Workload(load=[3, 3, 3, 3, 4, 5], state=np.ones(6), current=[0, 0, 1, 1, 2, 2], nodes=3)
     problem = ks.KeyGroupAllocation(w, max_migrations=3)
     assert CountBound(Instance(problem)).bound() == 0
-    bound = PriceBound(Instance(problem), PriceSettings(knots=11))  # some of them at 3, 4 and 5
+    told: list[float] = []
+    bound = PriceBound(Instance(problem), PriceSettings(knots=11), spend=told.append)  # some of them at 3, 4 and 5
     by_hand = np.interp(bound.knots * problem.scale, [3, 4, 5], [0, 1, 0])
     value, _ = bound._answer(by_hand, 0.9 / problem.scale, bound.counts)
     assert value == pytest.approx(5)
+    assert told[0] > LOOKED * 3 * w.nodes  # work is counted, of each key group that a node may send
     assert bound.excludes(0.99 / problem.scale, never)
     assert not bound.excludes(1 / problem.scale, never)
     assert brute_force(problem)[0] == 1

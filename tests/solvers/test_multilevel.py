@@ -129,3 +129,10 @@ def test_a_new_population_keeps_the_best_of_the_old_one():
         best = value
     assert begun
     assert search.settings.population >= len(search.found) > 0
+
+
+def test_a_node_filled_to_the_brim_breaks_nothing_by_rounding():
+    full = np.array([[3 * 0.1, 0.3]])  # 0.30000000000000004 of 0.3
+    blocks = Blocks(np.zeros(0, np.int64), full, np.array([[0.3, 0.3]]), np.zeros((1, 2)), np.zeros((0, 2)))
+    assert _broken(blocks) == 0.0
+    assert _broken(blocks._replace(held=full + 1e-6)) == pytest.approx(2e-6)

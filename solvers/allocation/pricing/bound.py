@@ -134,8 +134,8 @@ class PriceBound:
         least: FloatArray | None = None,
         spend: Callable[[float], None] = lambda steps: None,
     ) -> None:
-        it, self.spend = instance, spend
-        self.instance = instance
+        it = self.instance = instance
+        self.spend = spend
         self.least = np.zeros((it.nodes, 0, 0)) if least is None else least
         self.settings = settings or PriceSettings.now()
         self.effort = np.ones(it.key_groups) if effort is None else effort
