@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from keyshift.models import Budget
 from keyshift.models.answer import Settings
@@ -16,13 +17,10 @@ from keyshift.models.errors import InputError
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import UNLIMITED, Arrays
 from keyshift.solvers.collocation.multilevel_kernels import (
+    OUTSIDE,
     SLIGHT,
-    Blocks,
-    Graph,
-    Network,
-    Queue,
     cluster,
-    cut_anew,
+    cut_pairs,
     fill,
     refine,
 )  # fmt: skip
@@ -32,6 +30,74 @@ Found = tuple[float, float, IntArray]
 """By how much a partition breaks limits, its cut, and the block of each vertex: the less the better."""
 TINY = 1e-300
 """Stands for a divisor of 0."""
+
+
+class Graph(NamedTuple):
+    """A graph: symmetric adjacency, the weight of each edge, and of each vertex what it takes of each limited thing."""
+
+    indptr: IntArray
+    neighbour: IntArray
+    weight: FloatArray
+    size: FloatArray
+    """Shape (rows, vertices): loads, and resources, in units of an average block's."""
+
+
+class Blocks(NamedTuple):
+    """A partition of the vertices, and what it must keep."""
+
+    of: IntArray
+    """The block of each vertex."""
+    held: FloatArray
+    """Sums of each block, shape (rows, blocks)."""
+    most: FloatArray
+    least: FloatArray
+    tie: FloatArray
+    """Weight of each vertex's edges into each block, shape (vertices, blocks)."""
+
+
+class Queue(NamedTuple):
+    """Vertices by the gain of their best move: a heap that knows where each one stands; and the moves since it was empty."""
+
+    key: FloatArray
+    heap: IntArray
+    place: IntArray
+    size: IntArray
+    """Vertices in the heap, shape (1,)."""
+    moved: IntArray
+    source: IntArray
+
+
+class Network(NamedTuple):
+    """A flow network of the vertices around the boundary of two blocks, which are numbered anew, and room for it.
+
+    Between two calls no vertex of the graph has a number in it.
+    """
+
+    boundary: IntArray
+    """Vertices of the graph that may have a neighbour in another block; `listed` says which, `known` how many they are."""
+    listed: BoolArray
+    known: IntArray
+    reach: FloatArray
+    """How much the region may hold of either block, shape (rows, 2)."""
+    rank: IntArray
+    """The number of each vertex of the graph in the network, or `OUTSIDE`."""
+    seen: IntArray
+    """The vertex of the graph behind each number."""
+    first: IntArray
+    head: IntArray
+    twin: IntArray
+    """Where the same edge stands the other way round."""
+    left: FloatArray
+    """What each edge can carry still."""
+    supply: FloatArray
+    """What the source can send into each vertex still; negative: what the vertex can send to the sink."""
+    up: IntArray
+    """How many edges that can carry more lead from sources to each vertex, or `NEVER`; `down`: from each one to sinks."""
+    down: IntArray
+    arc: IntArray
+    """The next edge of each vertex that has not been tried."""
+    path: IntArray
+    edges: IntArray
 
 
 @dataclass(frozen=True)
@@ -56,6 +122,8 @@ class MultilevelSettings(Settings):
         Size of a region for a flow cut, as a multiple of the size for which every cut is balanced; 0: no flows.
     worth_while : float
         The rounds of a level end with one that gains less than this share of the cut.
+    widest : int
+        The most vertices of a region.
     rounds : int
         The most rounds of a level.
     population : int
@@ -69,13 +137,14 @@ class MultilevelSettings(Settings):
     per_block: int = 40
     heaviest: float = 2.0
     shrinks: float = 0.95
-    tries: int = 10
+    tries: int = 20
     patience: int = 30
     from_all: int = 3
     reach: float = 8.0
     worth_while: float = 1e-3
+    widest: int = 400
     rounds: int = 50
-    population: int = 8
+    population: int = 5
     idle: int = 16
 
 
@@ -99,7 +168,9 @@ class Multilevel:
         self.most = np.concatenate([data.upper, data.capacity])[:, self.nodes] / unit
         self.least = np.concatenate([data.lower, never])[:, self.nodes] / unit
         weight = data.row_share @ data.weight / (float(np.median(data.mean_traffic)) or 1.0)
-        self.graph = _graph(sp.csr_array((weight, data.neighbour, data.indptr)), rows / unit)
+        adjacency = sp.csr_array((weight, data.neighbour, data.indptr), shape=(data.key_groups, data.key_groups))
+        self.order = reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int64)  # neighbours near in memory
+        self.graph = _graph(adjacency[self.order][:, self.order], rows[:, self.order] / unit)
         self.draw = np.random.default_rng([seed, 36])
         self.rng = self.draw.integers(1, 2**63, 1, dtype=np.uint64)
         self.found: list[Found] = []
@@ -122,7 +193,7 @@ class Multilevel:
         """The best partition that keeps the limits, as an assignment."""
         known = self.found[:1] + ([] if self.elder is None else [self.elder])
         broken, _, of = min(known, key=lambda one: one[:2], default=(math.inf, 0.0, np.zeros(0, np.int64)))
-        return None if broken > SLIGHT else self.nodes[of]
+        return None if broken > SLIGHT else self.nodes[self._as_given(of)]
 
     def go_on(self, budget: Budget, cycles: float = math.inf) -> None:
         """So many cycles more, or until the budget ends, but one at least."""
@@ -161,9 +232,15 @@ class Multilevel:
             del self.found[min(worse, key=lambda at: int((cut ^ self._cut_pairs(self.found[at])).sum()))]
         self.found = sorted([*self.found, new], key=lambda one: one[:2])
 
+    def _as_given(self, of: IntArray) -> IntArray:
+        """What is said of each vertex, in the problem's order."""
+        given = np.empty_like(of)
+        given[self.order] = of
+        return given
+
     def _cut_pairs(self, found: Found) -> BoolArray:
-        pairs = self.problem.pairs
-        return found[2][pairs.first] != found[2][pairs.second]
+        pairs, of = self.problem.pairs, self._as_given(found[2])
+        return of[pairs.first] != of[pairs.second]
 
     def cycle(self, budget: Budget, kin: IntArray | None = None, start: IntArray | None = None) -> Found:
         """Down to a coarse graph and back; with `kin`, only vertices of the same come together, and `start` is refined."""
@@ -212,6 +289,7 @@ class Multilevel:
     def _refined(self, graph: Graph, of: IntArray, most: FloatArray, least: FloatArray | None, budget: Budget) -> Found:
         """Rounds of local search, and of cuts by flows, until one gains little; without a `least` blocks grow first."""
         grow, vertices, chosen, turn = least is None, of.size, self.settings, 0
+        anew = np.full((most.shape[1], most.shape[1]), True)
         least = np.full_like(most, -UNLIMITED) if least is None else least
         blocks = Blocks(of.astype(np.int64), np.empty_like(most), most, least, np.empty((vertices, most.shape[1])))
         queue = Queue(
@@ -220,17 +298,18 @@ class Multilevel:
         cut, broken = fill(graph, blocks) / 2, _broken(blocks)
         whole = blocks.tie.sum(axis=1)
         while True:
-            on = (
-                _boundary(blocks, whole, np.arange(vertices))
-                | np.asarray((blocks.held > most + SLIGHT).any(axis=0))[blocks.of]
-            )
-            at_once = turn % 2 == int(grow)
+            full = np.asarray((blocks.held > most + SLIGHT).any(axis=0))
+            on = _boundary(blocks, whole, np.arange(vertices)) | full[blocks.of]
+            at_once, was = turn % 2 == int(grow), blocks.of.copy()
             gained, steps = refine(
                 self.rng, self.draw.permutation(np.flatnonzero(on)), vertices if at_once else 1,
                 chosen.patience * (chosen.from_all if at_once else 1), graph, blocks, queue,
             )  # fmt: skip
             if turn > 0 and not grow and chosen.reach > 0:
-                by_flows, more = self._by_flows(graph, blocks, whole)
+                moved = was != blocks.of
+                anew[was[moved]], anew[blocks.of[moved]] = True, True
+                anew |= anew.T
+                by_flows, more = self._by_flows(graph, blocks, _boundary(blocks, whole, np.arange(vertices)), anew)
                 gained, steps = gained + by_flows, steps + more
             budget.spend(10 * steps + 10_000)
             cut, turn, before, broken = cut - gained, turn + 1, broken, _broken(blocks)
@@ -238,24 +317,26 @@ class Multilevel:
             if (little and turn > 1) or turn == chosen.rounds or budget.expired:
                 return broken, cut, blocks.of
 
-    def _by_flows(self, graph: Graph, blocks: Blocks, whole: FloatArray) -> tuple[float, int]:
-        """Cut all pairs of neighbouring blocks apart anew, in random order; the weight gained, and steps taken."""
-        vertices, count = blocks.tie.shape
-        integers = (np.empty(shape, np.int64) for shape in (*[vertices] * 3, *[vertices + 1] * 2, (2, vertices)))
-        network = Network(np.zeros(graph.weight.size), np.zeros(vertices, np.int64), *integers)
-        member = sp.csr_array((np.ones(vertices), (blocks.of, np.arange(vertices))), shape=(count, vertices))
-        first, second = np.nonzero(np.triu(member @ blocks.tie, 1) > 0)
+    def _by_flows(self, graph: Graph, blocks: Blocks, on: BoolArray, anew: BoolArray) -> tuple[float, int]:
+        """Cut pairs of neighbouring blocks apart anew, in random order; the weight gained, and steps taken."""
+        known = np.flatnonzero(on)
+        whose = (np.ones(known.size), (blocks.of[known], np.arange(known.size)))
+        between = sp.csr_array(whose, shape=(blocks.most.shape[1], known.size)) @ blocks.tie[known]
+        pairs = self.draw.permutation(np.argwhere(np.triu(between > 0, 1) & anew))
         left = np.maximum(1 - graph.size.sum(axis=1) / np.maximum(blocks.most.sum(axis=1), TINY), 0.0)
-        spare, gained, steps = blocks.most * left[:, np.newaxis], 0.0, 0
-        on = _boundary(blocks, whole, np.arange(vertices))
-        for at in self.draw.permutation(first.size):
-            a, b = first[at], second[at]
-            reach = np.maximum(blocks.most - blocks.held, 0.0) + (self.settings.reach - 1) * spare
-            boundary = np.flatnonzero(on)
-            won, taken, count = cut_anew(a, b, np.ascontiguousarray(reach[:, [b, a]]), boundary, graph, blocks, network)
-            on[network.seen[:count]] = _boundary(blocks, whole, network.seen[:count])
-            gained, steps = gained + won, steps + taken
-        return gained, steps
+        spare, chosen, network = blocks.most * left[:, np.newaxis], self.settings, self._network(graph, on, known)
+        return cut_pairs(pairs, chosen.widest, chosen.reach - 1, spare, anew, graph, blocks, network)
+
+    def _network(self, graph: Graph, on: BoolArray, known: IntArray) -> Network:
+        """Room for flows, and the boundary."""
+        vertices, edges, widest = on.size, graph.weight.size, min(on.size, self.settings.widest)
+        room = {name: np.empty(widest, np.int64) for name in ("seen", "up", "down", "arc", "edges")}
+        room |= {name: np.empty(size, np.int64) for name, size in {"first": widest + 1, "path": vertices}.items()}
+        return Network(
+            np.r_[known, np.empty(vertices - known.size, np.int64)], on, np.array([known.size]),
+            np.empty((graph.size.shape[0], 2)), np.full(vertices, OUTSIDE), head=np.empty(edges, np.int64),
+            twin=np.empty(edges, np.int64), left=np.empty(edges), supply=np.empty(widest), **room,
+        )  # fmt: skip
 
     def ask(self, peer: Peer, seed: int) -> None:
         """Keep what another program makes of the graph, refined here. It knows no time limit, and equal nodes only.
@@ -303,8 +384,7 @@ def _graph(adjacency: sp.csr_array, size: FloatArray) -> Graph:
     a.setdiag(0)
     a.eliminate_zeros()
     a.sort_indices()
-    twin = sp.csr_array((np.arange(a.nnz), a.indices, a.indptr), shape=a.shape).T.tocsr().data
-    return Graph(a.indptr.astype(np.int64), a.indices.astype(np.int64), a.data, twin, np.ascontiguousarray(size))
+    return Graph(a.indptr.astype(np.int64), a.indices.astype(np.int64), a.data, np.ascontiguousarray(size))
 
 
 def _by_peer(peer: Peer, graph: Graph, blocks: int, share: float, seed: int) -> IntArray:

@@ -2,73 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
-from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.random_kernels import uniform
 
-OUTSIDE, WITHIN, SOURCE, SINK = 0, 1, 2, 3
+OUTSIDE, WAITING, NEVER = -1, -2, -2
 FREE, DONE = -1, -2
 """Places of vertices that are not in the queue: they may come in, or have been moved in this round."""
 NOISE = 1e-4
 """Ties are broken by chance: weights are in units of the median one."""
 SLIGHT = 1e-9
-
-
-class Graph(NamedTuple):
-    """A graph: symmetric adjacency, the weight of each edge, and of each vertex what it takes of each limited thing."""
-
-    indptr: IntArray
-    neighbour: IntArray
-    weight: FloatArray
-    twin: IntArray
-    """Where the same edge stands the other way round."""
-    size: FloatArray
-    """Shape (rows, vertices): loads, and resources, in units of an average block's."""
-
-
-class Blocks(NamedTuple):
-    """A partition of the vertices, and what it must keep."""
-
-    of: IntArray
-    """The block of each vertex."""
-    held: FloatArray
-    """Sums of each block, shape (rows, blocks)."""
-    most: FloatArray
-    least: FloatArray
-    tie: FloatArray
-    """Weight of each vertex's edges into each block, shape (vertices, blocks)."""
-
-
-class Queue(NamedTuple):
-    """Vertices by the gain of their best move: a heap that knows where each one stands; and the moves since it was empty."""
-
-    key: FloatArray
-    heap: IntArray
-    place: IntArray
-    size: IntArray
-    """Vertices in the heap, shape (1,)."""
-    moved: IntArray
-    source: IntArray
-
-
-class Network(NamedTuple):
-    """Room for a flow between two blocks; outside `cut_anew` nothing flows and nothing is marked."""
-
-    flow: FloatArray
-    mark: IntArray
-    level: IntArray
-    arc: IntArray
-    """The next edge of each vertex that has not been tried."""
-    seen: IntArray
-    """Vertices of the region, then those beyond it: sources and sinks."""
-    path: IntArray
-    edges: IntArray
-    to: IntArray
-    """Where either of two cuts puts the vertices of the region, shape (2, vertices)."""
 
 
 @njit(**LEAF)
@@ -258,153 +202,264 @@ def refine(rng, order, seeds, patience, graph, blocks, queue):
 
 
 @njit(**LEAF)
-def region(a, b, reach, boundary, graph, blocks, network):
-    """Mark vertices of a and of b, from their common boundary on, that hold at most ``reach[:, 0]`` and ``reach[:, 1]``.
+def region(a, b, widest, graph, blocks, network):
+    """Number vertices of a and of b, from their common boundary on: at most `widest`, and of each what `reach` allows.
 
-    The vertices next beyond are sources in a and sinks in b. Returns how many are within, and how many in all: within
-    come first.
+    Returns how many they are. What is next beyond them stays in its block.
     """
-    of, mark, seen, size = blocks.of, network.mark, network.seen, graph.size
-    waiting, count = 0, 0
-    for v in boundary:
+    of, rank, reach, size, waiting = blocks.of, network.rank, network.reach, graph.size, 0
+    for s in range(network.known[0]):
+        v = network.boundary[s]
         if (of[v] == a and blocks.tie[v, b] > 0) or (of[v] == b and blocks.tie[v, a] > 0):
-            network.path[waiting], mark[v] = v, WITHIN
+            network.path[waiting], rank[v] = v, WAITING
             waiting += 1
-    at = 0
-    while at < waiting:
+    at, count = 0, 0
+    while at < waiting and count < widest:
         v = network.path[at]
         at += 1
-        side = int(of[v] == b)
-        fits = True
+        side, fits = int(of[v] == b), True
         for r in range(size.shape[0]):
             fits = fits and size[r, v] <= reach[r, side]
         if not fits:
-            mark[v] = SOURCE + side
             continue
-        seen[count] = v
+        network.seen[count], rank[v] = v, count
         count += 1
         for r in range(size.shape[0]):
             reach[r, side] -= size[r, v]
         for j in range(graph.indptr[v], graph.indptr[v + 1]):
             u = graph.neighbour[j]
-            if mark[u] == OUTSIDE and (of[u] == a or of[u] == b):
-                network.path[waiting], mark[u] = u, WITHIN
+            if rank[u] == OUTSIDE and (of[u] == a or of[u] == b):
+                network.path[waiting], rank[u] = u, WAITING
                 waiting += 1
-    inside = count
-    for at in range(waiting):
-        if mark[network.path[at]] != WITHIN:
-            seen[count] = network.path[at]
-            count += 1
-    return inside, count
+    for s in range(waiting):
+        if rank[network.path[s]] == WAITING:
+            rank[network.path[s]] = OUTSIDE
+    return count
 
 
 @njit(**LEAF)
-def spread(start, sign, inside, count, graph, network):
-    """Levels, by steps from all vertices of one mark along edges that can carry more; how many vertices were reached.
+def connect(a, b, count, graph, blocks, network):
+    """The network of the region, a's other vertices being the source and b's the sink.
 
-    Downstream from sources (sign = 1) or upstream from sinks (-1).
+    Returns what flows from one to the other over a single vertex, which is sent at once, and the weight cut now.
     """
-    level, seen, front, at = network.level, network.seen, 0, 0
+    of, rank, first, at, flow, cut = blocks.of, network.rank, network.first, 0, 0.0, 0.0
     for s in range(count):
-        level[seen[s]] = -1
-    for s in range(inside, count):
-        if network.mark[seen[s]] == start:
-            network.path[front], level[seen[s]] = seen[s], 0
-            front += 1
-    while at < front:
-        v = network.path[at]
-        at += 1
-        if level[v] > 0 and network.mark[v] != WITHIN:
-            continue  # nothing goes on from there
+        v, source, sink, inner = network.seen[s], 0.0, 0.0, 0.0
+        first[s], network.arc[s] = at, at
         for j in range(graph.indptr[v], graph.indptr[v + 1]):
             u = graph.neighbour[j]
-            if network.mark[u] == OUTSIDE or level[u] >= 0 or (level[v] == 0 and network.mark[u] != WITHIN):
-                continue
-            if graph.weight[j] - sign * network.flow[j] > SLIGHT:
-                network.path[front], level[u] = u, level[v] + 1
-                front += 1
-    return front
-
-
-@njit(**LEAF)
-def augment(source, graph, network):
-    """Send along edges from level to level what they can carry from a source to sinks."""
-    path, edges, arc, level, flow = network.path, network.edges, network.arc, network.level, network.flow
-    path[0], depth = source, 0
-    while depth >= 0:
-        v = path[depth]
-        if network.mark[v] == SINK:
-            least, first = np.inf, 0
-            for s in range(depth):
-                if graph.weight[edges[s]] - flow[edges[s]] < least:
-                    least, first = graph.weight[edges[s]] - flow[edges[s]], s
-            for s in range(depth):
-                flow[edges[s]] += least
-                flow[graph.twin[edges[s]]] -= least
-            depth = first
-            continue
-        j = arc[v]
-        if j == graph.indptr[v + 1]:
-            level[v] = -1
-            depth -= 1
-            continue
-        u = graph.neighbour[j]
-        good = network.mark[u] != OUTSIDE and level[u] == level[v] + 1 and graph.weight[j] - flow[j] > SLIGHT
-        if good and (network.mark[u] == WITHIN or (network.mark[u] == SINK and level[v] > 0)):
-            edges[depth], path[depth + 1] = j, u
-            depth += 1
-        else:
-            arc[v] += 1
-
-
-@njit(**LEAF)
-def proposed(turn, a, b, inside, graph, blocks, network):
-    """Where the levels put each vertex of the region; by how much that breaks limits, and how full the fuller block is."""
-    for s in range(inside):
-        v = network.seen[s]
-        network.to[turn, s] = a if (network.level[v] >= 0) == (turn == 0) else b
-        network.arc[v] = blocks.of[v]
-        move(v, network.to[turn, s], graph, blocks)
-    full = 0.0
-    for r in range(graph.size.shape[0]):
-        full = max(full, blocks.held[r, a] / blocks.most[r, a], blocks.held[r, b] / blocks.most[r, b])
-    broken = excess(a, 0, 0, graph, blocks) + excess(b, 0, 0, graph, blocks)
-    for s in range(inside):
-        move(network.seen[s], network.arc[network.seen[s]], graph, blocks)
-    return broken, full
-
-
-@njit(**LEAF)
-def cut_anew(a, b, reach, boundary, graph, blocks, network):
-    """Cut two blocks apart by a minimum cut [Dinitz1970] of a region around their boundary, where that keeps the limits.
-
-    Of the cuts nearest to a and nearest to b the one is taken that breaks less. Returns weight gained, steps taken, and how many
-    vertices were looked at: `network.seen` begins with them.
-    """
-    inside, count = region(a, b, reach, boundary, graph, blocks, network)
-    seen, more, steps = network.seen, True, 0
-    while more:
-        steps += spread(SOURCE, 1.0, inside, count, graph, network)
-        more = False
-        for s in range(count):
-            more = more or (network.mark[seen[s]] == SINK and network.level[seen[s]] > 0)
-            network.arc[seen[s]] = graph.indptr[seen[s]]
-        for s in range(inside, count if more else inside):
-            if network.mark[seen[s]] == SOURCE:
-                augment(seen[s], graph, network)
-    now, gained = excess(a, 0, 0, graph, blocks) + excess(b, 0, 0, graph, blocks), 0.0
-    by_sources, full = proposed(0, a, b, inside, graph, blocks, network)
-    spread(SINK, -1.0, inside, count, graph, network)
-    by_sinks, fuller = proposed(1, a, b, inside, graph, blocks, network)
-    side = int(by_sinks < by_sources - SLIGHT or (by_sinks <= by_sources + SLIGHT and fuller < full))
-    if min(by_sources, by_sinks) <= now + SLIGHT:
-        for s in range(inside):
-            v, to = seen[s], network.to[side, s]
-            if to != blocks.of[v]:
-                gained += blocks.tie[v, to] - blocks.tie[v, blocks.of[v]]
-                shift(v, to, graph, blocks)
+            if rank[u] >= 0:
+                at += 1
+                inner += graph.weight[j] if of[u] != of[v] else 0.0
+            elif of[u] == a:
+                source += graph.weight[j]
+            elif of[u] == b:
+                sink += graph.weight[j]
+        network.supply[s] = source - sink
+        flow += min(source, sink)
+        cut += inner / 2 + (sink if of[v] == a else source)
+    first[count] = at
     for s in range(count):
-        network.mark[seen[s]] = OUTSIDE
-        for j in range(graph.indptr[seen[s]], graph.indptr[seen[s] + 1]):
-            network.flow[j] = 0.0
-    return gained, steps, count
+        v = network.seen[s]
+        for j in range(graph.indptr[v], graph.indptr[v + 1]):
+            t = rank[graph.neighbour[j]]
+            if 0 <= t < s:
+                e, f = network.arc[s], network.arc[t]
+                network.head[e], network.twin[e], network.left[e] = t, f, graph.weight[j]
+                network.head[f], network.twin[f], network.left[f] = s, e, graph.weight[j]
+                network.arc[s], network.arc[t] = e + 1, f + 1
+    return flow, cut
+
+
+@njit(**LEAF)
+def spread(sign, level, count, network):
+    """Levels: how many edges that can carry more are from sources to each vertex (sign = 1), or from it to sinks (-1).
+
+    Returns whether one of them has reached the other.
+    """
+    path, left, front, at, met = network.path, network.left, 0, 0, False
+    for s in range(count):
+        level[s] = NEVER
+        if sign * network.supply[s] > SLIGHT:
+            path[front], level[s] = s, 0
+            front += 1
+    while at < front:
+        v = path[at]
+        at += 1
+        for e in range(network.first[v], network.first[v + 1]):
+            u = network.head[e]
+            if level[u] == NEVER and (left[e] if sign > 0 else left[network.twin[e]]) > SLIGHT:
+                path[front], level[u] = u, level[v] + 1
+                front += 1
+                met = met or sign * network.supply[u] < -SLIGHT
+    return met
+
+
+@njit(**LEAF)
+def augment(source, network):
+    """Send along edges from level to level what they can carry from a source to sinks; returns how much that is."""
+    path, edges, arc, level, left = network.path, network.edges, network.arc, network.down, network.left
+    supply, sent, depth = network.supply, 0.0, 0
+    path[0] = source
+    while depth >= 0 and supply[source] > SLIGHT:
+        v = path[depth]
+        if supply[v] < -SLIGHT:
+            least, upto = min(supply[source], -supply[v]), depth
+            for s in range(depth):
+                if left[edges[s]] < least:
+                    least, upto = left[edges[s]], s
+            for s in range(depth):
+                left[edges[s]] -= least
+                left[network.twin[edges[s]]] += least
+            supply[source] -= least
+            supply[v] += least
+            sent, depth = sent + least, upto
+            continue
+        e, last = arc[v], network.first[v + 1]
+        while e < last and (level[network.head[e]] != level[v] - 1 or left[e] <= SLIGHT):
+            e += 1
+        arc[v] = e
+        if e == last:
+            level[v] = NEVER
+            depth -= 1
+        else:
+            edges[depth], path[depth + 1] = e, network.head[e]
+            depth += 1
+    return sent
+
+
+@njit(**LEAF)
+def maximum(flow, most, count, network):
+    """A maximum flow [Dinitz1970], or one that is above `most`; returns its value and steps taken."""
+    steps = 0
+    while flow <= most + SLIGHT and spread(-1.0, network.down, count, network):
+        for s in range(count):
+            network.arc[s] = network.first[s]
+        for s in range(count):
+            if network.supply[s] > SLIGHT and network.down[s] > 0:
+                flow += augment(s, network)
+        steps += network.first[count]
+    return flow, steps + network.first[count]
+
+
+@njit(**LEAF)
+def in_first(s, by_sinks, network):
+    """Whether a cut puts a vertex of the region into the first block: that nearest to the sources, or that nearest to sinks."""
+    return network.down[s] == NEVER if by_sinks else network.up[s] != NEVER
+
+
+@njit(**LEAF)
+def proposed(by_sinks, a, b, count, graph, blocks, network):
+    """By how much a cut would break limits, and how much each of the two blocks would hold above its limit."""
+    broken, first, second = 0.0, -np.inf, -np.inf
+    for r in range(graph.size.shape[0]):
+        more = 0.0
+        for s in range(count):
+            v = network.seen[s]
+            if in_first(s, by_sinks, network) != (blocks.of[v] == a):
+                more += graph.size[r, v] if blocks.of[v] == b else -graph.size[r, v]
+        one, other = blocks.held[r, a] + more, blocks.held[r, b] - more
+        broken += max(0.0, one - blocks.most[r, a], blocks.least[r, a] - one)
+        broken += max(0.0, other - blocks.most[r, b], blocks.least[r, b] - other)
+        first, second = max(first, one - blocks.most[r, a]), max(second, other - blocks.most[r, b])
+    return broken, first, second
+
+
+@njit(**LEAF)
+def pierce(by_sinks, own, count, blocks, network):
+    """Make all of one side of a cut sources, or sinks, and one vertex next to it, too [Hamann2018]; returns what flows at once.
+
+    Rather one that the other side does not reach, so that no more flows; then of that block, and far from the boundary.
+    -1 where there is none.
+    """
+    best, found, sign = -1, -1, -1.0 if by_sinks else 1.0
+    for s in range(count):
+        if in_first(s, by_sinks, network) == by_sinks:
+            continue
+        network.supply[s] = sign * np.inf
+        for e in range(network.first[s], network.first[s + 1]):
+            u = network.head[e]
+            if in_first(u, by_sinks, network) != by_sinks or network.supply[u] == -sign * np.inf:
+                continue
+            free = in_first(u, not by_sinks, network) != by_sinks
+            value = 2 * count * int(free) + (count + u if blocks.of[network.seen[u]] == own else count - 1 - u)
+            if value > best:
+                best, found = value, u
+    if found < 0:
+        return -1.0
+    at_once = max(0.0, -sign * network.supply[found])
+    network.supply[found] = sign * np.inf
+    return at_once
+
+
+@njit(**LEAF)
+def regroup(by_sinks, a, b, count, graph, blocks, network):
+    """Move the vertices of the region to where a cut puts them; returns the weight gained."""
+    gained = 0.0
+    for s in range(count):
+        v, to = network.seen[s], a if in_first(s, by_sinks, network) else b
+        if to == blocks.of[v]:
+            continue
+        gained += blocks.tie[v, to] - blocks.tie[v, blocks.of[v]]
+        shift(v, to, graph, blocks)
+        for j in range(graph.indptr[v], graph.indptr[v + 1]):
+            u = graph.neighbour[j]
+            if not network.listed[u]:
+                network.listed[u], network.boundary[network.known[0]] = True, u
+                network.known[0] += 1
+    return gained
+
+
+@njit(**LEAF)
+def cut_anew(a, b, widest, graph, blocks, network):
+    """Cut two blocks apart by a minimum cut of a region around their boundary, or by the least one found that keeps the limits.
+
+    Of the cuts nearest to a and nearest to b the one is taken that breaks less. Where neither keeps the limits the lighter side
+    takes one more vertex, as long as less than now is cut [Hamann2018]. Returns weight gained, whether vertices moved, and steps.
+    """
+    count = region(a, b, widest, graph, blocks, network)
+    flow, cut = connect(a, b, count, graph, blocks, network)
+    now, gained, steps, changed = excess(a, 0, 0, graph, blocks) + excess(b, 0, 0, graph, blocks), 0.0, 0, False
+    while count > 0:
+        flow, more = maximum(flow, cut, count, network)
+        steps += more
+        if flow > cut + SLIGHT:
+            break
+        spread(1.0, network.up, count, network)
+        by_sources, first, rest = proposed(False, a, b, count, graph, blocks, network)
+        by_sinks, others, second = proposed(True, a, b, count, graph, blocks, network)
+        if min(by_sources, by_sinks) <= now + SLIGHT:
+            level = abs(by_sinks - by_sources) <= SLIGHT
+            side = max(others, second) < max(first, rest) if level else by_sinks < by_sources
+            gained, changed = regroup(side, a, b, count, graph, blocks, network), True
+            break
+        side = second < first
+        if flow >= cut - SLIGHT or min(first, second) > SLIGHT:
+            break
+        at_once = pierce(side, b if side else a, count, blocks, network)
+        if at_once < 0:
+            break
+        flow += at_once
+    for s in range(count):
+        network.rank[network.seen[s]] = OUTSIDE
+    return gained, changed, steps
+
+
+@njit(**LEAF)
+def cut_pairs(pairs, widest, further, spare, anew, graph, blocks, network):
+    """Cut pairs of blocks apart anew, one after another; returns weight gained and steps taken.
+
+    What a region may hold of either block is what the other one has room for, and `further` times what all have to spare.
+    Of `anew` it is noted which pairs have changed since they were cut.
+    """
+    gained, steps = 0.0, 0
+    for a, b in pairs:
+        for r in range(spare.shape[0]):
+            network.reach[r, 0] = max(blocks.most[r, b] - blocks.held[r, b], 0.0) + further * spare[r, b]
+            network.reach[r, 1] = max(blocks.most[r, a] - blocks.held[r, a], 0.0) + further * spare[r, a]
+        won, changed, taken = cut_anew(a, b, widest, graph, blocks, network)
+        gained, steps, anew[a, b] = gained + won, steps + taken, False
+        if changed and won > SLIGHT:
+            anew[a], anew[:, a], anew[b], anew[:, b] = True, True, True, True
+    return gained, steps

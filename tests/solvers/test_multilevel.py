@@ -12,8 +12,8 @@ import scipy.sparse as sp
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.collocation.arrays import arrays_of
-from keyshift.solvers.collocation.multilevel import Multilevel, _broken, _graph
-from keyshift.solvers.collocation.multilevel_kernels import Blocks, fill
+from keyshift.solvers.collocation.multilevel import Blocks, Multilevel, _broken
+from keyshift.solvers.collocation.multilevel_kernels import connect, cut_pairs, fill, maximum, region
 
 
 def problem_of(graph, nodes, seed=0, weighted=False, **limits):
@@ -110,13 +110,43 @@ def test_begins_from_a_peer_where_it_is_installed(peer):
     assert not problem.violations(search.best)
 
 
-def test_graph_knows_both_directions_of_an_edge():
-    matrix = sp.random_array((30, 30), density=0.2, rng=np.random.default_rng(1), format="csr")
-    graph = _graph(matrix + matrix.T, np.ones((1, 30)))
-    source = np.repeat(np.arange(30), np.diff(graph.indptr))
-    assert (source[graph.twin] == graph.neighbour).all()
-    assert (graph.neighbour[graph.twin] == source).all()
-    assert (source != graph.neighbour).all()
+@pytest.mark.parametrize("seed", range(6))
+def test_flows_are_maximum_ones_and_cuts_keep_limits(seed):
+    """Without limits two blocks are cut where networkx cuts them; within limits no worse than they were."""
+    rng, vertices = np.random.default_rng(seed), 24
+    drawn = nx.gnm_random_graph(vertices, 60, seed=seed)
+    search = search_of(problem_of(drawn, 2, seed, weighted=True, max_load_distance=150.0 if seed < 3 else 12.0), seed)
+    graph, of = search.graph, rng.permutation(np.arange(vertices) % 2)
+    blocks = Blocks(of, np.empty_like(search.most), search.most, search.least, np.empty((vertices, 2)))
+    before, broken = fill(graph, blocks) / 2, _broken(blocks)
+    network = search._network(graph, np.full(vertices, True), np.arange(vertices))
+    fixed = [int(np.flatnonzero(of == block)[-1]) for block in (0, 1)]  # the last of each block is not in the region
+    reach = np.array([[graph.size[0, (of == block)].sum() - graph.size[0, fixed[block]] for block in (0, 1)]])
+    network.reach[:] = reach + 1e-9
+    count = region.py_func(0, 1, vertices, graph, blocks, network)
+    kept = np.setdiff1d(np.arange(vertices), network.seen[:count])
+    flow, cut = connect.py_func(0, 1, count, graph, blocks, network)
+    outside = sum(
+        graph.weight[j] for v in kept for j in range(*graph.indptr[v : v + 2])
+        if of[v] == 0 and of[graph.neighbour[j]] == 1 and graph.neighbour[j] in kept
+    )  # fmt: skip
+    assert cut + outside == pytest.approx(before)
+    capacities = nx.DiGraph()
+    capacities.add_nodes_from("st")
+    for v in range(vertices):
+        for j in range(*graph.indptr[v : v + 2]):
+            ends = ["st"[of[u]] if u in kept else int(u) for u in (v, graph.neighbour[j])]
+            if ends[0] != ends[1] and not (ends[0] in ("s", "t") and ends[1] in ("s", "t")):
+                known = capacities.get_edge_data(*ends, {"capacity": 0.0})["capacity"]
+                capacities.add_edge(*ends, capacity=known + graph.weight[j])
+    assert maximum.py_func(flow, np.inf, count, network)[0] == pytest.approx(
+        nx.maximum_flow_value(capacities, "s", "t")
+    )
+    network.rank[:] = -1
+    won = cut_pairs(np.array([[0, 1]]), vertices, 7.0, search.most, np.full((2, 2), True), graph, blocks, network)[0]
+    assert won >= -1e-9
+    assert _broken(blocks) <= broken + 1e-9
+    assert fill(graph, blocks) / 2 == pytest.approx(before - won)
 
 
 def test_a_new_population_keeps_the_best_of_the_old_one():
