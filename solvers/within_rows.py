@@ -35,6 +35,8 @@ class RuledSearchSettings(Settings):
     first, most, longest : int
         Steps of the first cooling for each item, which then double; the most steps; the most numbers that one cooling
         reads.
+    revisits : int
+        A cooling takes no more steps than this many times the number of assignments.
     each_second : int
         The same for each second left, since the clock is not checked during a cooling.
     hot, cold : (float, float)
@@ -51,6 +53,7 @@ class RuledSearchSettings(Settings):
     first: int = 500
     most: int = 50_000
     longest: int = 10_000_000
+    revisits: int = 20
     each_second: int = 3_000_000
     hot: tuple[float, float] = (0.03, 0.5)
     cold: tuple[float, float] = (1e-3, 1e-2)
@@ -121,6 +124,7 @@ def search_within(
         if not arrays.possible:
             break
         longest = min(settings.longest, settings.each_second * budget.remaining) / arrays.touched
+        longest = min(longest, settings.revisits * arrays.assignments)
         most = max(1, int(min(steps * arrays.items, settings.most * arrays.items, longest)))
         found, excess = arrays.cool(place, most, settings, rng, state)
         turn, idle, steps = turn + 1, idle + 1, 2 * steps
@@ -148,6 +152,7 @@ class _Arrays:
         open_to = (open_to if low.closed is None else open_to & ~low.closed)[heads]
         enter, kind = np.unique(open_to, axis=0, return_inverse=True)
         self.possible = bool(enter.any(axis=1).all())
+        self.assignments = math.exp(min(float(np.log(np.maximum(open_to.sum(axis=1), 1)).sum()), 100.0))
         load = np.zeros((p, 0)) if task.load is None else task.load
         of_items = np.zeros((heads.size, load.shape[1]))
         np.add.at(of_items, item, load)

@@ -46,8 +46,8 @@ class StageSettings(Settings):
     mending : float
         If the current placement breaks rules, the method may search for one that keeps them all for this share of the
         time.
-    rounds, steps : int
-        Rounds of the local search, and steps of each, between two checks of the clock.
+    rounds, steps, most_steps : int
+        Rounds of the local search; steps of each, between two checks of the clock, for each key group; the most steps.
     hot, cold : float
         First and last temperature, as shares of the measure's value at the start.
     most_columns, columns_per_second : int
@@ -60,7 +60,8 @@ class StageSettings(Settings):
     own_share: float = 0.7
     mending: float = 0.3
     rounds: int = 12
-    steps: int = 20_000
+    steps: int = 500
+    most_steps: int = 20_000
     hot: float = 0.03
     cold: float = 1e-5
     most_columns: int = 60_000
@@ -99,7 +100,7 @@ def improve_within(
     )
     rng = np.array([np.random.SeedSequence([seed, 83]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
     best, record, value = start, start.copy(), stage.objective(start)
-    size = max(it.value(stage.measure, value), 1e-9)
+    size, steps = max(it.value(stage.measure, value), 1e-9), min(settings.steps * start.size, settings.most_steps)
     for turn in range(settings.rounds if rounds is None else rounds):
         if budget.expired or value <= 0 or size >= UNLIMITED:
             break
@@ -107,7 +108,7 @@ def improve_within(
         warm = settings.hot * size * (1.0 if turn % 2 == 0 else 0.2)
         hot = 1.0 if goal >= BROKEN and goal != PLACES["state_moved"] else warm
         heats = np.array([hot, hot * settings.cold / settings.hot])
-        search(it.data, state, record, limits, goal, heats, rng, settings.steps)
+        search(it.data, state, record, limits, goal, heats, rng, steps)
         found = stage.objective(record)
         if found < value and kept(stage, record):
             best, value = record.copy(), found
