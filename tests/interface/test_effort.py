@@ -29,16 +29,16 @@ def said(solution):
 @pytest.mark.parametrize("name", LIMITED)
 def test_no_clock_is_looked_at(name, monkeypatch):
     problem = drawn(name)[1]
-    found = ks.solve(problem, effort=0.03, gap=0.0)
+    found = ks.solve(problem, effort=0.01, gap=0.0)
     assert found.status == "feasible"
     ticks = itertools.count(step=0.5)
     monkeypatch.setattr(answer.time, "monotonic", lambda: float(next(ticks)))
-    assert said(ks.solve(problem, effort=0.03, gap=0.0, time_limit=1e-6)) == said(found)
+    assert said(ks.solve(problem, effort=0.01, gap=0.0, time_limit=1e-6)) == said(found)
 
 
 def test_any_number_of_workers_gives_the_same_rows():
     instances = dict(map(drawn, LIMITED[:2]))
-    frames = [ks.study(instances, ["milp"], effort=0.03, gap=0.0, workers=workers).to_frame() for workers in (1, 2)]
+    frames = [ks.study(instances, ["milp"], effort=0.01, gap=0.0, workers=workers).to_frame() for workers in (1, 2)]
     rows = [f.sort_values("instance")[["objective", "bound", "status"]].to_numpy().tolist() for f in frames]
     assert str(rows[0]) == str(rows[1])
 

@@ -110,7 +110,7 @@ def said_by_check(problem, place):
 
 @node
 @pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("edits", [300, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("edits", [120, pytest.param(1000, marks=pytest.mark.slow)])
 def test_edits_are_valued_as_check_values_them(name, edits):
     problem = PROBLEMS[name]()
     rng = np.random.default_rng(0)

@@ -80,7 +80,7 @@ def test_uneven_loads_of_teaching_size_are_proven(nodes, key_groups, limits):
 )
 def test_what_the_heaviest_key_groups_find_beside_them_bounds_every_assignment(settings):
     rng, told = np.random.default_rng(7), 0
-    for number in range(200):
+    for number in range(120):
         problem = random_problem(rng, int(rng.integers(3, 8)), int(rng.integers(2, 4)))
         least, found = brute_force(problem)[0], Incumbent(problem, Budget(60))
         if not found.offer(problem.workload.current):
@@ -88,7 +88,7 @@ def test_what_the_heaviest_key_groups_find_beside_them_bounds_every_assignment(s
         NarrowSets(found, Instance(problem), number, settings).heaviest_first(2)
         assert found.bound <= least + 1e-12 * problem.scale
         told += found.bound > 0.5 * least > 0
-    assert told > 20
+    assert told > 12
 
 
 def test_a_heavy_key_group_beside_which_little_fits_is_proven_at_once():

@@ -26,7 +26,7 @@ SETTINGS = {
 @functools.cache
 def tiny() -> list[tuple[ks.CollocatedAllocation, float | None]]:
     rng = np.random.default_rng(7)
-    drawn = [collocation.random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4))) for _ in range(150)]
+    drawn = [collocation.random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4))) for _ in range(80)]
     return [(p, brute_force(p)[0]) for p in drawn if CollocationSets.suits(p, arrays_of(p))]
 
 
@@ -51,8 +51,8 @@ def test_sets_agree_with_every_assignment(settings, begun):
         if done:
             proven += 1
             assert problem.objective(sets.best) == pytest.approx(least, abs=problem.tolerance)
-    assert proven > 30
-    assert infeasible > 5
+    assert proven > 15
+    assert infeasible > 2
 
 
 def node_sets(problem: ks.CollocatedAllocation) -> NodeSets:
@@ -80,7 +80,7 @@ def test_the_sets_of_little_reduced_cost_are_those_that_an_enumeration_finds():
             made, level = one.below(prices, most, 2, Budget(60))
             assert len(made) <= 4
             assert {tuple(row) for row in every[reduced < level - 1e-9]} <= {tuple(row) for row in made} <= wanted
-    assert several > 40
+    assert several > 20
 
 
 def test_twenty_key_groups_that_all_talk_are_proven():

@@ -158,7 +158,7 @@ def test_the_two_exact_methods_agree():
 
 
 def test_what_is_too_large_keeps_its_bound():
-    problem = second_interval()
+    problem = second_interval(600, 4, limit=25)
     s = ks.solve(problem, "milp", largest=0)
     assert s.objective - s.bound <= 0.01 * s.objective
     if s.status == "feasible":
