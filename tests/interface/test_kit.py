@@ -14,12 +14,19 @@ from keyshift import exercises
 KIT = Path(__file__).parents[2] / "docs" / "kit"
 sys.path.insert(0, str(KIT))
 
-import build  # noqa: E402  # a script of the documentation, not a module of ours
-import worksheets  # noqa: E402
+import worksheets  # noqa: E402  # a script of the documentation, not a module of ours
 
 
 @pytest.fixture(scope="module")
-def pages():
+def build():
+    """The script itself loads Sphinx: not while tests are collected."""
+    import build
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def pages(build):
     return build.pages()
 
 
@@ -42,7 +49,7 @@ def test_the_workbook_has_twelve_worksheets_with_and_without_solutions(pages):
 
 
 @pytest.mark.parametrize("sheet", worksheets.WORKSHEETS, ids=lambda sheet: sheet.title)
-def test_every_kind_of_row_of_a_worksheet_has_its_words(sheet):
+def test_every_kind_of_row_of_a_worksheet_has_its_words(build, sheet):
     variables, rows = build.examples.size(sheet.example)
     assert set(rows) <= set(worksheets.ROWS)
     assert set(rows) == set(build.examples.algebra(sheet.example))
@@ -67,7 +74,7 @@ def test_no_page_needs_a_network(pages):
         assert "{{" not in text
 
 
-def test_without_a_browser_one_sentence_says_so(monkeypatch, capsys, tmp_path):
+def test_without_a_browser_one_sentence_says_so(build, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     build.print_pdf(tmp_path / "sheets.html", tmp_path / "sheets.pdf")
     said = capsys.readouterr().out
@@ -75,8 +82,9 @@ def test_without_a_browser_one_sentence_says_so(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not any(map(shutil.which, build.BROWSERS)), reason="needs Chromium")
-def test_everything_prints(tmp_path):
+def test_everything_prints(build, tmp_path):
+    if not any(map(shutil.which, build.BROWSERS)):
+        pytest.skip("needs Chromium")
     subprocess.run([sys.executable, str(KIT / "build.py"), str(tmp_path), "--pdf"], check=True)
     for page in tmp_path.glob("*.html"):
         assert page.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
