@@ -57,33 +57,41 @@ def fill(graph, blocks):
 
 
 @njit(**LEAF)
-def excess(b, v, sign, graph, blocks):
-    """By how much block b breaks its limits with v (sign = 1), without it (-1), or as it is (0)."""
-    broken = 0.0
+def excess(b, r, more, blocks):
+    """By how much block b breaks its limits on r with so much more."""
+    held = blocks.held[r, b] + more
+    return max(0.0, held - blocks.most[r, b], blocks.least[r, b] - held)
+
+
+@njit(**LEAF)
+def strain(b, v, sign, graph, blocks):
+    """By how much block b breaks limits, and how much more it would with v (sign = 1), or without it (-1)."""
+    broken, more = 0.0, 0.0
     for r in range(graph.size.shape[0]):
-        held = blocks.held[r, b] + sign * graph.size[r, v]
-        broken += max(0.0, held - blocks.most[r, b], blocks.least[r, b] - held)
-    return broken
+        now = excess(b, r, 0.0, blocks)
+        broken += now
+        more += excess(b, r, sign * graph.size[r, v], blocks) - now
+    return broken, more
 
 
 @njit(**LEAF)
 def best_move(v, graph, blocks):
-    """The block to which v goes best without breaking more than is broken, and what that gains; (-1, -inf) if none.
+    """The block to which v goes best without breaking more than is broken, what that gains, and how much more it breaks.
 
-    Where its own block breaks limits the one that holds least is looked at too, a neighbour or not.
+    (-1, -inf) if none. Where its own block breaks limits the one that holds least is looked at too, a neighbour or not.
     """
-    a, to, gain = blocks.of[v], -1, -np.inf
-    before, without = excess(a, v, 0, graph, blocks), excess(a, v, -1, graph, blocks)
-    least = -1
-    if before > SLIGHT:
+    a, to, gain, change, least = blocks.of[v], -1, -np.inf, 0.0, -1
+    broken, without = strain(a, v, -1.0, graph, blocks)
+    if broken > SLIGHT:
         least = int(np.argmin(blocks.held[0]))
     for b in range(blocks.tie.shape[1]):
         won = blocks.tie[v, b] - blocks.tie[v, a]
         if b == a or won <= gain or (blocks.tie[v, b] <= 0 and b != least):
             continue
-        if without + excess(b, v, 1, graph, blocks) <= before + excess(b, v, 0, graph, blocks) + SLIGHT:
-            to, gain = b, won
-    return to, gain
+        more = without + strain(b, v, 1.0, graph, blocks)[1]
+        if more <= SLIGHT:
+            to, gain, change = b, won, more
+    return to, gain, change
 
 
 @njit(**LEAF)
@@ -91,10 +99,10 @@ def sift(at, queue):
     """Bring the heap's entry to where it belongs."""
     heap, key, place = queue.heap, queue.key, queue.place
     v = heap[at]
-    while at > 0 and key[heap[(at - 1) // 2]] < key[v]:
-        heap[at] = heap[(at - 1) // 2]
+    while at > 0 and key[heap[(at - 1) >> 1]] < key[v]:
+        heap[at] = heap[(at - 1) >> 1]
         place[heap[at]] = at
-        at = (at - 1) // 2
+        at = (at - 1) >> 1
     while 2 * at + 1 < queue.size[0]:
         child = 2 * at + 1
         if child + 1 < queue.size[0] and key[heap[child + 1]] > key[heap[child]]:
@@ -163,25 +171,22 @@ def refine(rng, order, seeds, patience, graph, blocks, queue):
             v = order[at]
             at += 1
             if queue.place[v] == FREE:
-                to, gain = best_move(v, graph, blocks)
+                to, gain, _ = best_move(v, graph, blocks)
                 if to >= 0:
                     enqueue(v, gain + NOISE * uniform(rng), queue)
                     taken += 1
         value, broken, best, least, count, kept = 0.0, 0.0, 0.0, 0.0, 0, 0
         while queue.size[0] > 0 and count - kept < patience:
             v = dequeue(queue)
-            to, gain = best_move(v, graph, blocks)
+            to, gain, change = best_move(v, graph, blocks)
             if to < 0:
                 continue
             if queue.size[0] > 0 and gain + NOISE < queue.key[queue.heap[0]]:
                 enqueue(v, gain + NOISE * uniform(rng), queue)
                 continue
-            a = blocks.of[v]
-            broken -= excess(a, v, 0, graph, blocks) + excess(to, v, 0, graph, blocks)
+            queue.moved[count], queue.source[count] = v, blocks.of[v]
             shift(v, to, graph, blocks)
-            broken += excess(a, v, 0, graph, blocks) + excess(to, v, 0, graph, blocks)
-            value += gain
-            queue.moved[count], queue.source[count] = v, a
+            value, broken = value + gain, broken + change
             queue.place[v] = DONE
             count += 1
             steps += graph.indptr[v + 1] - graph.indptr[v]
@@ -190,7 +195,7 @@ def refine(rng, order, seeds, patience, graph, blocks, queue):
             for j in range(graph.indptr[v], graph.indptr[v + 1]):
                 u = graph.neighbour[j]
                 if queue.place[u] != DONE:
-                    to, gain = best_move(u, graph, blocks)
+                    to, gain, _ = best_move(u, graph, blocks)
                     if to >= 0:
                         enqueue(u, gain + NOISE * uniform(rng), queue)
         for s in range(count - 1, kept - 1, -1):
@@ -351,7 +356,7 @@ def in_first(s, by_sinks, network):
 
 @njit(**LEAF)
 def proposed(by_sinks, a, b, count, graph, blocks, network):
-    """By how much a cut would break limits, and how much each of the two blocks would hold above its limit."""
+    """By how much more a cut would break limits, and how much each of the two blocks would hold above its limit."""
     broken, first, second = 0.0, -np.inf, -np.inf
     for r in range(graph.size.shape[0]):
         more = 0.0
@@ -359,10 +364,10 @@ def proposed(by_sinks, a, b, count, graph, blocks, network):
             v = network.seen[s]
             if in_first(s, by_sinks, network) != (blocks.of[v] == a):
                 more += graph.size[r, v] if blocks.of[v] == b else -graph.size[r, v]
-        one, other = blocks.held[r, a] + more, blocks.held[r, b] - more
-        broken += max(0.0, one - blocks.most[r, a], blocks.least[r, a] - one)
-        broken += max(0.0, other - blocks.most[r, b], blocks.least[r, b] - other)
-        first, second = max(first, one - blocks.most[r, a]), max(second, other - blocks.most[r, b])
+        for block, change in ((a, more), (b, -more)):
+            broken += excess(block, r, change, blocks) - excess(block, r, 0.0, blocks)
+        first = max(first, blocks.held[r, a] + more - blocks.most[r, a])
+        second = max(second, blocks.held[r, b] - more - blocks.most[r, b])
     return broken, first, second
 
 
@@ -420,24 +425,27 @@ def cut_anew(a, b, widest, graph, blocks, network):
     """
     count = region(a, b, widest, graph, blocks, network)
     flow, cut = connect(a, b, count, graph, blocks, network)
-    now, gained, steps, changed = excess(a, 0, 0, graph, blocks) + excess(b, 0, 0, graph, blocks), 0.0, 0, False
+    gained, steps, changed = 0.0, 0, False
     while count > 0:
         flow, more = maximum(flow, cut, count, network)
         steps += more
         if flow > cut + SLIGHT:
             break
         spread(1.0, network.up, count, network)
-        by_sources, first, rest = proposed(False, a, b, count, graph, blocks, network)
-        by_sinks, others, second = proposed(True, a, b, count, graph, blocks, network)
-        if min(by_sources, by_sinks) <= now + SLIGHT:
-            level = abs(by_sinks - by_sources) <= SLIGHT
-            side = max(others, second) < max(first, rest) if level else by_sinks < by_sources
-            gained, changed = regroup(side, a, b, count, graph, blocks, network), True
+        least, fullest, side, lightest, light = np.inf, np.inf, 0, np.inf, 0
+        for turn in range(2):
+            broken, first, second = proposed(turn == 1, a, b, count, graph, blocks, network)
+            if broken < least - SLIGHT or (broken <= least + SLIGHT and max(first, second) < fullest):
+                least, fullest, side = broken, max(first, second), turn
+            own = first if turn == 0 else second
+            if own < lightest:
+                lightest, light = own, turn
+        if least <= SLIGHT:
+            gained, changed = regroup(side == 1, a, b, count, graph, blocks, network), True
             break
-        side = second < first
-        if flow >= cut - SLIGHT or min(first, second) > SLIGHT:
+        if flow >= cut - SLIGHT or lightest > SLIGHT:
             break
-        at_once = pierce(side, b if side else a, count, blocks, network)
+        at_once = pierce(light == 1, b if light == 1 else a, count, blocks, network)
         if at_once < 0:
             break
         flow += at_once
@@ -461,5 +469,7 @@ def cut_pairs(pairs, widest, further, spare, anew, graph, blocks, network):
         won, changed, taken = cut_anew(a, b, widest, graph, blocks, network)
         gained, steps, anew[a, b] = gained + won, steps + taken, False
         if changed and won > SLIGHT:
-            anew[a], anew[:, a], anew[b], anew[:, b] = True, True, True, True
+            for c in range(spare.shape[1]):
+                anew[min(a, c), max(a, c)] = True
+                anew[min(b, c), max(b, c)] = True
     return gained, steps
