@@ -133,7 +133,7 @@ def dequeue(queue):
     last = queue.heap[queue.size[0]]
     if last != v:
         queue.heap[0], queue.place[last] = last, 0
-        sift(0, queue)
+        sift(queue.place[last], queue)  # not of 0, for which Numba would compile another one
     queue.place[v] = FREE
     return v
 
