@@ -61,7 +61,10 @@ class OpenedPyomo(running.LinearModel):
 
     def program(self) -> NamedProgram:
         """The model's matrices; `InputError` where it has something that no matrix holds."""
-        return self._compiled()[0]
+        try:
+            return self._compiled()[0]
+        except errors.InfeasibleConstraintException:
+            raise InputError("a row of the model has no variables and cannot be satisfied") from None
 
     def _compiled(self) -> tuple[NamedProgram, list[Any]]:
         objectives = list(self.native.component_data_objects(pyo.Objective, active=True))
@@ -72,7 +75,7 @@ class OpenedPyomo(running.LinearModel):
         try:
             compiled = self._with_squares(objective) if quadratic else (*highs.compile_rows(self.native), {})
         except errors.InfeasibleConstraintException:
-            raise InputError("a row of the model has no variables and cannot be satisfied") from None
+            raise
         except (errors.InvalidConstraintError, errors.PyomoException) as error:
             said = " ".join(str(error).split())[:120]
             raise InputError(f"the model is not linear: {said}") from None
@@ -134,10 +137,8 @@ class OpenedPyomo(running.LinearModel):
             return by_pyomo(self.native, solver, budget, seed)
         try:
             program, columns = self._compiled()
-        except InputError as error:
-            if "broken whatever is chosen" in str(error):
-                return Run(solver or "highs", False, None, "infeasible")
-            raise
+        except errors.InfeasibleConstraintException:
+            return Run(solver or "highs", False, None, "infeasible")
         if self._whole:
             program = program.made_whole(self.statement.whole_family)
         solver = solver or program.fitting_solver

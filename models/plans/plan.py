@@ -406,7 +406,7 @@ def undone(plan: Plan) -> Plan:
         for p in reversed(plan.phases)
     )  # fmt: skip
     change = {r: net_change(u[None, :], plan.source, plan.target, plan.capacity.size)[0] for r, u in plan.usage.items()}
-    turned = {r: held + change[r] for r, held in plan.held.items()}
+    turned = {r: np.maximum(held + change[r], 0.0) for r, held in plan.held.items()}  # a sum may round below 0
     way = Way(plan.made_for.load, plan.capacity, plan.leaving, plan.loads_after, plan.loads_before)
     worth = distance_gains(way, plan.assignment, plan.current, plan.key_group[order])
     return replace(

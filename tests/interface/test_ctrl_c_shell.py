@@ -103,7 +103,7 @@ def test_certify_writes_what_is_proven(after, tmp_path):
     ks.write_workload(workload(8), tmp_path / "small.json")
     limits = ["-p", "key-group-allocation", "--max-migrations", "20"]
     line = ["certify", "w.json", *limits, "-t", "3", "--out", "c.json"]
-    warm = ["certify", "small.json", *limits, "-t", "1", "--seconds", "1"]
+    warm = ["certify", "small.json", *limits, "-t", "1", "--proof-time-limit", "1"]
     code, out, err, delay = interrupted(line, warm, tmp_path, after)
     print(f"certify: {delay:.2f} s")
     assert code in (0, 1)  # whether all that was answered is proven

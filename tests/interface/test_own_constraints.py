@@ -166,6 +166,15 @@ def test_hundreds_of_own_constraints_stay_in_force():
     assert seen["restricted"] >= 100
 
 
+def test_a_row_without_variables_that_nothing_keeps_is_infeasible():
+    model = ks.model(small())
+    model.native.price = pyo.Param(initialize=1, mutable=True)
+    model.native.mine = pyo.Constraint(expr=model.native.price <= 0)
+    assert "infeasible" in model.solve(time_limit=20).message
+    with pytest.raises(ks.InputError, match="no variables and cannot be satisfied"):
+        model.write("never.mps")
+
+
 def small() -> ks.KeyGroupAllocation:
     w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2)
     return ks.KeyGroupAllocation(w, max_migrations=2)

@@ -242,7 +242,7 @@ def reads_what_it_writes(seed: int, path) -> None:
 
 
 def test_plans_of_any_scale_read_what_they_write(tmp_path):
-    for seed in range(40):
+    for seed in (*range(40), 1084):  # the way back of the last one held less than nothing, by rounding
         reads_what_it_writes(seed, tmp_path / "plan.json")
 
 
