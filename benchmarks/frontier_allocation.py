@@ -17,7 +17,7 @@ from numba import njit
 import keyshift as ks
 from keyshift.models.families.allocation import madsen_allocation, synthetic_workload
 from keyshift.papers.page import Page
-from keyshift.solvers.random_kernels import uniform
+from keyshift.solvers.kernels import uniform
 
 SETTING = ["nodes", "key_groups", "varies", "limit", "seed"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.rules.lowered import ROUNDING, Lowered
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.random_kernels import uniform as draw
+from keyshift.solvers.kernels import uniform as draw
 
 
 class RowFamily(NamedTuple):

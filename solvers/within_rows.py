@@ -20,7 +20,7 @@ from keyshift.models.rules.lowered import ROUNDING, Lowered
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
-from keyshift.solvers.random_kernels import uniform
+from keyshift.solvers.kernels import overwrite, uniform
 from keyshift.solvers.rows import RowFamily, RuleRows, families, giving_way, rows_of, sharing, shift, sum_rows
 
 
@@ -361,6 +361,6 @@ def anneal(data, place, held, sums, prices, heats, steps, slack, rng):
         value += cost
         total += over
         if max(total, slack) < least or (total <= slack and value < fewest - 1e-9 * abs(fewest)):
-            best[:] = place
+            overwrite(best, place)
             least, fewest = max(total, slack), value
     return best, least

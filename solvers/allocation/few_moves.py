@@ -19,6 +19,7 @@ import numpy as np
 from keyshift.models.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.kernels import overwrite
 
 SLICE = 200_000
 """Branches after which the clock is asked."""
@@ -250,7 +251,7 @@ def settle_nodes(candidates, nodes, counted, order, stack, before, counts, now, 
                     for j in range(n):
                         worst = max(worst, numbers[j] if draining[j] else abs(numbers[j]))
                     if worst < numbers[at_distance]:
-                        best[:] = place
+                        overwrite(best, place)
                         numbers[at_distance] = worst
                         counts[0], counts[1], counts[2] = depth, left, away
                         return 2

@@ -14,6 +14,7 @@ from keyshift.models import Budget
 from keyshift.models.compiling import njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays
+from keyshift.solvers.kernels import overwrite
 
 DOUBT = 1e-9
 """Added to every bound, as a share of the magnitudes that were summed: far above what rounding can lose."""
@@ -393,7 +394,8 @@ def best_labels(order, parent, worth, theta, up, labels):
     The maximum.
     """
     p, n = theta.shape
-    up[:] = theta
+    for k in range(p):
+        overwrite(up[k], theta[k])
     for k in order:
         j = parent[k]
         if j >= 0:

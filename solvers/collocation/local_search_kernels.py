@@ -9,7 +9,7 @@ import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.solvers.collocation.move_kernels import propose
-from keyshift.solvers.random_kernels import uniform
+from keyshift.solvers.kernels import overwrite, uniform
 from keyshift.solvers.rows import shift, sum_rows
 
 TOLERANCE, ROUNDED = 1e-12, 1e-9
@@ -153,7 +153,7 @@ def settle(i, data, state):
 @njit(**LEAF)
 def violation(count, wanted, before, data, state):
     """By how much (7), (8), (9) are broken after a proposal, summed over nodes; `before` keeps what was broken until then."""
-    note(state.sums, before.sums)
+    overwrite(before.sums, state.sums)
     if data.fixed:  # only the proposal's own nodes change
         for s in range(count):
             source, target = state.a[wanted.who[s]], wanted.where[s]
@@ -162,7 +162,7 @@ def violation(count, wanted, before, data, state):
             before.excess[2 * s + 1] = state.excess[target]
             settle(target, data, state)
     else:
-        note(state.excess, before.excess)
+        overwrite(before.excess, state.excess)
         for i in range(state.excess.size):
             settle(i, data, state)
     return state.sums[3]
@@ -202,13 +202,6 @@ def few_moves(data, sums):
 
 
 @njit(**LEAF)
-def note(values, where):
-    """Copy values."""
-    for k in range(values.size):
-        where[k] = values[k]
-
-
-@njit(**LEAF)
 def anneal(rng, schedule, best, wanted, before, data, state):
     """Simulated annealing over joins, relocations, swaps and returns. Works on ``state.a`` and `best` in place.
 
@@ -223,7 +216,7 @@ def anneal(rng, schedule, best, wanted, before, data, state):
     value, found, infeasible = worth(level, goal.blend, goal, together), -np.inf, 0
     if excess <= TOLERANCE and few_moves(data, sums):
         found = worth(level, 0.0, goal, together)
-        note(state.a, best)
+        overwrite(best, state.a)
     heat, cooling = hot, (cold / hot) ** (1.0 / max(steps, 1))
     for _ in range(steps):
         heat *= cooling
@@ -231,7 +224,7 @@ def anneal(rng, schedule, best, wanted, before, data, state):
         if count == 0:
             continue
         value_before, excess_before = value, excess
-        note(together, before.together)
+        overwrite(before.together, together)
         weigh(count, wanted, data, state)
         few = accepted = few_moves(data, sums)
         if few:
@@ -244,7 +237,7 @@ def anneal(rng, schedule, best, wanted, before, data, state):
         else:
             for s in range(count):
                 add(s, -1.0, wanted, data, state)
-            note(before.together, together)
+            overwrite(together, before.together)
             if few:
                 restore(count, wanted, before, data, state)
             value, excess = value_before, excess_before
@@ -255,5 +248,5 @@ def anneal(rng, schedule, best, wanted, before, data, state):
             plain = worth(level, 0.0, goal, together)
             if plain > found + TOLERANCE:
                 found = plain
-                note(state.a, best)
+                overwrite(best, state.a)
     return found, infeasible / max(steps, 1)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.random_kernels import uniform
+from keyshift.solvers.kernels import uniform
 from keyshift.solvers.rows import RuleRows, giving_way
 
 MOST = 4

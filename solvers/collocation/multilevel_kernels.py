@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
-from keyshift.solvers.random_kernels import uniform
+from keyshift.solvers.kernels import uniform
 
 OUTSIDE, WAITING, NEVER = -1, -2, -2
 FREE, DONE = -1, -2

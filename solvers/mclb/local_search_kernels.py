@@ -8,6 +8,7 @@ import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.kernels import overwrite
 from keyshift.solvers.rows import KEPT, RuleRows
 from keyshift.solvers.rows import shift as carry
 
@@ -300,8 +301,8 @@ def anneal(
         spent += s.away[k] + (s.away[q] if q >= 0 else 0.0) - before
         if gained < least - 1e-12 * abs(gained) and spent <= budget:
             least = gained
-            best[:] = s.chosen
-    chosen[:] = s.chosen
+            overwrite(best, s.chosen)
+    overwrite(chosen, s.chosen)
     return best, least
 
 

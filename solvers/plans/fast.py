@@ -273,6 +273,13 @@ def fits(p: Transfers, level: np.ndarray, j: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def hold(p: Transfers, level: np.ndarray, j: int, i: int, sign: float) -> None:
+    """What node i holds with a transfer (sign = 1), or without it (-1)."""
+    for r in range(level.shape[0]):
+        level[r, i] += sign * p.usage[r, j]
+
+
+@njit(cache=True, nogil=True)
 def by_node(order: np.ndarray, p: Transfers) -> tuple[np.ndarray, np.ndarray]:
     """The transfers of each node, first in the list first: positions, and where each node's begin."""
     nodes = p.level.shape[1]
@@ -334,7 +341,7 @@ def list_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> float:
             last = max(last, now + p.seconds[j])
             free[p.source[j]] -= 1
             free[p.target[j]] -= 1
-            level[:, p.target[j]] += p.usage[:, j]
+            hold(p, level, j, p.target[j], 1.0)
             active[running] = j
             running += 1
             begun += 1
@@ -348,7 +355,7 @@ def list_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> float:
             if starts[j] + p.seconds[j] <= now * (1 + EPSILON):
                 free[p.source[j]] += 1
                 free[p.target[j]] += 1
-                level[:, p.source[j]] -= p.usage[:, j]
+                hold(p, level, j, p.source[j], -1.0)
                 touched[changed], touched[changed + 1] = p.source[j], p.target[j]
                 changed += 2
             else:
@@ -395,7 +402,7 @@ def ordered_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> flo
                 if starts[k] + p.seconds[k] <= now * (1 + EPSILON):
                     free[p.source[k]] += 1
                     free[p.target[k]] += 1
-                    level[:, p.source[k]] -= p.usage[:, k]
+                    hold(p, level, k, p.source[k], -1.0)
                 else:
                     active[left] = k
                     left += 1
@@ -404,7 +411,7 @@ def ordered_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> flo
         last = max(last, now + p.seconds[j])
         free[p.source[j]] -= 1
         free[p.target[j]] -= 1
-        level[:, p.target[j]] += p.usage[:, j]
+        hold(p, level, j, p.target[j], 1.0)
         active[running] = j
         running += 1
     return last

@@ -12,7 +12,8 @@ from keyshift.models.plans.transfers import TransferScheduling
 from keyshift.models.plans.way import RuledWay, Way
 from keyshift.models.rules.lowered import ROUNDING
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.plans.fast import Transfers, compiled
+from keyshift.solvers.kernels import overwrite
+from keyshift.solvers.plans.fast import Transfers, compiled, hold
 
 WIDE = 3e8
 """Figures looked at for an order: with more moves, fewer of those that wait are looked at in each step."""
@@ -147,11 +148,12 @@ def least_overload(p: Transfers, count: int) -> tuple[float, np.ndarray]:
     worst[0] = 0.0
     level = np.empty_like(p.level)
     for done in range(sets):
-        level[:] = p.level
+        for r in range(level.shape[0]):
+            overwrite(level[r], p.level[r])
         for j in range(count):
             if done >> j & 1:
-                level[:, p.source[j]] -= p.usage[:, j]
-                level[:, p.target[j]] += p.usage[:, j]
+                hold(p, level, j, p.source[j], -1.0)
+                hold(p, level, j, p.target[j], 1.0)
         for j in range(count):
             if done >> j & 1 == 0:
                 then = done | (1 << j)
@@ -221,8 +223,8 @@ def gentle_order(
         order[step] = j
         loads[p.source[j]] -= load[j]
         loads[p.target[j]] += load[j]
-        level[:, p.source[j]] -= p.usage[:, j]
-        level[:, p.target[j]] += p.usage[:, j]
+        hold(p, level, j, p.source[j], -1.0)
+        hold(p, level, j, p.target[j], 1.0)
         left -= 1
         waiting[best] = waiting[left]
     return order

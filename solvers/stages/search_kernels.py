@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models.compiling import njit
-from keyshift.solvers.random_kernels import uniform
+from keyshift.solvers.kernels import overwrite, uniform
 from keyshift.solvers.rows import RuleRows, shift, sum_rows
 
 REMOTE, DISTANCE, SPREAD, DRAINING, BROKEN, LINEAR = 0, 1, 2, 3, 4, 5
@@ -69,7 +69,7 @@ def search(data, state, best, limits, goal, heats, rng, steps):
     fill(data, state)
     for m in range(limits.size):  # what rounding adds to a limit that is met exactly
         limits[m] = max(limits[m], state.values[m]) * (1 + 1e-13) + 1e-13
-    best[:] = state.place
+    overwrite(best, state.place)
     found, most_excess, most_broken = state.values[goal], state.sums[1] + 1e-12, state.sums[3] + 1e-9
     who, where = np.empty(MOST_SHIFTS, np.int64), np.empty(MOST_SHIFTS, np.int64)
     values, sums = np.empty(limits.size), np.empty(state.sums.size)
@@ -80,8 +80,8 @@ def search(data, state, best, limits, goal, heats, rng, steps):
         count = propose_within(data, state, limits, goal, rng, who, where)
         if count == 0:
             continue
-        values[:] = state.values
-        sums[:] = state.sums
+        overwrite(values, state.values)
+        overwrite(sums, state.sums)
         before = energy(state, goal)
         for s in range(count):
             back = state.place[who[s]]
@@ -97,11 +97,11 @@ def search(data, state, best, limits, goal, heats, rng, steps):
         if not ok:
             for s in range(count - 1, -1, -1):
                 put(data, state, who[s], where[s])
-            state.values[:] = values
-            state.sums[:] = sums
+            overwrite(state.values, values)
+            overwrite(state.sums, sums)
         elif state.values[goal] < found - 1e-13:
             found = state.values[goal]
-            best[:] = state.place
+            overwrite(best, state.place)
     return found
 
 

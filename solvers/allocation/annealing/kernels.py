@@ -31,7 +31,7 @@ from keyshift.solvers.allocation.annealing.state_kernels import (
     unchanged,
     write,
 )
-from keyshift.solvers.random_kernels import uniform as draw
+from keyshift.solvers.kernels import uniform as draw
 from keyshift.solvers.rows import KEPT, make_room, mend, row_change
 
 

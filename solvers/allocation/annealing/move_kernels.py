@@ -11,7 +11,7 @@ from typing import NamedTuple
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.state_kernels import put, take
-from keyshift.solvers.random_kernels import uniform as draw
+from keyshift.solvers.kernels import uniform as draw
 
 HIGHEST, LOWEST = 1.0, -1.0
 MANY, LOOKED_THROUGH = 256, 32.0

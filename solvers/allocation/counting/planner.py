@@ -21,7 +21,8 @@ from keyshift.solvers.allocation.annealing.search import data_of, generator
 from keyshift.solvers.allocation.annealing.state_kernels import give, goes_nowhere, node_value, power
 from keyshift.solvers.allocation.arrays import TINY, Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.random_kernels import uniform as draw
+from keyshift.solvers.kernels import overwrite
+from keyshift.solvers.kernels import uniform as draw
 
 
 @dataclass(frozen=True)
@@ -334,8 +335,8 @@ def realise(rng, iterations, doublings, hot, cold, distance, data, plan):
     best, above = np.inf, value.size
     if paid <= data.max_cost:
         best, above = value.max(), 1
-        plan.best_keys[:] = keys
-        plan.best_targets[:] = targets
+        overwrite(plan.best_keys, keys)
+        overwrite(plan.best_targets, targets)
     temperature, cooling = hot, (cold / hot) ** (1.0 / max(1, iterations))
     for _ in range(iterations):
         temperature *= cooling
@@ -372,8 +373,8 @@ def realise(rng, iterations, doublings, hot, cold, distance, data, plan):
             targets[x], targets[y] = j, i
         if above == 0 and paid <= data.max_cost:
             best = value.max()
-            plan.best_keys[:] = keys
-            plan.best_targets[:] = targets
+            overwrite(plan.best_keys, keys)
+            overwrite(plan.best_targets, targets)
             total, above = 0.0, 0
             for node in range(value.size):
                 total += power(value[node] / distance, doublings)

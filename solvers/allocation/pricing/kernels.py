@@ -11,6 +11,7 @@ import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.kernels import overwrite
 
 NEVER = 1e300
 GAIN = 1e-12
@@ -334,7 +335,7 @@ def beyond(node, counts, tried_out, tried_in, load, price, slopes, pick):
     arrival, window = np.empty(slopes.size), np.empty(slopes.size)
     for s in range(slopes.size):
         m = slopes[s]
-        prefix[s, 1:] = np.cumsum(np.sort(node.leaving + m * own))[:most_a]
+        overwrite(prefix[s, 1:], np.cumsum(np.sort(node.leaving + m * own))[:most_a])
         arrival[s] = (price - m * load).min()
         window[s] = min(m * (-reach - excess), m * (reach - excess))
         if node.upward_only:

@@ -1,10 +1,10 @@
-"""Random numbers for compiled searches, from a state of one number that a kernel can carry along."""
+"""What compiled searches share: random numbers, from a state of one number that a kernel can carry along, and copies."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from keyshift.models.compiling import njit
+from keyshift.models.compiling import LEAF, njit
 
 
 @njit(cache=True, error_model="numpy", _nrt=False)
@@ -16,3 +16,10 @@ def uniform(rng):
     x ^= x >> np.uint64(27)
     rng[0] = x
     return np.float64((x * np.uint64(2685821657736338717)) >> np.uint64(11)) / 9007199254740992.0
+
+
+@njit(**LEAF)
+def overwrite(array, values):
+    """``array[:] = values``, for which Numba would compile words about shapes that do not fit, a second or two long."""
+    for k in range(values.size):
+        array[k] = values[k]
