@@ -28,8 +28,8 @@ from keyshift.solvers.collocation.multilevel_kernels import (
 Peer = Literal["kahip", "mtkahypar"]
 Found = tuple[float, float, IntArray]
 """By how much a partition breaks limits, its cut, and the block of each vertex: the less the better."""
-TINY = 1e-300
-"""Stands for a divisor of 0."""
+TINY = 1e-280
+"""Stands for a divisor of 0; nothing limited is large enough to overflow by it."""
 
 
 class Graph(NamedTuple):

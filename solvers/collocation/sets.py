@@ -194,7 +194,8 @@ class NodeSets:
         d, positive = self.data, self.limits > 0
         rows = np.isfinite(self.limits) & positive & self.inside.any(axis=1)
         rows[0] = True
-        use = self.inside[rows] / np.where(positive, self.limits, 1.0)[rows, None]
+        with np.errstate(over="ignore"):  # infinitely above its limit
+            use = self.inside[rows] / np.where(positive, self.limits, 1.0)[rows, None]
         first = 0.0 if d.cost.any() or self.limits[0] <= 0 else max(0.0, float(self.lower[0] / self.limits[0]))
         self.split = split_talk(own, self.traffic, self.split, use[0], first, self.allowed)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
