@@ -124,8 +124,8 @@ def search_within(
         if not arrays.possible:
             break
         longest = min(settings.longest, settings.each_second * budget.remaining) / arrays.touched
-        longest = min(longest, settings.revisits * arrays.assignments)
-        most = max(1, int(min(steps * arrays.items, settings.most * arrays.items, longest)))
+        enough = settings.revisits * arrays.assignments
+        most = max(1, int(min(steps * arrays.items, settings.most * arrays.items, longest, enough)))
         found, excess = arrays.cool(place, most, settings, rng, state)
         turn, idle, steps = turn + 1, idle + 1, 2 * steps
         within = excess <= arrays.slack and kept(problem, found)

@@ -289,7 +289,6 @@ class Multilevel:
     def _refined(self, graph: Graph, of: IntArray, most: FloatArray, least: FloatArray | None, budget: Budget) -> Found:
         """Rounds of local search, and of cuts by flows, until one gains little; without a `least` blocks grow first."""
         grow, vertices, chosen, turn = least is None, of.size, self.settings, 0
-        anew = np.full((most.shape[1], most.shape[1]), True)
         least = np.full_like(most, -UNLIMITED) if least is None else least
         blocks = Blocks(of.astype(np.int64), np.empty_like(most), most, least, np.empty((vertices, most.shape[1])))
         queue = Queue(
@@ -300,16 +299,13 @@ class Multilevel:
         while True:
             full = np.asarray((blocks.held > most + SLIGHT).any(axis=0))
             on = _boundary(blocks, whole, np.arange(vertices)) | full[blocks.of]
-            at_once, was = turn % 2 == int(grow), blocks.of.copy()
+            at_once = turn % 2 == int(grow)
             gained, steps = refine(
                 self.rng, self.draw.permutation(np.flatnonzero(on)), vertices if at_once else 1,
                 chosen.patience * (chosen.from_all if at_once else 1), graph, blocks, queue,
             )  # fmt: skip
             if turn > 0 and not grow and chosen.reach > 0:
-                moved = was != blocks.of
-                anew[was[moved]], anew[blocks.of[moved]] = True, True
-                anew |= anew.T
-                by_flows, more = self._by_flows(graph, blocks, _boundary(blocks, whole, np.arange(vertices)), anew)
+                by_flows, more = self._by_flows(graph, blocks, _boundary(blocks, whole, np.arange(vertices)))
                 gained, steps = gained + by_flows, steps + more
             budget.spend(10 * steps + 10_000)
             cut, turn, before, broken = cut - gained, turn + 1, broken, _broken(blocks)
@@ -317,15 +313,15 @@ class Multilevel:
             if (little and turn > 1) or turn == chosen.rounds or budget.expired:
                 return broken, cut, blocks.of
 
-    def _by_flows(self, graph: Graph, blocks: Blocks, on: BoolArray, anew: BoolArray) -> tuple[float, int]:
-        """Cut pairs of neighbouring blocks apart anew, in random order; the weight gained, and steps taken."""
+    def _by_flows(self, graph: Graph, blocks: Blocks, on: BoolArray) -> tuple[float, int]:
+        """Cut all pairs of neighbouring blocks apart anew, in random order; the weight gained, and steps taken."""
         known = np.flatnonzero(on)
         whose = (np.ones(known.size), (blocks.of[known], np.arange(known.size)))
         between = sp.csr_array(whose, shape=(blocks.most.shape[1], known.size)) @ blocks.tie[known]
-        pairs = self.draw.permutation(np.argwhere(np.triu(between > 0, 1) & anew))
+        pairs = self.draw.permutation(np.argwhere(np.triu(between > 0, 1)))
         left = np.maximum(1 - graph.size.sum(axis=1) / np.maximum(blocks.most.sum(axis=1), TINY), 0.0)
         spare, chosen, network = blocks.most * left[:, np.newaxis], self.settings, self._network(graph, on, known)
-        return cut_pairs(pairs, chosen.widest, chosen.reach - 1, spare, anew, graph, blocks, network)
+        return cut_pairs(pairs, chosen.widest, chosen.reach - 1, spare, graph, blocks, network)
 
     def _network(self, graph: Graph, on: BoolArray, known: IntArray) -> Network:
         """Room for flows, and the boundary."""

@@ -421,11 +421,11 @@ def cut_anew(a, b, widest, graph, blocks, network):
     """Cut two blocks apart by a minimum cut of a region around their boundary, or by the least one found that keeps the limits.
 
     Of the cuts nearest to a and nearest to b the one is taken that breaks less. Where neither keeps the limits the lighter side
-    takes one more vertex, as long as less than now is cut [Hamann2018]. Returns weight gained, whether vertices moved, and steps.
+    takes one more vertex, as long as less than now is cut [Hamann2018]. Returns weight gained and steps taken.
     """
     count = region(a, b, widest, graph, blocks, network)
     flow, cut = connect(a, b, count, graph, blocks, network)
-    gained, steps, changed = 0.0, 0, False
+    gained, steps = 0.0, 0
     while count > 0:
         flow, more = maximum(flow, cut, count, network)
         steps += more
@@ -441,7 +441,7 @@ def cut_anew(a, b, widest, graph, blocks, network):
             if own < lightest:
                 lightest, light = own, turn
         if least <= SLIGHT:
-            gained, changed = regroup(side == 1, a, b, count, graph, blocks, network), True
+            gained = regroup(side == 1, a, b, count, graph, blocks, network)
             break
         if flow >= cut - SLIGHT or lightest > SLIGHT:
             break
@@ -451,25 +451,20 @@ def cut_anew(a, b, widest, graph, blocks, network):
         flow += at_once
     for s in range(count):
         network.rank[network.seen[s]] = OUTSIDE
-    return gained, changed, steps
+    return gained, steps
 
 
 @njit(**LEAF)
-def cut_pairs(pairs, widest, further, spare, anew, graph, blocks, network):
+def cut_pairs(pairs, widest, further, spare, graph, blocks, network):
     """Cut pairs of blocks apart anew, one after another; returns weight gained and steps taken.
 
     What a region may hold of either block is what the other one has room for, and `further` times what all have to spare.
-    Of `anew` it is noted which pairs have changed since they were cut.
     """
     gained, steps = 0.0, 0
     for a, b in pairs:
         for r in range(spare.shape[0]):
             network.reach[r, 0] = max(blocks.most[r, b] - blocks.held[r, b], 0.0) + further * spare[r, b]
             network.reach[r, 1] = max(blocks.most[r, a] - blocks.held[r, a], 0.0) + further * spare[r, a]
-        won, changed, taken = cut_anew(a, b, widest, graph, blocks, network)
-        gained, steps, anew[a, b] = gained + won, steps + taken, False
-        if changed and won > SLIGHT:
-            for c in range(spare.shape[1]):
-                anew[min(a, c), max(a, c)] = True
-                anew[min(b, c), max(b, c)] = True
+        won, taken = cut_anew(a, b, widest, graph, blocks, network)
+        gained, steps = gained + won, steps + taken
     return gained, steps

@@ -143,7 +143,7 @@ def test_flows_are_maximum_ones_and_cuts_keep_limits(seed):
         nx.maximum_flow_value(capacities, "s", "t")
     )
     network.rank[:] = -1
-    won = cut_pairs(np.array([[0, 1]]), vertices, 7.0, search.most, np.full((2, 2), True), graph, blocks, network)[0]
+    won = cut_pairs(np.array([[0, 1]]), vertices, 7.0, search.most, graph, blocks, network)[0]
     assert won >= -1e-9
     assert _broken(blocks) <= broken + 1e-9
     assert fill(graph, blocks) / 2 == pytest.approx(before - won)
