@@ -39,7 +39,7 @@ FORMULATION = Formulation(
     methods=(
         Method(
             "milp", "exact", "[Madsen2016], sec. 4.3.2, stated exactly; keyshift's search and bounds, then HiGHS",
-            solve_milp, rules=True, warm_up=collocation, warm_start=("cola",), rescue=("albic", "allocation-milp"),
+            solve_milp, rules=True, warm_up=collocation, warm_start=("cola",),
             rivals=("flux", "potc", "albic", "allocation-milp"), later=by_search_and_solvers,
         ),
         Method(
