@@ -306,6 +306,7 @@ class DepthFirst:
                 return False
             limit = self.constant + self.value * core.nodes - self.data.margin
             _, visited = kernels.explore(limit, self.slice, self.data, self.state, self.rules)
+            budget.spend(visited * core.nodes * core.load.shape[1] / 3)
             self.visited += visited
             self._keep()
             budget.report(objective=None if self.best is None else self.value)

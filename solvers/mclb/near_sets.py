@@ -54,6 +54,8 @@ class NearSettings(Settings):
         Subsets of a half between two looks at the clock.
     looked : int
         Sets looked at between two more.
+    looks : float
+        Sets looked at, or numbers made, in the time of a step, for limits of effort.
     """
 
     most_nodes: int = 10
@@ -67,6 +69,7 @@ class NearSettings(Settings):
     cells: int = 1_500
     piece: int = 5_000
     looked: int = 50_000_000
+    looks: float = 20.0
 
 
 class Half(NamedTuple):
@@ -198,13 +201,17 @@ class FewNodes:
             for part in (order[::2], order[1::2]):
                 drawn = rng.random((self.settings.sample, part.size)) < 0.5
                 fits = (drawn @ inside[:, part].T <= most).all(axis=1) & ((~drawn) @ kind.leaving[part] <= limit)
-                if fits.mean() * 2.0**part.size * (windows + 3) > (left if sides else left / 2):
+                numbers = fits.mean() * 2.0**part.size * (windows + 3)
+                if numbers > (left if sides else left / 2):
+                    return []
+                budget.spend(numbers / 2)
+                if budget.expired:
                     return []
                 found = subsets_of(
                     part, inside, most, kind.leaving[None], np.array([limit]), np.ones(order.size, dtype=bool),
                     left // (windows + 3),
                 )  # fmt: skip
-                if found is None or budget.expired:
+                if found is None:
                     return []
                 left -= found.bits.size * (windows + 3)
                 sides.append(found._replace(inside=found.inside[:, :windows] @ self.turned))
@@ -262,6 +269,7 @@ class FewNodes:
         reach = min(self._guess(sides, share), farthest)
         while not budget.expired:
             grids = [self._grids(one, reach) for one in sides]
+            budget.spend(sum(half.load.size for first, second, _ in grids for half in (first, second)))
             count, rng, nowhere = 0.0, np.random.default_rng(0), np.empty((2, 0), np.int64)
             for first, second, grid in grids:
                 some = np.sort(rng.choice(first.bits.size, min(first.bits.size, self.settings.sample), replace=False))
@@ -284,6 +292,7 @@ class FewNodes:
             for begin in range(0, first.bits.size, self.settings.piece):
                 some = np.arange(begin, min(begin + self.settings.piece, first.bits.size))
                 total, filled = meet(first, second, grid, self._wider(reach), some, filled, found)
+                budget.spend(some.size)
                 if filled < total or budget.expired:
                     return None
             i, j = found[:, :filled]
@@ -311,7 +320,8 @@ class FewNodes:
         found, at, code = np.zeros((2, n), np.int64), np.zeros(n, np.int64), PAUSED
         while code != ENDED and self.goal > 0 and not budget.expired:
             goal = self._wider(np.sqrt(min(g, self.goal))) ** 2
-            code = put_together(near, sizes, entering, limit, goal, at, self.settings.looked, found)
+            code, looked = put_together(near, sizes, entering, limit, goal, at, self.settings.looked, found)
+            budget.spend(looked / self.settings.looks)
             if code == FOUND:
                 self._offer(found)
         return code == ENDED or self.goal <= 0
@@ -367,9 +377,10 @@ def meet(first, second, grid, reach, some, filled, found):
 
 @njit(cache=True)
 def put_together(near, sizes, entering, limit, goal, at, most, found):  # noqa: C901  # a compiled loop is one function
-    """Placements of cost `goal` at most, depth first by (1) to (3): ENDED, PAUSED after so many sets, or FOUND one.
+    """Placements of cost `goal` at most, depth first by (1) to (3): how it ended, and how many sets it looked at.
 
-    `at` holds the depth and, for each, the next set to look at; `found` the bits and kinds of a placement's sets.
+    ENDED, PAUSED after `most` sets, or FOUND one. `at` holds the depth and, for each, the next set to look at; `found`
+    the bits and kinds of a placement's sets.
     """
     n, m = found.shape[1], near.deviation.shape[1]
     held, spent, moved = np.zeros(n, np.uint64), np.zeros(n), np.zeros(n)
@@ -383,7 +394,7 @@ def put_together(near, sizes, entering, limit, goal, at, most, found):  # noqa: 
             take = now - 1
         elif looked >= most:
             at[0] = depth
-            return PAUSED
+            return PAUSED, looked
         while take < 0 and now < near.cost.size:
             cost = near.cost[now]
             if spent[depth] + left * cost > goal:
@@ -432,6 +443,6 @@ def put_together(near, sizes, entering, limit, goal, at, most, found):  # noqa: 
                 set_ = at[1 + d] - 1
                 found[0, d], found[1, d] = near.bits[set_], near.kind[set_]
             at[0] = depth
-            return FOUND
+            return FOUND, looked
     at[0] = -1
-    return ENDED
+    return ENDED, looked

@@ -72,6 +72,9 @@ class PartitioningSettings(Settings):
     most_key_groups: int = 44
 
 
+SUBSET = 10
+"""Steps of effort that putting a subset into a k-d tree counts, or looking for what is near it; products of as many are one."""
+
 RADIUS_DOUBT = 1e-9
 """Radii are this share larger than they have to be, and as much more of the largest load: far above what rounding moves."""
 
@@ -102,19 +105,28 @@ def kinds_of(core: Core) -> list[NodeKind]:
 class Sets:
     """The sets of key groups that nodes of a kind can hold within the budget, as pairs of two halves."""
 
-    def __init__(self, core: Core, kind: NodeKind, unit: float) -> None:
+    def __init__(self, core: Core, kind: NodeKind, unit: float, most: int, budget: Budget) -> None:
+        """Where the halves have more subsets than `most`, only their `size` is known."""
         p = core.load.shape[0]
         self.half, self.kind = p // 2, kind
         self.limit = core.budget * (1 + 1e-12) if core.limited else np.inf
         self.least_here = float(kind.leaving.sum()) - self.limit
         self.sides, self.trees = [], []
-        mean = core.load.sum(axis=0) / (core.nodes * unit)
-        for part, sign in ((slice(self.half), -1.0), (slice(self.half, p), 1.0)):
-            load = sign * half_sums(core.load[part] / unit) + (mean if sign < 0 else 0.0)
+        parts, fitting = (slice(self.half), slice(self.half, p)), []
+        for part in parts:
             state = half_sums(np.c_[kind.entering[part], kind.leaving[part]])
             fits = (state[:, 0] <= self.limit) & (kind.leaving[part].sum() - state[:, 1] <= self.limit)
-            self.sides.append((np.flatnonzero(fits), load[fits], state[fits]))
-            self.trees.append(cKDTree(load[fits]))
+            fitting.append((np.flatnonzero(fits), state[fits]))
+            budget.spend(fits.size)
+        self.size = sum(bits.size for bits, _ in fitting)
+        if self.size > most:
+            return
+        budget.spend(SUBSET * self.size)
+        mean = core.load.sum(axis=0) / (core.nodes * unit)
+        for part, sign, (bits, state) in zip(parts, (-1.0, 1.0), fitting, strict=True):
+            load = (sign * half_sums(core.load[part] / unit) + (mean if sign < 0 else 0.0))[bits]
+            self.sides.append((bits, load, state))
+            self.trees.append(cKDTree(load))
 
     def _pieces(self) -> list[IntArray]:
         """The first half's subsets in pieces between which one can look at the clock: with many windows a tree prunes little."""
@@ -126,14 +138,10 @@ class Sets:
         found, load = math.inf, self.sides[0][1]
         for piece in self._pieces():
             found = min(found, float(self.trees[1].query(load[piece])[0].min()))
+            budget.spend(SUBSET * piece.size)
             if budget.expired:
                 return None
         return found
-
-    @property
-    def size(self) -> int:
-        """How many subsets the halves have."""
-        return sum(len(side[0]) for side in self.sides)
 
     def count(self, radius: float) -> float:
         """About how many sets are within a radius of the mean, the budget aside: by a sample."""
@@ -149,6 +157,7 @@ class Sets:
             tree = self.trees[0] if len(pieces) == 1 else cKDTree(self.sides[0][1][piece])
             found = tree.sparse_distance_matrix(self.trees[1], radius, output_type="ndarray")
             made.append((found["i"] if len(pieces) == 1 else piece[found["i"]], found["j"]))
+            budget.spend(SUBSET * (piece.size + found.size))
             if budget.expired:
                 return None
         return self._of(*(np.concatenate(each) for each in zip(*made, strict=True)))
@@ -171,6 +180,7 @@ class Sets:
         columns = list[IntArray]()
         for begin in range(0, len(left), step):
             i, j = np.nonzero(left[begin : begin + step] @ right <= most)
+            budget.spend(step * len(other) / SUBSET)
             found += i.size
             if found > count or budget.expired:
                 return None
@@ -250,10 +260,11 @@ class SetPartitioning(Cover):
 
     def _sets(self, budget: Budget) -> list[Sets]:
         """The sets that nodes of each kind can hold; an empty list where there are too many."""
-        sets: list[Sets] = []
-        for kind in self.kinds if self.core.load.shape[0] <= PartitioningSettings.now().most_key_groups else ():
-            sets.append(Sets(self.core, kind, self.unit))
-            if budget.expired or sum(found.size for found in sets) > self.settings.most_subsets:
+        settings, sets, left = PartitioningSettings.now(), list[Sets](), PartitioningSettings.now().most_subsets
+        for kind in self.kinds if self.core.load.shape[0] <= settings.most_key_groups else ():
+            sets.append(Sets(self.core, kind, self.unit, left, budget))
+            left -= sets[-1].size
+            if budget.expired or left < 0:
                 return []
         return sets
 

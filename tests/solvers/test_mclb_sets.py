@@ -12,6 +12,8 @@ from instances import mclb
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.models.answer import STEP
+from keyshift.solvers.mclb import near_sets
 from keyshift.solvers.mclb.local_search import descend
 from keyshift.solvers.mclb.near_sets import FewNodes, NearSettings
 from keyshift.solvers.mclb.pair_splits import PairSplits
@@ -119,6 +121,22 @@ def test_forty_eight_key_groups_are_proven_where_no_set_near_the_mean_is_heavy()
     sets = FewNodes(core, start, 1e-3 * core.squares(start))
     assert sets.run(Budget(30))
     assert sets.bound > 0.99 * core.squares(sets.best)
+
+
+def test_effort_counts_the_sets_that_are_looked_at(monkeypatch):
+    """Fifty million of them were one look at the budget: a unit of work took minutes."""
+    looked, put_together = [0], near_sets.put_together
+
+    def counted(*instance):
+        code, more = put_together(*instance)
+        looked[0] += more
+        return code, more
+
+    monkeypatch.setattr(near_sets, "put_together", counted)
+    load, settings = np.random.default_rng(3).random((3, 30)), NearSettings(looked=1_000_000)
+    core = ks.MCLB(ks.Workload(load=load, state=np.ones(30), current=np.arange(30) % 6, nodes=6)).core
+    assert not FewNodes(core, core.current, 0.0, settings).run(Budget(effort=0.2))
+    assert 0 < looked[0] <= 0.2 / STEP * settings.looks + settings.looked
 
 
 def test_more_than_one_node_may_be_empty():
