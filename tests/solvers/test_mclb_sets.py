@@ -133,10 +133,11 @@ def test_effort_counts_the_sets_that_are_looked_at(monkeypatch):
         return code, more
 
     monkeypatch.setattr(near_sets, "put_together", counted)
-    load, settings = np.random.default_rng(3).random((3, 30)), NearSettings(looked=1_000_000)
-    core = ks.MCLB(ks.Workload(load=load, state=np.ones(30), current=np.arange(30) % 6, nodes=6)).core
-    assert not FewNodes(core, core.current, 0.0, settings).run(Budget(effort=0.2))
-    assert 0 < looked[0] <= 0.2 / STEP * settings.looks + settings.looked
+    load, budget = np.random.default_rng(3).random((3, 32)), Budget(effort=1.0)
+    core = ks.MCLB(ks.Workload(load=load, state=np.ones(32), current=np.arange(32) % 8, nodes=8)).core
+    start = descend(core, 0, rounds=5)
+    assert FewNodes(core, start, 1e-3 * core.squares(start)).run(budget)
+    assert 0 < STEP * looked[0] / NearSettings().looks <= budget.elapsed
 
 
 def test_more_than_one_node_may_be_empty():
