@@ -54,6 +54,10 @@ class PairSettings(Settings):
     least: float = 1e-6
 
 
+ROUNDING = 1e-13
+"""By less than this share of all load, what two nodes differ by is rounding."""
+
+
 class PairSplits:
     """A search that can be interrupted, and goes on as if it had not been.
 
@@ -67,6 +71,7 @@ class PairSplits:
         self.core, self.best, self.value = core, best, core.squares(best)
         self.settings, self.rng = settings or PairSettings.now(), np.random.default_rng([seed, 7])
         self.load = np.ascontiguousarray(core.load @ np.linalg.eigh(core.load.T @ core.load)[1][:, ::-1])
+        self.noise = float(np.square(ROUNDING * self.load.sum(axis=0)).sum())
         self.rounds = self.idle = self.looked = 0
 
     @staticmethod
@@ -107,7 +112,7 @@ class PairSplits:
             gains = np.square(away[:, None] - away[None]).sum(axis=2) / 2
             i, j = np.unravel_index(np.where(open_, gains, 0.0).argmax(), gains.shape)
             gain = float(gains[i, j])
-            if not open_[i, j] or gain <= self.settings.least * float(np.square(away).sum()):
+            if not open_[i, j] or gain <= max(self.noise, self.settings.least * float(np.square(away).sum())):
                 break
             open_[i, j] = False
             free = np.flatnonzero((place == i) | (place == j))

@@ -10,6 +10,7 @@ from enumeration import optimum
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.solvers.mclb.pair_splits import PairSplits
 
 
 def problem(load, current, nodes, limit=None, **fields):
@@ -236,3 +237,13 @@ def test_a_giant_key_group_may_stay_where_it_is():
     loose = dataclasses.replace(tight, max_state_moved=1.5 * tight.max_state_moved)
     found = [ks.solve(problem, "local-search").objective for problem in (tight, loose)]
     assert found[1] <= 1.02 * found[0]  # from the greedy placement alone it was 1.16 times as much
+
+
+def test_rounding_is_no_gain():
+    """Where all nodes carried the mean but for rounding, pairs of them were split anew until time ended."""
+    core = next(iter(ks.family("hard-mclb", seed=3, nodes=4, key_groups=40)))[1].core
+    budget = Budget(10)
+    splits = PairSplits(core, core.current, 0)
+    splits.go_on(budget)
+    assert splits.value == 0.0
+    assert not budget.expired
