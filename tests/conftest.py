@@ -37,7 +37,8 @@ def spark():
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
     session = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master("local[1]")  # one Python, but two parts of everything
+        .config("spark.default.parallelism", "2")
         .appName("keyshift tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
@@ -47,7 +48,7 @@ def spark():
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.extraJavaOptions", BRIEF)
+        .config("spark.driver.extraJavaOptions", f"{BRIEF} -XX:ReservedCodeCacheSize=200m")  # for all tests in one Java
         .getOrCreate()
     )
     yield session

@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+from draws import draws
 from instances.routing import battery, random_problem
 from interpreted import interpret
 
@@ -89,9 +90,10 @@ def holds_theorem_1(w):
     return worst
 
 
-def test_theorem_1():
+@draws(200, 1000)
+def test_theorem_1(count):
     rng = np.random.default_rng(0)
-    worst = max(holds_theorem_1(perfect_instance(rng)) for _ in range(1000))
+    worst = max(holds_theorem_1(perfect_instance(rng)) for _ in range(count))
     assert worst == pytest.approx(1.0)  # and it is tight
 
 

@@ -72,7 +72,7 @@ def test_parameters_read_from_the_source_are_those_of_the_function(name):
 def test_a_wrong_option_is_refused_before_any_solver_is_loaded(tmp_path):
     ks.write_workload(ks.Workload(load=[2, 1], state=[1, 1], current=[0, 0], nodes=2), tmp_path / "w.json")
     heavy = ("pyomo", "numba", "ortools", "highspy", "scipy", "matplotlib", "pandas", "pyspark")
-    for line in (
+    lines = [
         ["solve", "w.json", "--set", "threads=1.5"],
         ["solve", "w.json", "-p", "mclb", "-m", "branch-and-bound", "--set", "max_tree=-1"],
         ["solve", "w.json", "-p", "mclb", "-m", "clb", "--set", "labels=new"],
@@ -80,13 +80,13 @@ def test_a_wrong_option_is_refused_before_any_solver_is_loaded(tmp_path):
         ["compare", "w.json", "-m", "nothing"],
         ["plan", "w.json", "--report", "no/such/page.html"],
         ["solve", "nothing.json"],
-    ):
-        code = (
-            f"import sys; from keyshift.cli import main; code = main({line!r}); "
-            f"print(code, [m for m in {heavy!r} if m in sys.modules])"
-        )
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
-        assert run.stdout.strip() == "2 []", (line, run.stdout, run.stderr)
+    ]
+    code = (
+        f"import sys; from keyshift.cli import main\n"
+        f"for line in {lines!r}: print(main(line), [m for m in {heavy!r} if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert run.stdout.splitlines() == ["2 []"] * len(lines), (run.stdout, run.stderr)
 
 
 def test_lazy_imports_are_real_ones_that_run_later(tmp_path, monkeypatch):

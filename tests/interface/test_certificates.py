@@ -26,7 +26,7 @@ PROGRAM = Path(verify.__file__)
 ROUNDING = Fraction(1, 10**8)
 SMALL = {
     "key-group-allocation": ("madsen-allocation", {"nodes": 3, "key_groups": 12, "max_migrations": 3}),
-    "collocated-allocation": ("madsen-collocation", {"nodes": 3, "key_groups": 18}),
+    "collocated-allocation": ("madsen-collocation", {"nodes": 3, "key_groups": 12}),
     "mclb": ("guo-mclb", {"nodes": 3, "key_groups": 8, "windows": 3}),
     "movement-within-limits": ("hard-movement", {"kind": "giant"}),
     "key-splitting": ("hard-splitting", {"kind": "giant", "messages": 500}),

@@ -65,11 +65,15 @@ def test_honest_certificates_are_accepted_and_true(honest):
         assert not forgery.is_false(record), kind_of(record)
 
 
-def test_every_field_changed_proves_nothing_false(honest):
+@pytest.mark.parametrize("most", [3, pytest.param(10**9, marks=pytest.mark.slow)])
+def test_every_field_changed_proves_nothing_false(honest, most):
+    """Of a list the first few entries, and all of them where it is slow."""
     rng, seen = random.Random(5), Counter()
     for record in {kind_of(record): record for record in honest}.values():
         parts = (p for p in forgery.places(record) if p[0] in ("instance", "claim", "proof", "assignment"))
         for path in parts:
+            if any(type(key) is int and key >= most for key in path):
+                continue
             changed = forgery.forged(record, rng, path)
             assert not accepted(changed, record["proof"]["kind"], seen), (path, changed)
     assert sum(n for (_, false), n in seen.items() if false) > 500

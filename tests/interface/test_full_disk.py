@@ -26,6 +26,7 @@ for line in json.loads(sys.argv[1]):
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
     print(json.dumps(["done", line[0], code]), flush=True)
 """
+STUDY = ["study", "guo-mclb", "--nodes", "2", "--key-groups", "6", "--windows", "1", "-m", "local-search"]
 MODEL = ["model", "w", "-p", "mclb", "--max-state-moved", "3"]
 LINES = {
     "pareto --plot": ["pareto", "w", "--points", "2", "--plot", "f.png"],
@@ -39,8 +40,8 @@ LINES = {
     "model --write nl": [*MODEL, "--write", "f.nl"],
     "model --write pb": [*MODEL, "--kind", "cp-sat", "--write", "f.pb"],
     "export": ["export", "plan.json", "--to", "storm", "--topology", "t", "--out", "f"],
-    "study --out": ["study", "hard-mclb", "-m", "local-search", "--out", "f"],
-    "study --report": ["study", "hard-mclb", "-m", "local-search", "--report", "f.html"],
+    "study --out": [*STUDY, "--out", "f"],
+    "study --report": [*STUDY, "--report", "f.html"],
 }
 
 
@@ -120,8 +121,7 @@ def test_a_study_leaves_what_is_not_its_own(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "f/notes.txt").read_text() == "mine"
     assert "another program" in (tmp_path / "f/study.json").read_text()
     (tmp_path / "best.csv").write_text("some,other,table\n1,2,3\n")
-    line = ["study", "hard-mclb", "-m", "local-search", "--best", "best.csv", "--update-best"]
-    assert main(line) == 2
+    assert main([*STUDY, "--best", "best.csv", "--update-best"]) == 2
     assert "best.csv" in capsys.readouterr().err
     assert (tmp_path / "best.csv").read_text() == "some,other,table\n1,2,3\n"
     with pytest.raises(ks.InputError, match="best"):

@@ -84,7 +84,7 @@ def test_every_verb_knows_it(own, tmp_path):
         2,
         1,
     ]
-    study = ks.study({"night": problem}, methods=["milp", "empty-lightest"], workers=2)
+    study = ks.study({"night": problem}, methods=["milp", "empty-lightest"])
     assert study.to_frame()["objective"].tolist()[0] == 2
     with pytest.raises(ks.InputError, match="no certificates for consolidation"):
         ks.certify(answer)

@@ -80,7 +80,7 @@ def test_an_integrated_plan_knows_what_it_saves():
 
 def test_balance_comes_first_where_the_limit_cannot_be_met():
     crowded = job().replace(current=np.zeros(24, dtype=int))
-    frame = ks.replay(stream(8, crowded), ["milp"], **LIMITS).to_frame()
+    frame = ks.replay(stream(6, crowded), ["milp"], **LIMITS).to_frame()
     assert frame["fallback"].tolist()[:3] == ["balance"] * 3
     assert frame["fallback"].iloc[-1] == ""
     assert frame["load_distance"].iloc[0] > frame["load_distance"].iloc[-1]
@@ -309,7 +309,7 @@ def test_rows_are_packed_and_read_as_they_were():
 
 
 def test_a_long_replay_grows_by_little_for_each_row():
-    made = ({"period": t, **{f"figure {i}": t / (i + 1) for i in range(20)}} for t in range(20 * BLOCK))
+    made = ({"period": t, **{f"figure {i}": t / (i + 1) for i in range(20)}} for t in range(6 * BLOCK))
     tracemalloc.start()
     try:
         rows = PackedRows(made)

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from draws import rest_slow
 
 import keyshift as ks
 from keyshift.cli import main
@@ -114,8 +115,12 @@ def planned_and_valued(rule, stream, method="flux", limit=3):
     return pd.DataFrame(rows)
 
 
-@pytest.mark.parametrize("rule", ["last", "mean:3", "ewma:0.5", "seasonal:4", "quantile:0.9:3"])
-@pytest.mark.parametrize("method", ["flux", "milp"])
+RULES = ["quantile:0.9:3", "last", "mean:3", "ewma:0.5", "seasonal:4"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "method"), [*((rule, "flux") for rule in RULES), *rest_slow(1, [(rule, "milp") for rule in RULES])]
+)
 def test_the_loop_against_a_step_by_step_recomputation(rule, method):
     stream = list(windows(8, seed=3))
     frame = ks.replay(stream, [method], forecast=rule, **LIMITS).to_frame()

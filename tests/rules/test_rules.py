@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from draws import draws
 from rules.drawn import RARE, best_of, best_rank, draw_rule, keeps, workload
 
 import keyshift as ks
@@ -151,9 +152,10 @@ def test_priorities_are_the_best_one_after_another_under_rules(kind, seed):
             assert best is None or plain.rank(answer.assignment) == pytest.approx(best, rel=1e-6, abs=1e-6)
 
 
+@draws(15, 40)
 @pytest.mark.parametrize("kind", PROBLEMS)
-def test_the_check_and_the_forms_say_the_same(kind):
-    for seed in range(40):
+def test_the_check_and_the_forms_say_the_same(kind, count):
+    for seed in range(count):
         problem = drawn(kind, 1000 + seed)[1]
         rng = np.random.default_rng(seed)
         for _ in range(20):

@@ -8,6 +8,7 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 from brute_force import brute_force
+from draws import rest_slow
 from instances.allocation import random_problem
 
 import keyshift as ks
@@ -154,7 +155,7 @@ def run_pyomo(problem, weights=None, most=None):
     return statement, result
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", rest_slow(51, range(100)))
 def test_declarative_models_equal_brute_force(seed):
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, p=int(rng.integers(1, 8 if seed % 10 == 0 else 6)), n=int(rng.integers(1, 4)))
@@ -174,7 +175,7 @@ def test_declarative_models_equal_brute_force(seed):
 
 
 @pytest.mark.parametrize("scale", [1e-7, 1e9])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", rest_slow(8, range(20)))
 def test_the_unit_of_load_does_not_matter(seed, scale):
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, p=int(rng.integers(2, 6)), n=int(rng.integers(2, 4)))

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from brute_force import brute_force
+from draws import draws, rest_slow
 from instances.allocation import random_problem
 
 import keyshift as ks
@@ -40,7 +41,7 @@ def exclude(bound: PriceBound, best: float, scale: float) -> None:
             assert share < 1.0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_slow(1, range(3)))
 def test_prices_never_rule_out_the_optimum(seed):
     """Every option: draining, capacities, costs, unequal nodes, ties, zeros."""
     rng = np.random.default_rng(300 + seed)
@@ -67,11 +68,12 @@ def test_prices_never_rule_out_the_optimum_of_thousands():
             exclude_all(problem, best)
 
 
-def test_the_relaxed_columns_are_safe_too():
+@draws(20, 60)
+def test_the_relaxed_columns_are_safe_too(count):
     """With hardly any column priced one by one, slopes and sums of steps carry the bound."""
     few = PriceSettings(most_in=1, most_out=1)
     rng = np.random.default_rng(5)
-    for _ in range(60):
+    for _ in range(count):
         problem = random_problem(rng, 6, 3)
         best = brute_force(problem)[0]
         if best is not None:
@@ -107,7 +109,7 @@ def test_every_node_pays_the_least_of_all_its_columns():
 def test_prices_see_what_counts_do_not():
     problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2, seed=0), max_migrations=20)
     counted = CountBound(Instance(problem)).bound() * problem.scale
-    assert ks.solve(problem, "prices").bound > 5 * counted
+    assert ks.solve(problem, "prices").bound > max(5 * counted, 0.003 * problem.scale)
 
 
 def test_prices_in_cost_see_what_prices_in_moves_do_not():
@@ -156,13 +158,10 @@ def test_expiry_keeps_what_is_known():
 
 
 def test_branching_rules_out_what_prices_alone_do_not():
-    bound = PriceBound(
-        Instance(full := ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20))
-    )
+    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)))
     assert not bound.excludes(0.003, never)
     assert PriceTree(bound).excludes(0.003, 64, never)
     assert not PriceTree(bound).excludes(0.003, 1, never)
-    assert ks.solve(full, "prices").bound > 0.003 * full.scale
 
 
 def test_a_plan_says_who_sends_and_takes_how_many():

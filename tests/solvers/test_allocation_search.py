@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from brute_force import brute_force
+from draws import rest_slow
 from instances.allocation import random_problem
 from support.interpreted import interpret
 
@@ -316,7 +317,7 @@ def test_among_many_nodes_the_worst_one_is_met_and_emptied():
     assert solution.objective == pytest.approx(60 / 4 - problem.mean_load, rel=1e-6)
 
 
-@pytest.mark.parametrize("first", range(0, 300, 100))
+@pytest.mark.parametrize("first", rest_slow(1, range(0, 300, 100)))
 def test_the_search_itself_agrees_with_brute_force(first):
     """Small instances go to CP-SAT first: here annealing, counts, plans, exchanges and prices answer them alone."""
     quick = RoundSettings(few_pairs=0, within_reach=0.0, least_steps=40_000, most_steps=40_000, priced_steps=20_000,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from brute_force import brute_force
+from draws import draws, rest_slow
 from instances.collocation import random_problem
 
 import keyshift as ks
@@ -45,9 +46,9 @@ def agree_with_brute_force(seeds, methods):
     assert 0.4 * len(seeds) < feasible < 0.95 * len(seeds)  # both verdicts are put to the test
 
 
-@pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.slow) for block in range(1, 5))])
+@pytest.mark.parametrize("block", rest_slow(1, range(10)))
 def test_exact_methods_agree_with_brute_force(block):
-    agree_with_brute_force(range(24 * block, 24 * block + 24), ("milp", "milp-plain", "cp-sat"))
+    agree_with_brute_force(range(12 * block, 12 * block + 12), ("milp", "milp-plain", "cp-sat"))
 
 
 @pytest.mark.slow
@@ -64,9 +65,7 @@ def test_a_limit_broken_by_key_groups_that_cannot_move_is_infeasible(method):
     assert (solution.status, solution.assignment) == ("infeasible", None)
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(400, 430), *(pytest.param(s, marks=pytest.mark.slow) for s in range(430, 480))]
-)
+@pytest.mark.parametrize("seed", rest_slow(15, range(400, 480)))
 def test_bounds_are_below_the_optimum(seed):
     problem = small(seed)
     best, _ = brute_force(problem)
@@ -149,8 +148,9 @@ def test_what_collocation_saves_is_taken_off_the_node():
     assert figures["remote_traffic"] == 4
 
 
-def test_both_objectives_have_the_same_optima_where_costs_are_even():
-    for seed in range(12):
+@draws(6, 12)
+def test_both_objectives_have_the_same_optima_where_costs_are_even(count):
+    for seed in range(count):
         problem = small(seed)
         other = {"remote_traffic": "total_load", "total_load": "remote_traffic"}[problem.minimise]
         twin = replace(problem, minimise=other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from brute_force import brute_force
+from draws import draws
 from enumeration import optimum
 from instances.mclb import random_problem
 
@@ -154,8 +155,9 @@ def relaxations_are_below(seeds):
     return tight
 
 
-def test_every_relaxation_is_below_the_optimum():
-    assert relaxations_are_below(range(30)) > 10  # and they say something
+@draws(12, 30)
+def test_every_relaxation_is_below_the_optimum(count):
+    assert relaxations_are_below(range(count)) > count / 3  # and they say something
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from brute_force import lexicographic
+from draws import draws
 from instances import allocation, collocation, routing
 
 import keyshift as ks
@@ -112,14 +113,14 @@ def test_what_is_a_tie_is_the_tolerance():
     assert coarse.metrics["state_moved"] == 1
 
 
-@pytest.mark.parametrize("share", [0.25, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [0.17, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("kind", "order", "methods"), LISTED)
 def test_a_heuristic_gives_no_earlier_stage_up(kind, order, methods, share):
     rng = np.random.default_rng(3)
     heuristics = [m.name for m in ks.methods(posed(kind, rng, ())) if m.kind == "heuristic"]
     gained = 0
     for _ in range(
-        round(share * {routing: 13, collocation: 12}.get(kind, 6))
+        round(share * {routing: 13, collocation: 18}.get(kind, 6))
     ):  # the heuristics answer few collocations
         problem = dataclasses.replace(kind.random_problem(rng, 10, 3), priorities=order)
         for name in heuristics:
@@ -133,11 +134,12 @@ def test_a_heuristic_gives_no_earlier_stage_up(kind, order, methods, share):
     assert gained > 0
 
 
+@draws(6, 15)
 @pytest.mark.parametrize("kind", [allocation, collocation, routing])
-def test_the_search_keeps_its_sums(kind):
+def test_the_search_keeps_its_sums(kind, count):
     """What the loop believes of its best assignment is what the check says of it."""
     rng = np.random.default_rng(4)
-    for _ in range(15):
+    for _ in range(count):
         problem = kind.random_problem(rng, int(rng.integers(2, 9)), int(rng.integers(2, 4)))
         start = ks.solve(problem, time_limit=20).assignment
         if start is None:

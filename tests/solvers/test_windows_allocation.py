@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 from brute_force import brute_force
+from draws import rest_slow
 from instances.allocation import random_problem
 from over_windows import agree, over_all, rule, same_answers, windows_of, with_older_windows
 
@@ -81,7 +82,7 @@ def test_search_and_bound_meet_around_the_optimum(seed, over):
     assert bound <= best.objective <= found.objective <= 1.1 * best.objective
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", rest_slow(2, range(5)))
 def test_one_window_is_the_last_window_bit_for_bit(seed):
     rng = np.random.default_rng([17, seed])
     one = random_problem(rng, 6, 3)
@@ -118,7 +119,7 @@ def test_what_binds_is_named_for_every_window_that_counts():
     assert len(ks.KeyGroupAllocation(w, windows=2, over="mean").binding(stay)) == 4
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", rest_slow(4, range(10)))
 def test_windows_that_are_alike_are_one(seed):
     rng = np.random.default_rng([19, seed])
     one = random_problem(rng, 5, 3)
