@@ -13,7 +13,7 @@ with lazily():
     from keyshift.solvers.collocation.local_search import local_search
     from keyshift.solvers.collocation.portfolio import solve_milp
     from keyshift.solvers.collocation.statement import lp_bound, solve_cpsat, solve_plain_milp
-    from keyshift.solvers.collocation.structural_bounds import cut_bound, lagrangian_bound
+    from keyshift.solvers.collocation.structural_bounds import cut_bound, lagrangian_bound, sdp_bound
     from keyshift.solvers.rehearsals import collocation, collocation_balanced
     from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
 
@@ -58,6 +58,10 @@ FORMULATION = Formulation(
         Method(
             "cut", "relaxation", "minimum cuts and eigenvalues, [Donath1973]", cut_bound, rules=True,
             warm_up=collocation,
+        ),
+        Method(
+            "sdp", "relaxation", "a semidefinite relaxation of partitions, [Frieze1997], loads and limits as rows",
+            sdp_bound, rules=True, warm_up=collocation,
         ),
         Method(
             "local-search", "heuristic", "keyshift: joins, moves, swaps and returns, annealed", local_search,

@@ -10,10 +10,9 @@ from keyshift.models.rules.apart import Apart
 from keyshift.models.rules.count import Count
 from keyshift.models.rules.even import Even
 from keyshift.models.rules.lowered import Lowered
-from keyshift.models.rules.moves import Moves
+from keyshift.models.rules.moves import Moves, Pinned
 from keyshift.models.rules.near import Near
 from keyshift.models.rules.only import Never, Only
-from keyshift.models.rules.pinned import Pinned
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.scope import Scope
 from keyshift.models.rules.spread import Spread

@@ -23,6 +23,7 @@ from keyshift.solvers.collocation.structural_bounds import (
     most_by_structure,
     objective_bound,
     reweigh,
+    semidefinite_cut,
     share_of,
 )
 
@@ -37,6 +38,8 @@ class CollocationSettings(Settings):
         Turns of search and bound before the exact stage.
     searching, bounding, proving : float
         Shares of the time left for a turn's search, for its bound, and finally for HiGHS; the rest is for the search.
+    semidefinite : float
+        Share of the time left for the semidefinite bound, of what the Lagrangian one leaves unproven.
     by_sets : float
         Share of the time left for set partitioning.
     before_sets : int
@@ -64,6 +67,7 @@ class CollocationSettings(Settings):
     searching: float = 0.6
     bounding: float = 0.5
     proving: float = 0.7
+    semidefinite: float = 0.25
     by_sets: float = 0.85
     before_sets: int = 1_000_000
     partitioning: float = 0.2
@@ -211,6 +215,13 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
             answer = _by_sets(problem, search, lagrangian, answer, budget)
             bound = max(bound, answer.bound or 0.0)
             if answer.termination in ("optimal", "infeasible") or budget.expired:
+                break
+        if turn == 0:
+            cut = semidefinite_cut(mean, budget.part(tuned.semidefinite))
+            bound = max(bound, mean_bound(problem, 1.0 - cut))
+            answer = _answer(problem, best, max(bound, answer.bound or 0.0), "gap")
+            budget.report(bound=answer.bound)
+            if answer.termination == "optimal" or budget.expired:
                 break
         if best is None or (turn > 0 and _fits(data, lagrangian.open_to, budget)):
             break

@@ -12,12 +12,14 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import STEP
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.semidefinite import Rows, SemidefiniteAscent
 from keyshift.solvers.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 
 REWEIGHINGS = 8
 """Weights of the windows that a bound over more than one tries, one after another."""
-LARGEST_CUT, LARGEST_SPECTRUM = 150, 1500
-"""Components with more key groups get no minimum cut; workloads with more key groups no spectrum."""
+LARGEST_CUT, LARGEST_SPECTRUM, LARGEST_SEMIDEFINITE = 150, 1500, 600
+"""Components with more key groups get no minimum cut; workloads with more key groups no spectrum, no semidefinite bound."""
+STEPS, LEAST_RISE = 50, 5e-4
+"""Steps of the semidefinite bound between two looks at it; it ends where they raise it by no more than this share."""
 
 
 def most_by_structure(data: Arrays, budget: Budget) -> float:
@@ -85,27 +89,105 @@ def spectral_cut(data: Arrays) -> float:
         return 0.0
     graph = sp.csr_array((data.weight[0], data.neighbour, data.indptr), shape=(p, p)).toarray()
     laplacian = np.diag(graph.sum(axis=1)) - graph
+    return max((_spectral(laplacian, size, held) for size, _, held in _limited(data)), default=0.0)
+
+
+def _limited(data: Arrays) -> list[tuple[FloatArray, float, FloatArray]]:
+    """Sizes whose sum on a node is limited: each key group's, the least of a node, and the most of 1, 2, ... nodes together."""
     rows = [] if data.cost[0] > 0 else [(data.load[0], data.lower[0], data.upper[0])]
     rows += [(use, np.zeros(data.nodes), most) for use, most in zip(data.use, data.capacity, strict=True)]
-    return max((_spectral(laplacian, *row) for row in rows), default=0.0)
+    made = []
+    for size, least, most in rows:
+        total, low = float(size.sum()), np.sort(np.maximum(least, 0.0)) * (1 - 1e-9)
+        ceilings = np.cumsum(np.sort(np.maximum(most, 0.0))[::-1]) * (1 + 1e-9)
+        floors = total - np.cumsum(low)[::-1]
+        held = np.minimum(ceilings, np.append(floors[1:], total))
+        if total > 0 and held[0] < total:
+            made.append((size, float(low[0]), np.append(np.minimum(held[:-1], total), total)))
+    return made
 
 
-def _spectral(laplacian: FloatArray, size: FloatArray, least: FloatArray, most: FloatArray) -> float:
-    """What is cut at least when each node holds from `least` to `most` of what sizes count."""
+def _spectral(laplacian: FloatArray, size: FloatArray, held: FloatArray) -> float:
+    """What is cut at least when so many nodes hold together at most `held` of what sizes count."""
     p, total = size.size, float(size.sum())
     little = 1e-6 * total / p
-    ceilings = np.cumsum(np.sort(np.maximum(most, 0.0))[::-1]) * (1 + 1e-9)
-    floors = total - np.cumsum(np.sort(np.maximum(least, 0.0)))[::-1] * (1 - 1e-9)
-    held = np.minimum(ceilings, np.append(floors[1:], total))[:p]
-    if total <= 0 or held[0] >= total:
-        return 0.0
-    held = np.append(np.minimum(held[:-1], total), total) + p * little
+    held = np.append(held[: min(p, held.size) - 1], total) + p * little
     root = 1.0 / np.sqrt(size + little)
     scaled = root[:, None] * laplacian * root
     with one_blas_thread():  # two that wait for each other on a busy machine take ten times as long
         values = scipy.linalg.eigh(scaled, eigvals_only=True, subset_by_index=[0, held.size - 1])
     doubt = 1e-10 * float(np.abs(scaled).sum(axis=1).max())
     return float(np.diff(held, prepend=0.0) @ np.maximum(values - doubt, 0.0)) / 2
+
+
+def semidefinite_cut(data: Arrays, budget: Budget) -> float:
+    r"""Share of traffic that is remote at least, by the semidefinite relaxation of partitions; 0 where time is too short for it.
+
+    Let Z[k, l] = 1 iff k and l share a node, and X = Z - J/n. Then :math:`remote = (1 - 1/n) \sum_e t_e - \sum_e t_e X_e`, and
+
+    .. math::
+
+        (1) \quad X_{kk} = 1 - 1/n, \qquad
+        (2) \quad X_{kl} \ge -1/n, \qquad
+        (3) \quad X \succeq 0.
+
+    For loads that collocation does not change, and for each resource, sizes y with the sum Y: a node holds from L to U, and the
+    squares of what nodes hold are together at most Q, as when what j of them hold is as much as it may be for every j:
+
+    .. math::
+
+        (4) \quad L - Y/n \le \sum_l y_l X_{kl} \le U - Y/n, \qquad
+        (5) \quad \sum_{k, l} y_k y_l X_{kl} \le Q - Y^2/n.
+
+    Notes
+    -----
+    Sources: [Frieze1997] for (1)-(3), [Karisch1998] for sizes; the ascent and what makes it safe are those of MCLB's bound.
+    """
+    p, n, limited, best = data.key_groups, data.nodes, _limited(data), 0.0
+    if not limited or n == 1 or data.traffic.size == 0 or p > LARGEST_SEMIDEFINITE:
+        return best
+    cost, mean = np.zeros((p, p)), float(data.traffic[0].sum()) / p
+    np.add.at(cost, (data.first, data.second), -data.traffic[0] / (2 * mean))
+    ascent = SemidefiniteAscent.of(cost + cost.T, p * (1 - 1 / n), _rows_of(limited, p, n))
+    with one_blas_thread():
+        while best or 2 * STEPS * STEP * ascent.work <= budget.remaining:
+            ascent.iterate(STEPS, budget)
+            least = ascent.least(p + n + 16, p + n + 16)
+            found = ((1 - 1 / n) * p + least) * mean * (1 - 1e-12)
+            if found <= best * (1 + LEAST_RISE):
+                return max(best, found)
+            best = found
+            if budget.expired:
+                break
+    return best
+
+
+def _rows_of(limited: list[tuple[FloatArray, float, FloatArray]], p: int, n: int) -> Rows:
+    """(1), (2), (4) and (5), the latter two in units of the mean size."""
+    k, l = np.triu_indices(p)
+    rows, columns, coefficients = [k], [l], [np.ones(k.size)]
+    right, lengths = [np.where(k == l, 1 - 1 / n, -1.0 / n)], [np.ones(k.size, dtype=np.int64)]
+    every, others = np.repeat(np.arange(p), p), np.tile(np.arange(p), p)
+    for size, least, held in limited:
+        unit = float(size.mean())
+        y, share = size / unit, p / n
+        for sign, limit in ((-1.0, share - held[0] / unit), (1.0, least / unit - share))[: 2 if least > 0 else 1]:
+            rows, columns, coefficients = [*rows, every], [*columns, others], [*coefficients, np.tile(sign * y, p)]
+            right, lengths = [*right, np.full(p, limit)], [*lengths, np.full(p, p)]
+        most = float(np.square(np.diff(held / unit, prepend=0.0)).sum()) * (1 + 1e-9)
+        rows, columns = [*rows, k], [*columns, l]
+        coefficients = [*coefficients, -np.where(k == l, 1.0, 2.0) * y[k] * y[l] / p]
+        right, lengths = [*right, np.array([share - most / p])], [*lengths, np.array([k.size])]
+    first = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    free = np.append(k == l, np.zeros(first.size - 1 - k.size, dtype=bool))
+    return Rows.of(first, *(np.concatenate(one) for one in (rows, columns, coefficients, right)), free)
+
+
+def sdp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
+    """The bound of `semidefinite_cut`, no assignment; it knows nothing of migration limits."""
+    problem = problem.averaged()
+    bound = mean_bound(problem, 1.0 - semidefinite_cut(arrays_of(problem), budget))
+    return Answer(None, bound, budget.why if budget.expired else "completed")
 
 
 def cut_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:

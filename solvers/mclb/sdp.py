@@ -41,13 +41,13 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.mclb.problem import MCLB, Core
-from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import local_search_kernels as search_kernels
 from keyshift.solvers.mclb.bounds import window_bound
-from keyshift.solvers.safe_bounds import EPSILON, least_eigenvalue
+from keyshift.solvers.safe_bounds import EPSILON
+from keyshift.solvers.semidefinite import AscentSettings, Rows, SemidefiniteAscent
 from keyshift.solvers.threads import one_blas_thread
 
 ROWS_SECONDS, STEP_SECONDS, SHORT_SECONDS = 1.5e-7, 2.5e-10, 0.2
@@ -55,18 +55,13 @@ ROWS_SECONDS, STEP_SECONDS, SHORT_SECONDS = 1.5e-7, 2.5e-10, 0.2
 
 
 @dataclass(frozen=True)
-class SemidefiniteSettings(Settings):
+class SemidefiniteSettings(AscentSettings):
     """Tuning parameters of the semidefinite bound.
 
     Attributes
     ----------
     first, steps : int
         Steps before the first cuts, and between two rounds of cuts.
-    rescale, factor, worth : int, float, float
-        Every `rescale` steps the step length is adjusted by `factor`, so that `worth` times the change of X balances
-        the violation of the rows.
-    beyond : float
-        Over-relaxation: the factor by which each step is lengthened.
     triangles, starts, entry : int
         The most triangle inequalities added in a round; random vectors that a round begins from; their largest entry.
     least : float
@@ -80,10 +75,6 @@ class SemidefiniteSettings(Settings):
 
     first: int = 100
     steps: int = 30
-    rescale: int = 10
-    factor: float = 1.25
-    worth: float = 5.0
-    beyond: float = 1.6
     triangles: int = 1_000
     starts: int = 300
     entry: int = 2
@@ -212,13 +203,8 @@ class Cut(NamedTuple):
 
 
 @dataclass
-class SemidefiniteDual:
-    """The multipliers, the rows they belong to, and the matrix X that both are led up by.
-
-    Each step is one of the alternating direction method of multipliers on the dual: with a step length t, the matrix
-    X - t M is split into its part without negative eigenvalues, the next X, and the rest, t times the dual matrix; then
-    `sweep` lets the multipliers bring the sum towards keeping the rows.
-    """
+class SemidefiniteDual(SemidefiniteAscent):
+    """The multipliers, the rows they belong to, and the matrix X that both are led up by; see `SemidefiniteAscent`."""
 
     core: Core
     reference: float
@@ -277,10 +263,7 @@ class SemidefiniteDual:
         coefficient = np.concatenate([coefficient, *(c.coefficient for c in cuts)])
         first = np.concatenate([[0], np.cumsum(np.append(lengths, [c.row.size for c in cuts]).astype(np.int64))])
         right = np.append(right, [c.right for c in cuts])
-        squares = np.where(row == column, 1.0, 0.5) * np.square(coefficient)
-        norm = np.add.reduceat(squares, first[:-1])
-        free = np.append(free, np.zeros(len(cuts), dtype=bool))
-        self.rows = Rows(first, row, column, coefficient, right, free, norm)
+        self.rows = Rows.of(first, row, column, coefficient, right, np.append(free, np.zeros(len(cuts), dtype=bool)))
         self.v, self.cuts = v, cuts
 
     @property
@@ -292,32 +275,6 @@ class SemidefiniteDual:
     def price(self) -> float:
         """The multiplier of the budget."""
         return float(self.v[self.budget_row]) if self.budget_row >= 0 else 0.0
-
-    def matrix(self) -> FloatArray:
-        """M = C - A*(v)."""
-        return np.asarray(take_off(self.cost, self.rows, self.v))
-
-    def iterate(self, steps: int, budget: Budget) -> None:
-        """Lead the multipliers up; the step length follows what rows are broken by, and what X still changes by."""
-        settings, sweeps = self.settings, 2
-        for number in range(1, steps + 1):
-            if budget.expired:
-                break
-            values, vectors = np.linalg.eigh(self.X - self.step * self.matrix())
-            root = vectors * np.sqrt(np.maximum(values, 0.0))
-            positive = root @ root.T
-            projected = positive.copy()
-            sweep(projected, self.rows, self.v, self.step, sweeps)
-            if number % settings.rescale == 0:
-                broken = (
-                    settings.worth
-                    * float(np.linalg.norm(projected - positive))
-                    / (float(np.linalg.norm(projected)) or 1.0)
-                )
-                changed = float(np.linalg.norm(projected - self.X)) / self.step
-                if max(broken, changed) > 2 * min(broken, changed):
-                    self.step *= settings.factor if changed > broken else 1 / settings.factor
-            self.X = self.X + settings.beyond * (projected - self.X)
 
     def add_cuts(self, rng: np.random.Generator) -> None:
         """Take up the most broken of (6), let go of those that have come to weigh nothing."""
@@ -339,15 +296,11 @@ class SemidefiniteDual:
         For every placement <C, X> = <A*(v), X> + <M, X> >= b'v + trace(X) min(0, lambda_min(M)). Taken off: what rounding
         can have added to C and to M, entry by entry, as no entry of X exceeds 1; and to b'v.
         """
-        made, rows, size = self.matrix(), self.rows, np.abs(self.v)
-        reach = np.add.reduceat(np.abs(rows.coefficient), rows.first[:-1]) + np.abs(rows.right)
+        lost = 0.0
         if self.budget_row >= 0:  # its right-hand side is a difference of larger numbers
-            reach[self.budget_row] += (self.core.budget + self.core.forced) / self.mean_state
-        terms, doubts = self.core.load.shape[1] + self.core.load.shape[0] + 16, float(size @ reach)
-        doubt = EPSILON * (terms * float(np.abs(self.cost).sum()) + (terms + len(self.cuts)) * doubts)
-        linear = math.fsum((self.v * rows.right).tolist())
-        value = linear + self.trace * min(0.0, least_eigenvalue(made)) - doubt
-        return max(0.0, value * self.unit * (1 - 8 * EPSILON))
+            lost = abs(self.v[self.budget_row]) * (self.core.budget + self.core.forced) / self.mean_state
+        terms = self.core.load.shape[1] + self.core.load.shape[0] + 16
+        return max(0.0, self.least(terms, terms + len(self.cuts), lost) * self.unit * (1 - 8 * EPSILON))
 
 
 # The compiled loops --------------------------------------------------------------------------------------------------
@@ -355,57 +308,6 @@ class SemidefiniteDual:
 
 F = FloatArray
 Z = IntArray
-
-
-class Rows(NamedTuple):
-    """Rows <A_j, X> >= right[j], or = where `free`; row j has the entries first[j] .. first[j + 1] - 1.
-
-    Each entry names one place (row, column) of the symmetric X, and counts it once; `norm` is |A_j|^2, where a place
-    off the diagonal stands for two halves.
-    """
-
-    first: IntArray
-    row: IntArray
-    column: IntArray
-    coefficient: FloatArray
-    right: FloatArray
-    free: BoolArray
-    norm: FloatArray
-
-
-@njit(cache=True, nogil=True)
-def sweep(W: F, rows: Rows, v: F, step: float, times: int) -> None:
-    """Bring W towards keeping every row, one row after another [Hildreth1957]; v are the multipliers, W and v change."""
-    for _ in range(times):
-        for j in range(rows.right.size):
-            here = 0.0
-            for e in range(rows.first[j], rows.first[j + 1]):
-                here += rows.coefficient[e] * W[rows.row[e], rows.column[e]]
-            rise = (rows.right[j] - here) / (step * rows.norm[j])
-            if not rows.free[j] and v[j] + rise < 0.0:
-                rise = -v[j]
-            if rise == 0.0:
-                continue
-            v[j] += rise
-            for e in range(rows.first[j], rows.first[j + 1]):
-                k, q = rows.row[e], rows.column[e]
-                added = step * rise * rows.coefficient[e]
-                W[k, q] += added if k == q else 0.5 * added
-                W[q, k] = W[k, q]
-
-
-@njit(cache=True, nogil=True)
-def take_off(cost: F, rows: Rows, v: F) -> F:
-    """M = C - sum_j v_j A_j."""
-    made = cost.copy()
-    for j in range(v.size):
-        if v[j] != 0.0:
-            for e in range(rows.first[j], rows.first[j + 1]):
-                k, q = rows.row[e], rows.column[e]
-                taken = v[j] * rows.coefficient[e]
-                made[k, q] -= taken if k == q else 0.5 * taken
-                made[q, k] = made[k, q]
-    return made
 
 
 @njit(cache=True, nogil=True)

@@ -14,7 +14,7 @@ import keyshift as ks
 from keyshift.models.answer import Answer, Budget
 from keyshift.solvers.collocation import portfolio
 
-BOUNDS = ("lp", "lagrange", "cut")
+BOUNDS = ("lp", "lagrange", "cut", "sdp")
 
 
 def workload(load, current, nodes, edges, **options):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from brute_force import brute_force
 from instances.collocation import random_problem
 from interpreted import interpret
 
@@ -14,14 +15,15 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.rules import Apart, Count, Moves, Never
 from keyshift.solvers.collocation import lagrangian as tree_kernel
-from keyshift.solvers.collocation import local_search
+from keyshift.solvers.collocation import local_search, structural_bounds
 from keyshift.solvers.collocation import local_search_kernels as search_kernel
 from keyshift.solvers.collocation import move_kernels as move_kernel
 from keyshift.solvers.collocation.arrays import arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, largest, most_arrivals, tighten
 from keyshift.solvers.collocation.local_search import improve
-from keyshift.solvers.collocation.structural_bounds import component_cuts, spectral_cut
+from keyshift.solvers.collocation.structural_bounds import component_cuts, mean_bound, spectral_cut
 from keyshift.solvers.rows import rule_rows
+from keyshift.solvers.semidefinite import SemidefiniteAscent
 
 
 def random_tree(rng, p, n):
@@ -202,11 +204,12 @@ def test_even_traffic_is_cut_by_spectrum():
     # every node holds 4 of 12: 8 of 11 partners are elsewhere, and the bound knows it
     assert spectral_cut(arrays_of(problem)) == pytest.approx(8 / 11, rel=1e-5)
     assert ks.solve(problem, "cut").bound == pytest.approx(problem.scale * 8 / 11, rel=1e-5)
+    assert problem.scale * 8 / 11 == pytest.approx(ks.solve(problem, "sdp").bound, rel=1e-3)
     assert ks.solve(problem, "lp").bound == pytest.approx(0, abs=1e-3)  # a third of everything on every node
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_spectrum_bounds_what_is_cut_under_capacities(seed):
+def test_spectra_bound_what_is_cut_under_capacities(seed):
     """With the heavy side alone limited, by load or a resource, nodes of different sizes: above 0 and never above the optimum."""
     rng = np.random.default_rng(seed)
     p, nodes = 8, 2 + seed % 2
@@ -220,6 +223,28 @@ def test_the_spectrum_bounds_what_is_cut_under_capacities(seed):
     least = min(problem.objective(a) for a in every if not problem.violations(a))
     assert 0 < spectral_cut(arrays_of(problem)) * problem.scale <= least
     assert 0 < ks.solve(problem, "cut").bound <= least
+    assert 0.3 * least < ks.solve(problem, "sdp").bound <= least
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_multipliers_bound_what_is_cut(seed):
+    """Wherever the ascent ends and whatever is made of its multipliers, with sizes even or orders of magnitude apart."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, int(rng.integers(4, 8)), int(rng.integers(2, 4)))
+    data, least = arrays_of(problem.averaged()), brute_force(problem)[0]
+    limited = structural_bounds._limited(data)
+    if least is None or not limited or data.traffic.size == 0:
+        return
+    p, n = data.key_groups, data.nodes
+    cost = np.zeros((p, p))
+    cost[data.first, data.second] = -data.traffic[0] / 2
+    ascent = SemidefiniteAscent.of(cost + cost.T, p * (1 - 1 / n), structural_bounds._rows_of(limited, p, n))
+    for steps, spread in ((0, 0.0), (3, 0.0), (3, 1.0), (50, 0.0)):
+        ascent.iterate(steps, Budget())
+        noise = rng.normal(0, spread, ascent.v.size) * float(np.abs(ascent.cost).max())
+        ascent.v = np.where(ascent.rows.free, ascent.v + noise, np.maximum(ascent.v + noise, 0.0))
+        cut = (1 - 1 / n) * float(data.traffic[0].sum()) + ascent.least(p + n + 16, p + n + 16)
+        assert mean_bound(problem.averaged(), 1.0 - cut) <= least + problem.tolerance_of(least)
 
 
 def test_largest_and_arrivals():

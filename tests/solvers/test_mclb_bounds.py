@@ -13,6 +13,7 @@ from instances.mclb import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.solvers import safe_bounds, semidefinite
 from keyshift.solvers.mclb import bounds, sdp
 from keyshift.solvers.mclb import sdp as kernels
 
@@ -148,7 +149,7 @@ def test_the_rows_and_what_is_taken_off_are_adjoint_and_sweeps_mend_rows(compile
     p = problem(rng.random((3, 6)), rng.integers(0, 3, 6), 3, limit=2.0)
     dual = sdp.SemidefiniteDual(p.core, 1.0)
     dual.take(np.append(dual.v, 0.0), [sdp.Cut.of(np.array([0, 2, 5]), np.array([1, -2, 1]), 3)])
-    take_off, sweep = (k if compiled else k.py_func for k in (kernels.take_off, kernels.sweep))
+    take_off, sweep = (k if compiled else k.py_func for k in (semidefinite.take_off, semidefinite.sweep))
     dual.v = rng.random(dual.v.size)
     X = rng.random(dual.cost.shape)
     X = X + X.T
@@ -170,7 +171,7 @@ def test_the_least_eigenvalue_is_never_overstated(seed):
     rng = np.random.default_rng(seed)
     factor = rng.integers(-9, 10, (8, 5)).astype(float)
     shift = float(rng.integers(-3, 4))
-    found = sdp.least_eigenvalue(factor @ factor.T + shift * np.eye(8))
+    found = safe_bounds.least_eigenvalue(factor @ factor.T + shift * np.eye(8))
     assert found <= shift
     assert found >= shift - 1e-9 * max(1.0, np.abs(factor @ factor.T).sum())
 
