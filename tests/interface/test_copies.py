@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import pickle
 import random
 
@@ -245,16 +246,24 @@ def test_every_option_comes_back(name, tmp_path):
     assert optional - round_trips(name, 300, 7, tmp_path) <= {"column"}  # which part of a file is the stream
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_whatever_the_options_studies_and_fronts_take_them(name, tmp_path):
+@functools.cache
+def two_with_options(name: str) -> tuple[ks.Problem, ks.Problem]:
     rng = random.Random(6)
-    problems = {f"i{n}": with_options(name, rng) for n in range(2)}
-    method = quick_answer(problems["i0"]).method
+    return with_options(name, rng), with_options(name, rng)
+
+
+def test_whatever_the_options_studies_take_them(tmp_path):
+    problems = {f"{name} {n}": p for name in HOSTILE for n, p in enumerate(two_with_options(name))}
+    methods = {quick_answer(problem).method for problem in problems.values()}
     for _ in range(2):  # the second time from what the first has written
-        study = ks.study(problems, methods=[method], time_limit=1, out=tmp_path / "study")
-        assert len(study.to_frame()) == len(problems)
-    if FORMULATIONS[name].trades:
-        assert ks.pareto(problems["i0"], 2, time_limit=0.5) is not None
+        frame = ks.study(problems, methods=sorted(methods), time_limit=1, out=tmp_path / "study").to_frame()
+        assert set(frame["instance"]) == set(problems)
+        assert frame["status"].ne("failed").all()
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if FORMULATIONS[name].trades])
+def test_whatever_the_options_fronts_take_them(name):
+    assert ks.pareto(two_with_options(name)[0], 2, time_limit=0.5) is not None
 
 
 def test_probabilities_of_windows_come_back(tmp_path):

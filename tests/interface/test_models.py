@@ -7,6 +7,7 @@ import re
 import highspy
 import numpy as np
 import pytest
+from draws import draws
 from instances import MODULES
 from least import candidates, least
 from ortools.linear_solver.python import model_builder
@@ -75,9 +76,10 @@ def test_a_model_has_the_optimum_that_brute_force_has(name, entry):
 
 
 @pytest.mark.parametrize(("name", "entry"), LINEAR)
-def test_a_relaxation_is_never_above(name, entry):
+@draws(3, 6)
+def test_a_relaxation_is_never_above(name, entry, count):
     bounded = 0
-    for problem, best in instances(name, 6, seed=8):
+    for problem, best in instances(name, count, seed=8):
         relaxed = ks.model(problem, entry.kind).relax()
         solution = relaxed.solve(time_limit=60)
         assert solution.assignment is None
@@ -86,7 +88,11 @@ def test_a_relaxation_is_never_above(name, entry):
             if solution.bound is not None:
                 assert solution.bound <= best + max(problem.tolerance, problem.tolerance_of(best))
                 bounded += 1
-    assert bounded >= 3 or entry.reader is not None or not hasattr(ks.model(problem, entry.kind).statement, "bound")
+    assert (
+        bounded >= count / 2
+        or entry.reader is not None
+        or not hasattr(ks.model(problem, entry.kind).statement, "bound")
+    )
 
 
 @pytest.mark.parametrize("name", FORMULATIONS)
@@ -132,9 +138,10 @@ def by_scip(path) -> float | None:
 
 
 @pytest.mark.parametrize(("name", "entry"), LINEAR)
-def test_files_are_solved_by_other_tools_and_the_optimum_comes_back(name, entry, tmp_path):
+@draws(2, 3)
+def test_files_are_solved_by_other_tools_and_the_optimum_comes_back(name, entry, count, tmp_path):
     compared = 0
-    for problem, best in instances(name, 3, seed=11):
+    for problem, best in instances(name, count, seed=11):
         model = ks.model(problem, entry.kind)
         value = native_optimum(model)
         if value is None:
@@ -157,7 +164,7 @@ def test_files_are_solved_by_other_tools_and_the_optimum_comes_back(name, entry,
         assert nl.read_text().startswith("g3")
         assert len((tmp_path / "m.col").read_text().split()) <= len(program.columns)
         compared += 1
-    assert compared >= 2
+    assert compared >= count - 1
 
 
 @pytest.mark.parametrize(("name", "entry"), [case for case in CASES if case.values[1].language == "cp-sat"])

@@ -141,8 +141,8 @@ def rules_agree(module, entry, count: int, seed: int) -> Counter:
 
 @pytest.mark.parametrize(("module", "entry"), OWN)
 def test_a_rule_of_one_s_own_is_kept_at_the_least_cost(module, entry):
-    seen = rules_agree(module, entry, 12, seed=7)
-    assert seen.total() - seen["none"] >= 4
+    seen = rules_agree(module, entry, 6, seed=7)
+    assert seen.total() - seen["none"] >= 2
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from draws import rest_slow
 
 import keyshift as ks
 from keyshift.solvers.allocation.arrays import Instance
@@ -35,7 +36,7 @@ def least(problem: ks.KeyGroupAllocation) -> float:
     return min(problem.objective(one) for one in each if not problem.violations(one))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", rest_slow(30, range(60)))
 def test_the_least_distance_by_brute_force(seed):
     rng = np.random.default_rng([seed, 7])
     problem = drawn(rng)
