@@ -30,13 +30,9 @@ from keyshift.solvers.threads import until_limit
 
 FEASIBILITY = 1e-8
 """HiGHS may also leave what lies this little below its incumbent unexplored: it is taken off every bound, as its doubt is."""
-PRESOLVE_RULE_OFF = 1 << 9
-"""The rule for equations of two columns: with it HiGHS 1.13 proves wrong optima where coefficients are nearly equal or lie
-far apart (tests/solvers/test_scales.py)."""
-AGGREGATOR_OFF = 1 << 12
-"""The rule that substitutes columns: with it HiGHS 1.13 proves wrong optima where costs lie far apart
-(tests/solvers/test_scales.py)."""
-FAR_APART = 1e6
+RULES_OFF = 1 << 9 | 1 << 12
+"""Presolve's rules for equations of two columns and for substituting columns: with them HiGHS 1.13 proves wrong optima where
+coefficients or limits are nearly equal, or costs lie far apart (tests/solvers/test_scales.py)."""
 AT_ROOT, IN_TREE = 150, 30
 """Steps of search that take as long as HiGHS between two callbacks, for each row and column: it does not tell its iterations."""
 LARGEST_DOUBT = 0.25
@@ -216,7 +212,7 @@ def minimise(
     told = None if report is None else lambda value, bound: report(value * units.objective, bound * units.objective)
     result = _solvers[-1].run(
         made, budget, seed=seed, start=None if start is None else units.start(start), threads=threads, report=told,
-        options={"presolve_rule_off": PRESOLVE_RULE_OFF | (AGGREGATOR_OFF if _far_apart(program.cost) else 0), **(options or {})},
+        options={"presolve_rule_off": RULES_OFF, **(options or {})},
     )  # fmt: skip
     result.bound = _safe(program, units, result.bound, result.doubt)
     settled = options is not None and "presolve" in options
@@ -231,11 +227,6 @@ def minimise(
     if result.row_duals is not None:
         result.row_duals = units.row_duals(result.row_duals)
     return result
-
-
-def _far_apart(cost: np.ndarray) -> bool:
-    sizes = np.abs(cost[cost != 0])
-    return bool(sizes.size and sizes.max() > FAR_APART * sizes.min())
 
 
 def _disproved(program: LinearProgram, result: LinearResult, start: np.ndarray) -> bool:
