@@ -111,8 +111,8 @@ def solve_milp(
 
     1. Local search from the start (`Annealing`), and from the second turn on again whenever it gains nothing any more.
        Where moves are not scarce, graph partitioning (`Multilevel`) before it.
-    2. An upper bound on the traffic that can be collocated: Lagrangian relaxation (`tighten`) and the structure of
-       the traffic (`most_by_structure`).
+    2. An upper bound on the traffic that can be collocated: Lagrangian relaxation (`tighten`), the structure of the traffic
+       (`most_by_structure`) and, of what these leave unproven, a semidefinite relaxation (`semidefinite_cut`).
        Of dozens of key groups, `CollocationSets` answers by the sets of them that nodes can carry.
     3. Every node that the bound proves no better for a key group than the incumbent is closed to it.
        Stages 1 to 3 take a few turns while what is open is too large for stage 4.
@@ -211,17 +211,17 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
         budget.report(None if best is None else problem.objective(best), bound)
         if answer.termination == "optimal" or budget.expired or not finish:
             break
-        if turn == 0 and not problem.rules and CollocationSets.suits(problem, data):
-            answer = _by_sets(problem, search, lagrangian, answer, budget)
-            bound = max(bound, answer.bound or 0.0)
-            if answer.termination in ("optimal", "infeasible") or budget.expired:
-                break
-        if turn == 0:
+        if turn == 0 and data.max_moves >= data.key_groups // 8:  # with few moves the Lagrangian bound is far better
             cut = semidefinite_cut(mean, budget.part(tuned.semidefinite))
             bound = max(bound, mean_bound(problem, 1.0 - cut))
             answer = _answer(problem, best, max(bound, answer.bound or 0.0), "gap")
             budget.report(bound=answer.bound)
             if answer.termination == "optimal" or budget.expired:
+                break
+        if turn == 0 and not problem.rules and CollocationSets.suits(problem, data):
+            answer = _by_sets(problem, search, lagrangian, answer, budget)
+            bound = max(bound, answer.bound or 0.0)
+            if answer.termination in ("optimal", "infeasible") or budget.expired:
                 break
         if best is None or (turn > 0 and _fits(data, lagrangian.open_to, budget)):
             break
