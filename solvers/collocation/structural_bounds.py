@@ -180,7 +180,8 @@ def _rows_of(limited: list[tuple[FloatArray, float, FloatArray]], p: int, n: int
         right, lengths = [*right, np.array([share - most / p])], [*lengths, np.array([k.size])]
     first = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
     free = np.append(k == l, np.zeros(first.size - 1 - k.size, dtype=bool))
-    return Rows.of(first, *(np.concatenate(one) for one in (rows, columns, coefficients, right)), free)
+    row, column, coefficient, limit = (np.concatenate(one) for one in (rows, columns, coefficients, right))
+    return Rows.of(first, row, column, coefficient, limit, free)
 
 
 def sdp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
