@@ -94,6 +94,8 @@ def collocation(method: Method) -> None:
     w = Workload(load=rng.integers(5, 20, 12), state=np.ones(12), current=current, nodes=3, traffic=traffic)
     given: tuple[dict[str, Any], ...] = ({"max_migrations": 6}, {"max_migrations": 6, "serialisation": 0.01}, {})
     rehearse(method, [CollocatedAllocation(w, max_load_distance=40.0, **one) for one in given])
+    windows = w.replace(load=np.outer([1.0, 1.2], w.last_load), traffic=np.stack([traffic, 2 * traffic]))
+    rehearse(method, [CollocatedAllocation(windows, max_load_distance=45.0, windows=2)])
 
 
 def collocation_balanced(method: Method) -> None:
@@ -145,7 +147,15 @@ def routing(method: Method) -> None:
     home = rng.integers(0, 3, 60)
     current = np.where(rng.random(60) < 0.7, home, rng.integers(0, 3, 60))
     w = Workload(load=rng.random(60) ** 4, state=rng.random(60), current=current, home=home, nodes=3)
+    few = Workload(
+        load=[[5, 4, 3, 2, 1], [1, 2, 3, 4, 5]],
+        state=np.arange(1.0, 6.0),
+        current=[0, 0, 1, 1, 1],
+        home=[0, 0, 1, 1, 0],
+        nodes=2,
+    )
     problems = [MixedRouting(w, theta_max=0.1, max_table_size=25, sides=sides) for sides in ("upper", "both")]
+    problems.append(MixedRouting(few, theta_max=0.25, windows=2))
     rehearse(method, problems)
     if "compact" in inspect.signature(method).parameters:
         rehearse(method, problems, compact=8)
@@ -172,8 +182,14 @@ def _streams(kind: type[KeySplitting]) -> Iterator[KeySplitting]:
     """Weights, speeds, keys without candidates and more than one source have kernels of their own; so have many keys."""
     stream = np.array([5, 1, 5, 2, 3, 5, 4, 1, 6, 5, 2, 7])
     weights = np.linspace(0.5, 2.0, stream.size)
-    kinds: list[dict[str, Any]] = [{}, {"choices": None}, {"sources": 2, "feed": "key", "aggregation_period": 4}]
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"choices": 1},
+        {"choices": None},
+        {"sources": 2, "feed": "key", "aggregation_period": 4},
+    ]
     unequal: list[dict[str, Any]] = [{}, {"weights": weights}, {"workers": [1.0, 2.0, 1.0]}]
+    unequal += [{"weights": weights, "workers": [1.0, 2.0, 1.0]}]
     for options in kinds:
         for more in unequal:
             yield kind(stream, **{"workers": 3, **options, **more})
