@@ -29,8 +29,8 @@ REWEIGHINGS = 8
 """Weights of the windows that a bound over more than one tries, one after another."""
 LARGEST_CUT, LARGEST_SPECTRUM, LARGEST_SEMIDEFINITE = 150, 1500, 600
 """Components with more key groups get no minimum cut; workloads with more key groups no spectrum, no semidefinite bound."""
-STEPS, LEAST_RISE = 50, 5e-4
-"""Steps of the semidefinite bound between two looks at it; it ends where they raise it by no more than this share."""
+STEPS, LEAST_RISE, MOST_LOOKS = 50, 5e-4, 40
+"""Steps of the semidefinite bound between two looks at it; it ends where they raise it above 0 by no more than this share."""
 
 
 def most_by_structure(data: Arrays, budget: Budget) -> float:
@@ -143,23 +143,24 @@ def semidefinite_cut(data: Arrays, budget: Budget) -> float:
     -----
     Sources: [Frieze1997] for (1)-(3), [Karisch1998] for sizes; the ascent and what makes it safe are those of MCLB's bound.
     """
-    p, n, limited, best = data.key_groups, data.nodes, _limited(data), 0.0
+    p, n, limited, best = data.key_groups, data.nodes, _limited(data), -np.inf
     if not limited or n == 1 or data.traffic.size == 0 or p > LARGEST_SEMIDEFINITE:
-        return best
+        return 0.0
     cost, mean = np.zeros((p, p)), float(data.traffic[0].sum()) / p
     np.add.at(cost, (data.first, data.second), -data.traffic[0] / (2 * mean))
     ascent = SemidefiniteAscent.of(cost + cost.T, p * (1 - 1 / n), _rows_of(limited, p, n))
+    if 2 * STEPS * STEP * ascent.work > budget.remaining:
+        return 0.0
     with one_blas_thread():
-        while best or 2 * STEPS * STEP * ascent.work <= budget.remaining:
-            ascent.iterate(STEPS, budget)
-            least = ascent.least(p + n + 16, p + n + 16)
-            found = ((1 - 1 / n) * p + least) * mean * (1 - 1e-12)
-            if found <= best * (1 + LEAST_RISE):
-                return max(best, found)
-            best = found
+        for _ in range(MOST_LOOKS):
             if budget.expired:
                 break
-    return best
+            ascent.iterate(STEPS, budget)
+            least = ascent.least(p + n + 16, p + n + 16)
+            last, best = best, max(best, ((1 - 1 / n) * p + least) * mean * (1 - 1e-12))
+            if 0 < best <= (1 + LEAST_RISE) * last:
+                break
+    return max(0.0, float(best))
 
 
 def _rows_of(limited: list[tuple[FloatArray, float, FloatArray]], p: int, n: int) -> Rows:
