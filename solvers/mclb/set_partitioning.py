@@ -260,8 +260,8 @@ class SetPartitioning(Cover):
 
     def _sets(self, budget: Budget) -> list[Sets]:
         """The sets that nodes of each kind can hold; an empty list where there are too many."""
-        settings, sets, left = PartitioningSettings.now(), list[Sets](), PartitioningSettings.now().most_subsets
-        for kind in self.kinds if self.core.load.shape[0] <= settings.most_key_groups else ():
+        sets, left = list[Sets](), self.settings.most_subsets
+        for kind in self.kinds if self.core.load.shape[0] <= self.settings.most_key_groups else ():
             sets.append(Sets(self.core, kind, self.unit, left, budget))
             left -= sets[-1].size
             if budget.expired or left < 0:

@@ -156,3 +156,9 @@ def test_sets_of_many_windows_heed_the_limit():
     core, began = ks.MCLB(w, max_state_moved=9.0).core, time.process_time()
     assert not SetPartitioning(core, np.maximum(core.current, 0), 0.0).run(Budget(0.5))
     assert time.process_time() - began < 5
+
+
+def test_more_subsets_than_the_settings_allow_are_not_listed():
+    problem, _ = tiny()[0]
+    sets = SetPartitioning(problem.core, np.maximum(problem.core.current, 0), 0.0, PartitioningSettings(most_subsets=1))
+    assert sets._sets(Budget(60)) == []
