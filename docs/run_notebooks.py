@@ -56,10 +56,11 @@ def run(page: Path, folder: Path) -> str | None:
     from nbclient.exceptions import CellControlSignal, DeadKernelError
     from notebooks import notebook_name, to_notebook
 
-    here = folder / notebook_name(page.stem)
+    docname = page.relative_to(HERE).with_suffix("").as_posix()
+    here = folder / notebook_name(docname)
     here.mkdir()
     file = here / f"{here.name}.ipynb"
-    nbformat.write(to_notebook(page.read_text()), file)
+    nbformat.write(to_notebook(page.read_text(), docname), file)
     notebook = nbformat.read(file, as_version=4)
     try:
         NotebookClient(notebook, timeout=900, kernel_name=KERNEL, resources={"metadata": {"path": str(here)}}).execute()
@@ -83,9 +84,10 @@ def main() -> int:
             began, before = time.perf_counter(), computed()
             error = run(page, folder)
             took, busy = time.perf_counter() - began, computed() - before
-            print(f"{page.stem:<32} {took:8.1f} {busy:10.1f}{'  FAILED' if error else ''}", flush=True)
+            shown = str(page.relative_to(HERE))
+            print(f"{shown:<32} {took:8.1f} {busy:10.1f}{'  FAILED' if error else ''}", flush=True)
             if error:
-                failed.append(f"{page.stem}:\n{error}")
+                failed.append(f"{shown}:\n{error}")
     print(f"{len(chosen)} notebooks, {len(failed)} failed", *failed, sep="\n\n" if failed else "\n")
     return 1 if failed else 0
 

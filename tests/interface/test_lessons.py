@@ -31,12 +31,34 @@ def test_every_lesson_says_what_its_symbols_are(path):
     assert "| symbol | what it is | in code |" in path.read_text()
 
 
-@pytest.mark.parametrize("path", LESSONS, ids=ids)
-def test_every_lesson_makes_a_notebook_that_any_program_shows(path, monkeypatch):
+@pytest.fixture
+def notebooks(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS / "_ext"))
-    notebooks = importlib.import_module("notebooks")
+    return importlib.import_module("notebooks")
+
+
+def test_no_two_pages_are_downloaded_by_one_name(notebooks):
+    """A lesson and the page of its problem have one name in two folders."""
+    offered = [path for path in DOCS.rglob("*.md") if notebooks.IS_NOTEBOOK.match(path.read_text())]
+    names = [notebooks.notebook_name(path.relative_to(DOCS).with_suffix("").as_posix()) for path in offered]
+    assert len(set(names)) == len(names) > len(LESSONS)
+
+
+def test_links_lead_to_notebooks_that_are_offered(notebooks):
+    def plain(text):
+        return notebooks.plain_markdown(text, "lessons")
+
+    assert (
+        plain("[a](../problems/allocation.md), [b](allocation.md#top)")
+        == "[a](problems-allocation.ipynb), [b](allocation.ipynb)"
+    )
+    assert plain("[the papers](../papers.md)") == "the papers"
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=ids)
+def test_every_lesson_makes_a_notebook_that_any_program_shows(path, notebooks):
     assert notebooks.IS_NOTEBOOK.match(path.read_text())
-    made = notebooks.to_notebook(path.read_text())
+    made = notebooks.to_notebook(path.read_text(), f"lessons/{path.stem}")
     nbformat.validate(made)
     assert sum(cell.cell_type == "code" for cell in made.cells) == path.read_text().count("```{code-cell}")
     prose = "\n".join(cell.source for cell in made.cells if cell.cell_type == "markdown")
