@@ -145,6 +145,8 @@ def until_checked(
 ) -> Answer:
     """Run a model again, without the assignment that it gave, as long as the check refuses what rounding let in.
 
+    A solver that gives again what was cut off is not asked any more.
+
     Parameters
     ----------
     problem : Problem
@@ -155,15 +157,19 @@ def until_checked(
     start : ndarray, optional
         A feasible assignment: the answer is never worse.
     """
-    bounds = [-np.inf]
+    bounds, refused = [-np.inf], set[bytes]()
     while True:
         answer = run()
         if answer.bound is not None:
             bounds.append(answer.bound)
         if answer.assignment is None or not problem.violations(answer.assignment):
             break
-        forbid(answer.assignment)
-        answer.assignment = None
+        given, answer.assignment = answer.assignment, None
+        if given.tobytes() in refused:
+            answer.termination = "gap"
+            break
+        refused.add(given.tobytes())
+        forbid(given)
         if answer.termination not in ("optimal", "gap", "completed"):
             break
     if answer.bound is not None:

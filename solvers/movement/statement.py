@@ -98,7 +98,7 @@ def solve_milp(
     start: np.ndarray | None = None,
     threads: Threads = 1,
 ) -> Answer:
-    """The mixed-integer program by HiGHS; its word that there is no placement is held against CP-SAT's.
+    """The mixed-integer program by HiGHS; what is doubtful of its word, such as that there is no placement, CP-SAT says again.
 
     Under rules CP-SAT has the second half of a limited time.
     """
@@ -117,7 +117,9 @@ def solve_milp(
     if open_still and large:
         found = local_search(problem, budget=budget, seed=seed + 1, start=answer.assignment, effort=math.inf)
         answer.assignment, answer.termination = found.assignment, budget.why
-    doubtful = answer.termination == "infeasible" or (answer.termination == "optimal" and not is_met(problem, answer))
+    doubtful = answer.termination in ("infeasible", "gap") or (
+        answer.termination == "optimal" and not is_met(problem, answer)
+    )
     if not doubtful and (large or not open_still):
         return answer
     return by_second_word(problem, answer, solve_cpsat, budget=budget, seed=seed, threads=threads)

@@ -41,6 +41,21 @@ def test_it_gives_the_same_answers(method):
         assert found.bound == pytest.approx(expected.bound, rel=1e-5)
 
 
+def test_a_solver_that_gives_again_what_was_cut_off_is_not_asked_for_ever():
+    class Careless(SPACE["ByMathOpt"]):
+        def run(self, program, budget, **more):
+            result = super().run(program, budget, **more)
+            result.values = np.zeros(program.cost.size)
+            return result
+
+    (problem, *_), solver = problems(), Careless()
+    expected = ks.solve(problem, "milp")
+    with highs.solved_by(solver):
+        found = ks.solve(problem, "milp")
+    assert solver.runs == 2
+    assert (found.status, found.objective) == ("optimal", expected.objective)
+
+
 def test_highs_is_back_after_an_error():
     class Broken:
         def run(self, program, budget, **more):
