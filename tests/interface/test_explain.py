@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from draws import rest_slow
 from instances import BATTERIES
 
 import keyshift as ks
@@ -15,7 +16,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "label"), CASES)
+@pytest.mark.parametrize(("name", "label"), rest_slow(9, CASES[:1] + CASES[2:] + CASES[1:2]))
 def test_marginal_values_agree_with_solving_from_scratch(name, label):
     problem = BATTERIES[name]()[label]
     answer = ks.solve(problem, time_limit=60)

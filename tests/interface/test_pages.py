@@ -1,4 +1,4 @@
-"""What people read without building anything: the README's lines run as printed, and transcripts in the pages' source still hold."""
+"""What people read without building anything: the README's lines run as printed."""
 
 from __future__ import annotations
 
@@ -114,20 +114,6 @@ def test_the_readme_is_short_and_its_links_lead_somewhere():
     assert len(README.split()) <= 500
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=[pytest.mark.slow, pytest.mark.spark] if page in transcripts.WITH_SPARK else [])
-        for page in transcripts.PAGES
-        if page not in transcripts.WITH_REDIS or shutil.which("redis-server") is not None
-    ],
-)
-def test_a_pages_transcript_still_holds(page, monkeypatch):
-    monkeypatch.setenv("COLUMNS", transcripts.COLUMNS)
-    now, was = transcripts.masked(transcripts.rerun(page)), transcripts.masked((ROOT / "docs" / page).read_text())
-    assert now == was, f"`make transcripts` writes docs/{page} anew"
 
 
 def test_seconds_and_the_width_of_tables_are_not_compared():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from brute_force import brute_force
-from draws import draws
+from draws import draws, rest_slow
 from instances.allocation import random_problem
 
 import keyshift as ks
@@ -65,8 +65,8 @@ def test_distances_of_whole_loads_on_nodes_that_drain():
 
 @pytest.mark.parametrize(
     ("nodes", "key_groups", "limits"),
-    [(7, 30, {"max_migrations": 9}), (3, 75, {"max_migrations": 12})],
-)  # fmt: skip
+    rest_slow(1, [(3, 75, {"max_migrations": 12}), (7, 30, {"max_migrations": 9})]),
+)
 def test_uneven_loads_of_teaching_size_are_proven(nodes, key_groups, limits):
     rng = np.random.default_rng(nodes)
     load, state = rng.uniform(1, 10, key_groups), rng.integers(1, 10, key_groups)

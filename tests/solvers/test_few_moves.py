@@ -56,6 +56,7 @@ def test_the_least_distance_by_brute_force(seed):
     assert found == pytest.approx(least(problem), rel=1e-9, abs=1e-9 * problem.scale)
 
 
+@pytest.mark.slow
 def test_teaching_sizes_that_no_other_bound_closes_are_proven():
     """3 nodes, 40 key groups, 6 moves: counting proves nothing at all, and CP-SAT runs into its limit."""
     _, problem = next(iter(ks.family("madsen-allocation", nodes=3, key_groups=40, seed=3)))

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from brute_force import lexicographic
-from draws import draws
+from draws import draws, rest_slow
 from instances import allocation, collocation, routing
 
 import keyshift as ks
@@ -116,7 +116,7 @@ def test_what_is_a_tie_is_the_tolerance():
 
 
 @pytest.mark.parametrize("share", [0.17, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("kind", "order", "methods"), LISTED)
+@pytest.mark.parametrize(("kind", "order", "methods"), rest_slow(3, LISTED[::2] + LISTED[1::2]))
 def test_a_heuristic_gives_no_earlier_stage_up(kind, order, methods, share):
     rng = np.random.default_rng(3)
     heuristics = [m.name for m in ks.methods(posed(kind, rng, ())) if m.kind == "heuristic"]

@@ -154,6 +154,7 @@ def test_batch_and_stream_count_the_same_keys(spark, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_logs_and_statistics_on_another_file_system_of_hadoops(spark, tmp_path, capsys):
     for name in ("in", "out"):
         (tmp_path / name).mkdir()

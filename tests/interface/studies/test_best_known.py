@@ -65,7 +65,7 @@ def test_what_is_wrong_in_a_table_is_said(tmp_path):
 
 def test_a_study_says_what_it_finds_better_than_the_table(tmp_path):
     table = tmp_path / "best.csv"
-    drawn = list(ks.family("madsen-allocation", nodes=3, key_groups=12, count=3))
+    drawn = list(ks.family("madsen-allocation", nodes=3, key_groups=12, count=2))
     ks.study(drawn, ["flux"], best_known=table).update_best(table)
     better = ks.study(drawn, ["milp"], time_limit=20, best_known=table)
     said = better.improvements()
