@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hostile import engines
 
 PAGE = Path(__file__).parents[2] / "docs" / "engines" / "refusals.md"
 
 
+@pytest.mark.slow
 def test_the_documentation_has_every_refusal():
     table = engines.table()
     rows = table.splitlines()[2:]

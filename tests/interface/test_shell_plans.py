@@ -73,7 +73,7 @@ def test_a_plan_from_the_shell(folder, capsys):
     assert shown == plan.as_record()
     shell(
         capsys,
-        "plan w --method potc --max-migrations 10 --out other.json --min-gain 0.001 --parallel 2 --max-on-the-way 40",
+        "plan w --method potc --max-migrations 6 --out other.json --min-gain 0.001 --parallel 2 --max-on-the-way 40",
     )
     said = shell(capsys, "diff plan.json other.json --report both.html")
     assert "state moved" in said

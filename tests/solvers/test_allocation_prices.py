@@ -107,7 +107,7 @@ def test_every_node_pays_the_least_of_all_its_columns():
 
 
 def test_prices_see_what_counts_do_not():
-    problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2, seed=0), max_migrations=20)
+    problem = ks.KeyGroupAllocation(synthetic_workload(8, 160, varies=0.2, seed=0), max_migrations=8)
     counted = CountBound(Instance(problem)).bound() * problem.scale
     assert ks.solve(problem, "prices").bound > max(5 * counted, 0.003 * problem.scale)
 
