@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from hostile import engines
 
 PAGE = Path(__file__).parents[2] / "docs" / "engines" / "refusals.md"
