@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import traceback
 from pathlib import Path
 
 import page  # where the folder of data is
 
+import keyshift as ks
 from keyshift.papers import registry
 
 
@@ -31,14 +33,14 @@ def processor() -> float:
     return total
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--only", nargs="+", help="names, or their beginnings")
     parser.add_argument("--out", type=Path, default=Path("out/benchmarks") / page.__name__)
     given = parser.parse_args()
-    size, done = "quick" if given.quick else "full", {}
+    size, done, failed = "quick" if given.quick else "full", {}, 0
     for name, figure in registry.figures().items():
         if not figure.run or (given.only and not name.startswith(tuple(given.only))):
             continue
@@ -48,8 +50,12 @@ def main() -> None:
                 registry.reproduce(name, quick=given.quick, out=given.out),
                 processor() - before,
             )
+        except ks.InputError as left_out:  # its data is not there
+            print(f"== {left_out}", flush=True)
+            continue
         except Exception:
             traceback.print_exc()
+            failed = 1
             continue
         done[runs] = made, took
         ours = [registry.value(made.tables, where) for _, _, where in figure.numbers]
@@ -58,7 +64,8 @@ def main() -> None:
             kept = json.loads(registry.KEPT.read_text()) if registry.KEPT.exists() else {}
             kept.setdefault(name, {})[size] = {"seconds": round(made.seconds if given.quick else took, 1), "ours": ours}
             registry.KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True, default=float) + "\n")
+    return failed
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
