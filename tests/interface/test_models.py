@@ -138,7 +138,7 @@ def by_scip(path) -> float | None:
 
 
 @pytest.mark.parametrize(("name", "entry"), LINEAR)
-@draws(2, 3)
+@draws(1, 3)
 def test_files_are_solved_by_other_tools_and_the_optimum_comes_back(name, entry, count, tmp_path):
     compared = 0
     for problem, best in instances(name, count, seed=11):
@@ -164,7 +164,7 @@ def test_files_are_solved_by_other_tools_and_the_optimum_comes_back(name, entry,
         assert nl.read_text().startswith("g3")
         assert len((tmp_path / "m.col").read_text().split()) <= len(program.columns)
         compared += 1
-    assert compared >= count - 1
+    assert compared >= max(1, count - 1)
 
 
 @pytest.mark.parametrize(("name", "entry"), [case for case in CASES if case.values[1].language == "cp-sat"])

@@ -210,6 +210,7 @@ def replicas(size):
     )
 
 
+@pytest.mark.slow
 def test_a_large_placement_is_mended_as_far_as_migrations_allow():
     w = replicas(100)
     rule = rules.Apart(by="partition", domain="rack")

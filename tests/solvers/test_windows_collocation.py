@@ -71,7 +71,7 @@ def test_every_method_agrees_with_brute_force_on_hundreds():
     assert sum(answered) > 80
 
 
-@pytest.mark.parametrize("seed", rest_slow(2, range(5)))
+@pytest.mark.parametrize("seed", rest_slow(1, range(5)))
 def test_one_window_is_the_last_window_bit_for_bit(seed):
     rng = np.random.default_rng([43, seed])
     one = random_problem(rng, 6, 3)
