@@ -192,6 +192,7 @@ def test_separate_executors_and_a_kill_in_the_middle_change_nothing(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(7200)  # on half a processor it takes more than half an hour
 @pytest.mark.parametrize("kills", [50])
 def test_kills_at_any_moment_change_nothing(tmp_path, kills):
     began = time.monotonic()
