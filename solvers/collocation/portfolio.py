@@ -54,9 +54,10 @@ class CollocationSettings(Settings):
         Steps of the search from the second turn on.
     late_steps : int
         Steps of each search in the remaining time.
-    most_columns, columns_per_second : int
+    most_columns, columns_per_second, columns_of_few : int
         The most variables for HiGHS, in total and for each second left, since neither building a model nor its first
-        relaxation can be interrupted. Further pairs, those with least traffic first, are bounded instead.
+        relaxation can be interrupted; the third for each second where few key groups may move, whose relaxation is near the
+        optimum. Further pairs, those with least traffic first, are bounded instead.
     free_windows : int
         Over more windows than this HiGHS gets fewer variables, since every window adds rows.
     confirmed : int
@@ -79,6 +80,7 @@ class CollocationSettings(Settings):
     late_steps: int = 5_000_000
     most_columns: int = 60_000
     columns_per_second: int = 1_000
+    columns_of_few: int = 2_500
     free_windows: int = 4
     confirmed: int = 3_000
 
@@ -115,7 +117,8 @@ def solve_milp(
        (`most_by_structure`) and, of what these leave unproven, a semidefinite relaxation (`semidefinite_cut`).
        Of dozens of key groups, `CollocationSets` answers by the sets of them that nodes can carry.
     3. Every node that the bound proves no better for a key group than the incumbent is closed to it.
-       Stages 1 to 3 take a few turns while what is open is too large for stage 4.
+       Stages 1 to 3 take a few turns while what is open is too large for stage 4; where few key groups may move, one
+       is enough if it is not.
     4. HiGHS on what is left open, from the incumbent. Where even that is too large, the weakest pairs are bounded
        rather than modelled, and the answer keeps a gap. Time that is left goes to stage 1 again.
 
@@ -211,7 +214,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
         budget.report(None if best is None else problem.objective(best), bound)
         if answer.termination == "optimal" or budget.expired or not finish:
             break
-        if turn == 0 and data.max_moves >= data.key_groups // 8:  # with few moves the Lagrangian bound is far better
+        if turn == 0 and not _few_move(data):  # with few moves the Lagrangian bound is far better
             cut = semidefinite_cut(mean, budget.part(tuned.semidefinite))
             bound = max(bound, mean_bound(problem, 1.0 - cut))
             answer = _answer(problem, best, max(bound, answer.bound or 0.0), "gap")
@@ -223,7 +226,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
             bound = max(bound, answer.bound or 0.0)
             if answer.termination in ("optimal", "infeasible") or budget.expired:
                 break
-        if best is None or (turn > 0 and _fits(data, lagrangian.open_to, budget)):
+        if best is None or ((turn > 0 or _few_move(data)) and _fits(data, lagrangian.open_to, budget)):
             break
     if answer.termination in ("optimal", "infeasible") or not finish:
         return answer
@@ -263,14 +266,20 @@ def _by_sets(
 
 def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
     """Whether what is open can go to HiGHS whole."""
-    return bool(_explicit(data, open_to, _room(open_to, budget, data.windows)).all())
+    return bool(_explicit(data, open_to, _room(data, open_to, budget)).all())
 
 
-def _room(open_to: BoolArray, budget: Budget, windows: int) -> int:
+def _few_move(data: Arrays) -> bool:
+    """Whether so few key groups may move that linear relaxations are near the optimum."""
+    return data.max_moves < data.key_groups // 8
+
+
+def _room(data: Arrays, open_to: BoolArray, budget: Budget) -> int:
     """How many z the exact stage may have."""
     settings = CollocationSettings.now()
-    most = min(settings.most_columns, settings.columns_per_second * budget.remaining)
-    return int(most / max(1.0, windows / settings.free_windows)) - int(open_to.sum())
+    each_second = settings.columns_of_few if _few_move(data) else settings.columns_per_second
+    most = min(settings.most_columns, each_second * budget.remaining)
+    return int(most / max(1.0, data.windows / settings.free_windows)) - int(open_to.sum())
 
 
 def _finish(
@@ -285,7 +294,7 @@ def _finish(
     """Stage 4. What was closed is no better than the incumbent, so the bound is that of the rest, or the incumbent."""
     best, settings = answer.assignment, CollocationSettings.now()
     open_to = data.allowed if best is None else lagrangian.open_to
-    room = _room(open_to, budget, data.windows)
+    room = _room(data, open_to, budget)
     explicit = _explicit(data, open_to, room)
     left_out = int((~explicit).sum())
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
