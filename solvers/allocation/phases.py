@@ -202,10 +202,10 @@ class Rounds:
                 turn += 1
             if turn == early and self.cut_short:
                 self._narrow(settings.narrow_tries)
+            if turn == early and not self.found.done and (self._heavy_tailed or not self._within_reach):
+                self._ask_solvers()
             if turn == early and self.few is not None and not self.few_left_out:
                 self._few_moves(counts[0], self.settings.few_again)
-            if turn == early and not self.found.done and not self._within_reach:
-                self._ask_solvers()
         return turn
 
     def _endless(self, pairs: int) -> bool:
@@ -227,6 +227,11 @@ class Rounds:
             and self._distance() - self.found.bound / self.found.problem.scale < self.settings.within_reach
         )
 
+    @property
+    def _heavy_tailed(self) -> bool:
+        """Whether a few key groups have most of the load: where these go is a solver's question, however near the bound is."""
+        return bool(self.instance.load.std() > self.instance.load.mean())
+
     def _ask_solvers(self) -> None:
         """HiGHS and CP-SAT for a moment each, from the best answer."""
         with off_clock():
@@ -234,14 +239,15 @@ class Rounds:
             from keyshift.solvers.allocation.statement import ask_highs
 
         found = self.found
-        answer = ask_highs(found.problem, found.budget, found.best, self.seed, self.settings.early_nodes)
+        part = found.budget.part(self.settings.early_share) if self._within_reach else found.budget
+        answer = ask_highs(found.problem, part, found.best, self.seed, self.settings.early_nodes)
         if answer.termination != "infeasible":  # CP-SAT counts in whole numbers: that verdict is its own
             found.hear(answer, "HiGHS")
         found.stopped = answer.termination == "optimal"
-        if found.done:
+        if found.done or part.expired:
             return
         answer = run_cpsat(
-            found.problem, found.budget, found.best, seed=self.seed, threads=1, known=found.bound,
+            found.problem, part, found.best, seed=self.seed, threads=1, known=found.bound,
             max_deterministic_time=self.settings.early_effort,
         )  # fmt: skip
         found.hear(answer, "CP-SAT")

@@ -29,9 +29,10 @@ class RoundSettings(Settings):
         the best one reheated, a realised plan.
     least_steps, most_steps, steps_for_each : int
         Steps of search before the rounds end: the least, the most, and the number for each (key group, node) pair.
-    few_pairs, early_nodes, early_effort : int, int, float
+    few_pairs, early_nodes, early_effort, early_share : int, int, float, float
         With at most `few_pairs` pairs, HiGHS gets `early_nodes` nodes after the first cycle and CP-SAT `early_effort`
-        deterministic seconds: if few key groups have heavy-tailed loads, a solver often proves the optimum in a second.
+        deterministic seconds: if few key groups have heavy-tailed loads, a solver often proves the optimum in a second. Where
+        the best distance is within reach of the bound, only heavy tails are asked about, in a share of the time left.
     within_reach, least_pairs : float, int
         With more than `least_pairs` pairs rounds use the whole time limit, unless many key groups may move and the best
         distance is within `within_reach` times the mean of the bound, a gap that no solver closes.
@@ -94,6 +95,7 @@ class RoundSettings(Settings):
     few_pairs: int = 3_000
     early_nodes: int = 500
     early_effort: float = 3.0
+    early_share: float = 0.4
     within_reach: float = 0.01
     least_pairs: int = 300
     counted_pairs: int = 1_000_000
