@@ -186,7 +186,7 @@ def minimise(
         return CpSatResult(_Left(callback), callback.found is not None, budget.why, known)
     budget.spend(solver.response_proto.deterministic_time / STEP)
     if status == int(cp_model.MODEL_INVALID):
-        raise InputError(f"CP-SAT refuses the model, whose numbers must fit 64 bits: {model.validate().strip()[:200]}")
+        raise InputError(f"CP-SAT refuses the model, whose numbers must fit 64 bits: {model.validate().split(':')[0]}")
     found = status in (int(cp_model.OPTIMAL), int(cp_model.FEASIBLE))
     # CP-SAT leaves early when its next look at the clock would come too late.
     timed = math.isfinite(budget.time_limit) and solver.wall_time > 0.5 * solver.parameters.max_time_in_seconds

@@ -23,6 +23,8 @@ from keyshift.solvers.kernels import overwrite
 
 SLICE = 200_000
 """Branches after which the clock is asked."""
+BRANCH = 3.0
+"""Steps of search that take as long as a branch."""
 
 
 class FewMoves:
@@ -85,15 +87,22 @@ class FewMoves:
             last[mark] = k
         return twin
 
-    def go_on(self, steps: int, expired: Callable[[], bool]) -> IntArray | None:
-        """Look at so many more branches at most, or until something is nearer, which is returned; `ended`: all are done."""
+    def go_on(
+        self, steps: int, expired: Callable[[], bool], spend: Callable[[float], None] = lambda steps: None
+    ) -> IntArray | None:
+        """Look at so many more branches at most, or until something is nearer, which is returned; `ended`: all are done.
+
+        `spend` hears of the work, as that of the other searches.
+        """
         it, code, end = self.instance, 1, int(self.counts[3]) + steps
         while code == 1 and self.counts[3] < end and not expired():
+            before = int(self.counts[3])
             code = settle_nodes(
                 (self.lists, self.starts, self.deltas, self.twin, self.home, self.cost), (it.weight, it.draining, it.doubt),
                 (self.table, self.needs), self.order, self.stack, self.before, self.counts, self.now, self.numbers, self.best,
-                min(end, int(self.counts[3]) + SLICE),
+                min(end, before + SLICE),
             )  # fmt: skip
+            spend(BRANCH * (int(self.counts[3]) - before))
         self.ended = code == 0
         return self.best.copy() if code == 2 else None
 

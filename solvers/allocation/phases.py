@@ -163,7 +163,7 @@ class Rounds:
         place: IntArray | None = found.best
         while place is not None and not found.done:
             few.lower(self._distance() - 0.9 * PROVEN)
-            place = few.go_on(branches, lambda: part.expired)
+            place = few.go_on(branches, lambda: part.expired, part.spend)
             if place is not None and not found.offer(place, "few moves", PLANNED):
                 self.few_left_out = True  # it breaks what the search does not know
                 return
