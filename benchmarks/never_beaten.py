@@ -116,7 +116,10 @@ def rivals(problem: ks.Problem, limit: float, share: float, kinds: list[str]) ->
     for method in others:
         if method.kind not in kinds or not method.may_help(problem):
             continue  # with nothing to drain, draining first is the default itself
-        other = ks.solve(problem, method.name, time_limit=limit * share, gap=0.0)
+        try:
+            other = ks.solve(problem, method.name, time_limit=limit * share, gap=0.0)
+        except ks.InputError:  # numbers that a solver refuses
+            continue
         if other.problem is problem:
             lower(row, problem, other, method.name, method.kind)
     if "itself" in kinds:
