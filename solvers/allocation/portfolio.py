@@ -37,14 +37,14 @@ def solve_milp(
        (`keyshift.solvers.allocation.counting.bound`).
     2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), in turns with plans for a target
        distance between bound and best (`keyshift.solvers.allocation.counting.planner`) and with branch and price, which rules a
-       target out or plans how to reach it (`keyshift.solvers.allocation.pricing.tree`).
+       target out or plans how to reach it (`keyshift.solvers.allocation.pricing.tree`). After the first turns HiGHS and CP-SAT
+       are asked for a moment, and all choices of at most 14 moves are enumerated (`keyshift.solvers.allocation.few_moves`).
     3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
     Last, moves that neither stage needs are undone, and moves left over empty draining nodes
     (`keyshift.solvers.allocation.portfolio`).
 
-    Every phase ends early when objective and bound meet. A Pyomo model is built only
-    for HiGHS, when CP-SAT has not proven the answer.
+    Every phase ends early when objective and bound meet. A Pyomo model is built for HiGHS only.
 
     Over more windows than one annealing values all of them, their joint linear relaxation
     (`keyshift.solvers.allocation.joint_relaxation`) takes the place of plans and prices, and only small instances are stated for
