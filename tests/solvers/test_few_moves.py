@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
-from draws import rest_slow
+from draws import draws, rest_slow
+from instances import collocation
 
 import keyshift as ks
 from keyshift.solvers.allocation.arrays import Instance
@@ -84,3 +86,39 @@ def heavy_tailed() -> ks.Workload:
 def test_heavy_tails_are_a_solvers_question(problem):
     """Enumeration, prices and the Lagrangian bound take five times the work and more; HiGHS proves both in two seconds."""
     assert ks.solve(problem, effort=4).status == "optimal"
+
+
+def within_moves(current: np.ndarray, nodes: int, most: int):
+    """All assignments in which at most so many key groups have moved."""
+    for moved in range(most + 1):
+        for groups in itertools.combinations(range(current.size), moved):
+            for targets in itertools.product(range(nodes), repeat=moved):
+                other = current.copy()
+                other[list(groups)] = targets
+                yield other
+
+
+@draws(6, 100)
+def test_collocation_of_few_moves_equals_all_choices(count):
+    rng, solved, moving = np.random.default_rng(11), 0, 0
+    for _ in range(count):
+        p, scale = int(rng.choice([16, 17, 24])), 10.0 ** rng.integers(-9, 12)
+        problem = collocation.random_problem(rng, p, 3)
+        w = problem.workload
+        heap = np.where(rng.random(p) < 0.7, w.current, rng.permutation(w.current))
+        w = w.replace(load=w.load * scale, traffic=w.traffic * scale, current=heap)
+        if problem.distance_unit == "load" and problem.max_load_distance is not None:
+            problem = dataclasses.replace(problem, max_load_distance=problem.max_load_distance * scale)
+        problem = dataclasses.replace(problem, workload=w, max_migrations=max(1, p // 8 - 1))
+        kept = [a for a in within_moves(w.current, 3, problem.max_migrations) if not problem.violations(a)]
+        least = min(map(problem.objective, kept), default=None)
+        found = ks.solve(problem, gap=0.0, time_limit=60)
+        if least is None:
+            assert found.status == "infeasible", (problem, found)
+            continue
+        assert found.status == "optimal", (problem.arguments(), found)
+        assert found.objective == pytest.approx(least, abs=2 * problem.tolerance_of(least)), problem.arguments()
+        assert found.bound <= least + problem.tolerance_of(least)
+        solved, moving = solved + 1, moving + (least < problem.objective(w.current))
+    assert solved > count / 4
+    assert moving > count / 10
