@@ -102,8 +102,8 @@ def _draw_loads(axes: Axes, workload: Workload, assignment: np.ndarray, method: 
     mean = float(after.mean()) if new else metrics.mean_load(workload)
     axes.axhline(mean, color=MEAN, linewidth=1, linestyle="--", label="mean")
     low, high = min(before.min(), after.min()), max(before.max(), after.max())
-    if low > 0.5 * high:  # a close-up shows what a full axis would hide; the label says so
-        axes.set_ylim(low - 0.3 * (high - low) - 1e-9, high + 0.3 * (high - low) + 1e-9)
+    if 0.5 * high < low < (1 - 1e-6) * high:  # a close-up shows what a full axis would hide; the label says so
+        axes.set_ylim(low - 0.3 * (high - low), high + 0.3 * (high - low))
         axes.set_ylabel("load of the last window (axis cut)")
     else:
         axes.set_ylabel("load of the last window")
