@@ -121,15 +121,14 @@ def rivals(problem: ks.Problem, limit: float, share: float, kinds: list[str]) ->
         except ks.InputError:  # numbers that a solver refuses
             continue
         if other.problem is problem:
-            lower(row, problem, other, method.name, method.kind)
-    if "itself" in kinds:
-        first = problem.limits[0]
+            keep_better(row, problem, other, method.name, method.kind)
+    for first in problem.limits[:1] if "itself" in kinds else ():
         tighter = first.at(first.value // 2 if isinstance(first.value, int) else first.value / 2)
-        lower(row, problem, ks.solve(tighter, time_limit=limit, gap=0.0), f"half of {first.name}", "itself")
+        keep_better(row, problem, ks.solve(tighter, time_limit=limit, gap=0.0), f"half of {first.name}", "itself")
     return row
 
 
-def lower(row: dict[str, Any], problem: ks.Problem, other: ks.Solution, name: str, kind: str) -> None:
+def keep_better(row: dict[str, Any], problem: ks.Problem, other: ks.Solution, name: str, kind: str) -> None:
     """Keep in the row what is better than all before."""
     if other.objective is not None:
         most = other.objective + problem.tolerance_of(other.objective)

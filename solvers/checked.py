@@ -165,13 +165,13 @@ def until_checked(
         if answer.assignment is None or not problem.violations(answer.assignment):
             break
         given, answer.assignment = answer.assignment, None
+        if answer.termination not in ("optimal", "gap", "completed"):
+            break
         if given.tobytes() in refused:
             answer.termination = "gap"
             break
         refused.add(given.tobytes())
         forbid(given)
-        if answer.termination not in ("optimal", "gap", "completed"):
-            break
     if answer.bound is not None:
         answer.bound = max(bounds)
     return better_of(problem, answer, start)

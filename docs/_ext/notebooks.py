@@ -30,7 +30,7 @@ def notebook_name(docname: str) -> str:
 
 
 def plain_markdown(text: str, folder: str) -> str:
-    """Markdown that any notebook program shows: directives become quotes, roles their text, pages notebooks."""
+    """Markdown that any notebook program shows: directives become quotes, roles their text; links lead to notebooks."""
 
     def linked(found: re.Match[str]) -> str:
         docname = posixpath.normpath(posixpath.join(folder, found[2]))

@@ -221,7 +221,7 @@ class Rounds:
 
     @property
     def _within_reach(self) -> bool:
-        """Whether moves are many and the best is near the bound: more search closes such a gap, no solver's proof does."""
+        """Whether moves are many and the best is near the bound: more search closes such a gap sooner than a solver."""
         return (
             self.many_moves
             and self._distance() - self.found.bound / self.found.problem.scale < self.settings.within_reach
@@ -229,7 +229,7 @@ class Rounds:
 
     @property
     def _heavy_tailed(self) -> bool:
-        """Whether a few key groups have most of the load: where these go is a solver's question, however near the bound is."""
+        """Whether a few key groups have much of the load: where these go is a solver's question, however near the bound is."""
         return bool(self.instance.load.std() > self.instance.load.mean())
 
     def _ask_solvers(self) -> None:

@@ -38,7 +38,7 @@ def solve_milp(
     2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), in turns with plans for a target
        distance between bound and best (`keyshift.solvers.allocation.counting.planner`) and with branch and price, which rules a
        target out or plans how to reach it (`keyshift.solvers.allocation.pricing.tree`). After the first turns HiGHS and CP-SAT
-       are asked for a moment, and all choices of at most 14 moves are enumerated (`keyshift.solvers.allocation.few_moves`).
+       are asked for a moment, and where few may move, all choices are enumerated (`keyshift.solvers.allocation.few_moves`).
     3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
     Last, moves that neither stage needs are undone, and moves left over empty draining nodes

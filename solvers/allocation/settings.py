@@ -35,7 +35,7 @@ class RoundSettings(Settings):
         the best distance is within reach of the bound, only heavy tails are asked about, in a share of the time left.
     within_reach, least_pairs : float, int
         With more than `least_pairs` pairs rounds use the whole time limit, unless many key groups may move and the best
-        distance is within `within_reach` times the mean of the bound, a gap that no solver closes.
+        distance is within `within_reach` times the mean of the bound, a gap that more search closes sooner than a solver.
     counted_pairs, counted_share : int, tuple of float
         With more than `counted_pairs` pairs the bound by counting may take a share of the time left: the first share if
         fewer key groups may move than there are nodes, else the second.

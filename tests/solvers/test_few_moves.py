@@ -104,9 +104,7 @@ def test_collocation_of_few_moves_equals_all_choices(count):
     for _ in range(count):
         p, scale = int(rng.choice([16, 17, 24])), 10.0 ** rng.integers(-9, 12)
         problem = collocation.random_problem(rng, p, 3)
-        w = problem.workload
-        heap = np.where(rng.random(p) < 0.7, w.current, rng.permutation(w.current))
-        w = w.replace(load=w.load * scale, traffic=w.traffic * scale, current=heap)
+        w = problem.workload.replace(load=problem.workload.load * scale, traffic=problem.workload.traffic * scale)
         if problem.distance_unit == "load" and problem.max_load_distance is not None:
             problem = dataclasses.replace(problem, max_load_distance=problem.max_load_distance * scale)
         problem = dataclasses.replace(problem, workload=w, max_migrations=max(1, p // 8 - 1))
