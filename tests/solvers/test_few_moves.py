@@ -13,7 +13,7 @@ from instances import collocation
 import keyshift as ks
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.allocation.few_moves import FewMoves
+from keyshift.solvers.allocation.few_moves import BRANCH, FewMoves
 
 
 def drawn(rng: np.random.Generator) -> ks.KeyGroupAllocation:
@@ -56,6 +56,14 @@ def test_the_least_distance_by_brute_force(seed):
             found = problem.objective(place)
     assert asked > 1
     assert found == pytest.approx(least(problem), rel=1e-9, abs=1e-9 * problem.scale)
+
+
+def test_branches_are_work():
+    problem, heard = drawn(np.random.default_rng(1)), []
+    it = Instance(problem)
+    few = FewMoves(it, CountBound(it).table, it.distance(it.current))
+    few.go_on(1_000, lambda: False, heard.append)
+    assert sum(heard) == BRANCH * int(few.counts[3]) > 0
 
 
 @pytest.mark.slow
@@ -110,7 +118,7 @@ def test_collocation_of_few_moves_equals_all_choices(count):
         problem = dataclasses.replace(problem, workload=w, max_migrations=max(1, p // 8 - 1))
         kept = [a for a in within_moves(w.current, 3, problem.max_migrations) if not problem.violations(a)]
         least = min(map(problem.objective, kept), default=None)
-        found = ks.solve(problem, gap=0.0, time_limit=60)
+        found = ks.solve(problem, gap=0.0, time_limit=60, search_steps=1)  # so that the bound and HiGHS have to find it
         if least is None:
             assert found.status == "infeasible", (problem, found)
             continue
