@@ -115,7 +115,10 @@ def solve(
     """
     if start is not None:
         statement.set_start(start)
-    outcome = minimise(statement.model, budget, **settings)
+    try:
+        outcome = minimise(statement.model, budget, **settings)
+    except InputError as refused:  # numbers too large for it, which other methods may take
+        return Answer(start, 0.0, "gap", str(refused))
     if outcome.termination == "infeasible":
         return Answer(None, termination="infeasible", message=f"CP-SAT proves that {infeasible}")
     solver = outcome.solver

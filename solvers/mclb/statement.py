@@ -71,7 +71,7 @@ def solve_cpsat(
         answer = cpsat.solve(
             statement, budget, start, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
         )
-        if answer.termination == "infeasible":
+        if answer.message:  # there is no placement, or the numbers are too large
             return answer
         bound = max(bound, answer.bound or 0.0)
         if answer.assignment is None or answer.termination != "optimal" or not statement.forbid(answer.assignment):
