@@ -117,8 +117,8 @@ def warm_up(
 
 def _note_classes() -> str:
     """Run `keyshift stats` on a short log, and keep the classes that Java loaded for it; what there is to say."""
-    from keyshift.models.compiling import list_installed
     from keyshift.models.errors import MissingDependencyError
+    from keyshift.models.kernel_cache import list_installed
     from keyshift.spark_stats.session import BRIEF, RARELY, check_java, class_archive
 
     try:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pathlib
 import pickle
+import threading
+import time
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from keyshift.models import Budget, compiling
+from keyshift.models import Budget, compiling, kernel_cache
 from keyshift.models.compiling import COMPILING, Kernel, njit
 
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
 TWICE = 2
 
 
@@ -155,7 +161,7 @@ def nobody_may_write(monkeypatch, tmp_path):
 
     monkeypatch.setattr(caching._CacheLocator, "ensure_cache_path", refuse)
     monkeypatch.setattr(config, "CACHE_DIR", "")
-    monkeypatch.setattr(compiling.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path))
     forget()
     yield tmp_path
     forget()
@@ -163,8 +169,8 @@ def nobody_may_write(monkeypatch, tmp_path):
 
 def forget():
     """What this process knows of temporary folders."""
-    compiling._temporary.cache_clear()
-    compiling._say_where.cache_clear()
+    kernel_cache._temporary.cache_clear()
+    kernel_cache._say_where.cache_clear()
 
 
 @pytest.mark.usefixtures("allowance")
@@ -177,7 +183,7 @@ def test_where_nothing_can_be_written_a_temporary_folder_is_used_or_none_with_on
     with COMPILING.at_once():
         assert kernel(np.ones(1), 1) == 0.5
         assert [*nobody_may_write.rglob("*.nbi")]
-        compiling._temporary.cache_clear()
+        kernel_cache._temporary.cache_clear()
         (folder,) = nobody_may_write.iterdir()
         folder.chmod(0o777)  # somebody else could put code there
         assert other(np.ones(1), 1) == 0.5
@@ -209,7 +215,7 @@ def test_a_cache_that_somebody_else_wrote_is_read_where_it_cannot_be_written(
     request.getfixturevalue("nobody_may_write")
     monkeypatch.setattr(config, "CACHE_DIR", folder)
     if not temporary:
-        monkeypatch.setattr(compiling.tempfile, "gettempdir", lambda: str(tmp_path_factory.getbasetemp() / "none"))
+        monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path_factory.getbasetemp() / "none"))
     before = COMPILING.anew
     run()
     assert COMPILING.anew == before
@@ -239,6 +245,45 @@ def test_a_cache_whose_types_are_elsewhere_now_is_begun_anew(monkeypatch, tmp_pa
     assert not run()  # it was kept again
 
 
+@pytest.mark.skipif(fcntl is None, reason="Windows: each process compiles for itself")
+@pytest.mark.usefixtures("allowance")
+@pytest.mark.parametrize("ends", [True, False], ids=["the other ends", "the other was suspended"])
+def test_who_needs_the_same_kernel_at_the_same_time_waits_and_loads_it(ends, monkeypatch, tmp_path, caplog):
+    from numba import config
+
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernel_cache, "LONGEST_WAIT", 60.0 if ends else 0.2)
+    caplog.set_level("DEBUG", "keyshift")
+    answers = []
+
+    def run():
+        kernel = fresh(halve)
+        kernel.codes = [b"in this place alone"]
+        with COMPILING.at_once():
+            answers.append(kernel(np.ones(1), 1))
+
+    def compiled():
+        return sum("compiling halve" in record.getMessage() for record in caplog.records)
+
+    run()
+    assert compiled() == 1
+    (index,) = tmp_path.rglob("*.nbi")
+    hidden = index.rename(tmp_path / "hidden")
+    with pathlib.Path(__file__).open("rb") as source:  # what has just compiled locks it no longer
+        fcntl.flock(source, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        thread = threading.Thread(target=run)
+        thread.start()
+        while ends and not COMPILING.now:
+            time.sleep(0.01)
+        if ends:
+            hidden.rename(index)
+        else:
+            thread.join()
+    thread.join()
+    assert compiled() == (1 if ends else 2)
+    assert answers == [0.5, 0.5]
+
+
 @pytest.mark.usefixtures("allowance")
 def test_a_full_disk_costs_the_cache_and_no_answer(monkeypatch, caplog):
     from numba.core import caching
@@ -260,18 +305,18 @@ def test_kernels_that_are_kept_beside_an_installed_package_go_when_it_is_uninsta
     folder.mkdir(parents=True)
     for name in ("sums.add-1.py311.nbi", "sums.add-1.py311.1.nbc", "sums.other-1.py311.nbi"):
         (folder / name).touch()
-    monkeypatch.setattr(compiling, "__file__", str(tmp_path / "keyshift" / "models" / "compiling.py"))
-    compiling.list_installed(folder, "sums.add-1.py311*.nb[ic]")  # no RECORD: a checkout
+    monkeypatch.setattr(kernel_cache, "__file__", str(tmp_path / "keyshift" / "models" / "kernel_cache.py"))
+    kernel_cache.list_installed(folder, "sums.add-1.py311*.nb[ic]")  # no RECORD: a checkout
     (record := tmp_path / "keyshift-1.0.dist-info" / "RECORD").parent.mkdir()
     record.write_text("keyshift/__init__.py,sha256=x,1")
     for _ in range(2):
-        compiling.list_installed(folder, "sums.add-1.py311*.nb[ic]")
+        kernel_cache.list_installed(folder, "sums.add-1.py311*.nb[ic]")
     assert record.read_text().splitlines() == [
         "keyshift/__init__.py,sha256=x,1",
         "keyshift/solvers/__pycache__/sums.add-1.py311.1.nbc,,",
         "keyshift/solvers/__pycache__/sums.add-1.py311.nbi,,",
     ]
-    compiling.list_installed(tmp_path / "elsewhere", "sums.add-1.py311*.nb[ic]")
+    kernel_cache.list_installed(tmp_path / "elsewhere", "sums.add-1.py311*.nb[ic]")
     assert len(record.read_text().splitlines()) == 3
 
 
