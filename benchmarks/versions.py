@@ -105,7 +105,7 @@ def beside(page: Page, asked: list[Asked]) -> pd.DataFrame:
                 report = problem.check(answer)
                 value = report.objective if report.feasible else None
             rows.append({"version": version, "problem": problem.name, "instance": label, "status": status, "objective": value,
-                         "bound": bound, "seconds": round(seconds, 2)})  # fmt: skip
+                         "bound": bound, "seconds": round(seconds, 4)})  # fmt: skip
         print(version, len(rows), flush=True)
     return pd.DataFrame(rows)
 
@@ -176,7 +176,108 @@ def bars(page: Page) -> None:
     page.table(frame.drop(columns="problem"), "bars")
 
 
-PARTS: tuple[Callable[[Page], None], ...] = (releases, bars)
+SMALL: dict[str, dict[str, Any]] = {
+    "hard-allocation": {"nodes": 4, "key_groups": 16},
+    "hard-collocation": {"nodes": 3, "key_groups": 12},
+    "hard-mclb": {"nodes": 3, "key_groups": 10, "windows": 3},
+    "hard-movement": {"nodes": 4, "key_groups": 16},
+    "hard-splitting": {"messages": 60, "keys": 12, "workers": 3},
+    "hard-placement": {"messages": 100, "keys": 12, "workers": 3},
+    "hard-routing": {"nodes": 4, "keys": 24},
+    "hard-step": {"tasks": 16, "nodes": 4, "nodes_after": 5},
+    "hard-sequence": {"tasks": 12, "nodes": 3, "changes": 2},
+    "hard-policy": {"tasks": 8},
+}
+"""A family for each problem, and sizes that most methods solve to the end."""
+
+
+def answers_by_seed(page: Page) -> None:
+    """The same answers by seed?
+
+    Two hundred small instances of each problem, ties and giants among them, each by the default and by one of the problem's methods in turn;
+    *better* and *worse*: this version's value, or a relaxation's bound, beside the other's, by more than a millionth.
+    """
+    asked: list[Asked] = []
+    for family, sizes in SMALL.items():
+        drawn = list(ks.family(family, **sizes, count=4 if page.quick else 50))[:200]
+        methods = [method.name for method in ks.methods(drawn[0][1].name)]
+        for i, (label, problem) in enumerate(drawn):
+            asked += [(f"{label}, {method}", problem, method, 2.0) for method in (None, methods[i % len(methods)])]
+    frame = page.keep(beside(page, asked), "answers_by_seed")
+    mine, others = frame[frame["version"] == __version__], frame[frame["version"] != __version__]
+    both = mine.merge(others, on=["problem", "instance"], suffixes=("", "_other"))
+    mark = both["objective"].fillna(-both["bound"]).fillna(np.inf)
+    other = both["objective_other"].fillna(-both["bound_other"]).fillna(np.inf)
+    near = np.isclose(mark, other, rtol=1e-6, atol=1e-12)
+    absent = both["status_other"].str.contains("no method")
+    both["comes"] = np.select([absent, near, mark < other], ["method is new", "same", "better"], "worse")
+    page.table(
+        both.pivot_table(
+            index=["version_other", "problem"], columns="comes", values="bound", aggfunc="size", fill_value=0
+        ).reset_index()
+    )
+    page.say("Worse:", "")
+    shown = [
+        "version_other",
+        "instance",
+        "status",
+        "objective",
+        "bound",
+        "status_other",
+        "objective_other",
+        "bound_other",
+    ]
+    page.table(both.loc[both["comes"] == "worse", shown])
+
+
+SIZES: dict[str, tuple[dict[str, Any], ...]] = {
+    "hard-allocation": tuple({"nodes": n, "key_groups": 10 * n, "kind": "ties"} for n in (3, 10, 40)),
+    "hard-collocation": tuple({"nodes": n, "key_groups": p} for n, p in ((3, 12), (4, 20), (6, 30))),
+    "hard-mclb": tuple({"nodes": 3, "key_groups": p, "windows": 3} for p in (8, 12, 16)),
+    "hard-movement": tuple({"nodes": n, "key_groups": 8 * n} for n in (4, 12, 40)),
+    "hard-splitting": tuple({"messages": m, "keys": m // 10 + 2} for m in (40, 400, 4000)),
+    "hard-placement": tuple({"messages": 10 * k, "keys": k} for k in (12, 40, 120)),
+    "hard-routing": tuple({"nodes": 6, "keys": k} for k in (30, 100, 400)),
+    "hard-step": tuple({"tasks": m} for m in (24, 96, 240)),
+    "hard-sequence": tuple({"tasks": m} for m in (12, 20, 30)),
+    "hard-policy": tuple({"tasks": m} for m in (8, 12, 16)),
+}
+"""A family for each problem in three sizes."""
+
+
+def timings(page: Page) -> None:
+    """Seconds of the defaults.
+
+    Ten instances of each of three sizes, each solved to the proof or for ten processor seconds; the median of the ratios of the other version's seconds
+    to this one's (above 1: this version is quicker), where both proved the same, and how many each proves.
+    """
+    asked: list[Asked] = []
+    for family, sizes in SIZES.items():
+        for size, options in zip(("small", "middle", "large"), sizes, strict=True):
+            drawn = list(ks.family(family, **options, count=10))
+            chosen = drawn[:: max(len(drawn) // 10, 1)][: 2 if page.quick else 10]
+            asked += [(f"{size}, {label}", problem, None, 10.0) for label, problem in chosen]
+    frame = page.keep(beside(page, asked), "timings")
+    mine, others = frame[frame["version"] == __version__], frame[frame["version"] != __version__]
+    both = mine.merge(others, on=["problem", "instance"], suffixes=("", "_other"))
+    both["size"] = both["instance"].str.split(",").str[0]
+    both["proven"], both["proven_other"] = both["status"].eq("optimal"), both["status_other"].eq("optimal")
+    both["ratio"] = (both["seconds_other"] / both["seconds"]).where(both["proven"] & both["proven_other"])
+    by = both.groupby(["version_other", "problem", "size"], sort=False)
+    page.table(
+        by.agg(
+            seconds_other=("seconds_other", "median"),
+            seconds=("seconds", "median"),
+            ratio=("ratio", "median"),
+            proven_other=("proven_other", "sum"),
+            proven=("proven", "sum"),
+        )
+        .round(4)
+        .reset_index()
+    )
+
+
+PARTS: tuple[Callable[[Page], None], ...] = (releases, bars, answers_by_seed, timings)
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {

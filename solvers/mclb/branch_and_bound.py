@@ -46,8 +46,7 @@ class TreeSettings(Settings):
     slice : int
         Loads that the search reads between two checks of the clock.
     first_search, first_alone : float
-        The largest share of the time for the first local search. The second figure is for more than `hopeless` key
-        groups: a short limit is then better spent on the placement than on a bound.
+        The largest share of the time for the first local search; the second with more than `hopeless` key groups.
     small, first_look : int
         With at most `small` key groups the search gets `first_look` slices before the semidefinite bound, and most such
         instances end within them. Larger instances spend three quarters of the time left on more local search.
@@ -77,11 +76,11 @@ class TreeSettings(Settings):
     stated_seconds: float = 20.0
     slice: int = 2_000_000
     first_search: float = 0.25
-    first_alone: float = 0.95
+    first_alone: float = 0.75
     small: int = 30
     first_look: int = 20
     hopeless: int = 60
-    bounding: float = 0.2
+    bounding: float = 0.5
     margin: float = 0.5
     ruled: float = 0.25
     point: int = 400_000_000
