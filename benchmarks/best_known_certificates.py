@@ -1,6 +1,6 @@
 """Certificates of the best known answers: made where a proof is found, and checked again.
 
-    python benchmarks/best_known_certificates.py --seconds 20 [--only PROBLEM ...] [--minutes 9]    make what is missing
+    python benchmarks/best_known_certificates.py --seconds 20 [--only PROBLEM ...] [--minutes 9]    make what is missing or outdated
     python benchmarks/best_known_certificates.py --check                                            check all of it
 
 One compressed file for each problem, a line for each instance. The check draws every instance anew, holds the certificate's instance and
@@ -65,14 +65,24 @@ def certificate(entry: Entry, seconds: float) -> dict[str, Any] | None:
         return None
 
 
+def values(record: dict[str, Any]) -> list[float | None]:
+    """The value and the bound that a certificate claims."""
+    return [None if (said := record["claim"][name]) is None else float(Fraction(said)) for name in ("value", "bound")]
+
+
+def is_of(entry: Entry, record: dict[str, Any]) -> bool:
+    """Whether a certificate has the value of the table, which may have become better."""
+    value = values(record)[0] or 0.0
+    return entry.objective is None or abs(value - entry.objective) <= CLOSE * max(1.0, abs(entry.objective))
+
+
 def checked(entry: Entry, record: dict[str, Any]) -> dict[str, object]:
     """What verify.py says, and whether the certificate is about this entry."""
     ((_, problem),) = ks.family(entry.instance)
-    claim, wrong = record["claim"], ""
-    value, bound = (None if claim[name] is None else float(Fraction(claim[name])) for name in ("value", "bound"))
+    (value, bound), wrong = values(record), ""
     if record["instance"] != json.loads(json.dumps(problem.record())):
         wrong = "it is of another instance"
-    elif entry.objective is not None and abs((value or 0) - entry.objective) > CLOSE * max(1.0, abs(entry.objective)):
+    elif not is_of(entry, record):
         wrong = f"its value is {value}, the table's {entry.objective}"
     elif record["solvers_word"] is None or bound:
         try:
@@ -100,7 +110,8 @@ def main() -> None:
         for mark, entry in table.entries.items():
             if entry.problem != problem:
                 continue
-            if not given.check and mark not in known and time.monotonic() - began < 60 * given.minutes:
+            fresh = mark in known and is_of(entry, known[mark])
+            if not (given.check or fresh) and time.monotonic() - began < 60 * given.minutes:
                 if (made := certificate(entry, given.seconds)) is not None:
                     known[mark] = made
                     write(problem, known)

@@ -25,15 +25,10 @@ def last_node_loads(workload: Workload, assignment: IntArray) -> FloatArray:
     return np.bincount(assignment, weights=workload.last_load, minlength=workload.nodes).astype(np.float64, copy=False)
 
 
-def mean_load(workload: Workload) -> float:
-    """Load per unit of kept capacity in the last window: with equal nodes, the mean over the kept nodes."""
-    return float(workload.last_load.sum() / workload.capacity[workload.kept].sum())
-
-
 def deviations(workload: Workload, assignment: IntArray, mean: float | None = None) -> FloatArray:
     """Load per unit of capacity, less the mean, for every node in the last window, shape (n,)."""
     relative = last_node_loads(workload, assignment) / workload.capacity
-    return relative - (mean_load(workload) if mean is None else mean)
+    return relative - (workload.mean_load if mean is None else mean)
 
 
 def load_distance(workload: Workload, assignment: IntArray, mean: float | None = None) -> float:

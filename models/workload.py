@@ -167,6 +167,11 @@ class Workload:
         """Nodes that are not draining, shape (n,)."""
         return ~self.draining
 
+    @cached_property
+    def mean_load(self) -> float:
+        """Load per unit of kept capacity in the last window: with equal nodes, the mean over the kept nodes."""
+        return float(self.last_load.sum() / self.capacity[self.kept].sum())
+
     def key(self, k: int | np.integer) -> str | int:
         """The name of key group k: its label, or its number if it has none."""
         return int(k) if self.keys is None else self.keys[k]

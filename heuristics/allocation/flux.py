@@ -74,12 +74,17 @@ class Migrations:
         """The loaded key groups of node i that have not moved, the biggest first."""
         return self.biggest[i][self.assignment[self.biggest[i]] == i]
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether the limit on migrations (2) leaves none."""
+        return self.problem.max_migrations is not None and self.moves >= self.problem.max_migrations
+
     def allowed(self, k: int, target: int) -> bool:
         """Whether key group k, which has not moved, may go to a node within the limits (2), capacities (7) and rules."""
         p = self.problem
         if not p.space.enter[p.space.kind[k], target]:
             return False
-        if p.max_migrations is not None and self.moves + 1 > p.max_migrations:
+        if self.exhausted:
             return False
         cost = self.cost + p.alpha * float(self.workload.state[k])
         if p.max_migration_cost is not None and cost > p.max_migration_cost * (1 + SLACK):
@@ -165,6 +170,8 @@ def potc(
     open_nodes = np.flatnonzero(problem.workload.kept)
     hashed = open_nodes[rng.integers(0, open_nodes.size, (problem.workload.key_groups, max(0, choices - 1)))]
     for k in rng.permutation(problem.workload.key_groups):
+        if state.exhausted:
+            break
         if budget.expired:
             return Answer(state.assignment, termination=budget.why)
         source = int(problem.workload.current[k])

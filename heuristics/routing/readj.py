@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyshift.heuristics.routing.three_phases import RoutingPlan
-from keyshift.models import Answer, Budget, metrics
+from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.guards import NonNegative, Whole, real
@@ -54,7 +54,7 @@ def readj_plan(
     draining node that cannot go back go to the least loaded node first, which is ours as well.
     """
     w = problem.workload
-    threshold = real("sigma", sigma, optional=False) * metrics.mean_load(w)
+    threshold = real("sigma", sigma, optional=False) * w.mean_load
     limit = problem.upper + 0.5 * problem.slack
     at = w.current.copy()
     used = np.bincount(at, weights=w.last_load, minlength=w.nodes)

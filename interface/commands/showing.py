@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from keyshift.models import InputError, Problem, Solution, metrics
+from keyshift.models import InputError, Problem, Solution
 from keyshift.models.figures import NOTHING, figure, percent
 from keyshift.models.workload import Workload
 
@@ -66,7 +66,7 @@ def _percent(problem: Problem) -> Any:
 
 def _mean(problem: Problem) -> float:
     workload = getattr(problem, "workload", None)
-    return metrics.mean_load(workload) if isinstance(workload, Workload) else 0.0
+    return workload.mean_load if isinstance(workload, Workload) else 0.0
 
 
 def _of_mean(problem: Problem, value: float) -> str:
@@ -116,7 +116,7 @@ def show_bare_moves(console: Console, solution: Solution, every: bool) -> None:
     if solution.assignment is None or not isinstance(workload, Workload):
         return
     head = "key" if workload.keys is not None else "key group"
-    _show(console, list_moves(solution), metrics.mean_load(workload), head, None, every)
+    _show(console, list_moves(solution), workload.mean_load, head, None, every)
 
 
 def _show(console: Console, moves: Sequence[Any], mean: float, head: str, timed: bool | None, every: bool) -> None:

@@ -99,7 +99,7 @@ def _draw_loads(axes: Axes, workload: Workload, assignment: np.ndarray, method: 
     rank = np.arange(len(after))
     axes.bar(rank, before[order], color=BEFORE, label="before")
     axes.plot(rank, after[order], "o", color=AFTER, label=f"after ({method})")
-    mean = float(after.mean()) if new else metrics.mean_load(workload)
+    mean = float(after.mean()) if new else workload.mean_load
     axes.axhline(mean, color=MEAN, linewidth=1, linestyle="--", label="mean")
     low, high = min(before.min(), after.min()), max(before.max(), after.max())
     if 0.5 * high < low < (1 - 1e-6) * high:  # a close-up shows what a full axis would hide; the label says so

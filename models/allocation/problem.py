@@ -434,7 +434,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
         return {
             **self.played_limits(), "kind": self.name, "objective": self.stages[0], "over": it.over, "share": it.share,
             "most": it.most, "means": self.means, "distance_floor": self.distance_floor, "draining_load": self._drains,
-            "windows": [{"load": row} for row in it.load], "mean": metrics.mean_load(self.workload),
+            "windows": [{"load": row} for row in it.load], "mean": self.workload.mean_load,
         }  # fmt: skip
 
     def played_limits(self) -> dict[str, Any]:

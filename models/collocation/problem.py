@@ -432,7 +432,7 @@ class CollocatedAllocation(Ruled, OverWindows):
             "typical": typical.last_load,
             "traffic": [*own, typical.traffic],
             "windows": [{"load": load, "traffic": at if own else 0} for at, load in enumerate(it.load)],
-            "mean": metrics.mean_load(self.workload),
+            "mean": self.workload.mean_load,
         }  # fmt: skip
 
     @property

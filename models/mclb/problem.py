@@ -170,7 +170,7 @@ class MCLB(Ruled):
         return {
             "kind": self.name, "objective": "imbalance", "max_state_moved": self.max_state_moved,
             "total_state": float(w.state.sum()), "kept_means": w.load.sum(axis=1) / w.kept.sum(),
-            "windows": [{"load": row} for row in w.load], "mean": metrics.mean_load(w),
+            "windows": [{"load": row} for row in w.load], "mean": w.mean_load,
         }  # fmt: skip
 
     @property

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -138,7 +139,7 @@ class MixedRouting(Ruled, OverWindows):
     @property
     def slack(self) -> float:
         """Rounding allowed in (2) and (3), in load units."""
-        return SLACK * metrics.mean_load(self.workload) * float(self.workload.capacity.max())
+        return SLACK * self.workload.mean_load * float(self.workload.capacity.max())
 
     @property
     def table_limit(self) -> int:
@@ -146,11 +147,11 @@ class MixedRouting(Ruled, OverWindows):
         p = self.workload.key_groups
         return p if self.max_table_size is None else min(self.max_table_size, p)
 
-    @property
+    @cached_property
     def _fair(self) -> FloatArray:
         """The load that a perfect balance gives each node, 0 for draining ones, shape (n,)."""
         w = self.workload
-        return np.where(w.kept, metrics.mean_load(w) * w.capacity, 0.0)
+        return np.where(w.kept, w.mean_load * w.capacity, 0.0)
 
     # What every problem answers ---------------------------------------------------------------------------------
 
@@ -181,14 +182,14 @@ class MixedRouting(Ruled, OverWindows):
 
     def _theta(self, assignment: np.ndarray) -> float:
         w, fair = self.workload, self._fair
-        if metrics.mean_load(w) == 0:
+        if w.mean_load == 0:
             return 0.0
         relative = metrics.last_node_loads(w, assignment)[w.kept] / fair[w.kept] - 1
         return float(np.abs(relative).max() if self.sides == "both" else max(relative.max(), 0.0))
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         loads = metrics.last_node_loads(self.workload, assignment) / self.workload.capacity
-        mean = metrics.mean_load(self.workload)
+        mean = self.workload.mean_load
         return {
             **metrics.summary(self.workload, assignment),
             "theta": self.theta(assignment),
@@ -274,15 +275,15 @@ class MixedRouting(Ruled, OverWindows):
         bands = np.array([none, np.where(w.kept, self.upper + self.slack, 0.0), none, self.lower - self.slack])
         allowed = np.broadcast_to(w.kept, (w.key_groups, w.nodes))
         allowed = allowed if self.lowered.closed is None else allowed & ~self.lowered.closed
-        return Searched(w.last_load, allowed, {"table_size": self.table_limit}, metrics.mean_load(w), bands=bands)
+        return Searched(w.last_load, allowed, {"table_size": self.table_limit}, w.mean_load, bands=bands)
 
     def played(self) -> dict[str, Any]:
         return {
             "kind": self.name, "objective": self.stages[0], "sides": self.sides, "theta_max": self.theta_max,
             "max_table_size": self.max_table_size, "unit": self.unit("state_moved"),
-            "mean": metrics.mean_load(self.workload),
+            "mean": self.workload.mean_load,
             "windows": [
-                {"load": w.workload.last_load, "mean": metrics.mean_load(w.workload), "fair": w._fair,
+                {"load": w.workload.last_load, "mean": w.workload.mean_load, "fair": w._fair,
                  "upper": w.upper, "lower": w.lower, "slack": w.slack}
                 for w in self.by_window
             ],

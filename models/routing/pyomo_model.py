@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from keyshift.models import metrics
 from keyshift.models.integers import capped
 from keyshift.models.pyomo import pyo
 from keyshift.models.routing.choices import Choices
@@ -119,7 +118,7 @@ class RoutingPyomo(PyomoStages):
         Meanwhile `load` and `mean` are those of the window.
         """
         for at, window, load in self.choices.windows():
-            self.mean = metrics.mean_load(window.workload) or 1.0
+            self.mean = window.workload.mean_load or 1.0
             self.load = (load[self.choices.record] / self.mean).tolist()
             name = f"{family}_{at}" if at else family
             self.letters = {**self.letters, name: "n"}

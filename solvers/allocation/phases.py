@@ -200,10 +200,14 @@ class Rounds:
             else:
                 done += self.phases[phase](turn)
                 turn += 1
-            if turn == early and self.cut_short:
-                self._narrow(settings.narrow_tries)
-            if turn == early and not self.found.done and (self._heavy_tailed or not self._within_reach):
-                self._ask_solvers()
+            if turn == early:
+                asked_first = self._heavy_tailed and not self.found.done
+                if asked_first:
+                    self._ask_solvers()
+                if self.cut_short:
+                    self._narrow(settings.narrow_tries)
+                if not (asked_first or self.found.done or self._within_reach):
+                    self._ask_solvers()
             if turn == early and self.few is not None and not self.few_left_out:
                 self._few_moves(counts[0], self.settings.few_again)
         return turn

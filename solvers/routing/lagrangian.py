@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.models import Budget, metrics
+from keyshift.models import Budget
 from keyshift.models.answer import Settings
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.routing import MixedRouting
@@ -93,13 +93,13 @@ class Relaxation:
         w, typical = problem.workload, problem.averaged()
         self.settings = DualSettings.now()
         self.problem, self.keys = problem, keys
-        self.mean = metrics.mean_load(typical.workload) or 1.0
+        self.mean = typical.workload.mean_load or 1.0
         self.load, self.state = keys.load / self.mean, keys.state / problem.scale
         self.entries = float(w.key_groups)
         self.upper, self.lower = self._limits(typical)
         each = problem.by_window
         self.uppers, self.lowers = np.array([self._limits(window) for window in each]).swapaxes(0, 1)
-        means = [metrics.mean_load(window.workload) or 1.0 for window in each]
+        means = [window.workload.mean_load or 1.0 for window in each]
         self.loads = np.array(
             [window.workload.last_load[keys.heads] / mean for window, mean in zip(each, means, strict=True)]
         )
@@ -116,7 +116,7 @@ class Relaxation:
     @staticmethod
     def _limits(window: MixedRouting) -> tuple[FloatArray, FloatArray]:
         """Right sides of (2) and (3) in one window. Twice the slack of the check: its own sums are rounded too."""
-        mean = metrics.mean_load(window.workload) or 1.0
+        mean = window.workload.mean_load or 1.0
         upper = (window.upper + 2 * window.slack) / mean
         return upper, np.maximum(window.lower - 2 * window.slack, 0.0) / mean
 

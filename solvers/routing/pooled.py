@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from keyshift.models import Answer, Budget, metrics
+from keyshift.models import Answer, Budget
 from keyshift.models.guards import Whole
 from keyshift.models.routing.compact import CompactKeys, compact
 from keyshift.models.routing.problem import MixedRouting
@@ -147,7 +147,7 @@ class PooledKeys:
 
     def __init__(self, problem: MixedRouting, most: int) -> None:
         self.problem = problem = problem.averaged()
-        self.mean = metrics.mean_load(problem.workload) or 1.0
+        self.mean = problem.workload.mean_load or 1.0
         keys = compact(problem.workload)
         self.exact = keys.size <= most
         self.current, self.home = keys.current, keys.home

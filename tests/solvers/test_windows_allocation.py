@@ -94,7 +94,7 @@ def test_one_window_is_valued_bit_for_bit_as_the_figures_of_the_last_window(seed
     rng = np.random.default_rng([7, seed])
     problem = random_problem(rng, 9, 3)
     w, chosen = problem.workload, rng.integers(0, 3, 9)
-    mean = metrics.mean_load(w)
+    mean = w.mean_load
     mean = float(np.ceil(mean)) if problem.mean == "ceiling" else mean
     found = problem.metrics(chosen)
     deviation = metrics.deviations(w, chosen, mean)
