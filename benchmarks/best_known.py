@@ -119,7 +119,8 @@ def write_release(frame: pd.DataFrame) -> None:
     entries = BestKnown.read(TABLE).to_frame()
     closed = entries["bound"] >= entries["objective"] * (1 - 1e-6) - 1e-12
     page = PAGE.format(
-        versions=versions(), entries=len(entries), closed=int(closed.sum()), version=__version__,
+        versions=beside("A row a version"), answers=beside("The same answers by seed?"), seconds=beside("Seconds of the defaults"),
+        entries=len(entries), closed=int(closed.sum()), version=__version__,
         counts=markdown(entries.assign(closed=closed).groupby("problem", sort=False).agg(
             instances=("instance", "size"), proven=("closed", "sum")).loc[list(INSTANCES)].reset_index()),
         heuristics=markdown(now.assign(source=[_source(p, m) for p, m in zip(now["problem"], now["method"], strict=True)])[
@@ -132,10 +133,10 @@ def write_release(frame: pd.DataFrame) -> None:
     (FOLDER / "releases.md").write_text(page)
 
 
-def versions() -> str:
-    """What `benchmarks/versions.py` wrote of the releases side by side: it comes first."""
+def beside(title: str) -> str:
+    """What `benchmarks/versions.py` wrote of the releases side by side under a title."""
     page = (Path(__file__).parent / "results" / __version__ / "versions.md").read_text()
-    return page.split("## A row a version\n")[1].split("\n## ")[0].strip()
+    return page.split(f"## {title}\n")[1].split("\n## ")[0].strip()
 
 
 def _source(problem: str, method: str) -> str:
@@ -182,7 +183,17 @@ $ keyshift study hard-mclb --time-limit 60 --best docs/benchmarks/best_known.csv
 
 ## One row a version
 
+The default of each version (what `ks.solve` takes), one processor second for each instance, all in one run on one machine (`benchmarks/versions.py`):
+
 {versions}
+
+## The same answers by seed
+
+{answers}
+
+## Seconds of the defaults
+
+{seconds}
 
 ## The heuristics of the papers ({version})
 
