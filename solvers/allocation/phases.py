@@ -201,16 +201,20 @@ class Rounds:
                 done += self.phases[phase](turn)
                 turn += 1
             if turn == early:
-                asked_first = self._heavy_tailed and not self.found.done
-                if asked_first:
-                    self._ask_solvers()
-                if self.cut_short:
-                    self._narrow(settings.narrow_tries)
-                if not (asked_first or self.found.done or self._within_reach):
-                    self._ask_solvers()
-            if turn == early and self.few is not None and not self.few_left_out:
-                self._few_moves(counts[0], self.settings.few_again)
+                self._look_closer(counts[0])
         return turn
+
+    def _look_closer(self, counts: CountBound) -> None:
+        """What takes longer than a turn: sets again, solvers, and all choices of few moves; of heavy tails solvers know most."""
+        asked_first = self._heavy_tailed and not self.found.done
+        if asked_first:
+            self._ask_solvers()
+        if self.cut_short:
+            self._narrow(self.settings.narrow_tries)
+        if not (asked_first or self.found.done or self._within_reach):
+            self._ask_solvers()
+        if self.few is not None and not self.few_left_out:
+            self._few_moves(counts, self.settings.few_again)
 
     def _endless(self, pairs: int) -> bool:
         """Whether rounds may use up a time limit: no solver would use the time better."""

@@ -407,7 +407,11 @@ def _by_sweeps(
 # A first placement without a compiled loop: the steepest moves and swaps, from different beginnings ------------------
 
 
-def descend(core: Core, seed: int, rounds: int = 200, start: IntArray | None = None) -> IntArray:
+MOST_DESCENTS, DESCENTS_OF_EACH = 200, 4
+"""Placements that `descend` shakes: at most, and for each key group."""
+
+
+def descend(core: Core, seed: int, rounds: int | None = None, start: IntArray | None = None) -> IntArray:
     """A good placement by the steepest move or swap, again and again from shaken ones; within the budget.
 
     It begins from a start, from the current nodes and from greedy placements. No compiled loop: it is for dozens of key groups.
@@ -418,8 +422,12 @@ def descend(core: Core, seed: int, rounds: int = 200, start: IntArray | None = N
     beginnings += [] if start is None else [start]
     found = [_steepest(core, placed) for placed in beginnings if core.moved(placed) <= core.budget]
     best = min(found, key=core.squares)
-    for _ in range(rounds if core.nodes > 1 else 0):
-        best = min(best, _steepest(core, shaken(core, best, rng)), key=core.squares)
+    value = core.squares(best)
+    most = min(MOST_DESCENTS, DESCENTS_OF_EACH * order.size) if rounds is None else rounds
+    for _ in range(most if core.nodes > 1 else 0):
+        other = _steepest(core, shaken(core, best, rng))
+        if (reached := core.squares(other)) < value:
+            best, value = other, reached
     return best
 
 
