@@ -235,6 +235,13 @@ def test_a_limit_returns_the_bound_so_far():
     assert s.termination == "time_limit"
 
 
+def test_a_tight_limit_leaves_the_default_time_for_a_bound():
+    """The search took what there was: the bound stayed that of the windows one by one, a millionth of the answer."""
+    family = ks.family("guo-mclb", keys="gaussian", share_moved=0.2, windows=12, key_groups=64, nodes=8, count=1)
+    s = ks.solve(next(iter(family))[1], effort=0.2)
+    assert s.bound > 0.1 * s.objective
+
+
 # Continuous ---------------------------------------------------------------------------------------------------------
 
 
