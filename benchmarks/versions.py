@@ -214,7 +214,9 @@ def answers_by_seed(page: Page) -> None:
     page.table(
         both.pivot_table(
             index=["version_other", "problem"], columns="comes", values="bound", aggfunc="size", fill_value=0
-        ).reset_index()
+        )
+        .reset_index()
+        .rename(columns=PLAIN)
     )
     page.say("Worse:", "")
     shown = [
@@ -269,8 +271,12 @@ def timings(page: Page) -> None:
     both["ratio"] = (both["seconds_other"] / both["seconds"]).where(both["ended"] & both["ended_other"])
     by = both.groupby(["version_other", "problem", "size"], sort=False)
     told = {"seconds_other": "median", "seconds": "median", "ratio": "median", "ended_other": "sum", "ended": "sum"}
-    page.table(by.agg(told).round(4).reset_index())
+    page.table(by.agg(told).round(4).reset_index().rename(columns=PLAIN))
 
+
+PLAIN = {"version_other": "other version", "seconds_other": "its seconds", "seconds": "seconds now", "ended_other": "it ends",
+         "ended": "ends now"}  # fmt: skip
+"""Names of columns, as the page has them."""
 
 PARTS: tuple[Callable[[Page], None], ...] = (releases, bars, answers_by_seed, timings)
 
