@@ -16,6 +16,8 @@ import numpy as np
 
 Instance = dict[str, Any]
 """The arguments of one call by name: plain lists and numbers, as a reader would write them."""
+Values = tuple[Any, ...]
+"""The same without the names, in the order of the task's signature."""
 GROWING = 15
 """After so many drawn instances they are as large as they get: what is wrong must fail early."""
 TIME_LIMIT = 5.0
@@ -71,37 +73,42 @@ class Exercise:
 
     Attributes
     ----------
-    name : str
     task : str
-        Signature, arguments, and what to return.
+        Signature, arguments, and what to return. The function's name, with hyphens, is the exercise's.
     returns : {"number", "number or None", "numbers", "pairs"}
         What an answer must be; anything else is refused in one sentence before it is judged.
     draw : callable
-        ``draw(rng, size)`` gives an instance; `size` grows from 0 to 1, so that the first to fail is a small one.
+        ``draw(rng, size)`` gives an instance's values; `size` grows from 0 to 1, so that the first to fail is a small one.
     judge : callable
-        ``judge(instance, returned)`` gives what is wrong with an answer, or an empty text. It knows only brute force.
-    planted : tuple of dict
+        ``judge(returned, *values)`` gives what is wrong with an answer, or an empty text. It knows only brute force.
+    planted : tuple of tuple
         Instances that are tried first: each catches a common mistake that drawn ones rarely catch.
     """
 
-    name: str
     task: str
     returns: str
-    draw: Callable[[np.random.Generator, float], Instance]
-    judge: Callable[[Instance, Any], str]
-    planted: tuple[Instance, ...] = ()
+    draw: Callable[[np.random.Generator, float], Values]
+    judge: Callable[..., str]
+    planted: tuple[Values, ...] = ()
 
     @property
     def function(self) -> str:
         """The name of the function that the task asks for."""
         return self.task.partition("(")[0]
 
+    @property
+    def name(self) -> str:
+        """The exercise's own name."""
+        return self.function.replace("_", "-")
+
     def instances(self, seeds: int, first: int) -> Iterator[tuple[int | None, Instance]]:
         """So many instances with their seeds: the planted ones, then drawn ones, from small to large."""
+        names = self.task.partition(")")[0].partition("(")[2].split(", ")
         for planted in self.planted[:seeds]:
-            yield None, planted
+            yield None, dict(zip(names, planted, strict=True))
         for i in range(seeds - len(self.planted)):
-            yield first + i, self.draw(np.random.default_rng(first + i), min(1.0, i / GROWING))
+            drawn = self.draw(np.random.default_rng(first + i), min(1.0, i / GROWING))
+            yield first + i, dict(zip(names, drawn, strict=True))
 
     def check(
         self, function: Callable[..., Any], seeds: int = 100, first: int = 0, time_limit: float = TIME_LIMIT
@@ -129,7 +136,7 @@ class Exercise:
         answer = plain(returned)
         if not FITS[self.returns](answer):
             return f"you returned {reprlib.repr(returned)}, {_kind(returned)}; the task asks for {WORDS[self.returns]}"
-        return self.judge(instance, answer)
+        return self.judge(answer, *instance.values())
 
 
 @contextlib.contextmanager
