@@ -16,6 +16,7 @@ def follow(assignment, weights, speeds, loads, state, total_speed, series, every
     `every`-th imbalance goes to `series`. `begun` messages were sent before.
     """
     peak, load, total = state[0], state[1], state[2]
+    at, left = begun // every, every - begun % every  # counted down: a division takes longer than all the rest
     for i in range(assignment.size):
         w = assignment[i]
         weight = 1.0 if weights is None else weights[i]
@@ -25,9 +26,22 @@ def follow(assignment, weights, speeds, loads, state, total_speed, series, every
         peak = max(peak, relative)
         imbalance = peak - load / total_speed
         total += imbalance
-        if (begun + i + 1) % every == 0:
-            series[(begun + i + 1) // every - 1] = imbalance
+        left -= 1
+        if left == 0:
+            series[at] = imbalance
+            at, left = at + 1, every
     state[0], state[1], state[2] = peak, load, total
+
+
+@njit(inline="always")
+def _candidate(key, worker, seed, workers, choices):
+    """Whether a worker is one of a key's candidates."""
+    known = False
+    for j in range(0, choices, 2):
+        a, b = hash_word(uint64(key), seed + uint64(j // 2))
+        known = known or worker_of(a, workers) == worker
+        known = known or (j + 1 < choices and worker_of(b, workers) == worker)
+    return known
 
 
 @njit(cache=True)
@@ -35,26 +49,31 @@ def first_stranger(keys, assignment, seed, workers, choices):
     """Count messages on a worker that is not one of their key's candidates; the first of them, or -1."""
     count, first = 0, -1
     for i in range(keys.size):
-        known = False
-        for j in range(0, choices, 2):
-            a, b = hash_word(uint64(keys[i]), seed + uint64(j // 2))
-            known = known or worker_of(a, workers) == assignment[i]
-            known = known or (j + 1 < choices and worker_of(b, workers) == assignment[i])
-        if not known:
+        if not _candidate(keys[i], assignment[i], seed, workers, choices):
             first = i if first < 0 else first
             count += 1
     return count, first
 
 
 @njit(cache=True)
-def meet(keys, assignment, met):
-    """Set bit `worker` of met[key] for every message up to the first whose key is no row; which one that is."""
+def meet(keys, assignment, met, counters, tally, hashed):
+    """Set bit `worker` of met[key] for every message up to the first whose key is no row; which one that is.
+
+    `counters` counts the keys of each worker, `tally` the pairs, the keys, and the pairs whose worker is no candidate
+    of the key, by `hashed`: seed, workers and choices, 0 where every worker is one.
+    """
+    seed, workers, choices = hashed
     for i in range(keys.size):
-        if keys[i] < 0 or keys[i] >= met.shape[0]:
+        key, worker = keys[i], assignment[i]
+        if key < 0 or key >= met.shape[0]:
             return i
-        byte, bit = met[keys[i], assignment[i] >> 3], uint8(1) << uint8(assignment[i] & 7)
+        byte, bit = met[key, worker >> 3], uint8(1) << uint8(worker & 7)
         if not byte & bit:  # hot keys are met again and again: no store has to wait for the one before
-            met[keys[i], assignment[i] >> 3] = byte | bit
+            counters[worker] += 1
+            tally[0] += 1
+            tally[1] += not met[key].any()
+            tally[2] += choices > 0 and not _candidate(key, worker, seed, workers, choices)
+            met[key, worker >> 3] = byte | bit
     return keys.size
 
 

@@ -120,24 +120,26 @@ class KeyWorkerPairs:
 
     Parameters
     ----------
-    workers : int
+    hashed : tuple of uint64, uint64, int
+        Seed of the hash functions, workers, and candidates of a key; 0 where every worker is one.
     known : KeyIndex, optional
         Knows all keys already, which saves numbering them.
     numbered : bool, default False
         Number the pairs, for `add` to say.
     """
 
-    def __init__(self, workers: int, known: KeyIndex | None = None, numbered: bool = False) -> None:
-        self.workers = workers
+    def __init__(
+        self, hashed: tuple[np.uint64, np.uint64, int], known: KeyIndex | None = None, numbered: bool = False
+    ) -> None:
+        self.hashed, self.workers = hashed, int(hashed[1])
         self._known, self._keys, self._pairs = known, KeyIndex(), KeyIndex()
         self._met: np.ndarray | None = None if numbered else self._table(0)
-        self._listed: IntArray | None = None
+        self._counters, self._tally = np.zeros(self.workers, dtype=np.int64), np.zeros(3, dtype=np.int64)
 
     def add(self, keys: IntArray, sent: np.ndarray) -> IntArray | None:
         """Meet some more; their pairs' numbers, where they have any."""
-        self._listed = None
         if self._met is not None:
-            done = kernels.meet(keys, sent, self._met)
+            done = kernels.meet(keys, sent, self._met, self._counters, self._tally, self.hashed)
             if done == keys.size:
                 return None
             if self._grown_to(int(keys[done:].min()), int(keys[done:].max())):
@@ -149,10 +151,6 @@ class KeyWorkerPairs:
         width = -(-self.workers // 8)
         return np.zeros(rows * width // 8 + 1, dtype=np.uint64).view(np.uint8)[: rows * width].reshape(rows, width)
 
-    def _words(self) -> np.ndarray:
-        assert self._met is not None
-        return np.asarray(self._met.base)
-
     def _grown_to(self, first: int, last: int) -> bool:
         """A longer table for these keys; without one, where they are too far apart, all pairs are numbered from now on."""
         assert self._met is not None
@@ -162,42 +160,39 @@ class KeyWorkerPairs:
             longer[:rows] = self._met
             self._met = longer
             return True
-        before = self.listed()
+        before = np.empty(self.count, dtype=np.int64)
+        kernels.list_met(np.asarray(self._met.base), self._met.shape[1], self.workers, before)
         self._met = None
-        self._number(*before)
+        self._number(*np.divmod(before, self.workers))
         return False
 
     def _number(self, keys: IntArray, sent: np.ndarray) -> IntArray:
         numbers = self._keys.number(keys) if self._known is None else self._known.find(keys)
         return self._pairs.number(numbers * self.workers + sent)
 
-    def _cells(self) -> IntArray:
-        """key * workers + worker of every pair, keys by their numbers where they have any."""
-        if self._met is None:
-            return self._pairs.keys
-        if self._listed is None:
-            self._listed = np.empty(self.count, dtype=np.int64)
-            kernels.list_met(self._words(), self._met.shape[1], self.workers, self._listed)
-        return self._listed
-
     @property
     def count(self) -> int:
         """How many pairs."""
-        return self._pairs.count if self._met is None else int(np.bitwise_count(self._words()).sum())
+        return self._pairs.count if self._met is None else int(self._tally[0])
 
     @property
     def keys(self) -> int:
         """How many keys."""
-        if self._met is None:
-            return (self._known or self._keys).count
-        return int(np.count_nonzero(np.diff(self._cells() // self.workers, prepend=-1)))
+        return (self._known or self._keys).count if self._met is None else int(self._tally[1])
 
     @property
     def counters(self) -> IntArray:
         """How many keys each worker met, shape (W,)."""
-        return np.bincount(self._cells() % self.workers, minlength=self.workers)
+        if self._met is not None:
+            return self._counters.copy()
+        return np.bincount(self._pairs.keys % self.workers, minlength=self.workers)
 
-    def listed(self) -> tuple[IntArray, IntArray]:
-        """Key and worker of every pair."""
-        keys, sent = np.divmod(self._cells(), self.workers)
-        return keys if self._met is not None else (self._known or self._keys).keys[keys], sent
+    @property
+    def strangers(self) -> bool:
+        """Whether a worker meets a key whose candidate it is not."""
+        if self._met is not None or self.hashed[2] == 0:
+            return bool(self._tally[2])
+        keys, sent = np.divmod(self._pairs.keys, self.workers)
+        return bool(
+            kernels.first_stranger(sealed((self._known or self._keys).keys[keys]), sealed(sent), *self.hashed)[0]
+        )

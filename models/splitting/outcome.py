@@ -105,7 +105,8 @@ class _Counters:
 
 def pairs_for(problem: KeyStream, numbered: bool = False) -> KeyWorkerPairs:
     """Nothing met yet; what the problem knows of its keys saves a look at each."""
-    return KeyWorkerPairs(problem.workers, problem.index if problem.counted else None, numbered)
+    hashed = np.uint64(problem.hash_seed), np.uint64(problem.workers), problem.choices or 0
+    return KeyWorkerPairs(hashed, problem.index if problem.counted else None, numbered)
 
 
 def pairs_of(problem: KeyStream, assignment: np.ndarray) -> KeyWorkerPairs:
@@ -114,13 +115,6 @@ def pairs_of(problem: KeyStream, assignment: np.ndarray) -> KeyWorkerPairs:
     for where, keys, _ in parts(problem):
         met.add(keys, sealed(assignment[where]))
     return met
-
-
-def strangers(problem: KeyStream, met: KeyWorkerPairs) -> bool:
-    """Whether a worker meets a key whose candidate it is not."""
-    keys, workers = met.listed()
-    hashes = np.uint64(problem.hash_seed), np.uint64(problem.workers), problem.choices
-    return bool(kernels.first_stranger(sealed(keys), sealed(workers), *hashes)[0])
 
 
 def first_stranger(problem: KeyStream, assignment: np.ndarray) -> tuple[int, int]:

@@ -239,7 +239,7 @@ class KeySplitting(KeyStream):
         return self._strangers(assignment, met)
 
     def _strangers(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (2)
-        if self.choices is None or not _outcomes().strangers(self, met):
+        if not met.strangers:
             return []
         count, first = _outcomes().first_stranger(self, assignment)
         said = f"{count} messages go to no candidate of their key, first message {first} to worker {assignment[first]}"

@@ -146,16 +146,22 @@ def test_words_are_balanced_as_their_head_share_says():
 @pytest.mark.parametrize("numbered", [False, True])
 @pytest.mark.parametrize("most", [4, 50, 10**9, -1])
 def test_pairs_are_met_however_keys_look(most, numbered):
+    from keyshift.models.splitting.hashing import candidates
     from keyshift.models.splitting.key_index import KeyWorkerPairs
 
     rng = np.random.default_rng(abs(most))
-    met, pairs = set(), KeyWorkerPairs(7, numbered=numbered)
-    for _ in range(6):
-        keys = rng.integers(min(most, 0), max(1, most), 30) if rng.random() < 0.7 else rng.integers(0, 3, 5)
-        sent = rng.integers(0, 7, keys.size).astype(np.int32)
-        met |= set(zip(keys.tolist(), sent.tolist(), strict=True))
-        numbers = pairs.add(keys, sent)
-        assert (numbers is not None) or not numbered
-        assert set(zip(*(part.tolist() for part in pairs.listed()), strict=True)) == met
-    assert (pairs.count, pairs.keys) == (len(met), len({key for key, _ in met}))
-    assert pairs.counters.tolist() == [sum(worker == w for _, worker in met) for w in range(7)]
+    for choices, at_random in ((0, 1.0), (2, 0.0), (2, 0.05), (3, 0.0), (3, 0.05)):
+        met, pairs = set(), KeyWorkerPairs((np.uint64(5), np.uint64(7), choices), numbered=numbered)
+        for _ in range(6):
+            keys = rng.integers(min(most, 0), max(1, most), 30) if rng.random() < 0.7 else rng.integers(0, 3, 5)
+            of_key = candidates(keys, 7, max(1, choices), 5)
+            sent = of_key[np.arange(keys.size), rng.integers(0, of_key.shape[1], keys.size)].astype(np.int32)
+            sent = np.where(rng.random(keys.size) < at_random, rng.integers(0, 7, keys.size), sent).astype(np.int32)
+            met |= set(zip(keys.tolist(), sent.tolist(), strict=True))
+            numbers = pairs.add(keys, sent)
+            assert (numbers is not None) or not numbered
+            assert pairs.count == len(met)
+        assert pairs.keys == len({key for key, _ in met})
+        assert pairs.counters.tolist() == [sum(worker == w for _, worker in met) for w in range(7)]
+        strange = [worker not in candidates(np.array([key]), 7, max(1, choices), 5)[0] for key, worker in met]
+        assert pairs.strangers == (choices > 0 and any(strange))
