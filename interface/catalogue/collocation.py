@@ -1,6 +1,6 @@
 """Methods for collocated allocation [Madsen2016]."""
 
-from keyshift.catalogue.method import Formulation, Method, Statement, Trade
+from keyshift.catalogue.method import Formulation, Trade, kinds, pyomo_and_cpsat
 from keyshift.models.lazily import lazily
 
 with lazily():
@@ -17,63 +17,54 @@ with lazily():
     from keyshift.solvers.rehearsals import collocation, collocation_balanced
     from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
 
+exact, relaxation, heuristic = kinds(rules=True)
 FORMULATION = Formulation(
     name="collocated-allocation",
     summary="Key-group allocation that also keeps talkative key groups together.",
     code=CollocatedAllocation,
     lesson="lessons/collocation",
-    statements=(
-        Statement(
-            "pyomo", "pyomo", CollocationPyomo,
-            "x[k,n] as in allocation; z[e,n]: both ends of traffic pair e run on node n.",
-            "CollocatedAllocation, (1)-(11)",
-        ),
-        Statement(
-            "cp-sat", "cp-sat", CollocationCpSat, "The same in whole numbers, widened where they round.",
-            "CollocatedAllocation, (1)-(11)",
-        ),
+    statements=pyomo_and_cpsat(
+        CollocationPyomo, CollocationCpSat,
+        "x[k,n] as in allocation; z[e,n]: both ends of traffic pair e run on node n.",
+        "CollocatedAllocation, (1)-(11)",
     ),
     trades=(
         Trade(name="migrations", metric="migrations", limit="max_migrations", label="key groups moved", whole=True),
     ),
     methods=(
-        Method(
-            "milp", "exact", "[Madsen2016], sec. 4.3.2, stated exactly; keyshift's search and bounds, then HiGHS",
-            solve_milp, rules=True, warm_up=collocation, warm_start=("cola",),
-            rivals=("flux", "potc", "albic", "allocation-milp"), later=by_search_and_solvers,
+        exact(
+            "milp", "[Madsen2016], sec. 4.3.2, stated exactly; keyshift's search and bounds, then HiGHS", solve_milp,
+            warm_up=collocation, warm_start=("cola",), rivals=("flux", "potc", "albic", "allocation-milp"),
+            later=by_search_and_solvers,
         ),
-        Method(
-            "milp-plain", "exact", "the same; HiGHS on the Pyomo statement", solve_plain_milp, rules=True,
-            limits="dozens of key groups", warm_start=("albic", "cola", "allocation-milp"), later=by_highs,
+        exact(
+            "milp-plain", "the same; HiGHS on the Pyomo statement", solve_plain_milp, limits="dozens of key groups",
+            warm_start=("albic", "cola", "allocation-milp"), later=by_highs,
         ),
-        Method(
-            "cp-sat", "exact", "the same; CP-SAT on its own statement", solve_cpsat, rules=True,
-            limits="dozens of key groups", warm_start=("albic", "cola", "allocation-milp"), later=by_cpsat,
+        exact(
+            "cp-sat", "the same; CP-SAT on its own statement", solve_cpsat, limits="dozens of key groups",
+            warm_start=("albic", "cola", "allocation-milp"), later=by_cpsat,
         ),
-        Method("lp", "relaxation", "the same, without integrality; HiGHS", lp_bound, rules=True),
-        Method(
-            "lagrange", "relaxation", "keyshift: Lagrangian relaxation, dynamic programs over trees of pairs",
-            lagrangian_bound, rules=True, warm_up=collocation,
-        ),
-        Method(
-            "cut", "relaxation", "minimum cuts and eigenvalues, [Donath1973]", cut_bound, rules=True,
+        relaxation("lp", "the same, without integrality; HiGHS", lp_bound),
+        relaxation(
+            "lagrange", "keyshift: Lagrangian relaxation, dynamic programs over trees of pairs", lagrangian_bound,
             warm_up=collocation,
         ),
-        Method(
-            "sdp", "relaxation", "a semidefinite relaxation of partitions, [Frieze1997], loads and limits as rows",
-            sdp_bound, rules=True, warm_up=collocation,
+        relaxation("cut", "minimum cuts and eigenvalues, [Donath1973]", cut_bound, warm_up=collocation),
+        relaxation(
+            "sdp", "a semidefinite relaxation of partitions, [Frieze1997], loads and limits as rows", sdp_bound,
+            warm_up=collocation,
         ),
-        Method(
-            "local-search", "heuristic", "keyshift: joins, moves, swaps and returns, annealed", local_search,
-            rules=True, warm_up=collocation, rescue=("albic",),
+        heuristic(
+            "local-search", "keyshift: joins, moves, swaps and returns, annealed", local_search, warm_up=collocation,
+            rescue=("albic",),
         ),
-        Method("albic", "heuristic", "[Madsen2016], Algorithm 2", albic, warm_up=collocation_balanced),
-        Method("cola", "heuristic", "[Khandekar2009], as [Madsen2016] describes it", cola),
-        Method("flux", "heuristic", "[Shah2003]: balances only", flux, rules=True, warm_up=collocation),
-        Method("potc", "heuristic", "[Nasir2015], static: balances only", potc, warm_up=collocation),
-        Method(
-            "allocation-milp", "heuristic", "[Madsen2016], sec. 4.3.1: balances only", allocation_milp, rules=True,
-            warm_up=collocation_balanced,
+        heuristic("albic", "[Madsen2016], Algorithm 2", albic, warm_up=collocation_balanced, rules=False),
+        heuristic("cola", "[Khandekar2009], as [Madsen2016] describes it", cola, rules=False),
+        heuristic("flux", "[Shah2003]: balances only", flux, warm_up=collocation),
+        heuristic("potc", "[Nasir2015], static: balances only", potc, warm_up=collocation, rules=False),
+        heuristic(
+            "allocation-milp", "[Madsen2016], sec. 4.3.1: balances only", allocation_milp, warm_up=collocation_balanced,
         ),
     ),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Methods for interval migration: one step, a known sequence, a policy [Ding2015]."""
 
-from keyshift.catalogue.method import Formulation, Method, Statement, Trade
+from keyshift.catalogue.method import Formulation, Statement, Trade, kinds, pyomo_and_cpsat
 from keyshift.models.lazily import lazily
 
 with lazily():
@@ -20,20 +20,17 @@ with lazily():
     from keyshift.solvers.intervals.step.ssm import lagrangian, solve_ssm
     from keyshift.solvers.rehearsals import migration, policy, sequence
 
+exact, relaxation, heuristic = kinds(warm_up=migration)
 MIGRATION = Formulation(
     name="interval-migration",
     summary="Consecutive tasks on each node, one change of the number of nodes.",
     code=IntervalMigration,
     lesson="lessons/intervals",
     statements=(
-        Statement(
-            "pyomo", "pyomo", IntervalPyomo,
+        *pyomo_and_cpsat(
+            IntervalPyomo, IntervalCpSat,
             "x[t,n,k]: task k runs on node n; b[t,n,k]: an interval begins there; v[t,k]: it moves.",
-            "IntervalMigration, (1)-(6); [Ding2015], Def. 4.1",
-        ),
-        Statement(
-            "cp-sat", "cp-sat", IntervalCpSat, "The same in whole numbers, load limits exact.",
-            "IntervalMigration, (1)-(6); [Ding2015], Def. 4.1",
+            "IntervalMigration, (1)-(6); [Ding2015], Def. 4.1", "The same in whole numbers, load limits exact.",
         ),
         Statement(
             "cp-sat-free", "cp-sat", FreeCpSat, "Without contiguity: any task may go to any node.",
@@ -44,85 +41,61 @@ MIGRATION = Formulation(
         Trade(name="tau", metric="max_load_over_mean", limit="tau", label="largest load over the mean", offset=1.0),
     ),
     methods=(
-        Method(
-            "ssm", "exact", "[Ding2015], sec. 4, by keyshift's band dynamic program", solve_ssm, "the optimum, proven",
-            warm_up=migration,
+        exact("ssm", "[Ding2015], sec. 4, by keyshift's band dynamic program", solve_ssm, "the optimum, proven"),
+        exact("milp", "[Ding2015], Def. 4.1; HiGHS", solve_milp, limits="dozens of tasks"),
+        exact("cp-sat", "[Ding2015], Def. 4.1; CP-SAT", solve_cpsat, limits="dozens of tasks"),
+        exact(
+            "ssm-repaired", "[Ding2015], Fig. 7, repaired", ssm_repaired, "the optimum, proven",
+            limits="O(m^2 n'): thousands of tasks",
         ),
-        Method("milp", "exact", "[Ding2015], Def. 4.1; HiGHS", solve_milp, limits="dozens of tasks", warm_up=migration),
-        Method(
-            "cp-sat", "exact", "[Ding2015], Def. 4.1; CP-SAT", solve_cpsat, limits="dozens of tasks", warm_up=migration,
+        exact("simple-ssm", "[Ding2015], Fig. 5, repaired", simple_ssm, "the optimum, proven", limits="a dozen tasks"),
+        relaxation(
+            "lagrangian", "keyshift: a price on intervals in place of their number", lagrangian,
+            "a lower bound; finds assignments too",
         ),
-        Method(
-            "ssm-repaired", "exact", "[Ding2015], Fig. 7, repaired", ssm_repaired, "the optimum, proven",
-            limits="O(m^2 n'): thousands of tasks", warm_up=migration,
+        relaxation("free", "without contiguity; CP-SAT", solve_free, limits="dozens of tasks", lesson="lessons/prices"),
+        heuristic("ssm-printed", "[Ding2015], Fig. 7, as printed: wrong, kept for teaching", ssm_printed),
+        heuristic("storm", "Storm's default, as in [Ding2015], sec. 6", solve_storm, warm_up=None),
+        heuristic(
+            "consistent-hashing", "[Karger1997], as in [Ding2015], sec. 6", solve_consistent_hashing,
+            "none; tasks are not contiguous", warm_up=None,
         ),
-        Method(
-            "simple-ssm", "exact", "[Ding2015], Fig. 5, repaired", simple_ssm, "the optimum, proven",
-            limits="a dozen tasks", warm_up=migration,
-        ),
-        Method(
-            "lagrangian", "relaxation", "keyshift: a price on intervals in place of their number", lagrangian,
-            "a lower bound; finds assignments too", warm_up=migration,
-        ),
-        Method(
-            "free", "relaxation", "without contiguity; CP-SAT", solve_free, limits="dozens of tasks", warm_up=migration,
-            lesson="lessons/prices",
-        ),
-        Method(
-            "ssm-printed", "heuristic", "[Ding2015], Fig. 7, as printed: wrong, kept for teaching", ssm_printed,
-            warm_up=migration,
-        ),
-        Method("storm", "heuristic", "Storm's default, as in [Ding2015], sec. 6", solve_storm),
-        Method(
-            "consistent-hashing", "heuristic", "[Karger1997], as in [Ding2015], sec. 6", solve_consistent_hashing,
-            "none; tasks are not contiguous",
-        ),
-        Method(
-            "redist", "heuristic", "[Gedik2014] in outline, after [Ding2015]", solve_redist,
-            "none; tasks are not contiguous",
+        heuristic(
+            "redist", "[Gedik2014] in outline, after [Ding2015]", solve_redist, "none; tasks are not contiguous",
+            warm_up=None,
         ),
     ),
 )  # fmt: skip
+exact, relaxation, heuristic = kinds(warm_up=sequence)
 SEQUENCE = Formulation(
     name="migration-sequence",
     summary="The same through a known sequence of node counts.",
     code=MigrationSequence,
     lesson="lessons/next-migration",
-    statements=(
-        Statement(
-            "pyomo", "pyomo", IntervalPyomo,
-            "x[t,n,k]: task k runs on node n in step t; b[t,n,k]: an interval begins there; v[t,k]: it moves.",
-            "MigrationSequence, (1)-(6); [Ding2015], sec. 5.1",
-        ),
-        Statement(
-            "cp-sat", "cp-sat", IntervalCpSat, "The same in whole numbers, load limits exact.",
-            "MigrationSequence, (1)-(6); [Ding2015], sec. 5.1",
-        ),
+    statements=pyomo_and_cpsat(
+        IntervalPyomo, IntervalCpSat,
+        "x[t,n,k]: task k runs on node n in step t; b[t,n,k]: an interval begins there; v[t,k]: it moves.",
+        "MigrationSequence, (1)-(6); [Ding2015], sec. 5.1", "The same in whole numbers, load limits exact.",
     ),
     methods=(
-        Method(
-            "oms", "exact", "[Ding2015], sec. 5.1, by sweeps over all partitions", solve_oms, "the optimum, proven",
-            limits="partitions that can be enumerated (millions)", warm_up=sequence, warm_start=("ssm",),
+        exact(
+            "oms", "[Ding2015], sec. 5.1, by sweeps over all partitions", solve_oms, "the optimum, proven",
+            limits="partitions that can be enumerated (millions)", warm_start=("ssm",),
         ),
-        Method(
-            "profile", "exact", "keyshift: two changes at once, task by task", two_known_steps, "the optimum, proven",
-            limits="two changes of the node count", warm_up=sequence,
+        exact(
+            "profile", "keyshift: two changes at once, task by task", two_known_steps, "the optimum, proven",
+            limits="two changes of the node count",
         ),
-        Method("milp", "exact", "[Ding2015], sec. 5.1; HiGHS", solve_milp, limits="dozens of tasks", warm_up=sequence),
-        Method(
-            "cp-sat", "exact", "[Ding2015], sec. 5.1; CP-SAT", solve_cpsat, limits="dozens of tasks", warm_up=sequence,
+        exact("milp", "[Ding2015], sec. 5.1; HiGHS", solve_milp, limits="dozens of tasks"),
+        exact("cp-sat", "[Ding2015], sec. 5.1; CP-SAT", solve_cpsat, limits="dozens of tasks"),
+        heuristic(
+            "oms-restricted", "keyshift: the sweeps of oms over some partitions of each class, found round by round",
+            restricted_sequence, "none; with a bound of any size",
         ),
-        Method(
-            "oms-restricted", "heuristic",
-            "keyshift: the sweeps of oms over some partitions of each class, found round by round", restricted_sequence,
-            "none; with a bound of any size", warm_up=sequence,
-        ),
-        Method(
-            "ssm", "heuristic", "[Ding2015], sec. 4, step by step", repeated_ssm, "none; with a bound of any size",
-            warm_up=sequence,
-        ),
+        heuristic("ssm", "[Ding2015], sec. 4, step by step", repeated_ssm, "none; with a bound of any size"),
     ),
 )  # fmt: skip
+exact, relaxation, heuristic = kinds(warm_up=policy)
 POLICY = Formulation(
     name="migration-policy",
     summary="The same when node counts follow a transition matrix.",
@@ -141,32 +114,28 @@ POLICY = Formulation(
         ),
     ),
     methods=(
-        Method(
-            "mtm", "exact", "[Ding2015], sec. 5.2, by sweeps over all partitions", solve_mtm,
+        exact(
+            "mtm", "[Ding2015], sec. 5.2, by sweeps over all partitions", solve_mtm,
             "the optimum, proven, to a certified interval [MacQueen1966]; beyond enumeration as potentials",
-            limits="partitions that can be enumerated (millions)", warm_up=policy,
+            limits="partitions that can be enumerated (millions)",
         ),
-        Method(
-            "value-iteration", "exact", "[Ding2015], Fig. 9, corrected", value_iteration,
-            "the optimum, proven, to a certified interval", limits="hundreds of partitions", warm_up=policy,
+        exact(
+            "value-iteration", "[Ding2015], Fig. 9, corrected", value_iteration,
+            "the optimum, proven, to a certified interval", limits="hundreds of partitions",
         ),
-        Method(
-            "lp", "exact", "[Puterman1994], sec. 6.9; HiGHS", solve_lp,
-            "the optimum, proven, by one Bellman step after HiGHS", limits="hundreds of partitions", warm_up=policy,
+        exact(
+            "lp", "[Puterman1994], sec. 6.9; HiGHS", solve_lp, "the optimum, proven, by one Bellman step after HiGHS",
+            limits="hundreds of partitions",
         ),
-        Method(
-            "potentials", "heuristic", "keyshift: values that are sums over intervals", potentials_policy,
+        heuristic(
+            "potentials", "keyshift: values that are sums over intervals", potentials_policy,
             "none; with a bound, mostly within a few percent", limits="2,000 tasks; any number of partitions",
-            warm_up=policy,
         ),
-        Method(
-            "mtm-restricted", "heuristic", "keyshift: looking ahead over some partitions", restricted_policy,
-            "none; with a bound of any size", warm_up=policy,
+        heuristic(
+            "mtm-restricted", "keyshift: looking ahead over some partitions", restricted_policy,
+            "none; with a bound of any size",
         ),
-        Method(
-            "ssm", "heuristic", "[Ding2015], sec. 4, step by step", myopic_policy, "none; with a bound of any size",
-            warm_up=policy,
-        ),
+        heuristic("ssm", "[Ding2015], sec. 4, step by step", myopic_policy, "none; with a bound of any size"),
     ),
 )  # fmt: skip
 FORMULATIONS = (MIGRATION, SEQUENCE, POLICY)

@@ -1,6 +1,6 @@
 """Methods for minimum-cost load balancing (MCLB) [Guo2018]."""
 
-from keyshift.catalogue.method import Formulation, Method, Statement, Trade
+from keyshift.catalogue.method import Formulation, Statement, Trade, kinds
 from keyshift.models.lazily import lazily
 
 with lazily():
@@ -18,6 +18,7 @@ with lazily():
     from keyshift.solvers.mclb.statement import solve_cpsat, solve_scip, solve_tangents
     from keyshift.solvers.rehearsals import mclb, mclb_search
 
+exact, relaxation, heuristic = kinds(rules=True)
 FORMULATION = Formulation(
     name="mclb",
     summary="Balance over many windows within a budget of state to move.",
@@ -48,39 +49,37 @@ FORMULATION = Formulation(
         ),
     ),
     methods=(
-        Method(
-            "branch-and-bound", "exact", "[Guo2018], sec. 2; keyshift's branch and bound", branch_and_bound, rules=True,
-            warm_up=mclb, warm_start=("elb", "clb", "clb-moment"), rivals=("local-search",),
+        exact(
+            "branch-and-bound", "[Guo2018], sec. 2; keyshift's branch and bound", branch_and_bound, warm_up=mclb,
+            warm_start=("elb", "clb", "clb-moment"), rivals=("local-search",),
         ),
-        Method(
-            "scip", "exact", "[Guo2018], sec. 2; SCIP on the quadratic MathOpt statement", solve_scip, rules=True,
+        exact(
+            "scip", "[Guo2018], sec. 2; SCIP on the quadratic MathOpt statement", solve_scip,
             limits="dozens of key groups", warm_start=("local-search",),
         ),
-        Method(
-            "cp-sat", "exact", "[Guo2018], sec. 2; CP-SAT on integer squares", solve_cpsat, rules=True,
+        exact(
+            "cp-sat", "[Guo2018], sec. 2; CP-SAT on integer squares", solve_cpsat, limits="dozens of key groups",
+            warm_start=("local-search",),
+        ),
+        exact(
+            "milp", "[Guo2018], sec. 2; HiGHS, tangents in place of squares, [Duran1986]", solve_tangents,
             limits="dozens of key groups", warm_start=("local-search",),
         ),
-        Method(
-            "milp", "exact", "[Guo2018], sec. 2; HiGHS, tangents in place of squares, [Duran1986]", solve_tangents,
-            rules=True, limits="dozens of key groups", warm_start=("local-search",),
+        relaxation(
+            "sdp", "[Frieze1997], made safe, with anchors for the budget", sdp_bound, warm_up=mclb,
+            lesson="lessons/two-objectives",
         ),
-        Method(
-            "sdp", "relaxation", "[Frieze1997], made safe, with anchors for the budget", sdp_bound, rules=True,
-            warm_up=mclb, lesson="lessons/two-objectives",
+        relaxation(
+            "combinatorial", "keyshift: window by window, what the largest key groups force", combinatorial_bound,
         ),
-        Method(
-            "combinatorial", "relaxation", "keyshift: window by window, what the largest key groups force",
-            combinatorial_bound, rules=True,
+        heuristic("local-search", "keyshift: moves and swaps, annealed", local_search, warm_up=mclb_search),
+        relaxation("qp", "shares in place of whole key groups, [Frank1956]", qp_bound),
+        heuristic("elb", "[Guo2018], Algorithm 1", elb),
+        heuristic("clb", "[Guo2018], Algorithm 2, covariance as printed", clb, useful=is_quick, rules=False),
+        heuristic(
+            "clb-moment", "[Guo2018], Algorithm 2, second moment instead", clb_moment, useful=is_quick, rules=False,
         ),
-        Method(
-            "local-search", "heuristic", "keyshift: moves and swaps, annealed", local_search, rules=True,
-            warm_up=mclb_search,
-        ),
-        Method("qp", "relaxation", "shares in place of whole key groups, [Frank1956]", qp_bound, rules=True),
-        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb, rules=True),
-        Method("clb", "heuristic", "[Guo2018], Algorithm 2, covariance as printed", clb, useful=is_quick),
-        Method("clb-moment", "heuristic", "[Guo2018], Algorithm 2, second moment instead", clb_moment, useful=is_quick),
-        Method("uhlb", "heuristic", "[Guo2018], sec. 5", uhlb),
-        Method("pkg", "heuristic", "[Guo2018], sec. 5; [Nasir2015] without its splitting", pkg),
+        heuristic("uhlb", "[Guo2018], sec. 5", uhlb, rules=False),
+        heuristic("pkg", "[Guo2018], sec. 5; [Nasir2015] without its splitting", pkg, rules=False),
     ),
 )  # fmt: skip

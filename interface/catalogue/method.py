@@ -145,6 +145,18 @@ class Method(NamesCode):
                 raise InputError(f"method {self.name!r} has no option {name!r}; {has}")
 
 
+def kinds(**usual: Any) -> tuple[Callable[..., Method], ...]:
+    """Makers of a formulation's exact methods, relaxations and heuristics: name, source, code, and what is not usual there."""
+
+    def of(kind: Kind) -> Callable[..., Method]:
+        def made(name: str, source: str, code: Any, guarantee: str = "", **own: Any) -> Method:
+            return Method(name, kind, source, code, guarantee, **{**usual, **own})
+
+        return made
+
+    return of("exact"), of("relaxation"), of("heuristic")
+
+
 @dataclass(frozen=True)
 class Formulation(NamesCode):
     """A problem class, how to load it, and the methods that answer it (the default one first).
@@ -412,3 +424,14 @@ class Statement(NamesCode):
         if "strengthened" in known:
             options["strengthened"] = strengthened
         return make(problem, **options)
+
+
+def pyomo_and_cpsat(
+    pyomo: Any,
+    cpsat: Any,
+    summary: str,
+    source: str,
+    whole: str = "The same in whole numbers, widened where they round.",
+) -> tuple[Statement, Statement]:
+    """The plain statements of most problems: one in Pyomo, and the same one in CP-SAT, of which `whole` is the summary."""
+    return Statement("pyomo", "pyomo", pyomo, summary, source), Statement("cp-sat", "cp-sat", cpsat, whole, source)

@@ -1,6 +1,6 @@
 """Methods for least movement within load limits, the scalarisation that ELB follows [Guo2018]."""
 
-from keyshift.catalogue.method import Formulation, Method, Statement
+from keyshift.catalogue.method import Formulation, kinds, pyomo_and_cpsat
 from keyshift.models.lazily import lazily
 
 with lazily():
@@ -12,38 +12,27 @@ with lazily():
     from keyshift.solvers.movement.statement import lp_bound, solve_cpsat, solve_milp
     from keyshift.solvers.rehearsals import movement as rehearsal
 
+exact, relaxation, heuristic = kinds(rules=True, warm_up=rehearsal)
 FORMULATION = Formulation(
     name="movement-within-limits",
     summary="Least movement that brings every node's load within limits.",
     code=MovementWithinLimits,
     lesson="lessons/two-objectives",
-    statements=(
-        Statement(
-            "pyomo", "pyomo", MovementPyomo, "x[k,n]: key group k runs on node n; z[n]: the node is in use.",
-            "MovementWithinLimits, (1)-(5)",
-        ),
-        Statement(
-            "cp-sat", "cp-sat", MovementCpSat, "The same in whole numbers, widened where they round.",
-            "MovementWithinLimits, (1)-(5)",
-        ),
+    statements=pyomo_and_cpsat(
+        MovementPyomo, MovementCpSat, "x[k,n]: key group k runs on node n; z[n]: the node is in use.",
+        "MovementWithinLimits, (1)-(5)",
     ),
     methods=(
-        Method(
-            "milp", "exact", "keyshift's statement of [Guo2018], sec. 3; HiGHS", solve_milp, rules=True,
-            warm_up=rehearsal, warm_start=("elb", "local-search"), rivals=("local-search",),
+        exact(
+            "milp", "keyshift's statement of [Guo2018], sec. 3; HiGHS", solve_milp, warm_start=("elb", "local-search"),
+            rivals=("local-search",),
         ),
-        Method(
-            "cp-sat", "exact", "keyshift's statement of [Guo2018], sec. 3; CP-SAT", solve_cpsat, rules=True,
-            warm_up=rehearsal, warm_start=("elb", "local-search"),
+        exact(
+            "cp-sat", "keyshift's statement of [Guo2018], sec. 3; CP-SAT", solve_cpsat,
+            warm_start=("elb", "local-search"),
         ),
-        Method(
-            "lp", "relaxation", "the linear relaxation of keyshift's statement; HiGHS", lp_bound, rules=True,
-            warm_up=rehearsal,
-        ),
-        Method(
-            "local-search", "heuristic", "keyshift: moves, swaps and returns, annealed", local_search, rules=True,
-            warm_up=rehearsal,
-        ),
-        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb_within_limits, rules=True),
+        relaxation("lp", "the linear relaxation of keyshift's statement; HiGHS", lp_bound),
+        heuristic("local-search", "keyshift: moves, swaps and returns, annealed", local_search),
+        heuristic("elb", "[Guo2018], Algorithm 1", elb_within_limits, warm_up=None),
     ),
 )  # fmt: skip

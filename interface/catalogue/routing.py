@@ -1,6 +1,6 @@
 """Methods for mixed routing [Fang2016]."""
 
-from keyshift.catalogue.method import Formulation, Method, Statement, Trade
+from keyshift.catalogue.method import Formulation, Statement, Trade, kinds, pyomo_and_cpsat
 from keyshift.models.lazily import lazily
 
 with lazily():
@@ -15,18 +15,15 @@ with lazily():
     from keyshift.solvers.routing.statement import fewest_entries, lp_bound, solve_cpsat, solve_milp
     from keyshift.solvers.stages.exact import by_cpsat, by_search_and_solvers
 
+exact, relaxation, heuristic = kinds(rules=True, warm_up=rehearsal)
 FORMULATION = Formulation(
     name="mixed-routing",
     summary="A hash for most keys, a bounded table for the exceptions.",
     code=MixedRouting,
     lesson="lessons/hash-plus-exceptions",
     statements=(
-        Statement(
-            "pyomo", "pyomo", RoutingPyomo, "x[r,n]: so many of the like keys of record r go to node n.",
-            "MixedRouting, (1)-(5); [Fang2016], problem (3)",
-        ),
-        Statement(
-            "cp-sat", "cp-sat", RoutingCpSat, "The same in whole numbers, widened where they round.",
+        *pyomo_and_cpsat(
+            RoutingPyomo, RoutingCpSat, "x[r,n]: so many of the like keys of record r go to node n.",
             "MixedRouting, (1)-(5); [Fang2016], problem (3)",
         ),
         Statement(
@@ -40,32 +37,23 @@ FORMULATION = Formulation(
     ),
     bounds={"table_size": fewest_entries},
     methods=(
-        Method(
-            "milp", "exact", "[Fang2016], problem (3); prices decide most keys, HiGHS the rest", solve_milp, rules=True,
-            warm_up=rehearsal, warm_start=("mixed", "min-mig", "min-table"), rivals=("llfd", "mixed-bf", "readj"),
+        exact(
+            "milp", "[Fang2016], problem (3); prices decide most keys, HiGHS the rest", solve_milp,
+            warm_start=("mixed", "min-mig", "min-table"), rivals=("llfd", "mixed-bf", "readj"),
             later=by_search_and_solvers,
         ),
-        Method(
-            "cp-sat", "exact", "[Fang2016], problem (3); prices decide most keys, CP-SAT the rest", solve_cpsat,
-            rules=True, warm_up=rehearsal, warm_start=("mixed", "min-mig", "min-table"), later=by_cpsat,
+        exact(
+            "cp-sat", "[Fang2016], problem (3); prices decide most keys, CP-SAT the rest", solve_cpsat,
+            warm_start=("mixed", "min-mig", "min-table"), later=by_cpsat,
         ),
-        Method(
-            "lp", "relaxation", "[Fang2016], problem (3) without integrality, by its Lagrangian dual", lp_bound,
-            rules=True, warm_up=rehearsal,
-        ),
-        Method(
-            "lp-pooled", "relaxation", "[Fang2016], problem (3) without integrality, stated with a pool; HiGHS",
-            pooled_bound, rules=True, warm_up=rehearsal,
-        ),
-        Method(
-            "local-search", "heuristic", "keyshift: single keys, swaps and exchanges, annealed", local_search,
-            rules=True, warm_up=rehearsal,
-        ),
-        Method("llfd", "heuristic", "[Fang2016], Algorithm 1", llfd, warm_up=rehearsal),
-        Method("min-table", "heuristic", "[Fang2016], Algorithm 2", min_table, warm_up=rehearsal),
-        Method("min-mig", "heuristic", "[Fang2016], Algorithm 3", min_mig, warm_up=rehearsal),
-        Method("mixed", "heuristic", "[Fang2016], Algorithm 4", mixed, warm_up=rehearsal),
-        Method("mixed-bf", "heuristic", "[Fang2016], sec. III-C", mixed_bf, warm_up=rehearsal),
-        Method("readj", "heuristic", "[Gedik2014], as [Fang2016] describes it", readj, warm_up=rehearsal),
+        relaxation("lp", "[Fang2016], problem (3) without integrality, by its Lagrangian dual", lp_bound),
+        relaxation("lp-pooled", "[Fang2016], problem (3) without integrality, stated with a pool; HiGHS", pooled_bound),
+        heuristic("local-search", "keyshift: single keys, swaps and exchanges, annealed", local_search),
+        heuristic("llfd", "[Fang2016], Algorithm 1", llfd, rules=False),
+        heuristic("min-table", "[Fang2016], Algorithm 2", min_table, rules=False),
+        heuristic("min-mig", "[Fang2016], Algorithm 3", min_mig, rules=False),
+        heuristic("mixed", "[Fang2016], Algorithm 4", mixed, rules=False),
+        heuristic("mixed-bf", "[Fang2016], sec. III-C", mixed_bf, rules=False),
+        heuristic("readj", "[Gedik2014], as [Fang2016] describes it", readj, rules=False),
     ),
 )  # fmt: skip
