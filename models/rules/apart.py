@@ -33,13 +33,10 @@ class Apart(Rule):
 
     name: ClassVar[str] = "apart"
     words: ClassVar[tuple[str, ...]] = ("by", "domain")
+    one_of: ClassVar[tuple[str, ...]] = ("key_groups", "by")
     key_groups: Selection = None
     domain: str = "node"
     by: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.needs("key_groups", "by")
 
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
         domain, names = scope.domain(self.name, self.domain)

@@ -35,12 +35,6 @@ class Count(Rule):
     at_least: int | None = None
     nodes: Selection = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.needs("at_most", "at_least")
-        self.whole("at_most")
-        self.whole("at_least")
-
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
         w, chosen = scope.workload, scope.nodes(self.name, self.nodes)
         held = np.bincount(assignment, minlength=scope.places).tolist()

@@ -10,20 +10,18 @@ where :math:`n_d` of the n nodes that do not drain are in :math:`I_d`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from keyshift.models.rules.lowered import Form, Rooms
-from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.scope import Scope, Selection
+from keyshift.models.rules.spread import CountedInDomains
 from keyshift.models.workload import IntArray
 
 
 @dataclass(frozen=True)
-class Even(Rule):
+class Even(CountedInDomains):
     """Each domain runs its even share of every set of key groups.
 
     The share of a node is the same for all that do not drain, and that of a rack grows with its nodes; where it is no whole
@@ -49,32 +47,10 @@ class Even(Rule):
     slack: int = 0
     key_groups: Selection = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.needs("slack")
-        self.whole("slack")
-
     def ends(self, scope: Scope, size: IntArray) -> tuple[IntArray, IntArray]:
-        """The least and the most of sets of some sizes in each domain, shape (sets, domains) each."""
         domain, names = scope.domain(self.name, self.domain)
         nodes = np.bincount(domain[scope.kept], minlength=len(names))
         slack = min(self.slack, scope.workload.key_groups)
         share = size[:, None] * nodes  # n times as many
         least, most = share // nodes.sum() - slack, -(-share // nodes.sum()) + slack
         return np.where(nodes > 0, np.maximum(least, 0), 0), np.where(nodes > 0, most, size[:, None])
-
-    def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
-        domain, names = scope.domain(self.name, self.domain)
-        sets = scope.sets(self.name, self.key_groups, self.by)
-        held = sets.counts(domain[assignment[sets.members]], len(names))
-        least, most = self.ends(scope, held.sum(axis=1))
-        for place, d in np.argwhere((held < least) | (held > most)).tolist():
-            here, low, high = int(held[place, d]), int(least[place, d]), int(most[place, d])
-            said = f"{sets.said(place)}{here} on {self.domain} {names[d]}, at {'most' if here > high else 'least'}"
-            yield f"{said} {high if here > high else low}", d, float(max(here - high, low - here))
-
-    def forms(self, scope: Scope) -> Iterator[Form]:
-        domain, _ = scope.domain(self.name, self.domain)
-        for _, members in scope.sets(self.name, self.key_groups, self.by):
-            least, most = self.ends(scope, np.array([members.size]))
-            yield Rooms(members, np.ones(members.size), domain, least[0].astype(float), most[0].astype(float))

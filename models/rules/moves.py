@@ -40,11 +40,6 @@ class Moves(Rule):
     out_of: Selection = None
     into: Selection = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.needs("at_most")
-        self.whole("at_most")
-
     def counted(self, scope: Scope) -> tuple[IntArray, BoolArray]:
         """The key groups whose moves count, and the nodes into which."""
         chosen = scope.key_groups(self.name, self.key_groups)

@@ -39,11 +39,6 @@ class Near(Rule):
     at_least: int = 1
     key_groups: Selection = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.needs("at_least")
-        self.whole("at_least")
-
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
         near, least = scope.nodes(self.name, self.nodes), self.at_least or 0
         sets = scope.sets(self.name, self.key_groups, self.by)

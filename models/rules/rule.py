@@ -32,9 +32,19 @@ class Rule(ABC):
     numbers: ClassVar[tuple[str, ...]] = ()
     """The fields that `remedies` may loosen: "at_least" downwards, all others upwards."""
 
+    counts: ClassVar[bool] = True
+    """Whether its numbers count key groups, and so are whole."""
+
+    one_of: ClassVar[tuple[str, ...]] = ()
+    """The fields of which one must be given: by default the numbers."""
+
     def __post_init__(self) -> None:
         for f in fields(self):
             object.__setattr__(self, f.name, plain(getattr(self, f.name)))
+        if wanted := self.one_of or self.numbers:
+            self.needs(*wanted)
+        for name in self.numbers if self.counts else ():
+            self.whole(name)
 
     @property
     def of_today(self) -> bool:

@@ -188,7 +188,7 @@ class Ruled(Problem):
             looser = replace(rule, **{name: type(getattr(rule, name))(value)})
             return replace(self, rules=[*self.rules[:place], looser, *self.rules[place + 1 :]])  # type: ignore[type-var]
 
-        whole, value = rule.name != "use", getattr(rule, name)
+        whole, value = rule.counts, getattr(rule, name)
         ends = 0 if name == "at_least" else max(rule.enough(self.scope), value)
         return Limit(
             f"{name} of {rule}", value if whole else float(value), at, partial(rule.needed, self.scope, name),

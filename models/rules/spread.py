@@ -6,6 +6,7 @@ r"""Key groups spread over racks or zones: in each at least so many, and at most
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,8 +19,36 @@ from keyshift.models.rules.scope import Scope, Selection
 from keyshift.models.workload import IntArray
 
 
+class CountedInDomains(Rule):
+    """A rule about how many key groups of each set a domain runs: a least and a most."""
+
+    key_groups: Selection
+    domain: str
+    by: str | None
+
+    @abstractmethod
+    def ends(self, scope: Scope, size: IntArray) -> tuple[IntArray, IntArray]:
+        """The least and the most of sets of some sizes in each domain, shape (sets, domains) each."""
+
+    def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
+        domain, names = scope.domain(self.name, self.domain)
+        sets = scope.sets(self.name, self.key_groups, self.by)
+        held = sets.counts(domain[assignment[sets.members]], len(names))
+        least, most = self.ends(scope, held.sum(axis=1))
+        for place, d in np.argwhere((held < least) | (held > most)).tolist():
+            here, low, high = int(held[place, d]), int(least[place, d]), int(most[place, d])
+            said = f"{sets.said(place)}{here} on {self.domain} {names[d]}, at {'most' if here > high else 'least'}"
+            yield f"{said} {high if here > high else low}", d, float(max(here - high, low - here))
+
+    def forms(self, scope: Scope) -> Iterator[Form]:
+        domain, _ = scope.domain(self.name, self.domain)
+        for _, members in scope.sets(self.name, self.key_groups, self.by):
+            least, most = self.ends(scope, np.array([members.size]))
+            yield Rooms(members, np.ones(members.size), domain, least[0].astype(float), most[0].astype(float))
+
+
 @dataclass(frozen=True)
-class Spread(Rule):
+class Spread(CountedInDomains):
     """Each domain runs at least, and at most, so many key groups of a set.
 
     Parameters
@@ -45,29 +74,8 @@ class Spread(Rule):
     at_most: int | None = None
     by: str | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.needs("at_least", "at_most")
-        self.whole("at_least")
-        self.whole("at_most")
-
-    def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
+    def ends(self, scope: Scope, size: IntArray) -> tuple[IntArray, IntArray]:
         domain, names = scope.domain(self.name, self.domain)
-        sets = scope.sets(self.name, self.key_groups, self.by)
-        held = sets.counts(domain[assignment[sets.members]], len(names))
         alive = np.isin(np.arange(len(names)), domain[scope.kept])
-        for most, wrong in (
-            (True, held > (held.max(initial=0) if self.at_most is None else self.at_most)),
-            (False, (held < (self.at_least or 0)) & alive),
-        ):
-            for place, d in np.argwhere(wrong).tolist():
-                limit = self.at_most if most else self.at_least
-                said = f"{sets.said(place)}{held[place, d]} on {self.domain} {names[d]}"
-                yield f"{said}, at {'most' if most else 'least'} {limit}", d, abs(float(held[place, d] - (limit or 0)))
-
-    def forms(self, scope: Scope) -> Iterator[Form]:
-        domain, names = scope.domain(self.name, self.domain)
-        least = np.where(np.bincount(domain, scope.kept, len(names)) > 0, float(self.at_least or 0), 0.0)
-        for _, members in scope.sets(self.name, self.key_groups, self.by):
-            most = np.full(len(names), float(members.size if self.at_most is None else self.at_most))
-            yield Rooms(members, np.ones(members.size), domain, least, most)
+        least, most = np.where(alive, self.at_least or 0, 0), size[:, None] if self.at_most is None else self.at_most
+        return np.broadcast_to(least, (size.size, alive.size)), np.broadcast_to(most, (size.size, alive.size))

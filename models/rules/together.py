@@ -31,12 +31,9 @@ class Together(Rule):
 
     name: ClassVar[str] = "together"
     words: ClassVar[tuple[str, ...]] = ("key_groups",)
+    one_of: ClassVar[tuple[str, ...]] = ("key_groups", "by")
     key_groups: Selection = None
     by: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.needs("key_groups", "by")
 
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
         sets = scope.sets(self.name, self.key_groups, self.by)

@@ -36,6 +36,7 @@ class Use(Rule):
     name: ClassVar[str] = "use"
     words: ClassVar[tuple[str, ...]] = ("resource", "at_most", "domain")
     numbers: ClassVar[tuple[str, ...]] = ("at_most",)
+    counts: ClassVar[bool] = False
     resource: str
     at_most: float | Mapping[str, float]
     domain: str = "node"
