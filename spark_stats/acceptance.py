@@ -48,13 +48,9 @@ BASE = len(OPERATOR_REASONS) + 1
 PER_NUMBER = tallies.PER_NUMBER
 
 
-@dataclass(frozen=True)
-class Measure:
-    """One number per tuple that is added up: the cost, the state or the bytes of an operator."""
-
-    columns: tuple[str, ...]
-    """The columns that hold its whole numbers. Without any, it is 1 for every tuple, so that counting is enough; one: it is
-    whole; two: see `exact_sums`. Measures with the same expression share their columns."""
+Measures = dict[tuple[int, str], tuple[str, ...]]
+"""By operator, and "cost", "state" or "bytes": the columns that hold the whole numbers of what is added up. Without any, it is 1
+for every tuple, so that counting is enough; one: it is whole; two: see `exact_sums`. The same expressions share their columns."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class Tuples:
     """
 
     frame: DataFrame
-    measures: dict[tuple[int, str], Measure]
+    measures: Measures
     ranges: dict[str, tuple[int, int]]
     """The least and the largest number that a column may hold, of all but the measures."""
 
@@ -97,7 +93,7 @@ def read_tuples(
     instant, beyond = (None, F.lit(False)) if time is None else log.instant(time)
     columns: dict[str, Column] = {"window": windows.index(instant)}
     reasons: list[Column] = []
-    measures: dict[tuple[int, str], Measure] = {}
+    measures: Measures = {}
     values: dict[str, _Value] = {}
     row_reason = F.when(corrupt, -1).when(beyond, tallies.BEYOND).when(columns["window"].isNull(), -2)
     if closed_until is not None:
@@ -113,7 +109,7 @@ def read_tuples(
         for name in ("cost", "state", "bytes"):
             text = getattr(operator, name)
             if text is not None:
-                measures[o, name] = Measure(() if _is_one(text) else tuple(values[text].columns))
+                measures[o, name] = () if _is_one(text) else tuple(values[text].columns)
     for at, (edge, text) in enumerate(topology.senders, start=len(reasons)):
         source, destination = topology.numbered_edges[edge]
         columns[f"group_{at}"] = F.lit(-1)
@@ -201,7 +197,9 @@ def _accept(
 
 def _value(log: Log, what: str, text: str, number: str) -> _Value:
     value, whole = log.number(what, text)
-    complaints = _complaints(value, whole)
+    # Null, not finite (or beyond what can be added up), negative.
+    endless = F.lit(False) if whole else F.isnan(value) | (F.abs(value) > exact_sums.LARGEST)
+    complaints = [value.isNull(), endless, value < 0]
     fine = ~reduce(or_, complaints)
     limbs = exact_sums.split(value, whole=whole)
     columns = {f"value{number}_{i}": F.when(fine, limb).otherwise(0) for i, limb in enumerate(limbs)}
@@ -210,13 +208,6 @@ def _value(log: Log, what: str, text: str, number: str) -> _Value:
 
 def _is_one(text: str) -> bool:
     return text.strip() == "1"
-
-
-def _complaints(value: Column, whole: bool) -> list[Column]:
-    """Null, not finite (or beyond what can be added up), negative."""
-    if whole:
-        return [value.isNull(), F.lit(False), value < 0]
-    return [value.isNull(), F.isnan(value) | (F.abs(value) > exact_sums.LARGEST), value < 0]
 
 
 class Log:

@@ -18,12 +18,17 @@ from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.models.routing.hlhe import discretise_counts
+from keyshift.spark_stats.facts import rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MOST_VALUES = 2_000_000
 """Different (home, load, state) that may come to the driver: 32 bytes each."""
+TOO_MANY_VALUES = (
+    "load and state have more than {most} different values, too many for the driver: round the expressions (round(x, 2)), or "
+    "count in larger units"
+)
 
 
 def check_degree(degree: int) -> None:
@@ -53,13 +58,7 @@ def distribution(keys: DataFrame) -> pd.DataFrame:
         More than `MOST_VALUES` rows.
     """
     counted = keys.groupBy("home", "load", "state").agg(F.count(F.lit(1)).alias("count"))
-    found: pd.DataFrame = counted.limit(MOST_VALUES + 1).toPandas()
-    if len(found) > MOST_VALUES:
-        raise InputError(
-            f"load and state have more than {MOST_VALUES} different values, too many for the driver: round the "
-            "expressions (round(x, 2)), or count in larger units"
-        )
-    return found.sort_values(["home", "load", "state"], ignore_index=True)
+    return rows_of(counted, MOST_VALUES, TOO_MANY_VALUES).sort_values(["home", "load", "state"], ignore_index=True)
 
 
 def discretised(found: pd.DataFrame, name: str, degree: int) -> pd.DataFrame:

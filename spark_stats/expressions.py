@@ -204,16 +204,9 @@ def _short(text: str) -> str:
 
 # On what Spark made of it ------------------------------------------------------------------------------------------
 
-_QUERY = (
-    "ScalarSubquery",
-    "Exists",
-    "InSubquery",
-    "ListQuery",
-    "LateralSubquery",
-    "FunctionTableSubqueryArgumentExpression",
-)
 _REFUSED = (
-    *_QUERY, "CallMethodViaReflection", "TryReflect", "ScalaUDF", "PythonUDF", "PythonUDAF", "HiveSimpleUDF",
+    "ScalarSubquery", "Exists", "InSubquery", "ListQuery", "LateralSubquery", "FunctionTableSubqueryArgumentExpression",
+    "CallMethodViaReflection", "TryReflect", "ScalaUDF", "PythonUDF", "PythonUDAF", "HiveSimpleUDF",
     "HiveGenericUDF", "WindowExpression", "AggregateExpression", "InputFileName", "LocalTimestamp", "Now",
     "VariableReference",
 )  # fmt: skip

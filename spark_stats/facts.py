@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import unit_of
 from keyshift.spark_stats import bit_fields, tables, tallies
-from keyshift.spark_stats.acceptance import Measure, Tuples
+from keyshift.spark_stats.acceptance import Measures, Tuples
 from keyshift.spark_stats.session import workers_python
 from keyshift.spark_stats.tables import Starts, TablePlan
 from keyshift.spark_stats.tallies import TallyPlan
@@ -41,7 +41,7 @@ class Facts:
     """Packed tallies (window, kind, content), see `keyshift.spark_stats.tallies`; a window lies in one partition."""
 
     frame: DataFrame
-    measures: dict[tuple[int, str], Measure]
+    measures: Measures
     width: int
     codes: int = 1
     """Numbers that say why a tuple is refused."""
@@ -66,25 +66,26 @@ class Facts:
         schema = "block bigint, kind bigint, rows bigint, tuples bigint, more array<bigint>"
         return in_arrow(self.frame, partial(tallies.summarise, block=block), schema).collect()
 
+    def limbs(self, operator: int, name: str) -> range:
+        """Which of the sums hold a measure; none where every tuple counts 1."""
+        first = len(self.measures[operator, "cost"]) if name == "state" else 0
+        return range(first, first + len(self.measures[operator, name]))
+
     def sums(self, operator: int, name: str) -> list[str]:
-        """Columns that hold the sums of a measure; none where every tuple counts 1."""
-        limbs = len(self.measures[operator, name].columns)
-        offset = len(self.measures[operator, "cost"].columns) if name == "state" else 0
-        return [f"sum_{offset + i}" for i in range(limbs)]
+        """The columns of these sums, or that of the tuples."""
+        return [f"sum_{i}" for i in self.limbs(operator, name)] or ["tuples"]
 
     def numbers(self, o: int, name: str, tuples: int, sums: Sequence[int]) -> list[int]:
         """The whole numbers of an operator's measure, of the sums of its rows, or of an edge's; none where it has none."""
         if (o, name) not in self.measures:
             return []
-        return [sums[int(column.removeprefix("sum_"))] for column in self.sums(o, name)] or [tuples]
+        return [sums[i] for i in self.limbs(o, name)] or [tuples]
 
     def write(self, folder: Path, block: int, starts: Starts, topology: Topology) -> None:
         """Write load, arrivals and traffic, one file for each table, block of windows and task. See `tables`."""
 
         def rows(o: int, name: str) -> tuple[int, ...]:
-            if (o, name) not in self.measures:
-                return ()
-            return tuple(3 + int(column.removeprefix("sum_")) for column in self.sums(o, name)) or (2,)
+            return tuple(self.numbers(o, name, 2, range(3, 3 + self.width)))
 
         every, edges = range(len(topology.operators)), topology.numbered_edges
         loads, states = (tuple(rows(o, name) for o in every) for name in ("cost", "state"))
@@ -98,8 +99,8 @@ def plan_of(topology: Topology, tuples: Tuples) -> TallyPlan:
     """Say which columns are added up for which operator and edge, and how they come to Python."""
     measures = tuples.measures
     operators = range(len(topology.operators))
-    of_operators = [(*measures[o, "cost"].columns, *measures[o, "state"].columns) for o in operators]
-    of_edges = [measures.get((source, "bytes"), Measure(())).columns for source, _ in topology.numbered_edges]
+    of_operators = [(*measures[o, "cost"], *measures[o, "state"]) for o in operators]
+    of_edges = [measures.get((source, "bytes"), ()) for source, _ in topology.numbered_edges]
     packs = bit_fields.layout(tuples.ranges)
     return TallyPlan(len(topology.operators), topology.ends, (*of_operators, *of_edges), packs, len(topology.senders))
 
@@ -123,11 +124,14 @@ def in_arrow(frame: DataFrame, function: Any, schema: str) -> DataFrame:
         return frame.mapInArrow(function, schema)
 
 
-def rows_of(table: DataFrame, max_rows: int) -> pd.DataFrame:
-    """Bring a table to the driver, unless it has more than `max_rows` rows."""
-    rows: pd.DataFrame = table.limit(max_rows + 1).toPandas()
-    if len(rows) > max_rows:
-        raise InputError(f"more than max_rows = {max_rows} rows would come to the driver: raise it, or ask for less")
+TOO_MANY = "more than max_rows = {most} rows would come to the driver: raise it, or ask for less"
+
+
+def rows_of(table: DataFrame, most: int, refusal: str = TOO_MANY) -> pd.DataFrame:
+    """Bring a table to the driver, unless it has more than so many rows."""
+    rows: pd.DataFrame = table.limit(most + 1).toPandas()
+    if len(rows) > most:
+        raise InputError(refusal.format(most=most))
     return rows
 
 

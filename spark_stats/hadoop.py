@@ -128,8 +128,8 @@ def local_copy(file: HadoopPath) -> tempfile.TemporaryDirectory[str]:
 
 MARK = ".keyshift"
 _WORDS = "keyshift made this folder, and may delete it when it writes here again\n"
-_held: dict[Path, int] = {}
-"""Directories that this process holds, and how many times."""
+_held: set[Path] = set()
+"""Directories that this process holds."""
 
 
 @contextmanager
@@ -150,11 +150,7 @@ def claim(target: Path | HadoopPath) -> Iterator[None]:
         return
     place = Path(os.path.abspath(target))  # noqa: PTH100 - resolve() would follow a link that may be exchanged
     if place in _held:
-        _held[place] += 1
-        try:
-            yield
-        finally:
-            _held[place] -= 1
+        yield
         return
     try:
         fresh = _ours(target)
@@ -162,11 +158,11 @@ def claim(target: Path | HadoopPath) -> Iterator[None]:
         raise InputError(f"cannot write to {target}: {error.strerror}") from None
     with only_writer(target, str(target)):
         write_text(target / MARK, _WORDS)
-        _held[place] = 1
+        _held.add(place)
         try:
             yield
         finally:
-            del _held[place]
+            _held.remove(place)
             if fresh and [entry.name for entry in target.iterdir()] == [MARK]:  # it was made in vain
                 (target / MARK).unlink()
                 target.rmdir()

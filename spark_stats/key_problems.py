@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import DRIVER_ROWS
+from keyshift.models.files.statistics import DRIVER_ROWS, node_count
 from keyshift.models.placement import placement as place
 from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.splitting.stream import CHUNK, as_keys
@@ -91,12 +91,11 @@ def workload(
         Downstream operators whose keys come in as well, with the traffic to them. Labels are then
         "<operator>/<key>", else the keys alone. An operator that sends to itself may be its own.
     """
-    others = [keys.log.keys(name, keys.number) for name in to if name != keys.name]
+    others = [KeyTables.of(keys.log, name, keys.number) for name in to if name != keys.name]
     tables = [_table(part, max_rows) for part in (keys, *others)]
     places = {part.name: number for number, part in enumerate((keys, *others))}
-    n = int(nodes) if isinstance(nodes, int | np.integer) else int(np.size(nodes))
     start = np.concatenate([[0], np.cumsum([len(table) for table in tables])])
-    homes = place(placement, keys.key_groups, n)
+    homes = place(placement, keys.key_groups, node_count(nodes))
     home = np.concatenate([homes[table["key_group"].to_numpy()] for table in tables])
     traffic = None
     if to:

@@ -23,7 +23,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as placed
 from keyshift.spark_stats import exact_sums, hadoop, heavy_pairs
-from keyshift.spark_stats.acceptance import Log, Measure, read_all, read_tuples
+from keyshift.spark_stats.acceptance import Log, Measures, read_all, read_tuples
 from keyshift.spark_stats.discretisation import compacted
 from keyshift.spark_stats.facts import in_arrow
 from keyshift.spark_stats.failures import in_one_sentence
@@ -50,7 +50,7 @@ class KeyLog:
     """
 
     frame: DataFrame
-    measures: dict[tuple[int, str], Measure]
+    measures: Measures
     topology: Topology
     windows: Windows
     key_groups: KeyGroups
@@ -89,23 +89,12 @@ class KeyLog:
 
     def sums(self, o: int, name: str, where: Column | None = None) -> list[Column]:
         """Sums of the whole numbers of a measure, over the tuples for which a condition holds."""
-        values = [F.col(column) for column in self.measures[o, name].columns] or [F.lit(1)]
+        values = [F.col(column) for column in self.measures[o, name]] or [F.lit(1)]
         return [F.sum(value if where is None else value * where.cast("long")) for value in values]
 
     def kind(self, o: int) -> T.DataType:
         """Type of an operator's keys."""
         return self.frame.schema[f"key_{o}"].dataType
-
-    def keys(self, operator: str | None, number: int | None) -> KeyTables:
-        """The keys of one operator in one window, by default the last in which it accepts a tuple."""
-        if operator is None and len(self.topology.operators) > 1:
-            raise InputError(f"give the operator whose keys are meant, one of {', '.join(self.topology.names)}")
-        o = 0 if operator is None else self.topology.number(operator)
-        if number is None:
-            number = self.accepted(o).agg(F.max("window")).collect()[0][0]
-        if number is None:
-            raise InputError(f"operator {self.topology.names[o]!r} accepts no tuple of the log")
-        return KeyTables(self, o, int(number))
 
 
 class KeyTables:
@@ -114,6 +103,18 @@ class KeyTables:
     def __init__(self, log: KeyLog, operator: int, number: int) -> None:
         self.log, self.operator, self.number = log, operator, number
         self.key_groups = log.key_groups.count
+
+    @classmethod
+    def of(cls, log: KeyLog, operator: str | None, number: int | None) -> Self:
+        """The keys of one operator in one window, by default the last in which it accepts a tuple."""
+        if operator is None and len(log.topology.operators) > 1:
+            raise InputError(f"give the operator whose keys are meant, one of {', '.join(log.topology.names)}")
+        o = 0 if operator is None else log.topology.number(operator)
+        if number is None:
+            number = log.accepted(o).agg(F.max("window")).collect()[0][0]
+        if number is None:
+            raise InputError(f"operator {log.topology.names[o]!r} accepts no tuple of the log")
+        return cls(log, o, int(number))
 
     @property
     def name(self) -> str:
@@ -196,8 +197,7 @@ class KeyTables:
         o, d = topology.ends[topology.numbered_edges.index((self.operator, self._downstream(to)))]
         both = (F.col(f"group_{o}") >= 0) & (F.col(f"group_{d}") >= 0) & (F.col("window") == self.number)
         keys = F.col(f"key_{o}").alias("src_key"), F.col(f"key_{d}").alias("dst_key")
-        sizes = self.log.measures.get((self.operator, "bytes"), Measure(()))
-        return self.log.frame.where(both).select(*keys, *sizes.columns)
+        return self.log.frame.where(both).select(*keys, *self.log.measures.get((self.operator, "bytes"), ()))
 
     def _downstream(self, to: str | None) -> int:
         follow = [d for s, d in self.log.topology.numbered_edges if s == self.operator]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,21 +15,17 @@ from pyspark.sql import types as T
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import DRIVER_ROWS
+from keyshift.models.files.statistics import DRIVER_ROWS, node_count
 from keyshift.models.routing import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray, Workload
-from keyshift.spark_stats import exact_sums
+from keyshift.spark_stats import exact_sums, key_problems
 from keyshift.spark_stats.discretisation import check_degree, rung
+from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.key_tables import KeyLog, KeyTables
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, zone_of
-
-if TYPE_CHECKING:
-    from keyshift.models.routing import MixedRouting
-    from keyshift.models.splitting import KeyPlacement, KeySplitting
-    from keyshift.models.workload import Workload
 
 
 class Keys(KeyTables):
@@ -43,33 +39,13 @@ class Keys(KeyTables):
         The window's number.
     """
 
-    @classmethod
-    def of(cls, log: KeyLog, operator: str | None, number: int | None) -> Self:
-        """The keys of one operator of a log; see `KeyLog.keys`."""
-        found = log.keys(operator, number)
-        return cls(log, found.operator, found.number)
-
     def mixed_routing(self, nodes: int, theta_max: float, **options: Any) -> MixedRouting:
         """Pose mixed routing for these keys; see `keyshift.spark_stats.keys.mixed_routing`."""
         return mixed_routing(self, nodes, theta_max, **options)
 
-    def key_splitting(self, workers: Any, **options: Any) -> KeySplitting:
-        """Pose key splitting for these keys; see `keyshift.spark_stats.key_problems.key_splitting`."""
-        from keyshift.spark_stats.key_problems import key_splitting
-
-        return key_splitting(self, workers, **options)
-
-    def key_placement(self, workers: Any, **options: Any) -> KeyPlacement:
-        """Pose key placement for these keys; see `keyshift.spark_stats.key_problems.key_placement`."""
-        from keyshift.spark_stats.key_problems import key_placement
-
-        return key_placement(self, workers, **options)
-
-    def workload(self, nodes: Any, **options: Any) -> Workload:
-        """Return a workload with a key group for each key; see `keyshift.spark_stats.key_problems.workload`."""
-        from keyshift.spark_stats.key_problems import workload
-
-        return workload(self, nodes, **options)
+    key_splitting = key_problems.key_splitting
+    key_placement = key_problems.key_placement
+    workload = key_problems.workload
 
 
 def collect_keys(
@@ -251,8 +227,7 @@ def mixed_routing(
     check_degree(degree)
     if options.get("sides", "upper") != "upper":
         raise InputError(f"sides = {options['sides']!r}: keys that are not listed are known on the upper side only")
-    n = int(nodes) if isinstance(nodes, int | np.integer) else int(np.size(nodes))
-    guards.whole("nodes", n, least=1, optional=False)
+    n = node_count(nodes)
     for key, node in (exceptions or {}).items():
         if not isinstance(node, int | np.integer) or not 0 <= node < n:
             raise InputError(f"exceptions[{key!r}] = {node!r} is not a node: they are numbered 0 to {n - 1}")
@@ -302,9 +277,7 @@ def _records(homed: DataFrame, degree: int, max_rows: int) -> tuple[DataFrame, p
         exact_sums.joined([F.sum(limb) for limb in limbs]).alias("load"),
         F.max("load").alias("heaviest"),
     )
-    found: pd.DataFrame = counted.limit(max_rows + 1).toPandas()
-    if len(found) > max_rows:
-        raise InputError(f"more than max_rows = {max_rows} records of keys alike: take a larger degree")
+    found = rows_of(counted, max_rows, "more than max_rows = {most} records of keys alike: take a larger degree")
     found = found.sort_values(list(RECORD), ignore_index=True)
     return classed, found.assign(state=found["state_class"])
 

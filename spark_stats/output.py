@@ -28,14 +28,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, read_manifest, unit_of
+from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, STATE, read_manifest, unit_of
 from keyshift.models.files.writing import write_text
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy
 from keyshift.spark_stats.key_groups import KeyGroups, label
+from keyshift.spark_stats.key_tables import KeyTables
 from keyshift.spark_stats.periods import rows_at_most
-from keyshift.spark_stats.tallied import STATE, Tallied
+from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.tallies import ARRIVED, LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
@@ -180,7 +181,7 @@ def key_table(stats: Tallied, operators: Sequence[str]) -> DataFrame:
     for name in operators:
         o, log = stats.topology.number(name), stats.log(name)
         text = label(F.col("key"), log.kind(o)).cast("string")
-        rows = log.keys(name, stats.seen[-1]).by_window
+        rows = KeyTables.of(log, name, stats.seen[-1]).by_window
         parts.append(rows.withColumns({"key": text, "operator": F.lit(o)}))
     columns = ("window", "operator", "key", "key_group", "tuples", "load", "state_added")
     whole = reduce(DataFrame.union, [part.select(*columns) for part in parts])

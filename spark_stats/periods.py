@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import DRIVER_ROWS, assemble
+from keyshift.models.files.statistics import DRIVER_ROWS, LOAD_COLUMNS, assemble
 from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
 from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from keyshift.models.workload import FloatArray, IntArray, Workload
-    from keyshift.spark_stats.tallied import Tallied
 
 
-LOAD = ("window", "operator", "key_group", "load", "state_whole", "state_high", "state_low")
 BLOCK_ROWS = 1_000_000
 """Rows of a table that `workloads` brings to the driver at once, as far as the windows allow."""
 
@@ -61,7 +59,7 @@ def workloads(
         for first, end in _blocks(stats, min(BLOCK_ROWS, max_rows)):
             with in_one_sentence():
                 part = stats.between(first, end)
-                added = rows_of(part.added.select(*LOAD), max_rows)
+                added = rows_of(part.added.select(*LOAD_COLUMNS), max_rows)
                 pairs = rows_of(part.pairs, max_rows).sort_values("window") if stats.topology.edges else None
             added = added if earlier is None else concat([earlier, added])
             added = added.sort_values(["window", "operator", "key_group"])

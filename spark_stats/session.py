@@ -141,7 +141,7 @@ def _words_to(file: Path) -> Iterator[None]:
 @contextmanager
 def _no_java_left() -> Iterator[None]:
     """End the Java that starts within the block, if the block is left by Ctrl-C: it hears none, and nobody would end it."""
-    from pyspark import java_gateway
+    from pyspark import SparkContext, java_gateway
 
     started: list[subprocess.Popen[bytes]] = []
     before = java_gateway.Popen
@@ -158,17 +158,11 @@ def _no_java_left() -> Iterator[None]:
         for process in started:
             process.kill()  # asked to end while Spark starts, it may wait for itself
             process.wait()
-        _forget_gateway()
+        # Another may start, should anyone ask for a session again.
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         raise
     finally:
         java_gateway.Popen = before
-
-
-def _forget_gateway() -> None:
-    """Let PySpark start another Java, should anyone ask for a session again."""
-    from pyspark import SparkContext
-
-    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
 
 
 @contextmanager

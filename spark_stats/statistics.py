@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import DRIVER_ROWS, assemble
+from keyshift.models.files.statistics import DRIVER_ROWS, LOAD_COLUMNS, assemble
 from keyshift.spark_stats import output
 from keyshift.spark_stats.acceptance import read_all
 from keyshift.spark_stats.facts import gather, rows_of
@@ -23,7 +23,7 @@ from keyshift.spark_stats.hadoop import place
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog
 from keyshift.spark_stats.session import refuse_connect_frame
-from keyshift.spark_stats.tallied import STATE, Tallied
+from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, zone_of
 
@@ -98,8 +98,7 @@ class Stats(Tallied):
         last = guards.whole("last", last, least=1)
         first = first if last is None else max(first, end - last + 1)
         reach = max(operator.windows for operator in self.topology.operators)
-        columns = ("window", "operator", "key_group", "load", *STATE)
-        needed = self.added.where(F.col("window") >= min(first, end - reach + 1)).select(*columns)
+        needed = self.added.where(F.col("window") >= min(first, end - reach + 1)).select(*LOAD_COLUMNS)
         pairs = self.pairs.where(F.col("window") == end).drop("window") if self.topology.edges else None
         return assemble(
             dict(rows_of(needed, max_rows)),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,7 @@ class StatsStream:
         self._path, self._on_window, self._nodes = Path(path).absolute(), on_window, nodes
         checked = read_tuples(events, topology, time, self._windows, self._key_groups)
         plan = plan_of(topology, checked)
-        self._measures, self._width, self._codes = checked.measures, plan.width, len(plan.codes)
+        self._facts = partial(Facts, measures=checked.measures, width=plan.width, codes=len(plan.codes))
         with hadoop.claim(self._path):
             self._manifest()  # refuses a directory of other statistics
 
@@ -161,7 +162,7 @@ class StatsStream:
         waiting: dict[str, list[int]] = stream["pending"]
         mark = stream["watermark"]
         held = sorted({window for windows in waiting.values() for window in windows})
-        ends = [window for window in held if everything or (mark is not None and self._end(window) <= mark)]
+        ends = [window for window in held if everything or (mark is not None and self._windows.end_of(window) <= mark)]
         left = {number: [w for w in windows if not ends or w > ends[-1]] for number, windows in waiting.items()}
         manifest = {**manifest, "stream": {**stream, "pending": {n: windows for n, windows in left.items() if windows}}}
         if ends:
@@ -175,12 +176,6 @@ class StatsStream:
         if self._on_window is not None and self._nodes is not None:
             for window in ends:
                 self._on_window(read_statistics(self._path, self._nodes, end=window, last=1))
-
-    def _end(self, window: int) -> int:
-        return self._windows.end_of(window)
-
-    def _facts(self, frame: DataFrame) -> Facts:
-        return Facts(frame, self._measures, self._width, self._codes)
 
     def _clear(self, pending: Mapping[str, list[int]], known: set[str]) -> None:
         folder = self._path / "pending"

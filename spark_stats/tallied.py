@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.statistics import STATE
 from keyshift.spark_stats import exact_sums
 from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of, whole_code
 from keyshift.spark_stats.facts import Facts, choose
@@ -44,8 +45,8 @@ class Tallied:
         """The amounts each window adds: window, operator, key_group, as numbers; tuples, load, and the state's three sums."""
         parts: list[list[Column]] = [[], [], [], []]
         for o in range(len(self.topology.operators)):
-            load = exact_sums.joined([F.col(name) for name in self._facts.sums(o, "cost") or ["tuples"]])
-            state = exact_sums.three([F.col(name) for name in self._facts.sums(o, "state") or ["tuples"]])
+            load = exact_sums.joined([F.col(name) for name in self._facts.sums(o, "cost")])
+            state = exact_sums.three([F.col(name) for name in self._facts.sums(o, "state")])
             for values, value in zip(parts, (load, *state), strict=True):
                 values.append(value)
         load, *sums = (choose(F.col("kind"), dict(enumerate(values))) for values in parts)
@@ -68,8 +69,7 @@ class Tallied:
         for number, edge in enumerate(self.topology.numbered_edges, start=operators):
             source[number], destination[number] = map(F.lit, edge)
             if (edge[0], "bytes") in self._facts.measures:
-                columns = self._facts.sums(edge[0], "bytes") or ["tuples"]
-                size[number] = exact_sums.joined([F.col(name) for name in columns])
+                size[number] = exact_sums.joined([F.col(name) for name in self._facts.sums(edge[0], "bytes")])
         return self._facts.rows(F.col("kind") >= operators, 2 if size else 0).select(
             "window",
             choose(F.col("kind"), source).alias("src_operator"),
@@ -207,8 +207,6 @@ class Tallied:
 
 
 # The state of the operators at the end of each window, from the amounts that each window adds --------------------------
-
-STATE = ["state_whole", "state_high", "state_low"]
 
 
 def held(added: DataFrame, topology: Topology, seen: Sequence[int]) -> DataFrame:

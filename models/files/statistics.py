@@ -49,7 +49,8 @@ MANIFEST = "statistics.json"
 DRIVER_ROWS = 5_000_000
 """How many rows of one table, or numbers of one matrix, may be held unless the caller says otherwise."""
 
-LOAD_COLUMNS = ("window", "operator", "key_group", "load", "state_whole", "state_high", "state_low")
+STATE = ("state_whole", "state_high", "state_low")
+LOAD_COLUMNS = ("window", "operator", "key_group", "load", *STATE)
 TRAFFIC_COLUMNS = ("src_operator", "src_key_group", "dst_operator", "dst_key_group", "tuples", "bytes")
 COLUMNS = {
     "load": Columns({name: "number" if name == "load" else "whole" for name in LOAD_COLUMNS[1:]}),
@@ -333,7 +334,7 @@ def assemble(
         Limit on the numbers in the load matrix.
     """
     (first, end), p = span, key_groups * len(operators)
-    n = _nodes(nodes)
+    n = node_count(nodes)
     if (end - first + 1) * p > max_rows:
         raise InputError(
             f"{end - first + 1} windows of {p} key groups are more than max_rows = {max_rows} numbers: "
@@ -363,7 +364,7 @@ def assemble(
     )
 
 
-def _nodes(nodes: int | ArrayLike) -> int:
+def node_count(nodes: int | ArrayLike) -> int:
     """How many nodes there are; `Workload` checks their capacities."""
     if np.ndim(nodes) == 0:
         return guards.whole("nodes", nodes, least=1, most=MOST_NODES, optional=False)
@@ -386,7 +387,7 @@ def _held(
     """State at the end of the last window: what the last windows of each operator add, in whole numbers."""
     kept = window > end - np.repeat(np.asarray(windows, dtype=np.int64), key_groups)[index]
     sums = []
-    for name in ("state_whole", "state_high", "state_low"):
+    for name in STATE:
         total = np.zeros(len(windows) * key_groups, dtype=np.int64)
         np.add.at(total, index[kept], np.asarray(load[name], dtype=np.int64)[kept])
         sums.append(total)
