@@ -9,10 +9,12 @@ import math
 import re
 import textwrap
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import typer
@@ -77,6 +79,79 @@ SettingOption = Annotated[
     list[str] | None, typer.Option("--set", help="An option of the method, as name=value; may be repeated.")
 ]
 DEFAULT_PROBLEM = "key-group-allocation"
+
+
+# What all commands do: pose a problem, reply to the line -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The problem that a line asks about: PATH, --problem, --last, and the problem's own parameters in the rest of the line."""
+
+    path: Path = Path()
+    problem: str = DEFAULT_PROBLEM
+    last: int | None = None
+    line: Sequence[str] = ()
+
+    def read(self) -> Problem:
+        """The problem itself."""
+        return read_problem(self.path, self.problem, list(self.line), self.last)
+
+
+class Unbroken(str):
+    """A line that is shown as it is, however wide the terminal."""
+
+    __slots__ = ()
+
+
+class Reply(NamedTuple):
+    """What a command replies: a record for --json, else lines and tables; and whether its exit code is 0."""
+
+    record: Any
+    shown: Iterable[Any]
+    good: bool = True
+
+
+OWN_OPTIONS = "The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them."
+
+
+def command(function: Callable[..., Any]) -> Callable[..., int]:
+    """A command of the shell: where it is `asked`, with a problem's options; where it gives a `Reply`, with --json.
+
+    What is shown is made only if it is shown.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    own = dict(signature.parameters)
+    asked, replies = own.pop("asked", None), signature.return_annotation is Reply
+
+    @wraps(function)
+    def run(*, as_json: bool = False, **given: Any) -> int:
+        if asked is not None:
+            posed = {name: given.pop(name) for name in ("path", "problem", "last")}
+            given["asked"] = Asked(**posed, line=given.pop("context").args)
+        reply = function(**given)
+        if not replies:
+            return int(reply or 0)
+        if as_json:
+            print_json(reply.record)
+        else:
+            terminal = console()
+            for part in reply.shown:
+                terminal.print(part, soft_wrap=isinstance(part, Unbroken))
+        return 0 if reply.good else 1
+
+    def option(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+    shared, json_option = [], [option("as_json", JsonOption, False)] if replies else []
+    if asked is not None:
+        usual = Asked() if asked.default is inspect.Parameter.empty else asked.default
+        shared = [option("context", typer.Context), option("path", PathArgument),
+                  option("problem", ProblemOption, usual.problem), option("last", LastOption, None)]  # fmt: skip
+        run.__doc__ = f"{inspect.getdoc(function)}\n\n{OWN_OPTIONS}"
+    named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.values()]
+    run.__signature__ = inspect.Signature([*shared, *named, *json_option])  # type: ignore[attr-defined]
+    return run
 
 
 def console() -> Console:
@@ -147,6 +222,7 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
     return parameters
 
 
+Value = TypeVar("Value")
 RULE_OPTIONS = ("--rules", "--rule")
 
 
@@ -219,6 +295,17 @@ def named_values(option: str, texts: list[str] | None, written: str) -> Iterator
         if not sign or not name:
             raise InputError(f"{option} {text:.60}: write it as {written}")
         yield name, value
+
+
+def several(option: str, text: str | None, kind: Callable[[str], Value], example: str) -> list[Value]:
+    """The values of an option that is written with commas between them; none where it is not given."""
+    made = []
+    for part in [] if text is None else text.split(","):
+        try:
+            made.append(kind(part))
+        except ValueError:
+            raise InputError(f"{option} {text:.60}: {part!r:.40} is not a number; write it as {example}") from None
+    return made
 
 
 def read_settings(settings: list[str] | None) -> dict[str, Any]:
@@ -345,20 +432,21 @@ class ProblemCommand(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The command's own help, then the problem's options."""
         super().format_help(ctx, formatter)
-        name = named_problem(ctx.meta.get("keyshift.line", []))
+        usual = next(p.default for p in self.params if p.name == "problem")
+        name = named_problem(ctx.meta.get("keyshift.line", [])) or usual
         if name in FORMULATIONS:
             show_problem_options(Terminal(markup=False, highlight=False), name)
 
 
 def named_problem(line: list[str]) -> str:
-    """The problem that a line names."""
+    """The problem that a line names; empty where it names none."""
     for position, token in enumerate(line):
         if token in ("-p", "--problem") and position + 1 < len(line):
             return line[position + 1]
         for head in ("--problem=", "-p"):
             if token.startswith(head) and len(token) > len(head):
                 return token.removeprefix(head)
-    return DEFAULT_PROBLEM
+    return ""
 
 
 def show_problem_options(console: Console, name: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +27,7 @@ app = typer.Typer(help="Read a running cluster, from what the engine's own tools
 
 
 @app.command("kafka")
+@common.command
 def kafka(
     log_dirs: Annotated[Path, typer.Option(help="What kafka-log-dirs --describe printed.")],
     out: OutOption,
@@ -50,8 +53,7 @@ def kafka(
     racks: Annotated[
         str | None, typer.Option(help="With --replicas: of all brokers, such as 1:a,2:b; or a file of such lines.")
     ] = None,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Kafka: a key group for each partition, where its leader is, or for each replica; a node for each broker."""
     from keyshift.engines import kafka as engine
 
@@ -59,17 +61,18 @@ def kafka(
         log_dirs,
         loads,
         assignment=assignment,
-        draining=whole_list("--draining", draining),
-        capacities=amounts("--capacities", capacities),
+        draining=common.several("--draining", draining, int, "3,4"),
+        capacities=pairs("--capacities", capacities, float, "1:2,4:0.5"),
         replicas=replicas,
-        racks=pairs("--racks", _lines(racks), "1:a,2:b") or None,
+        racks=pairs("--racks", _lines(racks), str, "1:a,2:b") or None,
         offsets=offsets,
         seconds=seconds,
     )
-    _written_for_kafka(read, out, "kafka", replicas, as_json)
+    return _written_for_kafka(read, out, "kafka", replicas)
 
 
 @app.command("cruise-control")
+@common.command
 def cruise_control(
     load: Annotated[Path, typer.Option(help="The answer of /load?json=true.")],
     partition_load: Annotated[Path, typer.Option(help="The answer of /partition_load?json=true, of all partitions.")],
@@ -83,8 +86,7 @@ def cruise_control(
     assignment: Annotated[
         Path | None, typer.Option(help="A file for the assignment that the proposals lead to, for `keyshift check`.")
     ] = None,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Cruise Control: the brokers and partitions of a Kafka cluster as it measured them; dead and demoted brokers drain."""
     from keyshift.engines import cruise_control as engine
     from keyshift.engines.formats import as_json as line
@@ -97,16 +99,17 @@ def cruise_control(
         )
     read = engine.read_workload(load, partition_load, capacity, balance=balance, replicas=replicas)  # type: ignore[arg-type]  # checked there
     theirs = None if proposals is None else engine.assignment_of(read, engine.read_proposals(proposals))
-    _written_for_kafka(read, out, "cruise-control", replicas, as_json)
-    if theirs is not None and assignment is not None:
-        write_text(assignment, line(theirs.tolist()))
-        if not as_json:
-            moved, what = int((theirs != read.current).sum()), "replicas" if replicas else "leaders"
-            said = f"Cruise Control's proposals change {moved} {what}: {assignment}, for `keyshift check`"
-            common.console().print(said)
+    reply = _written_for_kafka(read, out, "cruise-control", replicas)
+    if theirs is None or assignment is None:
+        return reply
+    write_text(assignment, line(theirs.tolist()))
+    moved, what = int((theirs != read.current).sum()), "replicas" if replicas else "leaders"
+    said = f"Cruise Control's proposals change {moved} {what}: {assignment}, for `keyshift check`"
+    return reply._replace(shown=[*reply.shown, said])
 
 
 @app.command("flink")
+@common.command
 def flink(
     out: OutOption,
     rest: Annotated[str | None, typer.Option(help="The REST API, such as http://127.0.0.1:8081.")] = None,
@@ -120,69 +123,65 @@ def flink(
     advise: Annotated[
         str | None, typer.Option(help="Parallelisms to compare, such as 6,7,8: state moved and loads of each.")
     ] = None,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Flink: a node for each subtask of a vertex, a key group for each of Flink's."""
     from keyshift.engines import flink as engine
 
-    wanted = whole_list("--advise", advise)
+    wanted = common.several("--advise", advise, int, "6,7,8")
     read = engine.read_workload(rest, job, saved=saved, vertex=vertex, load=load, keep=keep)  # type: ignore[arg-type]
-    table = engine.advise(read, wanted) if wanted else None
-    if table is not None and as_json:
-        common.print_json(table.to_dict("records"))
-    written(read, out, "flink", engine.SPREAD, as_json and table is None, quiet=as_json)
-    if table is not None and not as_json:
-        from keyshift.commands.showing import plain_table
-
-        heads = ["parallelism", "groups", "max load", "above mean", "moved by Flink", "least moved"]
-        rows = [
-            (
-                str(r["parallelism"]), f"{r['least']}-{r['most']}", r["max_load"], f"{100 * r['imbalance']:.3g} %",
-                r["state_moved"], r["least_state_moved"],
-            )
-            for r in table.to_dict("records")
-        ]  # fmt: skip
-        common.console().print(plain_table(heads, rows))
+    advised = engine.advise(read, wanted).to_dict("records") if wanted else []
+    reply = written(read, out, "flink", engine.SPREAD)
+    if not advised:
+        return reply
+    heads = ["parallelism", "groups", "max load", "above mean", "moved by Flink", "least moved"]
+    rows = [
+        (
+            str(r["parallelism"]), f"{r['least']}-{r['most']}", r["max_load"], f"{100 * r['imbalance']:.3g} %",
+            r["state_moved"], r["least_state_moved"],
+        )
+        for r in advised
+    ]  # fmt: skip
+    return common.Reply(advised, [*reply.shown, showing.plain_table(heads, rows)])
 
 
 @app.command("storm")
+@common.command
 def storm(
     assignment: Annotated[Path, typer.Argument(help="JSON: which slot runs which task; see the docs.")],
     out: OutOption,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Storm: a key group for each task, a node for each slot."""
     from keyshift.engines import storm as engine
 
-    written(engine.read_workload(assignment), out, "storm", "", as_json)
+    return written(engine.read_workload(assignment), out, "storm")
 
 
 @app.command("kafka-streams")
+@common.command
 def kafka_streams(
     assignment: Annotated[Path, typer.Argument(help="JSON: which process runs which tasks; see the docs.")],
     out: OutOption,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Kafka Streams: a key group for each active task, a node for each process."""
     from keyshift.engines import kafka_streams as engine
 
-    written(engine.read_workload(assignment), out, "kafka-streams", "", as_json)
+    return written(engine.read_workload(assignment), out, "kafka-streams")
 
 
 @app.command("redis")
+@common.command
 def redis(
     url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],
     out: OutOption,
     counts: Annotated[Path | None, typer.Option(help="CSV of key,count: how often each key is asked for.")] = None,
     sample: Annotated[int, typer.Option(help="Keys of a slot whose memory is measured; 0: all.")] = 10_000,
     draining: Annotated[str | None, typer.Option(help="Masters to be emptied: host:port,host:port.")] = None,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Redis Cluster: a key group for each slot that holds something, a node for each master."""
     from keyshift.engines import redis as engine
 
     leaving = [] if draining is None else draining.split(",")
-    written(engine.read_workload(url, counts, sample=sample, draining=leaving), out, "redis", "", as_json)
+    return written(engine.read_workload(url, counts, sample=sample, draining=leaving), out, "redis")
 
 
 def _lines(text: str | None) -> str | None:
@@ -194,74 +193,43 @@ def _lines(text: str | None) -> str | None:
     return ",".join(read_text(Path(text), 2**20).split())
 
 
-def _written_for_kafka(workload: Workload, out: Path, engine: str, replicas: bool, as_json: bool) -> None:
+def _written_for_kafka(workload: Workload, out: Path, engine: str, replicas: bool) -> common.Reply:
     """Write a workload; where each replica is a key group, with a file of the rules that they need."""
     from keyshift.engines import kafka
-
-    if not replicas:
-        written(workload, out, engine, kafka.LEADERS_ONLY, as_json)
-        return
-    import json
-
     from keyshift.models.files.writing import write_text
 
-    written(workload, out, engine, kafka.ALL_REPLICAS, as_json)
+    if not replicas:
+        return written(workload, out, engine, kafka.LEADERS_ONLY)
+    reply = written(workload, out, engine, kafka.ALL_REPLICAS)
     found = kafka.replica_rules(workload)
     file = out.with_suffix(".rules.yaml") if out.suffix == ".json" else out / "rules.yaml"
     write_text(file, "".join(f"- {json.dumps(rule.record())}\n" for rule in found) or "[]\n")
-    if not as_json:
-        common.console().print(f"Rules, for --rules {file}: {'; '.join(map(str, found)) or 'none'}")
+    said = f"Rules, for --rules {file}: {'; '.join(map(str, found)) or 'none'}"
+    return reply._replace(shown=[*reply.shown, said])
 
 
-def written(workload: Workload, out: Path, engine: str, said: str, as_json: bool, quiet: bool = False) -> None:
+def written(workload: Workload, out: Path, engine: str, note: str = "") -> common.Reply:
     """Write a workload, and say what it is."""
     from keyshift.models.files.workload import write_workload
 
     write_workload(workload, out)
-    if as_json:
-        about = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
-        draining = [workload.node(i) for i in np.flatnonzero(workload.draining)]
-        sums = {"load": workload.last_load.sum(), "state": workload.state.sum()}
-        common.print_json({**about, "draining": draining, **sums, "note": said})
-        return
-    if quiet:
-        return
-    console = common.console()
-    if said:
-        console.print(said)
-    console.print(f"{workload!r} written to {out}")
+    about = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
+    draining = [workload.node(i) for i in np.flatnonzero(workload.draining)]
+    sums = {"load": workload.last_load.sum(), "state": workload.state.sum()}
+    shown = [*filter(None, [note]), f"{workload!r} written to {out}"]
+    return common.Reply({**about, "draining": draining, **sums, "note": note}, shown)
 
 
-def whole_list(option: str, text: str | None) -> list[int]:
-    """Read ``3,4``."""
-    if text is None:
-        return []
-    if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text):
-        raise InputError(f"{option} {text:.60}: write whole numbers with commas, such as 3,4")
-    return [int(part) for part in text.split(",")]
-
-
-def pairs(option: str, text: str | None, example: str) -> dict[int, str]:
-    """Read ``1:a,2:b``."""
-    found: dict[int, str] = {}
+def pairs(option: str, text: str | None, kind: Callable[[str], common.Value], example: str) -> dict[int, common.Value]:
+    """Read ``1:a,2:b``; of numbers the workload itself checks the values."""
+    found: dict[int, common.Value] = {}
     for part in [] if text is None else text.split(","):
         broker, colon, value = part.partition(":")
         if not colon or not value or not re.fullmatch(r"[0-9]{1,9}", broker):
             raise InputError(f"{option} {part:.60}: write broker and value with a colon, such as {example}")
         if int(broker) in found:
             raise InputError(f"{option} names broker {broker} twice")
-        found[int(broker)] = value
-    return found
-
-
-def amounts(option: str, text: str | None) -> dict[int, float]:
-    """Read ``1:2,4:0.5``; the workload itself checks the values."""
-    found = {}
-    for broker, value in pairs(option, text, "1:2,4:0.5").items():
-        try:
-            found[broker] = float(value)
-        except ValueError:
-            raise InputError(f"{option} {broker}:{value:.40} is not a number") from None
+        found[int(broker)] = common.several(option, value, kind, example)[0]
     return found
 
 
@@ -270,6 +238,7 @@ def amounts(option: str, text: str | None) -> dict[int, float]:
 ENGINES = ("kafka", "kafka-streams", "redis", "storm")
 
 
+@common.command
 def export(
     plan: Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")],
     to: Annotated[str, typer.Option(help=f"The engine: {', '.join(ENGINES)}.")],
@@ -281,8 +250,7 @@ def export(
         str | None, typer.Option(help="kafka, leaders only: racks of all brokers, such as 1:a,2:b; none loses one.")
     ] = None,
     topology: Annotated[str | None, typer.Option(help="storm: the topology's name.")] = None,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Write a plan as the files that an engine's own tools read, phase by phase, with the way back."""
     from keyshift.models.plans.saved import read_plan
 
@@ -297,21 +265,17 @@ def export(
         figures, files = _kafka(made, out, assignment, racks)
     else:
         figures, files = {"note": "", "phases": len(made.phases)}, _assignments(made, out, to, topology)
-    if as_json:
-        common.print_json({"engine": to, "path": str(out), **figures, "files": [file.name for file in files]})
-        return
-    console = common.console()
-    said = figures.pop("note")
-    if said:
-        console.print(said)
-    showing.lines(console, [(name.replace("_", " "), _shown(value)) for name, value in figures.items()])
-    console.print(f"{len(files)} files written to {out}; begin with {files[0].name}")
+    record = {"engine": to, "path": str(out), **figures, "files": [file.name for file in files]}
+    note = figures.pop("note")
+    counted = showing.lines((name.replace("_", " "), _shown(value)) for name, value in figures.items())
+    said = f"{len(files)} files written to {out}; begin with {files[0].name}"
+    return common.Reply(record, [*filter(None, [note]), *counted, said])
 
 
 def _kafka(made: Plan, out: Path, assignment: Path | None, racks: str | None) -> tuple[dict[str, Any], list[Path]]:
     from keyshift.engines import kafka
 
-    named = pairs("--racks", racks, "1:a,2:b")
+    named = pairs("--racks", racks, str, "1:a,2:b")
     found = kafka.write_reassignment(made, out, assignment=assignment, racks=named or None)
     figures = {
         "note": found.note,
@@ -357,6 +321,7 @@ def _running() -> None:
 
 
 @running.command("redis")
+@common.command
 def run_redis(
     plan: Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")],
     url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],
@@ -367,8 +332,7 @@ def run_redis(
     bytes_per_second: Annotated[float | None, typer.Option(help="The pace, in bytes of memory.")] = None,
     batch: Annotated[int, typer.Option(help="Keys sent at once; source and target serve no clients meanwhile.")] = 100,
     phases: Annotated[int | None, typer.Option(min=1, help="Carry out this many phases only.")] = None,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Redis Cluster: move the plan's slots while clients read and write. After a break, run the same line again."""
     from keyshift.engines.redis_moving import execute
     from keyshift.models.plans.saved import read_plan
@@ -379,14 +343,10 @@ def run_redis(
             made, url, dry_run=dry_run, keys_per_second=keys_per_second, bytes_per_second=bytes_per_second, batch=batch,
             phases=phases,
         )  # fmt: skip
-    if as_json:
-        common.print_json(done._asdict())
-        return
     rows = [
         ("slots to move" if dry_run else "slots moved", figure(done.slots)), ("there already", figure(done.already)),
         ("left half-way before", figure(done.healed)), ("keys", figure(done.keys)), ("bytes", figure(done.state)),
         ("seconds", f"{done.seconds:.2f}"),
     ]  # fmt: skip
-    showing.lines(common.console(), rows)
-    if dry_run and done.slots:
-        common.console().print("nothing was moved; --execute does it")
+    shown = [*showing.lines(rows), *["nothing was moved; --execute does it"] * bool(dry_run and done.slots)]
+    return common.Reply(done._asdict(), shown)

@@ -20,18 +20,16 @@ from keyshift.models.files.writing import expect_place, make_folder
 from keyshift.terminal import table
 
 
+@common.command
 def methods(
     problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only this problem.")] = None,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """List problems and methods; the first method of each problem is its default."""
     common.expect_problem(problem)
     chosen = [(f, m) for name, f in FORMULATIONS.items() if problem in (None, name) for m in f.methods]
-    if as_json:
-        common.print_json([as_row(formulation, method) for formulation, method in chosen])
-        return
     rows = ((f.name, m.name, m.kind, m.source + (f" (for {m.limits})" if m.limits else "")) for f, m in chosen)
-    common.console().print(table(("problem", "method", "kind", "source"), rows))
+    shown = table(("problem", "method", "kind", "source"), rows)
+    return common.Reply([as_row(formulation, method) for formulation, method in chosen], [shown])
 
 
 COLUMNS = ("method", "kind", "certain", "for", "options", "source", "code", "lesson")
@@ -159,14 +157,14 @@ def _note_classes() -> str:
 # keyshift grade: the marks of somebody's solutions of an exercise sheet ------------------------------------------------
 
 
+@common.command
 def grade(
     submission: Annotated[Path, typer.Argument(help="A Python file with the functions of the sheet. It is run.")],
     sheet: Annotated[int, typer.Option(help="Which exercise sheet, 1 to 8.")],
     first: Annotated[int, typer.Option(min=0, help="First seed of the instances; for the final marks a new one.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Instances of each exercise.")] = 100,
     time_limit: Annotated[float, typer.Option("--time-limit", "-t", min=0.01, help="Seconds for each call.")] = 5.0,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Mark a file of solutions of an exercise sheet. Exit code 0: all marks; 1: not all.
 
     A submission is a program, and it is run: in a process of its own, with limits on time and memory, unable to write to
@@ -177,18 +175,12 @@ def grade(
 
     with common.progress(f"sheet {sheet}: trying the exercises"):
         result = grading.grade(submission, sheet, seeds=seeds, first=first, time_limit=time_limit)
-    if as_json:
-        common.print_json({"submission": str(submission), **result.to_dict()})
-    else:
-        rows = []
-        for name, verdict in result.verdicts.items():
-            failed = f"fails on instance {verdict.tried}" if verdict.tried else "not tried"
-            said = f"passed on {verdict.tried} instances" if verdict else failed
-            rows.append((name, f"{result.marks[name]} of {result.sheet.marks[name]}", said))
-        console = common.console()
-        console.print(f"Sheet {sheet}: {result.sheet.title} - {result.total} of {result.most} marks", soft_wrap=True)
-        console.print(table(("exercise", "marks", "result"), rows, right=("marks",)))
-        for verdict in result.verdicts.values():
-            if not verdict:
-                console.print(str(verdict), soft_wrap=True)
-    raise typer.Exit(0 if result.total == result.most else 1)
+    rows = []
+    for name, verdict in result.verdicts.items():
+        failed = f"fails on instance {verdict.tried}" if verdict.tried else "not tried"
+        said = f"passed on {verdict.tried} instances" if verdict else failed
+        rows.append((name, f"{result.marks[name]} of {result.sheet.marks[name]}", said))
+    head = common.Unbroken(f"Sheet {sheet}: {result.sheet.title} - {result.total} of {result.most} marks")
+    failed_ones = (common.Unbroken(verdict) for verdict in result.verdicts.values() if not verdict)
+    shown = [head, table(("exercise", "marks", "result"), rows, right=("marks",)), *failed_ones]
+    return common.Reply({"submission": str(submission), **result.to_dict()}, shown, result.total == result.most)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from keyshift.catalogue import FORMULATIONS
 from keyshift.commands import common, showing
 from keyshift.models import InputError, Solution
 from keyshift.models.answer import TIME_LIMIT
@@ -15,11 +16,9 @@ from keyshift.models.answer import TIME_LIMIT
 KindOption = Annotated[str, typer.Option("--kind", "-k", help="The kind of model: pyomo, cp-sat, ...; see --list.")]
 
 
+@common.command
 def model(
-    context: typer.Context,
-    path: common.PathArgument,
-    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
-    last: common.LastOption = None,
+    asked: common.Asked,
     kind: KindOption = "pyomo",
     shown: Annotated[bool, typer.Option("--print", help="Print it as algebra, the first rows of each family.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Print every row.")] = False,
@@ -33,16 +32,14 @@ def model(
     listed: Annotated[bool, typer.Option("--list", help="List the kinds that the problem has.")] = False,
     time_limit: common.TimeOption = None,
     seed: common.SeedOption = 0,
-    as_json: common.JsonOption = False,
-) -> None:
-    """Open the declarative model of a problem: print it, write it to a file for any solver, solve it, read an answer.
-
-    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
-    """
-    posed = common.read_problem(path, problem, context.args, last)
+) -> common.Reply:
+    """Open the declarative model of a problem: print it, write it to a file for any solver, solve it, read an answer."""
+    posed = asked.read()
     if listed:
-        _list(problem)
-        return
+        entries = FORMULATIONS[asked.problem].statements
+        return common.Reply(
+            {entry.kind: entry.summary for entry in entries}, showing.lines((e.kind, e.summary) for e in entries)
+        )
     if solver is not None and not solve:
         raise InputError(f"--solver {solver}: add --solve")
     if read is not None and (relax or solve or shown or every or write is not None):
@@ -51,43 +48,27 @@ def model(
 
     made = opened(posed, kind)
     if read is not None:
-        _show(made.read(read), as_json)
-        return
+        return _answered(made.read(read))
     made = made.relax() if relax else made
-    console = common.console()
-    if shown or every:
-        for line in made.algebra(every).splitlines():
-            console.print(line, soft_wrap=True)
+    algebra = made.algebra(every) if shown or every else ""
     if write is not None:
         made.write(write)
     if solve:
         with common.progress(f"{posed.name}: {kind}"):
-            answer = made.solve(solver, time_limit, seed)
-        _show(answer, as_json)
-    elif not (shown or every):
-        showing.lines(
-            console,
-            [("model", f"{posed.name} in {kind}" + (", relaxed" if relax else "")), ("size", made.size),
-             ("variables", made.about.summary), ("explained in", made.about.source),
-             *([("written to", str(write))] if write is not None else [])],
-        )  # fmt: skip
+            reply = _answered(made.solve(solver, time_limit, seed))
+        return reply._replace(shown=itertools.chain(map(common.Unbroken, algebra.splitlines()), reply.shown))
+    about = {"model": f"{posed.name} in {kind}" + (", relaxed" if relax else ""), "size": made.size,
+             "variables": made.about.summary, "explained in": made.about.source,
+             **({} if write is None else {"written to": str(write)})}  # fmt: skip
+    if algebra:
+        return common.Reply({**about, "algebra": algebra}, map(common.Unbroken, algebra.splitlines()))
+    return common.Reply(about, showing.lines(about.items()))
 
 
-def _list(problem: str) -> None:
-    from keyshift.catalogue import FORMULATIONS
-
-    showing.lines(common.console(), [(entry.kind, entry.summary) for entry in FORMULATIONS[problem].statements])
-
-
-def _show(answer: Solution, as_json: bool) -> None:
-    if as_json:
-        common.print_json(common.as_record(answer))
-    else:
-        showing.lines(common.console(), showing.solution_lines(answer))
-        for violation in answer.violations[:3]:
-            common.console().print(f"  breaks: {violation}")
-    if not common.has_answer(answer):
-        raise typer.Exit(1)
+def _answered(answer: Solution) -> common.Reply:
+    broken = (f"  breaks: {violation}" for violation in answer.violations[:3])
+    shown = itertools.chain(showing.figures_of(answer), broken)
+    return common.Reply(common.as_record(answer), shown, common.has_answer(answer))
 
 
 # keyshift certify: an answer with its proof, in one file that anybody can check --------------------------------------
@@ -141,7 +122,8 @@ def _saved(path: Path) -> Solution | None:
 # keyshift verify: does a certificate prove what it claims? -------------------------------------------------------------
 
 
-def verify(file: Annotated[Path, typer.Argument(help="A certificate.")], as_json: common.JsonOption = False) -> None:
+@common.command
+def verify(file: Annotated[Path, typer.Argument(help="A certificate.")]) -> common.Reply:
     """Check a certificate: one sentence says what is proven, or what is wrong. Exit code 0: proven; 1: not.
 
     The same program runs without keyshift: python -I -S verify.py FILE needs only the standard library.
@@ -152,8 +134,4 @@ def verify(file: Annotated[Path, typer.Argument(help="A certificate.")], as_json
 
     expect_holdable(read_bytes(file, MOST_JSON).decode("latin-1"), str(file))
     proven, said = check_file(str(file))
-    if as_json:
-        print(json.dumps({"proven": proven, "message": said}))  # noqa: T201  # the shell's output
-    else:
-        common.console().print(said, soft_wrap=True)
-    raise typer.Exit(0 if proven else 1)
+    return common.Reply({"proven": proven, "message": said}, [common.Unbroken(said)], proven)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,12 +14,13 @@ from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.figures import figure
 
+if TYPE_CHECKING:
+    from keyshift.plans.explaining import Explanation
 
+
+@common.command
 def plan(
-    context: typer.Context,
-    path: common.PathArgument,
-    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
-    last: common.LastOption = None,
+    asked: common.Asked,
     method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
@@ -37,26 +40,20 @@ def plan(
     out: common.OutOption = None,
     report: common.ReportOption = None,
     every: common.AllOption = False,
-    as_json: common.JsonOption = False,
-) -> None:
-    """Solve a problem and plan how to carry the answer out: which key group moves when.
-
-    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
-    """
+) -> common.Reply:
+    """Solve a problem and plan how to carry the answer out: which key group moves when."""
     if check is not None:
-        _check(path, check, last, as_json)
-        return
+        return _check(asked, check)
     common.expect_places(out, report)
-    posed = common.read_problem(path, problem, context.args, last)
+    posed = asked.read()
     with common.progress(f"{posed.name}: {method or 'solving'}"):
         if solution is not None:
             answer = _saved(posed, solution)
         else:
             answer = showing.answered(posed, method, repair, time_limit, gap, seed)
     if answer.assignment is None:
-        showing.lines(common.console(), showing.solution_lines(answer))
-        common.console().print("there is no plan: `keyshift remedies` says what would have to give")
-        raise typer.Exit(1)
+        said = "there is no plan: `keyshift remedies` says what would have to give"
+        return common.Reply(common.as_record(answer), [*showing.figures_of(answer), said], False)
     from keyshift.plans.making import plan as make
 
     made = make(
@@ -71,12 +68,8 @@ def plan(
         **showing.patience(answer),
     )
     showing.save(made, out, report)
-    if as_json:
-        common.print_json(made.as_record())
-        return
-    console = common.console()
-    showing.lines(console, [*showing.solution_lines(answer)[:4], *showing.plan_lines(made)])
-    showing.show_moves(console, made, every)
+    figures = itertools.chain(showing.figures_of(answer, 4), showing.lines(showing.plan_lines(made)))
+    return common.Reply(made.as_record(), itertools.chain(figures, showing.plan_moves(made, every)))
 
 
 def _saved(posed: Problem, path: Path) -> Solution:
@@ -94,29 +87,24 @@ def _saved(posed: Problem, path: Path) -> Solution:
     return found
 
 
-def _check(path: Path, saved: Path, last: int | None, as_json: bool) -> None:
+def _check(asked: common.Asked, saved: Path) -> common.Reply:
     from keyshift.models.files.workload import read_workload
     from keyshift.models.plans.saved import read_plan
 
     made = read_plan(saved)
-    report = made.check(read_workload(path, last=last))  # a workload that has changed is bad input: exit code 2
-    if as_json:
-        common.print_json({"feasible": report.feasible, "objective": report.objective, "metrics": report.metrics})
-    else:
-        console = common.console()
-        console.print("the plan was made for this workload, and keeps its limits")
-        showing.lines(console, showing.plan_lines(made))
-    raise typer.Exit(0 if report.feasible else 1)
+    workload = read_workload(asked.path, last=asked.last)
+    report = made.check(workload)  # one that has changed is bad input: exit code 2
+    record = {"feasible": report.feasible, "objective": report.objective, "metrics": report.metrics}
+    said = "the plan was made for this workload, and keeps its limits"
+    return common.Reply(record, [said, *showing.lines(showing.plan_lines(made))], report.feasible)
 
 
 # keyshift explain: what each move is worth, what holds the answer back, what a little more would bring -----------------
 
 
+@common.command
 def explain(
-    context: typer.Context,
-    path: common.PathArgument,
-    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
-    last: common.LastOption = None,
+    asked: common.Asked,
     method: common.MethodOption = None,
     time_limit: common.TogetherOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
@@ -127,22 +115,16 @@ def explain(
     ] = None,
     marginals: Annotated[bool, typer.Option(help="Solve again with a little more of each limit.")] = True,
     every: common.AllOption = False,
-    as_json: common.JsonOption = False,
-) -> None:
-    """Solve a problem and explain the answer.
-
-    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
-    """
-    from keyshift.plans.explaining import describe_marginal
+) -> common.Reply:
+    """Solve a problem and explain the answer."""
     from keyshift.plans.explaining import explain as run
     from keyshift.solving import solve
 
-    posed = common.read_problem(path, problem, context.args, last)
+    posed = asked.read()
     with common.progress(f"{posed.name}: explaining"):
         answer = solve(posed, method, time_limit=None if time_limit is None else 0.4 * time_limit, gap=gap, seed=seed)
         if answer.assignment is None:
-            showing.lines(common.console(), showing.solution_lines(answer))
-            raise typer.Exit(1)
+            return common.Reply(common.as_record(answer), showing.figures_of(answer), False)
         found = run(
             posed,
             answer,
@@ -153,29 +135,30 @@ def explain(
             gap=gap,
             seed=seed,
         )
-    if as_json:
-        common.print_json(found.as_record())
-        return
-    console = common.console()
-    showing.lines(console, showing.solution_lines(answer)[:5])
-    console.print(f"{found.nothing[0].upper()}{found.nothing[1:]}.")
-    for sentence in found.binding:
-        console.print(f"- {sentence}")
+    return common.Reply(found.as_record(), _explained(found, every))
+
+
+def _explained(found: Explanation, every: bool) -> Iterator[Any]:
+    from keyshift.plans.explaining import describe_marginal
+
+    yield from showing.figures_of(found.solution, 5)
+    yield f"{found.nothing[0].upper()}{found.nothing[1:]}."
+    yield from (f"- {sentence}" for sentence in found.binding)
     if len(found.moves):
         rows = [
             (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks)
             for m in found.moves.itertuples()
         ]
-        heads = ["key", "from", "to", "load", "state", "worth", "undone alone breaks"]
-        showing.first_rows(console, heads, rows, every)
+        yield from showing.first_rows(
+            ["key", "from", "to", "load", "state", "worth", "undone alone breaks"], rows, every
+        )
     if found.marginals:
         worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals if not m.drops]
-        console.print()
-        console.print(showing.plain_table(["a little more of", "now", "then", posed.objective_name], worth))
-        for priced in (m for m in found.marginals if m.drops):
-            console.print(f"{priced.limit} {describe_marginal(priced)}")
+        yield ""
+        yield showing.plain_table(["a little more of", "now", "then", found.problem.objective_name], worth)
+        yield from (f"{priced.limit} {describe_marginal(priced)}" for priced in found.marginals if priced.drops)
     if found.thinned is not None:
-        console.print(str(found.thinned))
+        yield str(found.thinned)
 
 
 # keyshift diff: two saved plans, side by side --------------------------------------------------------------------------
@@ -183,13 +166,13 @@ def explain(
 PlanArgument = Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")]
 
 
+@common.command
 def diff(
     one: PlanArgument,
     other: PlanArgument,
     every: common.AllOption = False,
     report: common.ReportOption = None,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Compare two plans for the same key groups: figures, then the moves that differ."""
     from keyshift.models.plans.saved import read_plan
 
@@ -198,22 +181,20 @@ def diff(
     found = here.diff(there)
     if report is not None:
         here.report(report, other=there)
-    if as_json:
-        moves = found.moves.astype(object).to_dict("records")  # NaN, None in columns of numbers, is printed as null
-        common.print_json({"figures": found.figures, "counts": found.counts(), "moves": moves})
-        return
-    console = common.console()
+    moves = found.moves.astype(object).to_dict("records")  # NaN, None in columns of numbers, is printed as null
+    record = {"figures": found.figures, "counts": found.counts(), "moves": moves}
     rows = [(name, *values) for name, values in found.figures.items()]
-    console.print(showing.plain_table(["", one.name, other.name], rows))
-    console.print(", ".join(f"{count} {kind}" for kind, count in found.counts().items()))
+    shown = [showing.plain_table(["", one.name, other.name], rows)]
+    shown.append(", ".join(f"{count} {kind}" for kind, count in found.counts().items()))
     differ = found.moves[found.moves["change"] != "same"]
-    if len(differ) == 0:
-        return
     changes = [
         (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change)
         for m in differ.astype(object).itertuples()
     ]
-    showing.first_rows(console, ["key", "from", "to", "other to", "load", "state", "change"], changes, every)
+    if changes:
+        heads = ["key", "from", "to", "other to", "load", "state", "change"]
+        shown += showing.first_rows(heads, changes, every)
+    return common.Reply(record, shown)
 
 
 def _node(value: object) -> str:
@@ -223,51 +204,39 @@ def _node(value: object) -> str:
 # keyshift remedies: which limit to relax, and by how much -------------------------------------------------------------
 
 
+@common.command
 def remedies(
-    context: typer.Context,
-    path: common.PathArgument,
-    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
-    last: common.LastOption = None,
+    asked: common.Asked,
     target: Annotated[
         float | None, typer.Option(help="An objective that would be good enough; none: any answer.")
     ] = None,
     method: common.MethodOption = None,
     time_limit: common.TogetherOption = TIME_LIMIT,
     seed: common.SeedOption = 0,
-    as_json: common.JsonOption = False,
-) -> None:
-    """For each limit: the smallest change that gives the problem an answer, or one that is good enough.
-
-    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
-    """
+) -> common.Reply:
+    """For each limit: the smallest change that gives the problem an answer, or one that is good enough."""
     from keyshift.plans.remedying import remedies as run
 
-    posed = common.read_problem(path, problem, context.args, last)
+    posed = asked.read()
     with common.progress(f"{posed.name}: looking for remedies"):
         found = run(posed, target, method=method, time_limit=time_limit, seed=seed)
-    if as_json:
-        common.print_json([remedy.as_record() for remedy in found])
-        raise typer.Exit(0 if not found or any(r.value is not None for r in found) else 1)
-    console = common.console()
     if not found:
-        console.print("no limit has to be relaxed: the problem has an answer as it is")
-        raise typer.Exit(0)
-    for conflict in posed.conflicts()[:3]:
-        console.print(f"- {conflict}")
+        return common.Reply([], ["no limit has to be relaxed: the problem has an answer as it is"])
     rows = [
         (r.limit, r.now, r.value, r.bound, "yes" if r.proven else "no", getattr(r.solution, "objective", None))
         for r in found
         if not r.drops
     ]
-    console.print(showing.plain_table(["limit", "now", "enough", "not enough", "proven", posed.objective_name], rows))
-    for remedy in found:
-        console.print(str(remedy))
-    raise typer.Exit(0 if any(r.value is not None for r in found) else 1)
+    heads = ["limit", "now", "enough", "not enough", "proven", posed.objective_name]
+    conflicts = (f"- {conflict}" for conflict in posed.conflicts()[:3])
+    shown = [*conflicts, showing.plain_table(heads, rows), *map(str, found)]
+    return common.Reply([r.as_record() for r in found], shown, any(r.value is not None for r in found))
 
 
 # keyshift simulate: queues at the nodes, before, during and after a plan. A simulation, never a measurement ------------
 
 
+@common.command
 def simulate(
     path: common.PathArgument,
     service_rate: Annotated[float, typer.Option(help="Tuples a second that a node of capacity 1 serves.")],
@@ -288,8 +257,7 @@ def simulate(
     queue: Annotated[int | None, typer.Option(help="Most tuples at a node: then the source stops.")] = None,
     method: Annotated[str, typer.Option(help="events, fluid or auto.")] = "auto",
     seed: common.SeedOption = 0,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Simulate throughput and latency of a workload on its nodes, and what a plan does to them."""
     from keyshift.models.files.workload import read_workload
     from keyshift.models.plans.saved import read_plan
@@ -310,7 +278,4 @@ def simulate(
         seed=seed,
         **chosen,
     )
-    if as_json:
-        common.print_json(found.as_record())
-    else:
-        common.console().print(str(found))
+    return common.Reply(found.as_record(), [str(found)])

@@ -42,6 +42,7 @@ CountsOption = Annotated[str | None, typer.Option(help="Number of nodes after ea
 AheadOption = Annotated[int, typer.Option(help="How many of the future counts a plan may use.")]
 
 
+@common.command
 def replay(
     context: typer.Context,
     path: Annotated[Path, typer.Argument(help="Statistics of `keyshift stats`, a workload, or a folder of workloads.")],
@@ -71,8 +72,7 @@ def replay(
     counts_ahead: AheadOption = 1,
     memory: Annotated[int, typer.Option(help="A move back within this many periods is an oscillation.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Folder for checkpoints, results.parquet and figures.")] = None,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."""
     from keyshift.models.files.replay import count_periods, read_periods
     from keyshift.replays.adaptation import replay as run
@@ -102,7 +102,13 @@ def replay(
             watch=watch,
             **posed,
         )
-    show(result, out, as_json)
+    if out is not None and not result.interrupted:
+        result.plot(out / "figures")
+    shown = [summary(result.to_frame())]
+    if result.interrupted:
+        shown.append("interrupted" + ("; run it again to go on" if out is not None else ""))
+    record = {"interrupted": result.interrupted, "rows": list(result.rows)}
+    return common.Reply(record, shown, not result.interrupted and bool(result.rows))
 
 
 def posed_for(problem: str, line: list[str], out: Path | None) -> dict[str, Any]:
@@ -112,19 +118,6 @@ def posed_for(problem: str, line: list[str], out: Path | None) -> dict[str, Any]
 
         expect_pictures()
     return common.problem_options(problem, line)
-
-
-def show(result: Any, out: Path | None, as_json: bool) -> None:
-    """Draw the figures, print the rows or their summary, and end the command."""
-    if out is not None and not result.interrupted:
-        result.plot(out / "figures")
-    if as_json:
-        common.print_json({"interrupted": result.interrupted, "rows": list(result.rows)})
-    else:
-        common.console().print(summary(result.to_frame()))
-        if result.interrupted:
-            common.console().print("interrupted" + ("; run it again to go on" if out is not None else ""))
-    raise typer.Exit(1 if result.interrupted or not result.rows else 0)
 
 
 def load_model(path: Path, nodes: int | None, serialisation: float, deserialisation: float, share: float | None) -> Any:
@@ -147,21 +140,13 @@ def scaling_rule(node_load: float | None, counts: str | None, ahead: int) -> Any
         return None if node_load is None else TargetUtilisation(node_load)
     if node_load is not None:
         raise InputError("--node-counts and --node-load both say how many nodes there are: give one of them")
-    try:
-        return NodeCounts(tuple(map(int, counts.split(","))), ahead)
-    except ValueError:
-        raise InputError(f"--node-counts {counts:.60}: write it as 3,4,4") from None
+    return NodeCounts(tuple(common.several("--node-counts", counts, int, "3,4,4")), ahead)
 
 
 def capacities(given: list[str] | None) -> dict[str, float]:
     """Capacities of the options, by resource."""
-    read: dict[str, float] = {}
-    for name, number in common.named_values("--capacity", given, "resource=number"):
-        try:
-            read[name] = float(number)
-        except ValueError:
-            raise InputError(f"--capacity {name}={number:.40}: write it as resource=number") from None
-    return read
+    named = common.named_values("--capacity", given, "resource=number")
+    return {name: common.several("--capacity", text, float, "resource=number")[0] for name, text in named}
 
 
 def summary(frame: Any) -> Table:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from keyshift.models import InputError, Problem, Solution
@@ -23,10 +22,14 @@ LABEL = 22
 """The name of a figure takes this many columns."""
 
 
-def lines(console: Console, pairs: Iterable[tuple[str, str]]) -> None:
+def lines(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Figures, one a line: name and value."""
-    for name, value in pairs:
-        console.print(f"{name:<{LABEL}} {value}", soft_wrap=False)
+    return (f"{name:<{LABEL}} {value}" for name, value in pairs)
+
+
+def figures_of(solution: Solution, most: int | None = None) -> Iterator[str]:
+    """The figures of an answer, or the first of them."""
+    yield from lines(solution_lines(solution)[:most])
 
 
 def solution_lines(solution: Solution) -> list[tuple[str, str]]:
@@ -102,13 +105,13 @@ def move_table(moves: Sequence[Any], mean: float, head: str, timed: bool | None,
     return table
 
 
-def show_moves(console: Console, plan: Plan, every: bool) -> None:
+def plan_moves(plan: Plan, every: bool) -> Iterator[Any]:
     """The moves of a plan, with their times."""
     head = "key" if plan.made_for.keys is not None else "key group"
-    _show(console, list(plan.moves.itertuples()), plan.mean, head, plan.bandwidth is not None, every)
+    yield from _moves(list(plan.moves.itertuples()), plan.mean, head, plan.bandwidth is not None, every)
 
 
-def show_bare_moves(console: Console, solution: Solution, every: bool) -> None:
+def bare_moves(solution: Solution, every: bool) -> Iterator[Any]:
     """The moves of an answer, before anybody has planned when they happen; nothing for answers that move nothing."""
     from keyshift.plans.targets import list_moves
 
@@ -116,17 +119,17 @@ def show_bare_moves(console: Console, solution: Solution, every: bool) -> None:
     if solution.assignment is None or not isinstance(workload, Workload):
         return
     head = "key" if workload.keys is not None else "key group"
-    _show(console, list_moves(solution), workload.mean_load, head, None, every)
+    yield from _moves(list_moves(solution), workload.mean_load, head, None, every)
 
 
-def _show(console: Console, moves: Sequence[Any], mean: float, head: str, timed: bool | None, every: bool) -> None:
+def _moves(moves: Sequence[Any], mean: float, head: str, timed: bool | None, every: bool) -> Iterator[Any]:
     if len(moves) == 0:
-        console.print("nothing moves")
+        yield "nothing moves"
         return
-    console.print()
-    console.print(move_table(moves, mean, head, timed, every))
+    yield ""
+    yield move_table(moves, mean, head, timed, every)
     if len(moves) > FIRST and not every:
-        console.print(f"... and {len(moves) - FIRST} more moves: --all shows them")
+        yield f"... and {len(moves) - FIRST} more moves: --all shows them"
 
 
 def plan_lines(plan: Plan) -> list[tuple[str, str]]:
@@ -185,12 +188,12 @@ def save(plan: Plan, out: Path | None, report: Path | None) -> None:
         plan.report(report)
 
 
-def first_rows(console: Console, heads: Sequence[str], rows: Sequence[Sequence[Any]], every: bool) -> None:
+def first_rows(heads: Sequence[str], rows: Sequence[Sequence[Any]], every: bool) -> Iterator[Any]:
     """The first rows of a table, or all of them; after a blank line."""
-    console.print()
-    console.print(plain_table(heads, rows if every else rows[:FIRST]))
+    yield ""
+    yield plain_table(heads, rows if every else rows[:FIRST])
     if len(rows) > FIRST and not every:
-        console.print(f"... and {len(rows) - FIRST} more: --all shows them")
+        yield f"... and {len(rows) - FIRST} more: --all shows them"
 
 
 def patience(solution: Solution) -> dict[str, Any]:

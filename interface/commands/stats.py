@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import sys
 import threading
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from keyshift.spark_stats import Topology
 
 
+@common.command
 def stats(
     log: Annotated[
         list[str],
@@ -78,26 +80,19 @@ def stats(
     master: Annotated[str | None, typer.Option(help="Spark master. Default: local[*].")] = None,
     conf: Annotated[list[str] | None, typer.Option("--conf", help="A Spark setting, name=value; repeatable.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a log with a single unusable row.")] = False,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Gather load, state and traffic of a topology from a log of tuples."""
-    options = {name: value for name, value in locals().items() if name != "as_json"}
-    _report(out, StatsJob(**options).run(), as_json)
-
-
-def _report(out: str, manifest: dict[str, Any], as_json: bool) -> None:
+    manifest = StatsJob(**locals()).run()
     from keyshift.models.files.statistics import windows_of
 
-    held = sorted(windows_of(manifest))
-    record = {"path": out, "windows": len(held), "key_groups": manifest["key_groups"]}
+    record = {"path": out, "windows": len(windows_of(manifest)), "key_groups": manifest["key_groups"]}
     record |= {"operators": [o["name"] for o in manifest["topology"]["operators"]], "rejected": manifest["rejected"]}
-    if as_json:
-        common.print_json(record)
-        return
-    size = f"{out}: {len(held)} windows, {len(record['operators'])} operators of {record['key_groups']} key groups"
+    size = (
+        f"{out}: {record['windows']} windows, {len(record['operators'])} operators of {record['key_groups']} key groups"
+    )
     rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
     refused = table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
-    common.console().print(refused)
+    return common.Reply(record, [refused])
 
 
 # One run of `keyshift stats`: what was asked for, refused early, and done ----------------------------------------------
@@ -125,9 +120,9 @@ class StatsJob(SimpleNamespace):
 
         described = Topology.from_yaml(self.topology)
         keys, transitions = wanted(self.topology)
-        given = vars(self)
-        chosen = transitions if given["transitions"] is None else given["transitions"]
-        return StatsJob(**given | {"keys": given["keys"] or keys, "transitions": chosen})._run(described)
+        self.keys = self.keys or keys
+        self.transitions = transitions if self.transitions is None else self.transitions
+        return self._run(described)
 
     def _run(self, described: Topology) -> dict[str, Any]:
         from keyshift.spark_stats import local_session
@@ -312,12 +307,12 @@ def read_cluster(
     InputError
         With the option or the line of the file, and what is wrong.
     """
-    sizes = None if capacities is None else [_number("--capacities", part) for part in capacities.split(",")]
+    sizes = common.several("--capacities", capacities, float, "1,1,2") or None
     if sizes is not None:
         if nodes is not None and nodes != len(sizes):
             raise InputError(f"--capacities names {len(sizes)} nodes, --nodes {nodes}")
-        if min(sizes) <= 0:
-            raise InputError(f"--capacities {capacities}: a capacity must be above 0")
+        if not all(0 < size < math.inf for size in sizes):
+            raise InputError(f"--capacities {capacities}: a capacity must be above 0, and finite")
         nodes = len(sizes)
     if nodes is None:
         if current is not None or draining is not None:
@@ -360,12 +355,3 @@ def _whole(what: str, text: Any, below: int) -> int:
     if not stripped.isdecimal() or not stripped.isascii() or len(stripped) > 9 or int(stripped) >= below:
         raise InputError(f"{what} = {text!r} must be a whole number from 0 to {below - 1}")
     return int(stripped)
-
-
-def _number(what: str, text: str) -> float:
-    try:
-        value = guards.real(what, float(text), optional=False)
-    except ValueError:
-        raise InputError(f"{what}: {text!r} is not a number") from None
-    assert value is not None
-    return value

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyshift.catalogue.families import FAMILIES, GENERATORS, Family
+from keyshift.catalogue.options import flag
 from keyshift.commands import common
 from keyshift.models import BoundError, InputError, Problem, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+@common.command
 def study(
     context: typer.Context,
     family: Annotated[
@@ -46,8 +48,7 @@ def study(
     best: Annotated[Path | None, typer.Option(help="A table of best known answers to compare with.")] = None,
     update_best: Annotated[bool, typer.Option("--update-best", help="Write improvements into that table.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write a page (.html).")] = None,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Solve many instances by many methods. A family's parameters are options; 20,40 stands for both values.
 
     --rules FILE and --rule "WORDS" add rules to every instance.
@@ -84,8 +85,13 @@ def study(
     better = done.update_best(best) if update_best and best is not None else done.improvements()
     if report is not None:
         done.report(report, " ".join([family, *more]))
-    _show(done, better, as_json)
-    raise typer.Exit(0 if any(row["objective"] is not None for row in done.rows) else 1)
+    summary = done.summary()
+    record = {"summary": summary.to_dict("records"), "solves": done.to_frame().to_dict("records"), "improved": better}
+    shown = [
+        summary_as_table(summary, common.console().width),
+        *(f"better than known: {sentence}" for sentence in better),
+    ]
+    return common.Reply(record, shown, any(row["objective"] is not None for row in done.rows))
 
 
 def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterator[tuple[str, Problem]]:
@@ -97,11 +103,11 @@ def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterato
     functions = {name: find_family(name) for name in names if not is_instance(name)}
     known = sorted({parameter for drawn in functions.values() for parameter in drawn.parameters})
     given: dict[str, dict[str, Any]] = {name: {"count": count, "seed": seed} for name in functions}
-    for flag, value in common.pairs(extra, known, "families"):
+    for parameter, value in common.pairs(extra, known, "families"):
         for name, drawn in functions.items():
-            if flag in drawn.parameters:
+            if parameter in drawn.parameters:
                 parts = [value] if "[" in value else value.split(",")
-                given[name][flag] = [read_option(drawn.function, flag, part) for part in parts]
+                given[name][parameter] = [read_option(drawn.function, parameter, part) for part in parts]
     draws = [family(name, rules=rules, **given.get(name, {})) for name in names]
     return draws[0] if len(draws) == 1 else _Chained(draws)
 
@@ -126,19 +132,6 @@ def _session(master: str | None) -> AbstractContextManager[Any]:
     from keyshift.spark_stats.session import local_session
 
     return local_session("keyshift study", master=master)
-
-
-def _show(done: Any, better: list[str], as_json: bool) -> None:
-    summary = done.summary()
-    if as_json:
-        solves = done.to_frame().to_dict("records")
-        common.print_json({"summary": summary.to_dict("records"), "solves": solves, "improved": better})
-        return
-
-    console = common.console()
-    console.print(summary_as_table(summary, console.width))
-    for sentence in better:
-        console.print(f"better than known: {sentence}")
 
 
 WIDE = 140
@@ -181,25 +174,21 @@ def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
 # keyshift families: the generators of instances, paper by paper --------------------------------------------------------
 
 
+@common.command
 def families(
     name: Annotated[str | None, typer.Argument(help="Show this family's parameters.")] = None,
     problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only families of this problem.")] = None,
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """List the families of instances; with a name, what its parameters are."""
     from keyshift.catalogue.families import families as listed
     from keyshift.catalogue.families import find_family
 
     common.expect_problem(problem)
     chosen = listed(problem) if name is None else [find_family(name)]
-    if as_json:
-        common.print_json([_record(family) for family in chosen])
-        return
-    if name is not None:
-        _show_family(FAMILIES[name])
-        return
     rows = ((family.name, family.problem, f"{family.summary} {family.source}") for family in chosen)
-    common.console().print(table(("family", "problem", "what it draws"), rows, whole=("family",)))
+    listing = table(("family", "problem", "what it draws"), rows, whole=("family",))
+    shown = [listing] if name is None else _parameters(chosen[0])
+    return common.Reply([_record(family) for family in chosen], shown)
 
 
 def _record(family: Family) -> dict[str, object]:
@@ -207,24 +196,23 @@ def _record(family: Family) -> dict[str, object]:
     return {**{n: getattr(family, n) for n in names}, "grid": {n: list(v) for n, v in family.grid.items()}}
 
 
-def _show_family(family: Family) -> None:
+def _parameters(family: Family) -> Iterator[str]:
     """A family's parameters with their defaults, and all that is drawn where one is not given."""
-    console = common.console()
-    console.print(f"{family.name}: {family.summary} {family.source}")
+    yield f"{family.name}: {family.summary} {family.source}"
     for name, default in family.parameters.items():
         shown = ", ".join(map(str, family.grid[name])) + " (all)" if name in family.grid else default
-        console.print(f"  --{name.replace('_', '-')} {shown}")
+        yield f"  {flag(name)} {shown}"
 
 
 # keyshift generate: an instance of a family, as files that the other commands read -------------------------------------
 
 
+@common.command
 def generate(
     context: typer.Context,
     kind: Annotated[str, typer.Argument(help="A family, see `keyshift families`; or allocation, a plain workload.")],
     out: Annotated[Path, typer.Argument(help="Where to write it: a folder, or a .json file; a stream is .parquet.")],
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Write a synthetic instance; the family's parameters are options, such as --nodes 20 --seed 3."""
     if kind not in GENERATORS and kind not in FAMILIES:
         raise InputError(f"{kind:.60}: choose one of {', '.join([*GENERATORS, *FAMILIES])}")
@@ -232,12 +220,8 @@ def generate(
     given = common.parse_options(context.args, function, f"generator {kind}")
     made = function(**given)
     said = _write_workload(made, out) if isinstance(made, Workload) else _write_problem(made, out)
-    if as_json:
-        common.print_json({"path": str(out), "kind": kind, "parameters": given, **said})
-    else:
-        common.console().print(f"{said['workload']} written to {out}")
-        if "solve" in said:
-            common.console().print(said["solve"], soft_wrap=True)
+    shown = [f"{said['workload']} written to {out}", *map(common.Unbroken, filter(None, [said.get("solve")]))]
+    return common.Reply({"path": str(out), "kind": kind, "parameters": given, **said}, shown)
 
 
 def _write_workload(workload: Workload, out: Path) -> dict[str, str]:
@@ -282,7 +266,7 @@ def _line(problem: Problem, out: Path) -> str:
         plain, default = _as_option(value), _as_option(defaults.get(name))
         if plain in (None, {}, []) or plain == default:
             continue
-        words += ["--" + name.replace("_", "-"), plain if isinstance(plain, str) else json.dumps(plain, default=str)]
+        words += [flag(name), plain if isinstance(plain, str) else json.dumps(plain, default=str)]
     return shlex.join(words)
 
 
@@ -299,59 +283,53 @@ def _as_option(value: Any) -> Any:
 SIZES = ("quick", "full")
 
 
+@common.command
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which one, such as nasir2015:9; see --list.")] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List all, with verdicts and seconds.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Run small sizes for a first impression.")] = False,
     out: Annotated[Path, typer.Option(help="A folder for pictures, their data and tables.")] = Path("reproduced"),
-    as_json: common.JsonOption = False,
-) -> None:
+) -> common.Reply:
     """Run a figure, a table or a claim of the five papers again; with --list, name all of them."""
     from keyshift.papers import registry
+    from keyshift.report.page import records
 
     if list_all:
         rows = [figure for key, figure in registry.figures().items() if key.startswith(name or "")]
-        _listed(rows, as_json)
-        return
+        return common.Reply([row.to_dict() for row in rows], _listed(rows))
     if name is None:
         raise InputError("say which figure, such as nasir2015:9; keyshift reproduce --list has all")
     figure = registry.find(name)
     with common.progress(f"{name}: {figure.shows}"):
         made = registry.reproduce(name, quick=quick, out=out)
-    if as_json:
-        numbers = made.numbers.astype(object).where(made.numbers.notna(), None)
-        common.print_json({**figure.to_dict(), "took": made.seconds, "quick": quick, "files": list(map(str, made.files)),
-                           "compared": numbers.to_dict("records")})  # fmt: skip
-        return
-    console = common.console()
-    console.print(f"{figure.id}: {figure.shows}", soft_wrap=True)
+    files = list(map(str, made.files))
+    record = {
+        **figure.to_dict(),
+        "took": made.seconds,
+        "quick": quick,
+        "files": files,
+        "compared": records(made.numbers),
+    }
+    shown: list[Any] = [common.Unbroken(f"{figure.id}: {figure.shows}")]
     if len(made.numbers):
         columns = list(made.numbers.columns)
         cells = (map(_cell, row) for row in made.numbers.itertuples(index=False))
-        console.print(table(columns, cells, right=[name for name in columns if name != "figure"]))
-    said = [("verdict", figure.said), ("why", figure.why), ("data", figure.data), ("seed", figure.seed)]
-    said += [
-        ("seconds", f"{made.seconds:.1f}" + (", quick" if quick else "")),
-        ("written", ", ".join(map(str, made.files))),
-    ]
-    for what, text in said:
-        if text:
-            console.print(f"{what}: {text}", soft_wrap=True, markup=False)
+        shown.append(table(columns, cells, right=[name for name in columns if name != "figure"]))
+    said = {"verdict": figure.said, "why": figure.why, "data": figure.data, "seed": figure.seed}
+    said |= {"seconds": f"{made.seconds:.1f}" + (", quick" if quick else ""), "written": ", ".join(files)}
+    shown += [common.Unbroken(f"{what}: {text}") for what, text in said.items() if text]
+    return common.Reply(record, shown)
 
 
 def _cell(value: Any) -> str:
     return "-" if value is None or value != value else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _listed(rows, as_json: bool) -> None:  # type: ignore[no-untyped-def]
-    if as_json:
-        common.print_json([row.to_dict() for row in rows])
-        return
+def _listed(rows: list[Any]) -> Iterator[Any]:
     times = [[f"{row.kept[size]['seconds']:.0f}" if size in row.kept else "-" for size in SIZES] for row in rows]
     cells = ((row.id, row.shows, row.said, *seconds) for row, seconds in zip(rows, times, strict=True))
     heads = [f"{size}, s" for size in SIZES]
-    console = common.console()
-    console.print(table(["name", "what it shows", "verdict", *heads], cells, right=heads, whole=("name",)))
+    yield table(["name", "what it shows", "verdict", *heads], cells, right=heads, whole=("name",))
     counts = Counter(row.said for row in rows)
     verdicts = ", ".join(f"{count} {said}" for said, count in counts.items())
-    console.print(f"{len(rows)} rows: {verdicts}", soft_wrap=True)
+    yield common.Unbroken(f"{len(rows)} rows: {verdicts}")
