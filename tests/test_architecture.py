@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import importlib
 import subprocess
 import sys
@@ -33,8 +34,10 @@ HEAVY = ("pyomo", "ortools", "pyspark", "numba", "matplotlib", "scipy", "pandas"
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_trees():
-    """They take 150 MB, and other tests of this process come after."""
+    """They take 150 MB, and other tests of this process come after; looking for garbage among them took longer than reading them."""
+    gc.disable()
     yield
+    gc.enable()
     tree_of.cache_clear()
     nodes_of.cache_clear()
 
