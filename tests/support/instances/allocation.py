@@ -76,5 +76,5 @@ def battery() -> dict[str, ks.Problem]:
                                                     state=np.ones(4), windows=2, over="mean"),
         "windows of billionths": make([[3e-9, 1e-9, 2e-9, 2e-9], [1e-9, 2e-9, 0, 1e-9]], [0, 0, 0, 1], 2, state=np.ones(4),
                                       windows=2, max_migrations=1),
-        "sixteen": make(rng.integers(1, 30, 16), rng.integers(0, 4, 16), 4, max_migrations=6),
+        "fourteen": make(rng.integers(1, 30, 14), rng.integers(0, 4, 14), 4, max_migrations=6),
     }  # fmt: skip

@@ -71,5 +71,5 @@ def battery() -> dict[str, ks.Problem]:
             state=[1e12, 3e-9, 5.0, 1e-9, 2e-9],
             max_state_moved=4e-9,
         ),
-        "twelve": make(rng.integers(1, 30, (3, 12)), rng.integers(0, 3, 12), 3, max_state_moved=7),
+        "ten": make(rng.integers(1, 30, (3, 10)), rng.integers(0, 3, 10), 3, max_state_moved=6),
     }
