@@ -163,7 +163,7 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(folder):
     lines = [
         "solve w --method flux --max-migrations 25",
         "compare w --method flux --method potc --method lp --max-migrations 10",
-        "compare w -p mclb --method local-search --method clb-moment --method combinatorial",
+        "compare w -p mclb --method elb --method clb-moment --method combinatorial",
         "compare w -p mixed-routing --method mixed-bf --method llfd --theta-max 0.5",
         "plan w --method flux --max-migrations 10 --bandwidth 5 --out p.json",
         "plan w --method potc --max-migrations 12 --bandwidth 5 --out q.json",
@@ -174,11 +174,7 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(folder):
         assert shown, line
         assert max(map(len, shown)) <= 80, line
         assert not any("…" in row for row in shown), line
-        rows = [
-            row
-            for row in shown
-            if re.match(r"(flux|potc|lp|local-search|clb-moment|combinatorial|mixed-bf|llfd)\s", row)
-        ]
+        rows = [row for row in shown if re.match(r"(flux|potc|lp|elb|clb-moment|combinatorial|mixed-bf|llfd)\s", row)]
         assert len(rows) == (line.count("--method") if line.startswith("compare") else 0), line  # no row is folded
 
 
