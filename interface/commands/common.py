@@ -432,7 +432,7 @@ class ProblemCommand(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The command's own help, then the problem's options."""
         super().format_help(ctx, formatter)
-        usual = next(p.default for p in self.params if p.name == "problem")
+        usual = next(str(p.default) for p in self.params if p.name == "problem")
         name = named_problem(ctx.meta.get("keyshift.line", [])) or usual
         if name in FORMULATIONS:
             show_problem_options(Terminal(markup=False, highlight=False), name)

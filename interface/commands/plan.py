@@ -184,7 +184,7 @@ def diff(
     moves = found.moves.astype(object).to_dict("records")  # NaN, None in columns of numbers, is printed as null
     record = {"figures": found.figures, "counts": found.counts(), "moves": moves}
     rows = [(name, *values) for name, values in found.figures.items()]
-    shown = [showing.plain_table(["", one.name, other.name], rows)]
+    shown: list[Any] = [showing.plain_table(["", one.name, other.name], rows)]
     shown.append(", ".join(f"{count} {kind}" for kind, count in found.counts().items()))
     differ = found.moves[found.moves["change"] != "same"]
     changes = [

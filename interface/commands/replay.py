@@ -102,11 +102,15 @@ def replay(
             watch=watch,
             **posed,
         )
+    return replied(result, out)
+
+
+def replied(result: Any, out: Path | None) -> common.Reply:
+    """Draw the figures, and reply with the rows or their summary."""
     if out is not None and not result.interrupted:
         result.plot(out / "figures")
-    shown = [summary(result.to_frame())]
-    if result.interrupted:
-        shown.append("interrupted" + ("; run it again to go on" if out is not None else ""))
+    ended = "interrupted" + ("; run it again to go on" if out is not None else "")
+    shown = [summary(result.to_frame()), *[ended] * result.interrupted]
     record = {"interrupted": result.interrupted, "rows": list(result.rows)}
     return common.Reply(record, shown, not result.interrupted and bool(result.rows))
 

@@ -120,8 +120,9 @@ class StatsJob(SimpleNamespace):
 
         described = Topology.from_yaml(self.topology)
         keys, transitions = wanted(self.topology)
-        self.keys = self.keys or keys
-        self.transitions = transitions if self.transitions is None else self.transitions
+        given = vars(self)
+        given["keys"] = given["keys"] or keys
+        given["transitions"] = transitions if given["transitions"] is None else given["transitions"]
         return self._run(described)
 
     def _run(self, described: Topology) -> dict[str, Any]:
