@@ -52,6 +52,8 @@ class CollocationSettings(Settings):
     provable : int
     further : int
         Steps of the search from the second turn on.
+    for_each : int
+        Both are at most so many for each key group and node: a small instance has shown by then what its search can find.
     late_steps : int
         Steps of each search in the remaining time.
     most_columns, columns_per_second, columns_of_few : int
@@ -77,6 +79,7 @@ class CollocationSettings(Settings):
     cycles_large: int = 1_000
     provable: int = 300
     further: int = 3_000_000
+    for_each: int = 6_000
     late_steps: int = 5_000_000
     most_columns: int = 60_000
     columns_per_second: int = 1_000
@@ -199,11 +202,12 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
     """Stages 1 to 4."""
     data, finish, tuned = search.data, asked.finish, CollocationSettings.now()
     steps = min(1_500_000, 1_000 * data.key_groups * data.nodes) if asked.search_steps is None else asked.search_steps
+    further = min(tuned.further, tuned.for_each * data.key_groups * data.nodes)
     bound_steps = min(1500, 50 + 5 * data.key_groups) if asked.bound_steps is None else asked.bound_steps
     lagrangian, mean = LagrangianBound(data), data if data.windows == 1 else arrays_of(problem.averaged())
     bound = mean_bound(problem, most_by_structure(mean, budget))
     for turn in range(tuned.turns if finish else 1):
-        more = tuned.further if turn and asked.search_steps is None else steps
+        more = further if turn and asked.search_steps is None else steps
         search.go_on(budget.part(tuned.searching), more, again=turn > 0)
         best = search.best
         share = None if best is None else share_of(problem, lagrangian, best)
@@ -245,7 +249,8 @@ def _by_sets(
 ) -> Answer:
     """The answer by the sets that nodes can carry, where these are few enough."""
     tuned, tuple_share = CollocationSettings.now(), _tuple_share(problem)
-    search.go_on(budget.part(1 - tuned.by_sets), tuned.before_sets, again=True)
+    steps = min(tuned.before_sets, tuned.for_each * search.data.key_groups * search.data.nodes)
+    search.go_on(budget.part(1 - tuned.by_sets), steps, again=True)
     closer = (
         0.999 * tuple_share if tuple_share else 0.5 * problem.tolerance / (problem.saved * search.data.traffic_unit)
     )

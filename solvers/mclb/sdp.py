@@ -34,6 +34,7 @@ iteration ends with, not its convergence, is what makes it one.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -179,6 +180,9 @@ def _quick_value(core: Core) -> float:
     return core.squares(placed)
 
 
+_pairs = functools.cache(np.triu_indices)  # cuts are many, and of few sizes
+
+
 class Cut(NamedTuple):
     """One row (6): the rows of X that it counts, by how much each, and its entries."""
 
@@ -191,7 +195,7 @@ class Cut(NamedTuple):
 
     @classmethod
     def of(cls, members: IntArray, counts: IntArray, nodes: int) -> Cut:
-        a, b = np.triu_indices(members.size)
+        a, b = _pairs(members.size)
         rest = int(counts.sum()) % nodes
         coefficient = counts[a] * counts[b] * np.where(a == b, 1.0, 2.0)
         return cls(members, counts, members[a], members[b], coefficient, rest * (nodes - rest) / nodes)
