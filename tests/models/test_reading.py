@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,8 @@ ALONE = {
 """Programs that stand alone, without the package."""
 READERS = {"read_text", "read_bytes", "load", "loads", "loadtxt", "genfromtxt", "fromfile", "read_csv", "read_json",
            "read_parquet", "read_pickle", "ParquetFile", "read_table", "read_metadata", "read_schema", "safe_load"}  # fmt: skip
+CALLS = re.compile(rf"\b(?:open|{'|'.join(sorted(READERS))})\(")
+"""What a text has in it that is worth parsing."""
 LIBRARIES = {"json", "np", "numpy", "pd", "pandas", "pq", "yaml", "zipfile", "gzip", "Path", "path", "file"}
 
 
@@ -52,9 +55,10 @@ def test_no_file_is_opened_but_through_the_door():
     for floor in ("models", "solvers", "heuristics", "spark_stats", "interface"):
         for path in sorted((ROOT / floor).rglob("*.py")):
             name = str(path.relative_to(ROOT))
-            if name in DOORS | ALONE:
+            text = path.read_text()
+            if name in DOORS | ALONE or not CALLS.search(text):
                 continue
-            calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
             found += [f"{name}:{call.lineno} {ast.unparse(call.func)}" for call in calls if reads_elsewhere(call)]
     assert [line for line in found if line.split(":")[0] not in SIZED] == []
     assert {line.split(":")[0] for line in found} == SIZED
@@ -69,6 +73,7 @@ SIZED = {"spark_stats/sources.py", "interface/report/page.py", "interface/cli.py
              "pq.ParquetFile(f)", "yaml.load(f, L)", "path.read_text()", "gzip.open(f, 'rt')", "file.parent.read_bytes()"],
 )  # fmt: skip
 def test_another_door_is_noticed(text):
+    assert CALLS.search(text)
     assert reads_elsewhere(ast.parse(text).body[0].value)
     assert not any(
         reads_elsewhere(ast.parse(t).body[0].value) for t in ("f.open('wb')", "open(f, 'a')", "read_text(f, 3)")
@@ -209,15 +214,15 @@ def test_lines_of_any_length_below_a_limit(tmp_path):
         list(lines_of(tmp_path / "s.txt"))
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "null", "", '{"instance": 3}', "[" * 200_000, '{"objective": 1e999}'])
-def test_a_result_that_is_none_is_one_sentence(tmp_path, text):
+def test_a_result_that_is_none_is_one_sentence(tmp_path):
     w = ks.Workload(load=[4, 2, 1], state=[1, 1, 1], current=[0, 0, 0], nodes=2)
     asked = {"a": ks.KeyGroupAllocation(w, max_migrations=1)}
     ks.study(asked, ["flux"], out=tmp_path)
     (result,) = (tmp_path / "results").iterdir()
-    result.write_text(text)
-    with pytest.raises(ks.InputError, match="the study makes it anew"):
-        ks.study(asked, ["flux"], out=tmp_path)
+    for text in ("{}", "[]", "null", "", '{"instance": 3}', "[" * 200_000, '{"objective": 1e999}'):
+        result.write_text(text)
+        with pytest.raises(ks.InputError, match="the study makes it anew"):
+            ks.study(asked, ["flux"], out=tmp_path)
 
 
 def test_a_best_known_answer_that_cannot_be_is_bad_input(tmp_path, capsys):
