@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 from brute_force import brute_force
-from draws import rest_slow
+from draws import draws, rest_slow
 from instances.allocation import random_problem
 
 import keyshift as ks
@@ -48,7 +48,7 @@ def agree(problem: ks.KeyGroupAllocation, method: str, best: float | None) -> No
         assert abs(solution.objective - best) <= problem.tolerance, (problem, solution, best)
 
 
-@pytest.mark.parametrize("seed", rest_slow(2, range(4)))
+@pytest.mark.parametrize("seed", rest_slow(1, range(4)))
 def test_milp_agrees_with_brute_force(seed):
     for problem in instances(seed, 60):
         agree(problem, "milp", brute_force(problem)[0])
@@ -78,7 +78,7 @@ def test_search_alone_agrees_with_brute_force():
         assert answer.bound <= best + problem.tolerance
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", rest_slow(1, range(2)))
 def test_count_bound_never_exceeds_the_optimum_and_is_often_tight(seed):
     tight = 0
     for problem in (problems := instances(50 + seed, 300)):
@@ -156,9 +156,10 @@ def test_search_mends_a_broken_capacity():
     assert ks.solve(problem).objective == 0
 
 
-def test_second_stage_is_lexicographic():
+@draws(30, 60)
+def test_second_stage_is_lexicographic(count):
     seen = 0
-    for problem in instances(77, 60):
+    for problem in instances(77, count):
         best = lexicographic(problem)
         if best is None:
             continue
@@ -167,7 +168,7 @@ def test_second_stage_is_lexicographic():
         if solution.details.get("second_stage") == "optimal":
             assert solution.metrics["deviation_sum"] == pytest.approx(best[1], abs=1e-6 * problem.scale)
         assert solution.objective <= best[0] + problem.tolerance
-    assert seen > 20
+    assert seen > count / 3
 
 
 def test_printed_weights_agree_with_two_stages_when_the_first_weighs_enough():

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from draws import draws
 from instances.allocation import random_problem
 
 import keyshift as ks
@@ -114,9 +115,10 @@ def test_an_exchange_that_a_capacity_forbids_is_not_made():
         assert not problem.violations(exchanges.place)
 
 
-def test_no_exchange_breaks_a_rule():
-    """What is asked of the rows is needed: of twenty instances most would end with a rule broken."""
-    assert sum(map(exchanged_under_rules, range(20))) > 10
+@draws(8, 20)
+def test_no_exchange_breaks_a_rule(count):
+    """What is asked of the rows is needed: most instances would end with a rule broken."""
+    assert sum(map(exchanged_under_rules, range(count))) > count / 2
 
 
 def exchanged_under_rules(seed):

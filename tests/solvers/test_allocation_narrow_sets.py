@@ -18,7 +18,7 @@ FEW = NarrowSettings(first=3, priced=2)
 
 
 @pytest.mark.parametrize("settings", [NarrowSettings(), FEW], ids=["all sets", "priced, a few at a time"])
-@draws(50, 150)
+@draws(25, 150)
 def test_covers_agree_with_every_assignment(settings, count):
     rng, proven = np.random.default_rng(5), 0
     for number in range(count):
@@ -80,7 +80,7 @@ def test_uneven_loads_of_teaching_size_are_proven(nodes, key_groups, limits):
     [NarrowSettings(first=3), NarrowSettings(first=3, most_key_groups=4, heavy_columns=15)],
     ids=["all key groups", "the heaviest in a short word"],
 )
-@draws(40, 120)
+@draws(20, 120)
 def test_what_the_heaviest_key_groups_find_beside_them_bounds_every_assignment(settings, count):
     rng, told = np.random.default_rng(7), 0
     for number in range(count):

@@ -41,12 +41,12 @@ def exclude(bound: PriceBound, best: float, scale: float) -> None:
             assert share < 1.0
 
 
-@pytest.mark.parametrize("seed", rest_slow(1, range(3)))
+@pytest.mark.parametrize("seed", rest_slow(1, range(6)))
 def test_prices_never_rule_out_the_optimum(seed):
     """Every option: draining, capacities, costs, unequal nodes, ties, zeros."""
     rng = np.random.default_rng(300 + seed)
     said = 0
-    for _ in range(40):
+    for _ in range(20):
         problem = random_problem(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4)))
         best = brute_force(problem)[0]
         if best is None:
@@ -55,7 +55,7 @@ def test_prices_never_rule_out_the_optimum(seed):
         low = ks.solve(problem, "prices")
         assert low.bound <= best * (1 + 1e-12)
         said += low.bound > 0
-    assert said > 5
+    assert said > 2
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_prices_never_rule_out_the_optimum_of_thousands():
             exclude_all(problem, best)
 
 
-@draws(20, 60)
+@draws(10, 60)
 def test_the_relaxed_columns_are_safe_too(count):
     """With hardly any column priced one by one, slopes and sums of steps carry the bound."""
     few = PriceSettings(most_in=1, most_out=1)

@@ -19,7 +19,7 @@ exec(cell.split("```")[0], SPACE)
 
 def problems():
     rng = np.random.default_rng(3)
-    for _ in range(4):
+    for _ in range(2):
         w = ks.Workload(
             load=rng.integers(1, 20, 12) * 1e6,
             state=rng.integers(1, 9, 12),

@@ -65,7 +65,7 @@ def test_a_limit_broken_by_key_groups_that_cannot_move_is_infeasible(method):
     assert (solution.status, solution.assignment) == ("infeasible", None)
 
 
-@pytest.mark.parametrize("seed", rest_slow(15, range(400, 480)))
+@pytest.mark.parametrize("seed", rest_slow(8, range(400, 480)))
 def test_bounds_are_below_the_optimum(seed):
     problem = small(seed)
     best, _ = brute_force(problem)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from brute_force import brute_force
+from draws import rest_slow
 from instances.collocation import random_problem
 from interpreted import interpret
 
@@ -62,7 +63,7 @@ def test_tree_program_is_exact(seed):
             assert out[k, i] == pytest.approx(max(v for a, v in every.items() if a[k] == i))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", rest_slow(24, range(60)))
 def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)))
@@ -110,7 +111,7 @@ def test_annealing_is_the_same_compiled_or_not(seed, monkeypatch):
         np.testing.assert_array_equal(compiled, plain)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", rest_slow(10, range(30)))
 def test_local_search_is_feasible_and_never_loses_its_start(seed):
     problem = random_problem(np.random.default_rng(seed), 6, 3)
     start = ks.solve(problem, "cp-sat").assignment
@@ -208,7 +209,7 @@ def test_even_traffic_is_cut_by_spectrum():
     assert ks.solve(problem, "lp").bound == pytest.approx(0, abs=1e-3)  # a third of everything on every node
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", rest_slow(3, range(6)))
 def test_spectra_bound_what_is_cut_under_capacities(seed):
     """With the heavy side alone limited, by load or a resource, nodes of different sizes: above 0 and never above the optimum."""
     rng = np.random.default_rng(seed)
@@ -226,7 +227,7 @@ def test_spectra_bound_what_is_cut_under_capacities(seed):
     assert 0.3 * least < ks.solve(problem, "sdp").bound <= least
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", rest_slow(8, range(20)))
 def test_any_multipliers_bound_what_is_cut(seed):
     """Wherever the ascent ends and whatever is made of its multipliers, with sizes even or orders of magnitude apart."""
     rng = np.random.default_rng(seed)

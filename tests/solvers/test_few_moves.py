@@ -38,7 +38,7 @@ def least(problem: ks.KeyGroupAllocation) -> float:
     return min(problem.objective(one) for one in each if not problem.violations(one))
 
 
-@pytest.mark.parametrize("seed", rest_slow(30, range(60)))
+@pytest.mark.parametrize("seed", rest_slow(20, range(60)))
 def test_the_least_distance_by_brute_force(seed):
     rng = np.random.default_rng([seed, 7])
     problem = drawn(rng)
@@ -106,7 +106,7 @@ def within_moves(current: np.ndarray, nodes: int, most: int):
                 yield other
 
 
-@draws(6, 100)
+@draws(4, 100)
 def test_collocation_of_few_moves_equals_all_choices(count):
     rng, solved, moving = np.random.default_rng(11), 0, 0
     for _ in range(count):

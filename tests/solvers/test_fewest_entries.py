@@ -48,7 +48,7 @@ def hold(seeds: range) -> tuple[int, int]:
     return met, tight
 
 
-@draws(12, 24)
+@draws(8, 24)
 def test_the_bound_is_never_above_the_fewest(count):
     met, tight = hold(range(count))
     assert met > count / 3

@@ -41,7 +41,7 @@ def compare_with_all_partitions(seed: int, instances: int, largest: int = 8) -> 
 
 
 def test_ssm_equals_all_partitions():
-    compare_with_all_partitions(seed=1, instances=1500)
+    compare_with_all_partitions(seed=1, instances=800)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from draws import draws
 from instances.intervals import random_problem
 
 import keyshift as ks
@@ -43,9 +44,10 @@ def random_moves(rng, m, nodes):
 
 @pytest.mark.parametrize("per_link", [1, 2])
 @pytest.mark.parametrize("max_tasks", [None, 1, 2, 3])
-def test_phases_are_as_few_as_brute_force_finds(max_tasks, per_link):
+@draws(12, 25)
+def test_phases_are_as_few_as_brute_force_finds(max_tasks, per_link, count):
     rng = np.random.default_rng(1)
-    for _ in range(25):
+    for _ in range(count):
         w, target = random_moves(rng, int(rng.integers(1, 7)), int(rng.integers(2, 4)))
         plan = schedule(w, target, max_tasks=max_tasks, per_link=per_link)
         assert plan.optimal

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from draws import draws
 
 import keyshift as ks
 from keyshift.models import Budget, answer
@@ -45,10 +46,11 @@ def drawn(seed: int, limit: float | None, nodes: int = 4, key_groups: int = 18, 
     return ks.MCLB(w, max_state_moved=limit)
 
 
+@draws(3, 6)
 @pytest.mark.parametrize("limit", [None, 60.0])
 @pytest.mark.parametrize("sizes", [(4,), (30,)], ids=["few of them", "all"])
-def test_no_two_nodes_can_be_split_better_in_the_end(limit, sizes):
-    for seed in range(6):
+def test_no_two_nodes_can_be_split_better_in_the_end(limit, sizes, count):
+    for seed in range(count):
         core = drawn(seed, limit).core
         start = descend(core, 0, rounds=0)
         search = PairSplits(core, start, 0, PairSettings(sizes=sizes))

@@ -18,7 +18,7 @@ from keyshift.models.rules.ruled import BROKEN
 from keyshift.models.solution import Solution
 from keyshift.models.stages import Stage, StageBound
 from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
-from keyshift.solvers.stages.search import PLACES, SearchArrays, improve_within
+from keyshift.solvers.stages.search import PLACES, SearchArrays, StageSettings, improve_within
 
 LISTED = [
     (allocation, ("load_distance", "deviation_sum"), ("milp", "highs", "cp-sat")),
@@ -53,7 +53,7 @@ def agrees(problem: ks.Problem, method: str, best: list[float] | None) -> None:
 @pytest.mark.parametrize(("kind", "order", "methods"), LISTED)
 def test_every_listed_order_equals_brute_force(kind, order, methods):
     rng = np.random.default_rng(7)
-    for _ in range(3):
+    for _ in range(2):
         problem = posed(kind, rng, order)
         for method in methods:
             agrees(problem, method, lexicographic(problem))
@@ -120,13 +120,14 @@ def test_what_is_a_tie_is_the_tolerance():
 def test_a_heuristic_gives_no_earlier_stage_up(kind, order, methods, share):
     rng = np.random.default_rng(3)
     heuristics = [m.name for m in ks.methods(posed(kind, rng, ())) if m.kind == "heuristic"]
-    gained = 0
+    gained, brief = 0, [] if share == 1 else [StageSettings(rounds=2)]
     for _ in range(
         round(share * {routing: 13, collocation: 18}.get(kind, 6))
     ):  # the heuristics answer few collocations
         problem = dataclasses.replace(kind.random_problem(rng, 10, 3), priorities=order)
         for name in heuristics:
-            before, after = ks.solve(problem.plain(), name, time_limit=5), ks.solve(problem, name, time_limit=5)
+            before = ks.solve(problem.plain(), name, time_limit=5)
+            after = ks.solve(problem, name, time_limit=5, settings=brief)
             assert (before.assignment is None) == (after.assignment is None)
             if after.assignment is not None:
                 first = problem.measured(order[0], before.assignment)
@@ -136,7 +137,7 @@ def test_a_heuristic_gives_no_earlier_stage_up(kind, order, methods, share):
     assert gained > 0
 
 
-@draws(6, 15)
+@draws(4, 15)
 @pytest.mark.parametrize("kind", [allocation, collocation, routing])
 def test_the_search_keeps_its_sums(kind, count):
     """What the loop believes of its best assignment is what the check says of it."""
