@@ -13,6 +13,7 @@ one, in arithmetic that is done here over all columns there are. A column whose 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import highspy
@@ -101,6 +102,22 @@ def subsets_of(
 def members_of(bits: np.ndarray, key_groups: int) -> FloatArray:
     """Subsets as rows of 0 and 1, shape (subsets, p)."""
     return np.asarray((bits[:, None] >> np.arange(key_groups, dtype=np.uint64)) & np.uint64(1), dtype=np.float64)
+
+
+def placed(sets: FloatArray, kinds: IntArray, nodes: Sequence[IntArray]) -> IntArray:
+    """The node of each key group where each set, a row of members, has one of the nodes of its kind; -1 for none."""
+    found, free = np.full(sets.shape[1], -1, dtype=np.int64), [list(kind) for kind in nodes]
+    for members, kind in zip(sets, kinds, strict=True):
+        found[members > 0] = free[kind].pop()
+    return found
+
+
+def alike(marks: Iterable[bytes]) -> list[IntArray]:
+    """The places of equal marks together."""
+    places: dict[bytes, list[int]] = {}
+    for place, mark in enumerate(marks):
+        places.setdefault(mark, []).append(place)
+    return [np.array(some) for some in places.values()]
 
 
 def joined(first: Any, second: Any) -> Any:
@@ -258,7 +275,34 @@ class Cover:
         return []
 
 
-class CoverProgram:
+class ColumnProgram:
+    """A linear program in HiGHS that goes on with columns >= 0 as they come, after `spare` ones that make any rows possible."""
+
+    def __init__(self, lower: FloatArray, upper: FloatArray, cost: FloatArray, spare: sp.csr_array) -> None:
+        self.highs, self.spare, rows = highspy.Highs(), cost.size, lower.size
+        self.highs.silent()
+        self.highs.addRows(rows, lower, upper, 0, np.zeros(rows, np.int32), np.empty(0, np.int32), np.empty(0))
+        self.add_columns(cost, spare)
+
+    def add_columns(self, cost: FloatArray, columns: sp.csr_array) -> None:
+        """Add columns, each a row of the matrix given."""
+        self.highs.addCols(
+            cost.size, cost, np.zeros(cost.size), np.full(cost.size, np.inf), columns.nnz,
+            columns.indptr[:-1].astype(np.int32), columns.indices.astype(np.int32), columns.data.astype(np.float64),
+        )  # fmt: skip
+
+    def run(self) -> FloatArray:
+        """Solve it; the multipliers of its rows."""
+        self.highs.run()
+        return np.array(self.highs.getSolution().row_dual)
+
+    @property
+    def shares(self) -> FloatArray:
+        """What the solution takes of each column, the spare ones first."""
+        return np.array(self.highs.getSolution().col_value)
+
+
+class CoverProgram(ColumnProgram):
     """The linear program over the columns met so far."""
 
     def __init__(self, key_groups: int, sizes: FloatArray, limits: int, scale: float) -> None:
@@ -267,21 +311,11 @@ class CoverProgram:
         self.taken = np.zeros(0, dtype=np.int64)
         self.members, self.kind = np.zeros((0, key_groups)), np.zeros(0, dtype=np.int64)
         self.scale = scale
-        self.highs = highspy.Highs()
-        self.highs.silent()
         lower = np.concatenate([np.ones(key_groups), sizes, np.full(limits, -np.inf)])
         upper = np.concatenate([np.ones(key_groups), sizes, np.ones(limits)])
-        self.highs.addRows(rows, lower, upper, 0, np.zeros(rows, np.int32), np.empty(0, np.int32), np.empty(0))
-        spare = key_groups + self.kinds
-        self._add(np.full(spare, SLACK_COST), sp.csr_array(sp.eye_array(spare, rows)))
-        self._add(np.full(self.kinds, SLACK_COST), sp.csr_array(-sp.eye_array(self.kinds, rows, k=key_groups)))
-        self.spare = spare + self.kinds
-
-    def _add(self, cost: FloatArray, rows: sp.csr_array) -> None:
-        self.highs.addCols(
-            cost.size, cost, np.zeros(cost.size), np.full(cost.size, np.inf), rows.nnz,
-            rows.indptr[:-1].astype(np.int32), rows.indices.astype(np.int32), rows.data.astype(np.float64),
-        )  # fmt: skip
+        less, more = sp.eye_array(key_groups + self.kinds, rows), -sp.eye_array(self.kinds, rows, k=key_groups)
+        spare = sp.csr_array(sp.vstack([less, more]))
+        super().__init__(lower, upper, np.full(spare.shape[0], SLACK_COST), spare)
 
     def add(self, columns: SetColumns, at: IntArray) -> bool:
         """Take columns in; whether any was not there already."""
@@ -291,7 +325,7 @@ class CoverProgram:
         new = columns.take(at)
         place = sp.csr_array((np.ones(at.size), (np.arange(at.size), new.kind)), shape=(at.size, self.kinds))
         rows = sp.csr_array(sp.hstack([new.members, place, sp.csr_array(new.moved)]))
-        self._add(new.cost / (self.scale or 1.0), rows)
+        self.add_columns(new.cost / (self.scale or 1.0), rows)
         self.taken = np.concatenate([self.taken, at])
         self.members = np.concatenate([self.members, new.members.toarray()])
         self.kind = np.concatenate([self.kind, new.kind])
@@ -299,17 +333,16 @@ class CoverProgram:
 
     def solve(self) -> CoverPrices:
         """The multipliers of the program."""
-        self.highs.run()
-        dual = np.array(self.highs.getSolution().row_dual) * (self.scale or 1.0)
+        dual = self.run() * (self.scale or 1.0)
         at = self.p + self.kinds
         return CoverPrices(dual[: self.p], dual[self.p : at], np.maximum(-dual[at:], 0.0))
 
     def solution(self) -> tuple[FloatArray, FloatArray, IntArray]:
         """The columns in use: shares, members and kinds."""
-        shares = np.array(self.highs.getSolution().col_value)[self.spare :]
+        shares = self.shares[self.spare :]
         used = np.flatnonzero(shares > 1e-9)
         return shares[used], self.members[used], self.kind[used]
 
     def left_out(self) -> float:
         """How much of the rows no column covers."""
-        return float(np.array(self.highs.getSolution().col_value)[: self.spare].sum())
+        return float(self.shares[: self.spare].sum())

@@ -29,7 +29,7 @@ from keyshift.models.answer import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, Incumbent
-from keyshift.solvers.set_partitioning import Cover, SetColumns, Subsets, members_of, subsets_of
+from keyshift.solvers.set_partitioning import Cover, SetColumns, Subsets, alike, members_of, placed, subsets_of
 
 Bits = np.ndarray
 
@@ -143,13 +143,12 @@ class Portion:
 
     def _alike(self) -> list[IntArray]:
         """Nodes that are the same to every set."""
-        it, marks = self.instance, dict[bytes, list[int]]()
+        it, marks = self.instance, list[bytes]()
         for i in self.nodes.tolist():
             here = it.current[self.keys] == i
             own = [self.fixed[i], it.weight[i], it.draining[i], *self.used[:, i], *it.room[:, i], *self.allowed[:, i]]
-            marked = np.concatenate([own, here if len(self.moved) else []])
-            marks.setdefault(marked.tobytes(), []).append(i)
-        return [np.array(kind) for kind in marks.values()]
+            marks.append(np.concatenate([own, here if len(self.moved) else []]).tobytes())
+        return [self.nodes[kind] for kind in alike(marks)]
 
     def halves(self, i: int, high: float, most: int, heaviest: int = -1) -> list[Subsets] | None:
         """The subsets of both halves that node i can take with a deviation of `high` at most, beside a heaviest key group."""
@@ -241,9 +240,8 @@ class Portion:
 
     def placed(self, place: IntArray, cover: NearMean) -> IntArray:
         """The assignment with these sets."""
-        made, free = place.copy(), [list(kind) for kind in self.kinds]
-        for members, kind in zip(members_of(cover.bits, self.keys.size), cover.kind, strict=True):
-            made[self.keys[members > 0]] = free[kind].pop()
+        made, found = place.copy(), placed(members_of(cover.bits, self.keys.size), cover.kind, self.kinds)
+        made[self.keys[found >= 0]] = found[found >= 0]
         return made
 
 

@@ -30,8 +30,10 @@ from keyshift.solvers.set_partitioning import (
     Cover,
     CoverPrices,
     SetColumns,
+    alike,
     joined,
     members_of,
+    placed,
 )
 
 
@@ -302,14 +304,13 @@ class CollocationSets(Cover):
 
     def _alike(self) -> list[IntArray]:
         """Nodes that are the same to every set."""
-        d = self.data
-        marks: dict[bytes, list[int]] = {}
+        d, marks = self.data, list[bytes]()
         for i in range(d.nodes):
             own = [self.open_to[:, i], d.upper_extra[:, i], d.lower_extra[:, i], d.capacity[:, i]]
             own += [d.upper_share[i : i + 1], d.lower_share[i : i + 1]]
             own += [d.current == i] if self.limited else []
-            marks.setdefault(b"|".join(np.ascontiguousarray(x).tobytes() for x in own), []).append(i)
-        return [np.array(group) for group in marks.values()]
+            marks.append(b"|".join(np.ascontiguousarray(x).tobytes() for x in own))
+        return alike(marks)
 
     def run(self, budget: Budget) -> bool:
         """Search until the best is proven (True), or the budget ends, or there are too many sets."""
@@ -470,10 +471,7 @@ class CollocationSets(Cover):
         return SetColumns(sp.csr_array(np.concatenate(made)), cost, kind, moved)
 
     def offer(self, sets: FloatArray, kinds: IntArray) -> None:
-        found = np.full(self.key_groups, -1, dtype=np.int64)
-        free = [list(group) for group in self.groups]
-        for members, kind in zip(sets, kinds, strict=True):
-            found[members > 0] = free[kind].pop()
+        found = placed(sets, kinds, self.groups)
         better = (found >= 0).all() and self._remote(found) < self.value
         if better and kept(self.problem, found, WIDENED):
             self.best, self.value = found, self._remote(found)

@@ -28,7 +28,7 @@ from keyshift.models.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb.set_partitioning import RADIUS_DOUBT, NodeKind, kinds_of
-from keyshift.solvers.set_partitioning import Subsets, subsets_of
+from keyshift.solvers.set_partitioning import Subsets, members_of, placed, subsets_of
 
 
 @dataclass(frozen=True)
@@ -328,9 +328,8 @@ class FewNodes:
 
     def _offer(self, found: IntArray) -> None:
         """Take over a placement where it is better and within the budget."""
-        place, free = np.full(self.load.shape[0], -1, dtype=np.int64), [list(kind.nodes) for kind in self.kinds]
-        for bits, kind in found.T.tolist():
-            place[[k for k in range(place.size) if bits >> k & 1]] = free[kind].pop()
+        members = members_of(found[0].astype(np.uint64), self.load.shape[0])
+        place = placed(members, found[1], [kind.nodes for kind in self.kinds])
         value = self.core.squares(place)
         if (place >= 0).all() and self.core.moved(place) <= self.core.budget and value < self.value:
             self.best, self.value = place, value

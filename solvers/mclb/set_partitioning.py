@@ -23,7 +23,7 @@ from keyshift.models import Budget
 from keyshift.models.answer import Settings
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.set_partitioning import Cover, CoverPrices, SetColumns, half_sums, joined
+from keyshift.solvers.set_partitioning import Cover, CoverPrices, SetColumns, half_sums, joined, placed
 
 
 @dataclass(frozen=True)
@@ -303,10 +303,7 @@ class SetPartitioning(Cover):
 
     def offer(self, sets: FloatArray, kinds: IntArray) -> None:
         """Take over a placement where it is better and within the budget."""
-        found = np.full(self.key_groups, -1, dtype=np.int64)
-        free = [list(one.nodes) for one in self.kinds]
-        for members, kind in zip(sets, kinds, strict=True):
-            found[members > 0] = free[kind].pop()
+        found = placed(sets, kinds, [kind.nodes for kind in self.kinds])
         within = (found >= 0).all() and self.core.moved(found) <= self.core.budget
         if within and (value := self.core.squares(found)) < self.value:
             self.best, self.value = found, value

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import highspy
 import numpy as np
+import scipy.sparse as sp
 
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.set_partitioning import ColumnProgram
 
 LEAST_PRICE, LARGEST_PRICE = -2.0, 3.0
 """Arrival prices are sought in this range; any range gives a bound."""
@@ -40,7 +41,7 @@ class NodeUse(NamedTuple):
     """Whether (P2) and (P3) hold; otherwise the numbers mean little."""
 
 
-class Master:
+class Master(ColumnProgram):
     """(P1) to (P3) over the columns met so far, (P3) summed up by the hat functions of the price curve.
 
     Parameters
@@ -51,30 +52,14 @@ class Master:
     """
 
     def __init__(self, nodes: int, knots: int, artificial: float) -> None:
-        self.nodes, self.knots = nodes, knots
+        self.nodes = nodes
         self.value = np.inf
         self.columns: list[Column] = []
         self.keys: set[tuple[object, ...]] = set()
-        self.highs = highspy.Highs()
-        self.highs.silent()
         right = np.concatenate([np.ones(nodes), np.zeros(knots)])  # (P2), then (P3) under each hat
-        nothing = np.empty(0, np.int32)
-        self.highs.addRows(
-            nodes + knots, right, right, 0, np.zeros(nodes + knots, np.int32), nothing, np.empty(0, np.float64)
-        )
-        balance = np.arange(nodes, nodes + knots)
-        rows = np.concatenate([np.arange(nodes), balance, balance])
-        signs = np.concatenate([np.ones(nodes), -np.ones(knots), np.ones(knots)])
         costs = np.repeat([artificial, LARGEST_PRICE, -LEAST_PRICE], [nodes, knots, knots])
-        self._add(costs, [np.array([row]) for row in rows], [np.array([sign]) for sign in signs])
-
-    def _add(self, costs: FloatArray, rows: list[IntArray], values: list[FloatArray]) -> None:
-        sizes = np.array([row.size for row in rows])
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
-        self.highs.addCols(
-            costs.size, costs, np.zeros(costs.size), np.full(costs.size, np.inf), int(sizes.sum()), starts,
-            np.concatenate(rows).astype(np.int32), np.concatenate(values).astype(np.float64),
-        )  # fmt: skip
+        place, balance = sp.eye_array(nodes, right.size), sp.eye_array(knots, right.size, k=nodes)
+        super().__init__(right, right, costs, sp.csr_array(sp.vstack([place, -balance, balance])))
 
     def add(self, columns: Iterable[Column]) -> list[Column]:
         """Take columns in; returns those that were not there already."""
@@ -82,27 +67,26 @@ class Master:
         if fresh:
             self.keys.update(column.key for column in fresh)
             self.columns += fresh
-            held = [np.flatnonzero(np.abs(column.balance) > 1e-12) for column in fresh]
-            rows = [np.concatenate([[column.node], self.nodes + at]) for column, at in zip(fresh, held, strict=True)]
-            values = [np.concatenate([[1.0], column.balance[at]]) for column, at in zip(fresh, held, strict=True)]
-            self._add(np.array([column.cost for column in fresh]), rows, values)
+            balance = np.array([column.balance for column in fresh])
+            at = np.arange(len(fresh)), np.array([column.node for column in fresh])
+            place = sp.csr_array((np.ones(len(fresh)), at), shape=(len(fresh), self.nodes))
+            rows = sp.hstack([place, sp.csr_array(np.where(np.abs(balance) > 1e-12, balance, 0.0))])
+            self.add_columns(np.array([column.cost for column in fresh]), sp.csr_array(rows))
         return fresh
 
     def solve(self) -> FloatArray:
         """The price curve that the multipliers of (P3) give, and the program's `value` in moves."""
-        self.highs.run()
+        duals = self.run()
         self.value = float(self.highs.getInfo().objective_function_value)
-        return -np.array(self.highs.getSolution().row_dual)[self.nodes :]
+        return -duals[self.nodes :]
 
     def used(self) -> list[Column]:
         """Columns that the solution has a share of."""
-        shares = np.array(self.highs.getSolution().col_value)[self.nodes + 2 * self.knots :]
-        return [self.columns[at] for at in np.flatnonzero(shares > 1e-7)]
+        return [self.columns[at] for at in np.flatnonzero(self.shares[self.spare :] > 1e-7)]
 
     def use(self) -> NodeUse:
         """Departures and arrivals of each node in the solution."""
-        shares = np.array(self.highs.getSolution().col_value)
-        spare = self.nodes + 2 * self.knots
+        shares, spare = self.shares, self.spare
         mean, most = np.zeros((self.nodes, 2)), np.zeros((self.nodes, 2), np.int64)
         least = np.full((self.nodes, 2), np.iinfo(np.int64).max)
         for at in np.flatnonzero(shares[spare:] > 1e-7):
