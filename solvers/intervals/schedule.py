@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from keyshift.models import InputError, Workload
 from keyshift.models.guards import real, whole
@@ -137,49 +140,33 @@ def _even_out(ends: IntArray, colour: IntArray, colours: int) -> None:
         sizes = np.bincount(colour, minlength=colours)
 
 
-def _longer_path(ends: IntArray, colour: IntArray, large: int, small: int) -> list[int]:
+def _longer_path(ends: IntArray, colour: IntArray, large: int, small: int) -> IntArray:
     """A component of the two colours' edges with one more of the large one: one exists, as there are more of these."""
-    edges = np.flatnonzero((colour == large) | (colour == small)).tolist()
-    touching: dict[tuple[int, int], list[int]] = {}
-    for e in edges:
-        for side in (0, 1):
-            touching.setdefault((side, int(ends[side, e])), []).append(e)
-    left = set(edges)
-    while left:
-        component, stack = [], [min(left)]
-        left.discard(stack[0])
-        while stack:
-            e = stack.pop()
-            component.append(e)
-            for side in (0, 1):
-                for f in touching[side, int(ends[side, e])]:
-                    if f in left:
-                        left.discard(f)
-                        stack.append(f)
-        if sum(1 if colour[e] == large else -1 for e in component) == 1:
-            return component
-    raise AssertionError("a larger colour class has a path of its own")  # cannot happen: components are paths or cycles
+    edges = np.flatnonzero((colour == large) | (colour == small))
+    nodes = ends[:, edges] + [[0], [ends[0].max() + 1]]  # the right ends behind the left ones
+    graph = sp.coo_array((np.ones(edges.size), tuple(nodes)), shape=(nodes.max() + 1,) * 2)
+    component = connected_components(graph, directed=False)[1][nodes[0]]
+    more = np.bincount(component, np.where(colour[edges] == large, 1, -1))
+    first = int(np.argmax(more[component] == 1))
+    return edges[component == component[first]]
 
 
 def _first_fit(ends: IntArray, state: np.ndarray, most: int, limit: float, per_link: int) -> list[IntArray]:
     """Largest state first, each into the first phase that has room for it."""
-    phases: list[list[int]] = []
-    carried: list[float] = []
-    links: list[dict[tuple[int, int], int]] = []
+    phases, carried, links = list[list[int]](), list[float](), list[Counter[tuple[int, int]]]()
     for e in np.argsort(-state, kind="stable").tolist():
         keys = [(side, int(ends[side, e])) for side in (0, 1)]
-        for phase, held, use in zip(phases, carried, links, strict=True):
-            fits = len(phase) < most and held + state[e] <= limit and all(use.get(k, 0) < per_link for k in keys)
-            if fits:
-                at = phases.index(phase)
-                break
-        else:
-            at = len(phases)
+        fits = (
+            at
+            for at, phase in enumerate(phases)
+            if len(phase) < most and carried[at] + state[e] <= limit and all(links[at][k] < per_link for k in keys)
+        )
+        at = next(fits, len(phases))
+        if at == len(phases):
             phases.append([])
             carried.append(0.0)
-            links.append({})
+            links.append(Counter())
         phases[at].append(e)
         carried[at] += float(state[e])
-        for k in keys:
-            links[at][k] = links[at].get(k, 0) + 1
+        links[at].update(keys)
     return [np.array(sorted(p), dtype=np.int64) for p in phases]

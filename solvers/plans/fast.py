@@ -18,7 +18,7 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class ScheduleSettings(Settings):
-    """Tuning parameters of the bound on a schedule's length.
+    """Tuning parameters of the search for a schedule, and of the bound on its length.
 
     Attributes
     ----------
@@ -26,22 +26,10 @@ class ScheduleSettings(Settings):
         The most nodes for which all odd sets are examined.
     triples_up_to : int
         The most nodes for which all triples are examined.
-    """
-
-    all_sets_up_to: int = 10
-    triples_up_to: int = 30
-
-
-@dataclass(frozen=True)
-class SearchParameters:
-    """Numbers of the search.
-
-    Attributes
-    ----------
     tries : int
-        List schedules made at most.
+        The most list schedules that are made.
     work : float
-        Transfers started at most over all tries: large plans get fewer tries.
+        The most transfers started over all tries: large plans get fewer tries.
     blame : float
         By what share of its length the priority of a late transfer's ends rises.
     noise : float
@@ -50,6 +38,8 @@ class SearchParameters:
         Tries without a better schedule until the search goes back to the best priorities.
     """
 
+    all_sets_up_to: int = 10
+    triples_up_to: int = 30
     tries: int = 1000
     work: float = 3e5
     blame: float = 0.3
@@ -89,7 +79,6 @@ def fast_schedule(
     budget: Budget | None = None,
     seed: int = 0,
     order: IntArray | None = None,
-    parameters: SearchParameters | None = None,
 ) -> Schedule:
     """A short schedule, with a lower bound.
 
@@ -106,12 +95,11 @@ def fast_schedule(
     seed : int, default 0
     order : ndarray of int, optional
         An order that meets the limits one transfer at a time; needed where the problem has limits.
-    parameters : SearchParameters, optional
     """
     bound = lower_bound(problem)
     if problem.transfers == 0:
         return Schedule(np.empty(0), 0.0, 0.0)
-    search = _Search(problem, bound, parameters or SearchParameters(), np.random.default_rng(seed))
+    search = _Search(problem, bound, np.random.default_rng(seed))
     if order is not None:
         search.try_in_order(order)
     search.run(budget or Budget())
@@ -119,11 +107,8 @@ def fast_schedule(
 
 
 class _Search:
-    def __init__(
-        self, problem: TransferScheduling, bound: float, parameters: SearchParameters, rng: np.random.Generator
-    ) -> None:
-        self.problem, self.arrays, self.bound = problem, compiled(problem), bound
-        self.parameters, self.rng = parameters, rng
+    def __init__(self, problem: TransferScheduling, bound: float, rng: np.random.Generator) -> None:
+        self.problem, self.arrays, self.bound, self.rng = problem, compiled(problem), bound, rng
         self.best, self.best_starts = np.inf, np.zeros(problem.transfers)
         self.starts = np.empty(problem.transfers)
 
@@ -133,7 +118,7 @@ class _Search:
 
     def run(self, budget: Budget) -> None:
         """List schedules with learning priorities until the bound is met, or tries or time run out."""
-        p, numbers = self.problem, self.parameters
+        p, numbers = self.problem, ScheduleSettings.now()
         bases = (self._busiest_first(), self._spread())
         learnt, kept, since = bases[0], bases[0].copy(), 0
         for attempt in range(min(numbers.tries, max(20, int(numbers.work / p.transfers)))):
@@ -300,7 +285,7 @@ def by_node(order: np.ndarray, p: Transfers) -> tuple[np.ndarray, np.ndarray]:
 
 
 @njit(cache=True, nogil=True)
-def list_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> float:  # noqa: C901  # a compiled loop is one function
+def list_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> float:
     """Never let a transfer wait that could start; among those that could, the first in the list goes first.
 
     Returns
@@ -347,31 +332,31 @@ def list_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> float:
             begun += 1
         if running == 0:
             return np.inf
-        now = _next_end(active[:running], starts, p.seconds)
-        left, changed = 0, 0
-        touched = np.empty(2 * running, np.int64)
-        for a in range(running):
-            j = active[a]
-            if starts[j] + p.seconds[j] <= now * (1 + EPSILON):
-                free[p.source[j]] += 1
-                free[p.target[j]] += 1
-                hold(p, level, j, p.source[j], -1.0)
-                touched[changed], touched[changed + 1] = p.source[j], p.target[j]
-                changed += 2
-            else:
-                active[left] = j
-                left += 1
-        running = left
-        fresh = np.unique(touched[:changed])
+        before = running
+        now, running = _end_next(active, before, starts, p, free, level)
+        ended = active[running:before]
+        fresh = np.unique(np.concatenate((p.source[ended], p.target[ended])))
     return last
 
 
 @njit(cache=True, nogil=True)
-def _next_end(active: np.ndarray, starts: np.ndarray, seconds: np.ndarray) -> float:
-    earliest = np.inf
-    for j in active:
-        earliest = min(earliest, starts[j] + seconds[j])
-    return earliest
+def _end_next(
+    active: np.ndarray, running: int, starts: np.ndarray, p: Transfers, free: np.ndarray, level: np.ndarray
+) -> tuple[float, int]:
+    """Let the running transfers that end first end: when that is, and how many run on, who come first in `active` then."""
+    now, left = np.inf, 0
+    for j in active[:running]:
+        now = min(now, starts[j] + p.seconds[j])
+    for a in range(running):
+        j = active[a]
+        if starts[j] + p.seconds[j] <= now * (1 + EPSILON):
+            free[p.source[j]] += 1
+            free[p.target[j]] += 1
+            hold(p, level, j, p.source[j], -1.0)
+        else:
+            active[a], active[left] = active[left], j
+            left += 1
+    return now, left
 
 
 @njit(cache=True, nogil=True)
@@ -395,18 +380,7 @@ def ordered_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> flo
         while free[p.source[j]] == 0 or free[p.target[j]] == 0 or not fits(p, level, j):
             if running == 0:
                 return np.inf
-            now = _next_end(active[:running], starts, p.seconds)
-            left = 0
-            for a in range(running):
-                k = active[a]
-                if starts[k] + p.seconds[k] <= now * (1 + EPSILON):
-                    free[p.source[k]] += 1
-                    free[p.target[k]] += 1
-                    hold(p, level, k, p.source[k], -1.0)
-                else:
-                    active[left] = k
-                    left += 1
-            running = left
+            now, running = _end_next(active, running, starts, p, free, level)
         starts[j] = now
         last = max(last, now + p.seconds[j])
         free[p.source[j]] -= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,7 +85,8 @@ def overload_of(problem: TransferScheduling, order: IntArray) -> float:
     return worst
 
 
-def _walk(last: IntArray, count: int) -> IntArray:
+def _walk(last: Sequence[int] | IntArray, count: int) -> IntArray:
+    """The order on whose best ways to each set of so many, as bits, these are the last."""
     order, done = [], (1 << count) - 1
     while done:
         order.append(int(last[done]))
@@ -322,11 +324,7 @@ def _least(way: RuledWay) -> tuple[float, list[int]]:
     for done in range(1, len(excess)):
         best = min((u for u in range(way.units) if done >> u & 1), key=lambda u: worst[done ^ (1 << u)])
         last[done], worst[done] = best, max(excess[done], worst[done ^ (1 << best)])
-    order, done = [], len(excess) - 1
-    while done:
-        order.append(last[done])
-        done ^= 1 << last[done]
-    return worst[-1], order[::-1]
+    return worst[-1], _walk(last, way.units).tolist()
 
 
 def _in_order(way: RuledWay, order: list[int]) -> list[list[int]]:
