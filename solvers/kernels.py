@@ -19,6 +19,17 @@ def uniform(rng):
 
 
 @njit(**LEAF)
+def whole_below(rng, below):
+    """A random whole number in 0..below-1."""
+    return int(uniform(rng) * below)
+
+
+def generator(seed: int, stream: int) -> np.ndarray:
+    """State of a kernel's random numbers, shape (1,): one for each seed and stream."""
+    return np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64) | np.uint64(1)
+
+
+@njit(**LEAF)
 def overwrite(array, values):
     """``array[:] = values``, for which Numba would compile words about shapes that do not fit, a second or two long."""
     for k in range(values.size):

@@ -20,7 +20,7 @@ from keyshift.models.rules.lowered import ROUNDING, Lowered
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
-from keyshift.solvers.kernels import overwrite, uniform
+from keyshift.solvers.kernels import generator, overwrite, uniform, whole_below
 from keyshift.solvers.rows import RowFamily, RuleRows, families, giving_way, rows_of, sharing, shift, sum_rows
 
 
@@ -112,7 +112,7 @@ def search_within(
     and a node's windows where squares are lowered.
     """
     settings, rng = RuledSearchSettings.now(), np.random.default_rng(seed)
-    state = np.array([np.random.SeedSequence([seed, 67]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
+    state = generator(seed, 67)
     best, least = start, math.inf if start is None else problem.objective(start)
     idle, turn, steps = 0, 0, settings.first
     place = None if start is None else start.copy()
@@ -308,9 +308,9 @@ def propose(data, place, held, rng):
     10 send k anywhere alone, 25 swap two, and 15 let a member of a row that k would fill beyond its most give way.
     """
     items, n = data.kind.size, data.enter.shape[1]
-    k, draw = int(uniform(rng) * items), uniform(rng)
+    k, draw = whole_below(rng, items), uniform(rng)
     one = data.members[data.starts[k]]
-    b = data.current[one] if draw < 0.5 and place[one] != data.current[one] else int(uniform(rng) * n)
+    b = data.current[one] if draw < 0.5 and place[one] != data.current[one] else whole_below(rng, n)
     if not data.enter[data.kind[k], b]:
         return -1, b, -1, b
     if draw < 0.25 or (draw >= 0.5 and draw < 0.6):
@@ -318,7 +318,7 @@ def propose(data, place, held, rng):
     if draw >= 0.85:
         other, d = giving_way(rng, one, b, held, place, data)
         return k, b, -1 if other < 0 else data.item[other], d
-    q = int(uniform(rng) * items)
+    q = whole_below(rng, items)
     other = data.members[data.starts[q]]
     if draw >= 0.6:
         return k, place[other], q, place[one]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,8 +60,7 @@ def forest_of(data: Arrays) -> Forest:
     return Forest(np.array(order[::-1], dtype=np.int64), parent.astype(np.int64), weight, tuple(weak))
 
 
-@dataclass
-class Multipliers:
+class Multipliers(NamedTuple):
     """Prices of the rows that are relaxed, all >= 0: moves (2), their cost (2), loads (8), (9), resources (7)."""
 
     moves: float
@@ -72,13 +71,7 @@ class Multipliers:
 
     def stepped(self, slack: Multipliers, step: float) -> Multipliers:
         """A step against the slack of every row, cut off at 0."""
-        return Multipliers(
-            max(0.0, self.moves - step * slack.moves),
-            max(0.0, self.cost - step * slack.cost),
-            np.maximum(0.0, self.upper - step * slack.upper),
-            np.maximum(0.0, self.lower - step * slack.lower),
-            np.maximum(0.0, self.use - step * slack.use),
-        )
+        return self._by_row(lambda price, more: np.maximum(0.0, price - step * more), slack)
 
     def pushing(self, prices: Multipliers) -> Multipliers:
         """The slack without that of loads which cost nothing and are kept: over many windows it would drown the rest."""
@@ -86,24 +79,19 @@ class Multipliers:
             np.where((price <= 0) & (slack > 0), 0.0, slack)
             for price, slack in ((prices.upper, self.upper), (prices.lower, self.lower))
         )
-        return replace(self, upper=upper, lower=lower)
+        return self._replace(upper=upper, lower=lower)
 
     def mixed(self, other: Multipliers, share: float) -> Multipliers:
         """``share * self + (1 - share) * other``, row by row."""
-        rest = 1 - share
-        return Multipliers(
-            share * self.moves + rest * other.moves,
-            share * self.cost + rest * other.cost,
-            share * self.upper + rest * other.upper,
-            share * self.lower + rest * other.lower,
-            share * self.use + rest * other.use,
-        )
+        return self._by_row(lambda mine, its: share * mine + (1 - share) * its, other)
+
+    def _by_row(self, rule: Callable[[Any, Any], Any], other: Multipliers) -> Multipliers:
+        return Multipliers(*map(rule, self, other))
 
     @property
     def square(self) -> float:
         """Squared length."""
-        parts = (self.moves, self.cost, self.upper, self.lower, self.use)
-        return float(sum(np.square(part).sum() for part in parts))
+        return float(sum(np.square(part).sum() for part in self))
 
 
 @dataclass

@@ -16,6 +16,7 @@ from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search_kernels import anneal, refresh
 from keyshift.solvers.collocation.move_kernels import MOST, Before, Goal, Proposal, ShiftData, ShiftState
+from keyshift.solvers.kernels import generator
 from keyshift.solvers.rows import RuleRows, rule_rows
 
 
@@ -96,21 +97,6 @@ def local_search(
     return Answer(search.best, termination=budget.why if budget.expired else "completed")
 
 
-def improve(
-    problem: CollocatedAllocation,
-    start: IntArray | None,
-    budget: Budget,
-    seed: int = 0,
-    steps: int = 400_000,
-    arrays: Arrays | None = None,
-    settings: LocalSearchSettings | None = None,
-) -> IntArray | None:
-    """The best assignment that so many steps of a `Annealing` find; None where neither it nor the start is feasible."""
-    search = Annealing(problem, start, seed, arrays, settings)
-    search.go_on(budget, steps)
-    return search.best
-
-
 class Annealing:
     """Simulated annealing from a start, or from the current nodes, that can be told to go on; `best` is its best, if any.
 
@@ -130,10 +116,9 @@ class Annealing:
         start: IntArray | None,
         seed: int = 0,
         arrays: Arrays | None = None,
-        settings: LocalSearchSettings | None = None,
     ) -> None:
         data = arrays_of(problem) if arrays is None else arrays
-        self.problem, self.data, self.settings = problem, data, settings or LocalSearchSettings.now()
+        self.problem, self.data, self.settings = problem, data, LocalSearchSettings.now()
         self.best = None if start is None or problem.violations(start) else start.copy()
         self.begun, self.gained, self.rounds = 0, 0, 0
         self.reference = problem.objective(problem.workload.current)
@@ -144,7 +129,7 @@ class Annealing:
             return
         typical = max(float(np.median(data.remote_load)), 1e-9)
         self.penalty = 4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / typical / data.windows
-        self.rng = np.array([np.random.SeedSequence([seed, 71]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
+        self.rng = generator(seed, 71)
         self.base = data.current if self.best is None else self.best
         self.led = self.best  # the best since the last beginning
         # What that was worth when a gain last counted.

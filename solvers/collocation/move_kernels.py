@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.kernels import uniform
+from keyshift.solvers.kernels import uniform, whole_below
 from keyshift.solvers.rows import RuleRows, giving_way
 
 MOST = 4
@@ -109,19 +109,13 @@ class Before(NamedTuple):
 
 
 @njit(**LEAF)
-def integer(rng, below):
-    """A random whole number in 0..below-1."""
-    return int(uniform(rng) * below)
-
-
-@njit(**LEAF)
 def join(rng, wanted, data, a):
     """One end of a pair goes to the node of the other; now and then somebody there comes the other way."""
     e = drawn_pair(rng, data)
     k, other = (data.first[e], data.second[e]) if uniform(rng) < 0.5 else (data.second[e], data.first[e])
     wanted.who[0], wanted.where[0] = k, a[other]
     if uniform(rng) < data.shares[3]:
-        m = integer(rng, a.size)
+        m = whole_below(rng, a.size)
         if m != k and m != other and a[m] == a[other]:
             wanted.who[1], wanted.where[1] = m, a[k]
             return 2
@@ -131,17 +125,21 @@ def join(rng, wanted, data, a):
 @njit(**LEAF)
 def drawn_pair(rng, data):
     """A pair: any, or by weight."""
-    return integer(rng, data.first.size) if uniform(rng) < 0.6 else data.by_weight[integer(rng, data.by_weight.size)]
+    return (
+        whole_below(rng, data.first.size)
+        if uniform(rng) < 0.6
+        else data.by_weight[whole_below(rng, data.by_weight.size)]
+    )
 
 
 @njit(**LEAF)
 def relocate(rng, wanted, data, state):
     """A key group goes to any node, or to where most of its traffic is, of all other nodes; or a pair does, together."""
     a, nodes, draw = state.a, state.on_node.shape[2], uniform(rng)
-    k, target, count = integer(rng, a.size), integer(rng, nodes), 1
+    k, target, count = whole_below(rng, a.size), whole_below(rng, nodes), 1
     other = k
     if draw < 0.3 and data.first.size > 0:
-        e = data.by_weight[integer(rng, data.by_weight.size)]
+        e = data.by_weight[whole_below(rng, data.by_weight.size)]
         k, other, count = data.first[e], data.second[e], 2
     if draw < 0.7:
         most = -1.0
@@ -158,7 +156,7 @@ def relocate(rng, wanted, data, state):
 @njit(**LEAF)
 def swap(rng, wanted, a):
     """Two key groups exchange their nodes."""
-    k, m = integer(rng, a.size), integer(rng, a.size)
+    k, m = whole_below(rng, a.size), whole_below(rng, a.size)
     wanted.who[0], wanted.where[0], wanted.who[1], wanted.where[1] = k, a[m], m, a[k]
     return 2
 
@@ -168,7 +166,7 @@ def go_back(rng, wanted, data, state):
     """A key group that has moved goes back to its current node."""
     if state.away[0] == 0:
         return 0
-    k = state.movers[integer(rng, state.away[0])]
+    k = state.movers[whole_below(rng, state.away[0])]
     wanted.who[0], wanted.where[0] = k, data.current[k]
     return 1
 
@@ -190,7 +188,7 @@ def make_room(rng, count, moves, wanted, data, state):
     while moves > data.max_moves:
         if count == wanted.who.size:
             return 0
-        k, other = state.movers[integer(rng, state.away[0])], state.movers[integer(rng, state.away[0])]
+        k, other = state.movers[whole_below(rng, state.away[0])], state.movers[whole_below(rng, state.away[0])]
         if uniform(rng) < 0.7 and lost_by_return(other, data, state) < lost_by_return(k, data, state):
             k = other
         for s in range(count):

@@ -12,7 +12,7 @@ from keyshift.models.compiling import njit
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of, spread
 from keyshift.models.intervals.policy import dense
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import IntArray, Workload
 from keyshift.solvers.intervals.units import weights
 
 
@@ -34,6 +34,11 @@ class Owners:
     alive: list[int]
     next_number: int
     gained: int = field(default=0, init=False)
+
+    @classmethod
+    def now(cls, workload: Workload) -> Owners:
+        """The nodes and the assignment before anything migrates."""
+        return cls(workload.current, np.flatnonzero(workload.kept).tolist(), workload.nodes)
 
     def migrate(self, cuts: IntArray, nodes_after: int, prefix: IntArray) -> IntArray:
         """Move to a partition, keep as much weight in place as it allows, and return the new assignment.
@@ -149,7 +154,7 @@ def close(
 
     def relabel(_: MigrationPolicy, before: tuple[int, IntArray] | None, after: int, new: IntArray) -> IntArray:
         if before is None:
-            return Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes).migrate(new, after, kept_first)
+            return Owners.now(w).migrate(new, after, kept_first)
         nodes, cuts = before
         now = Owners(spread(cuts, np.arange(cuts.size - 1)), list(range(nodes)), nodes)
         return now.migrate(new, after, kept)

@@ -13,7 +13,7 @@ from keyshift.models.guards import Count, Threads
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import within
+from keyshift.solvers.checked import within, without_false_bound
 
 if TYPE_CHECKING:
     from keyshift.models.mclb.pyomo_model import MCLBPyomo
@@ -172,7 +172,4 @@ def _answer(
     best = core.lift(core.relabelled(min(candidates, key=core.squares)))
     if problem.violations(best):  # relabelling keeps the budget but for rounding
         best = start if start is not None else core.lift(candidates[0])
-    value = problem.objective(best)
-    if bound > value + problem.tolerance_of(value):  # a solver's tolerances did not do: its bound is worth nothing
-        bound, ended = 0.0, "gap"
-    return Answer(best, max(0.0, bound), ended, details=details or {})
+    return without_false_bound(problem, Answer(best, max(0.0, bound), ended, details=details or {}))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.guards import Whole
 from keyshift.models.routing.compact import CompactKeys, compact
 from keyshift.models.routing.problem import MixedRouting
-from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import within
 from keyshift.solvers.routing.rounding import on_grid
@@ -47,7 +45,7 @@ def pooled_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0, most_c
     bound, ended = highs.relaxation_bound(program, budget, seed)
     if ended == "infeasible":
         return lp_bound(problem, budget=budget, seed=seed)
-    least = 0.0 if bound is None else keys.value(max(0.0, bound) * (1 - DOUBT))
+    least = 0.0 if bound is None else max(0.0, bound) * (1 - DOUBT) * keys.problem.scale
     details = {"classes": keys.size, "exact": keys.exact}
     return Answer(None, on_grid(problem, least), "completed" if ended == "optimal" else ended, details=details)
 
@@ -59,34 +57,41 @@ def _stated(problem: MixedRouting, most_classes: int) -> tuple[PooledKeys, Linea
 
 def linear_program(keys: PooledKeys) -> LinearProgram:
     """(1')-(6) as matrices. Columns: e of all classes, a of those with a home to go to, w of the kept nodes."""
-    home, nodes, size = keys.goes_home, keys.nodes, keys.size
+    problem, w = keys.problem, keys.problem.workload
+    may_stay, nodes, size = w.kept[keys.current], np.flatnonzero(w.kept), keys.size
+    home = np.flatnonzero((keys.current != keys.home) & w.kept[keys.home])
     columns = size + home.size + nodes.size
-    e, a, w = np.arange(size), size + np.arange(home.size), size + home.size + np.arange(nodes.size)
+    e, a, taken = np.arange(size), size + np.arange(home.size), size + home.size + np.arange(nodes.size)
     both = np.concatenate([e, a])
     of_class = np.concatenate([e, home])
+    # Twice the slack of the check, whose own sums are rounded.
+    upper = (problem.upper + 2 * problem.slack)[nodes] / keys.mean
+    lower = np.maximum(problem.lower - 2 * problem.slack, 0.0)[nodes] / keys.mean
     rows = LinearRows(columns)
-    left = np.flatnonzero(~keys.stays | np.isin(e, home))
+    left = np.flatnonzero(~may_stay | np.isin(e, home))
     place = np.full(size, -1)
     place[left] = np.arange(left.size)
     held = place[of_class] >= 0
     count = keys.count[left]
-    rows.add(place[of_class[held]], both[held], np.ones(held.sum()), np.where(keys.stays[left], -np.inf, count), count)
-    at_node = np.full(keys.problem.workload.nodes, -1)
+    rows.add(place[of_class[held]], both[held], np.ones(held.sum()), np.where(may_stay[left], -np.inf, count), count)
+    at_node = np.full(w.nodes, -1)
     at_node[nodes] = np.arange(nodes.size)
     leaving = at_node[keys.current[of_class]]
     stays = leaving >= 0
+    staying = np.bincount(keys.current[may_stay], (keys.load * keys.count)[may_stay], w.nodes)[nodes]
     rows.add(
         np.concatenate([leaving[stays], at_node[keys.home[home]], np.arange(nodes.size)]),
-        np.concatenate([both[stays], a, w]),
+        np.concatenate([both[stays], a, taken]),
         np.concatenate([-keys.load[of_class[stays]], keys.load[home], np.ones(nodes.size)]),
-        np.where(keys.lower[nodes] > 0, keys.lower[nodes] - keys.staying_load[nodes], -np.inf),
-        keys.upper[nodes] - keys.staying_load[nodes],
+        np.where(lower > 0, lower - staying, -np.inf),
+        upper - staying,
     )
-    if keys.bounded_table:
-        entries = np.concatenate([np.ones(size), np.zeros(home.size)]) - keys.strays[of_class]
-        room = keys.problem.table_limit - keys.staying_entries
+    if problem.table_limit < w.key_groups:
+        strays = (keys.current != keys.home) & may_stay
+        entries = np.concatenate([np.ones(size), np.zeros(home.size)]) - strays[of_class]
+        room = problem.table_limit - float(keys.count[strays].sum())
         rows.add(np.zeros(both.size, dtype=np.int64), both, entries, np.array([-np.inf]), np.array([room]))
-    pool, none = np.concatenate([e, w]), np.zeros(1)
+    pool, none = np.concatenate([e, taken]), np.zeros(1)
     rows.add(np.zeros(pool.size, dtype=np.int64), pool, np.concatenate([keys.load, -np.ones(nodes.size)]), none, none)
     return LinearProgram(
         cost=np.concatenate([keys.state[of_class], np.zeros(nodes.size)]),
@@ -95,7 +100,7 @@ def linear_program(keys: PooledKeys) -> LinearProgram:
         row_lower=np.concatenate(rows.lower),
         row_upper=np.concatenate(rows.upper),
         column_lower=np.zeros(columns),
-        column_upper=np.concatenate([keys.count[of_class], keys.upper[nodes]]),
+        column_upper=np.concatenate([keys.count[of_class], upper]),
         integer=np.zeros(columns, dtype=bool),
     )
 
@@ -184,56 +189,6 @@ class PooledKeys:
     def size(self) -> int:
         """Number of classes."""
         return int(self.count.size)
-
-    @cached_property
-    def stays(self) -> BoolArray:
-        """Classes that may stay, shape (size,)."""
-        return np.asarray(self.problem.workload.kept[self.current])
-
-    @cached_property
-    def goes_home(self) -> IntArray:
-        """The classes that have an a: their home is another node, and kept."""
-        return np.flatnonzero((self.current != self.home) & self.problem.workload.kept[self.home])
-
-    @property
-    def strays(self) -> BoolArray:
-        """Classes whose keys need an entry where they stay, shape (size,)."""
-        return np.asarray((self.current != self.home) & self.stays)
-
-    @cached_property
-    def nodes(self) -> IntArray:
-        """The kept nodes."""
-        return np.flatnonzero(self.problem.workload.kept)
-
-    @cached_property
-    def upper(self) -> FloatArray:
-        """Right sides of (2'), shape (n,); twice the slack of the check, whose own sums are rounded."""
-        return np.asarray((self.problem.upper + 2 * self.problem.slack) / self.mean)
-
-    @cached_property
-    def lower(self) -> FloatArray:
-        """Left sides of (3'), shape (n,), 0 where there is none."""
-        return np.asarray(np.maximum(self.problem.lower - 2 * self.problem.slack, 0.0) / self.mean)
-
-    @cached_property
-    def staying_load(self) -> FloatArray:
-        """Load on each node of the classes that may stay there, if all do, shape (n,)."""
-        w = self.problem.workload
-        return np.bincount(self.current[self.stays], (self.load * self.count)[self.stays], w.nodes)
-
-    @property
-    def staying_entries(self) -> float:
-        """Table entries if all that may stay does."""
-        return float(self.count[self.strays].sum())
-
-    @property
-    def bounded_table(self) -> bool:
-        """Whether (4') can bind."""
-        return self.problem.table_limit < self.problem.workload.key_groups
-
-    def value(self, native: float) -> float:
-        """State moved, from the relaxation's objective."""
-        return float(native * self.problem.scale)
 
 
 def _rung(values: FloatArray, width: float) -> IntArray:

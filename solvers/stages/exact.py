@@ -13,7 +13,7 @@ from keyshift.models.pyomo import errors
 from keyshift.models.stages import Stage, state
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import better_of, is_met, until_checked, within
+from keyshift.solvers.checked import better_of, is_met, until_checked, within, without_false_bound
 from keyshift.solvers.stages.search import StageSettings, improve_within
 
 MIP_DOUBT = 5e-7
@@ -129,9 +129,7 @@ def _settled(stage: Stage, answer: Answer, start: np.ndarray | None) -> Answer:
         return answer if start is None else Answer(start, 0.0, "gap")
     if answer.assignment is None:
         return answer
-    value = stage.objective(answer.assignment)
-    if (answer.bound or 0.0) > value + stage.tolerance_of(value):
-        answer.bound, answer.termination = 0.0, "gap"
+    answer = without_false_bound(stage, answer)
     if is_met(stage, answer):
         answer.termination = "optimal"
     elif answer.termination == "optimal":

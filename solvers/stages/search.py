@@ -18,6 +18,7 @@ from keyshift.models.rules.ruled import BROKEN as BROKEN_RULES
 from keyshift.models.stages import Stage, StageBound
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
+from keyshift.solvers.kernels import generator
 from keyshift.solvers.rows import rule_rows
 from keyshift.solvers.stages.search_kernels import (
     BROKEN,
@@ -98,7 +99,7 @@ def improve_within(
     state = StageState(
         start.copy(), np.zeros(n), np.zeros((resources, n)), np.zeros(limits.size), np.zeros(4), *it.held()
     )
-    rng = np.array([np.random.SeedSequence([seed, 83]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
+    rng = generator(seed, 83)
     best, record, value = start, start.copy(), stage.objective(start)
     size, steps = max(it.value(stage.measure, value), 1e-9), min(settings.steps * start.size, settings.most_steps)
     for turn in range(settings.rounds if rounds is None else rounds):

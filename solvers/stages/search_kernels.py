@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models.compiling import njit
-from keyshift.solvers.kernels import overwrite, uniform
+from keyshift.solvers.kernels import overwrite, uniform, whole_below
 from keyshift.solvers.rows import RuleRows, shift, sum_rows
 
 REMOTE, DISTANCE, SPREAD, DRAINING, BROKEN, LINEAR = 0, 1, 2, 3, 4, 5
@@ -296,9 +296,3 @@ def moved_one(data, state, rng):
             return k
         k = k + 1 if k + 1 < p else 0
     return -1
-
-
-@njit(cache=True)
-def whole_below(rng, below):
-    """A random whole number in 0..below-1."""
-    return int(uniform(rng) * below)

@@ -20,8 +20,7 @@ from keyshift.solvers.collocation import local_search, structural_bounds
 from keyshift.solvers.collocation import local_search_kernels as search_kernel
 from keyshift.solvers.collocation import move_kernels as move_kernel
 from keyshift.solvers.collocation.arrays import arrays_of
-from keyshift.solvers.collocation.lagrangian import LagrangianBound, largest, most_arrivals, tighten
-from keyshift.solvers.collocation.local_search import improve
+from keyshift.solvers.collocation.lagrangian import LagrangianBound, Multipliers, largest, most_arrivals, tighten
 from keyshift.solvers.collocation.structural_bounds import component_cuts, mean_bound, spectral_cut
 from keyshift.solvers.rows import rule_rows
 from keyshift.solvers.semidefinite import SemidefiniteAscent
@@ -78,13 +77,11 @@ def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
     values = sorted((data.collocated(a) for a in feasible), reverse=True)
     bound = LagrangianBound(data)
     for _ in range(5):  # any prices will do
-        prices = bound.first_prices()
-        prices.moves, prices.cost = rng.random(2)
-        prices.upper, prices.lower = rng.random((2, data.windows, w.nodes)) * 0.2
+        prices = Multipliers(*rng.random(2), *rng.random((2, data.windows, w.nodes)) * 0.2, np.empty(0))
         if problem.max_load_distance is None:
             prices.upper[:] = prices.lower[:] = 0
         prices.lower[:, w.draining] = 0
-        prices.use = rng.random(data.capacity.shape) * 0.1
+        prices = prices._replace(use=rng.random(data.capacity.shape) * 0.1)
         value, _ = bound.evaluate(prices)
         assert not values or value >= values[0] - 1e-12
     if values:
@@ -93,6 +90,12 @@ def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
         for a in feasible:
             if data.collocated(a) > middle + 1e-9:
                 assert bound.open_to[np.arange(w.key_groups), a].all()
+
+
+def improve(problem, start, budget, seed, steps):
+    search = local_search.Annealing(problem, start, seed)
+    search.go_on(budget, steps)
+    return search.best
 
 
 @pytest.mark.parametrize("seed", range(6))

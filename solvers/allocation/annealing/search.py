@@ -25,6 +25,7 @@ from keyshift.solvers.allocation.annealing.kernels import Pass, Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
 from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.kernels import generator
 from keyshift.solvers.rows import RuleRows, rule_rows
 
 
@@ -122,11 +123,6 @@ class AnnealingSettings(Settings):
             self.reroute_chain, self.shorten_chain,
         )  # fmt: skip
         return np.round(np.concatenate(([self.insert], np.cumsum(others))), 9)
-
-
-def generator(seed: int, stream: int) -> np.ndarray:
-    """State of a kernel's random generator, shape (1,): one for each seed and stream."""
-    return np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64) | np.uint64(1)
 
 
 def data_of(instance: Instance, order: IntArray, rows: RuleRows | None) -> SearchData:

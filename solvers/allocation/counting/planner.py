@@ -17,11 +17,11 @@ import numpy as np
 from keyshift.models.answer import Settings
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.allocation.annealing.search import data_of, generator
+from keyshift.solvers.allocation.annealing.search import data_of
 from keyshift.solvers.allocation.annealing.state_kernels import give, goes_nowhere, node_value, power
 from keyshift.solvers.allocation.arrays import TINY, Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.kernels import overwrite
+from keyshift.solvers.kernels import generator, overwrite
 from keyshift.solvers.kernels import uniform as draw
 
 

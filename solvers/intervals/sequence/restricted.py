@@ -178,7 +178,7 @@ def realise(problem: MigrationSequence, partitions: list[IntArray], state: Float
     """
     w = problem.workload
     state = w.state if state is None else state
-    owners = Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
+    owners = Owners.now(w)
     prefix = keepable(problem.first_step(), state).prefix
     rows = []
     for cuts, nodes in zip(partitions, problem.counts, strict=True):

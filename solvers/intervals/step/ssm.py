@@ -15,12 +15,6 @@ from keyshift.solvers.intervals.step.band_kernels import BandLayer, TaskLine, Wi
 from keyshift.solvers.intervals.units import in_fine_units, weights
 
 
-def owners_now(problem: IntervalMigration) -> Owners:
-    """The nodes and the assignment before the migration."""
-    w = problem.workload
-    return Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
-
-
 def keepable(problem: IntervalMigration, state: FloatArray | None = None) -> Scaled:
     """State that need not move, as whole weights; of other sizes than the workload's where these are capped."""
     if state is None or state is problem.workload.state:
@@ -30,7 +24,7 @@ def keepable(problem: IntervalMigration, state: FloatArray | None = None) -> Sca
 
 def answer_from_cuts(problem: IntervalMigration, cuts: IntArray, kept: Scaled) -> IntArray:
     """The assignment that realises a partition with as little movement as it allows."""
-    return owners_now(problem).migrate(cuts, problem.nodes_after, kept.prefix)
+    return Owners.now(problem.workload).migrate(cuts, problem.nodes_after, kept.prefix)
 
 
 def moved_at_least(problem: IntervalMigration, kept: Scaled, gain: int) -> float:
