@@ -57,13 +57,6 @@ with lazily() as _LAZY:
     from keyshift.studies.study import study
 _opened = on_first_use(globals(), _LAZY)
 
-with lazily():  # models know nothing of what stands above them: this package tells them
-    from keyshift.models.files.solution import write_solution as _save
-    from keyshift.plans.making import plan as _plan
-    from keyshift.plans.targets import bare_moves as _moves
-    from keyshift.report.plan_page import write_plan_report as _report
-Plan.reporter, Solution.planner, Solution.mover, Solution.writer = _report, _plan, _moves, _save
-
 __all__ = [
     "MCLB", "CollocatedAllocation", "InputError", "IntervalMigration", "KeyGroupAllocation", "KeyPlacement",
     "KeySplitting", "KeyshiftError", "MigrationPolicy", "MigrationSequence", "MixedRouting", "MovementWithinLimits",
@@ -115,6 +108,30 @@ RETIRED = {
 GONE_IN = "0.5"
 
 
+def _plan(solution: Solution, **options: Any) -> Plan:
+    from keyshift.plans.making import plan as make
+
+    return make(solution.problem, solution, **options)
+
+
+def _moves(solution: Solution) -> Any:
+    from keyshift.plans.targets import bare_moves
+
+    return bare_moves(solution)
+
+
+def _save(solution: Solution, path: str | Path) -> None:
+    from keyshift.models.files.solution import write_solution
+
+    write_solution(solution, path)
+
+
+def _report(plan: Plan, path: str | Path, **options: Any) -> None:
+    from keyshift.report.plan_page import write_plan_report
+
+    write_plan_report(plan, path, **options)
+
+
 def _methods_by_name() -> None:
     """`from keyshift.heuristics import albic`: the floors below know nothing of the catalogue, this package tells them."""
     import keyshift.heuristics
@@ -131,6 +148,10 @@ def _methods_by_name() -> None:
 
 
 _methods_by_name()
+Plan.reporter = _report
+Solution.planner = _plan  # models know nothing of what stands above them: this package tells them
+Solution.mover = _moves
+Solution.writer = _save
 
 
 def __getattr__(name: str) -> Any:

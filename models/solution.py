@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -14,7 +14,6 @@ from keyshift.models.answer import Answer, Termination
 from keyshift.models.errors import BoundError, InputError
 from keyshift.models.figures import figure, percent
 from keyshift.models.guards import frozen
-from keyshift.models.lazily import load
 from keyshift.models.problem import Problem, Violation
 from keyshift.models.stages import Priority, Stage, StageBound
 
@@ -84,10 +83,10 @@ class Solution:
             if array is not None:
                 frozen(array)
 
-    planner: ClassVar[Any] = None
-    mover: ClassVar[Any] = None
-    writer: ClassVar[Any] = None
-    """What makes a plan for `plan`, a table for `moves` and a file for `save`; the package names it when it is imported."""
+    planner: ClassVar[Callable[..., Any] | None] = None
+    mover: ClassVar[Callable[..., Any] | None] = None
+    writer: ClassVar[Callable[..., None] | None] = None
+    """How `plan` makes a plan, `moves` a table and `save` a file; the package sets it when it is imported."""
 
     def plan(self, **options: Any) -> Any:
         """The plan that carries the solution out: `keyshift.plan` of this solution, with its options.
@@ -97,7 +96,7 @@ class Solution:
         Plan
         """
         assert self.planner is not None, "import keyshift first"
-        return load(self.planner)(self.problem, self, **options)
+        return self.planner(**options)
 
     @property
     def moves(self) -> pd.DataFrame:
@@ -109,8 +108,7 @@ class Solution:
             If there is no assignment, or if it assigns messages, which have no state to move.
         """
         assert self.mover is not None, "import keyshift first"
-        made: pd.DataFrame = load(self.mover)(self)
-        return made
+        return self.mover()
 
     def to_frame(self) -> pd.DataFrame:
         """A table with a row for each key group: as `Workload.to_frame`, with its `target` and whether it `moved`.
@@ -144,7 +142,7 @@ class Solution:
             If the file cannot be written there.
         """
         assert self.writer is not None, "import keyshift first"
-        load(self.writer)(self, path)
+        self.writer(path)
 
     @property
     def tolerance(self) -> float | None:

@@ -143,14 +143,16 @@ def command(function: Callable[..., Any]) -> Callable[..., int]:
     def option(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
-    shared, json_option = [], [option("as_json", JsonOption, False)] if replies else []
+    needed = [name for name, parameter in own.items() if parameter.default is inspect.Parameter.empty]
+    named = [own.pop(name) for name in needed]
     if asked is not None:
         usual = Asked() if asked.default is inspect.Parameter.empty else asked.default
-        shared = [option("context", typer.Context), option("path", PathArgument),
-                  option("problem", ProblemOption, usual.problem), option("last", LastOption, None)]  # fmt: skip
+        named = [option("context", typer.Context), option("path", PathArgument), *named,
+                 option("problem", ProblemOption, usual.problem), option("last", LastOption, None)]  # fmt: skip
         run.__doc__ = f"{inspect.getdoc(function)}\n\n{OWN_OPTIONS}"
-    named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.values()]
-    run.__signature__ = inspect.Signature([*shared, *named, *json_option])  # type: ignore[attr-defined]
+    named += [*own.values(), *([option("as_json", JsonOption, False)] if replies else [])]
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in named]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     return run
 
 

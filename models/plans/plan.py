@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -118,8 +118,8 @@ class Plan:
     broken_rules: float = 0.0
     broken_rules_bound: float = 0.0
 
-    reporter: ClassVar[Any] = None
-    """What writes a page for `report`; `keyshift` names it when it is imported."""
+    reporter: ClassVar[Callable[..., None] | None] = None
+    """How `report` writes a page; `keyshift` says so when it is imported."""
 
     def __post_init__(self) -> None:
         for name in ("assignment", "key_group", "source", "target", "load", "state", "gain", "start", "end", "phase"):
@@ -336,7 +336,7 @@ class Plan:
             ``comparison``, a `Comparison` of methods; ``other``, another plan to stand beside this one; ``title``.
         """
         assert self.reporter is not None, "import keyshift first"
-        load(self.reporter)(self, path, **options)
+        self.reporter(path, **options)
 
     def save(self, path: str | Path) -> None:
         """Write the plan as one JSON file. The file is written completely or not at all.
