@@ -25,6 +25,8 @@ def folder(tmp_path, monkeypatch):
         home=rng.integers(0, 6, 60), traffic=rng.integers(0, 3, (60, 60)),
     )  # fmt: skip
     ks.write_workload(w, tmp_path / "w")
+    few = {name: getattr(w, name)[..., :12] for name in ("load", "state", "current", "home")}
+    ks.write_workload(ks.Workload(**few, nodes=6), tmp_path / "few")  # for limits that are relaxed until none is left
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -90,21 +92,23 @@ def test_a_saved_solution_is_planned(folder, capsys):
 
 
 def test_explain_and_remedies(folder, capsys):
-    said = shell(capsys, "explain w --max-migrations 2 --time-limit 1 --min-gain 100")
+    said = shell(capsys, "explain few --max-migrations 2 --time-limit 1 --min-gain 100")
     assert "Doing nothing leaves" in said
     assert "max_migrations" in said
     assert "moves dropped" in said
-    assert "no limit has to be relaxed" in shell(capsys, "remedies w --max-migrations 2 -t 1")
-    found = json.loads(shell(capsys, "remedies w -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 2 --json"))
+    assert "no limit has to be relaxed" in shell(capsys, "remedies few --max-migrations 2 -t 1")
+    found = json.loads(shell(capsys, "remedies few -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 2 --json"))
     assert {r["limit"] for r in found} == {"theta_max", "max_table_size", "nodes"}
-    assert "enough" in shell(capsys, "remedies w -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 2")
+    assert "enough" in shell(capsys, "remedies few -p mixed-routing --theta-max 0.05 --max-table-size 1 -t 2")
 
 
 def test_no_plan_is_said_and_no_file_left(folder, capsys):
     # A bound alone holds nothing to carry out.
     assert "`keyshift remedies` says what" in shell(capsys, "plan w --method lp --out p.json", 1)
     assert not (folder / "p.json").exists()
-    assert "breaks" not in shell(capsys, "solve w --repair -p mixed-routing --theta-max 0.0001 --max-table-size 1 -t 2")
+    assert "breaks" not in shell(
+        capsys, "solve few --repair -p mixed-routing --theta-max 0.0001 --max-table-size 1 -t 2"
+    )
 
 
 @pytest.mark.parametrize(
