@@ -21,8 +21,12 @@ CASES = [  # by instance: the process that has solved it by every method knows t
 
 
 @functools.cache
+def battery(name: str) -> dict[str, ks.Problem]:
+    return BATTERIES[name]()
+
+
 def problem_of(name: str, label: str) -> ks.Problem:
-    return BATTERIES[name]()[label]
+    return battery(name)[label]
 
 
 @functools.cache

@@ -24,6 +24,11 @@ CASES = [(name, label) for name in FORMULATIONS for label in BATTERIES[name]()]
 SOLVED = [(name, label) for name in FORMULATIONS for label in list(BATTERIES[name]())[:3]]
 
 
+@functools.cache
+def battery(name: str) -> dict[str, ks.Problem]:
+    return BATTERIES[name]()
+
+
 def quick_answer(problem: ks.Problem) -> ks.Solution:
     """By the first heuristic, or the last method where there is none."""
     methods = ks.methods(problem)
@@ -47,14 +52,14 @@ def same_solution(one: ks.Solution, other: ks.Solution) -> None:
 
 @pytest.mark.parametrize(("name", "label"), CASES)
 def test_problems_come_back(name, label):
-    problem = BATTERIES[name]()[label]
+    problem = battery(name)[label]
     for again in (pickle.loads(pickle.dumps(problem)), copy.deepcopy(problem), problem_of(problem_record(problem))):
         same_problem(problem, again)
 
 
 @pytest.mark.parametrize(("name", "label"), SOLVED)
 def test_solutions_come_back(name, label, tmp_path):
-    solution = quick_answer(BATTERIES[name]()[label])
+    solution = quick_answer(battery(name)[label])
     for again in (pickle.loads(pickle.dumps(solution)), copy.deepcopy(solution)):
         same_solution(solution, again)
     solution.save(tmp_path / "s.json")
@@ -252,8 +257,15 @@ def two_with_options(name: str) -> tuple[ks.Problem, ks.Problem]:
     return with_options(name, rng), with_options(name, rng)
 
 
+def with_probabilities() -> ks.Problem:
+    w = ks.Workload(
+        load=[[3, 1, 2, 1], [1, 2, 1, 3]], state=[1, 1, 1, 1], current=[0, 0, 1, 1], nodes=2, traffic=np.ones((4, 4))
+    )
+    return ks.CollocatedAllocation(w, 100.0, windows=2, probabilities=[0.5, 0.5])
+
+
 def test_whatever_the_options_studies_take_them(tmp_path):
-    problems = {name: two_with_options(name)[0] for name in HOSTILE}
+    problems = {name: two_with_options(name)[0] for name in HOSTILE} | {"probabilities": with_probabilities()}
     methods = {quick_answer(problem).method for problem in problems.values()}
     for _ in range(2):  # the second time from what the first has written
         frame = ks.study(problems, methods=sorted(methods), time_limit=1, out=tmp_path / "study").to_frame()
@@ -267,13 +279,5 @@ def test_whatever_the_options_fronts_take_them(name):
 
 
 def test_probabilities_of_windows_come_back(tmp_path):
-    w = ks.Workload(
-        load=[[3, 1, 2, 1], [1, 2, 1, 3]], state=[1, 1, 1, 1], current=[0, 0, 1, 1], nodes=2, traffic=np.ones((4, 4))
-    )
-    problem = ks.CollocatedAllocation(w, 100.0, windows=2, probabilities=[0.5, 0.5])
-    assert every_trip(problem, tmp_path).assignment is not None
-    assert ks.pareto(problem, 2, time_limit=0.5) is not None
-    assert (
-        ks.study({"one": problem}, methods=["local-search"], time_limit=5, out=tmp_path / "study").to_frame()
-        is not None
-    )
+    assert every_trip(with_probabilities(), tmp_path).assignment is not None
+    assert ks.pareto(with_probabilities(), 2, time_limit=0.5) is not None

@@ -86,9 +86,17 @@ def test_memory_against_the_largest_load_is_a_point_for_each_number_of_choices()
         assert any(point.objective == s.objective for s in every)
 
 
-def test_a_few_points_lie_on_the_whole_front_and_a_start_adds_its_own():
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory):
+    """A problem, its whole front, and the file that keeps it."""
     ((_, problem),) = ks.family("madsen-allocation", nodes=3, key_groups=12, max_migrations=8)
-    whole, few = ks.pareto(problem, None), ks.pareto(problem, 3)
+    file = tmp_path_factory.mktemp("front") / "front.json"
+    return problem, ks.pareto(problem, None, checkpoint=file), file
+
+
+def test_a_few_points_lie_on_the_whole_front_and_a_start_adds_its_own(traced):
+    problem, whole, _ = traced
+    few = ks.pareto(problem, 3)
     for moved, value in zip(few.second, few.objective, strict=True):
         assert value == pytest.approx(whole.objective[whole.second <= moved].min(), abs=1e-9)
     flux = ks.solve(problem, "flux")
@@ -97,10 +105,8 @@ def test_a_few_points_lie_on_the_whole_front_and_a_start_adds_its_own():
     assert front.plot(others=[flux]).axes[0].get_xlabel() == "key groups moved"
 
 
-def test_a_killed_front_goes_on_and_other_problems_are_refused(tmp_path):
-    ((_, problem),) = ks.family("madsen-allocation", nodes=3, key_groups=12, max_migrations=8)
-    file = tmp_path / "front.json"
-    whole = ks.pareto(problem, None, checkpoint=file)
+def test_a_killed_front_goes_on_and_other_problems_are_refused(traced):
+    problem, whole, file = traced
     content = json.loads(file.read_text())
     assert content["about"]["against"] == "migrations"
     again = ks.pareto(problem, None, checkpoint=file)

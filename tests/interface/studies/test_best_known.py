@@ -70,6 +70,5 @@ def test_a_study_says_what_it_finds_better_than_the_table(tmp_path):
     better = ks.study(drawn, ["milp"], time_limit=20, best_known=table)
     said = better.improvements()
     assert any("objective" in sentence and "(milp)" in sentence for sentence in said)
-    assert ks.study(drawn, ["flux"], best_known=table).improvements() == []
     assert better.update_best(table) == said
-    assert ks.study(drawn, ["milp"], time_limit=20, best_known=table).improvements() == []
+    assert ks.study(drawn, ["flux", "milp"], time_limit=20, best_known=table).improvements() == []
