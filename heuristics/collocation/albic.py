@@ -16,6 +16,7 @@ from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.guards import NonNegative, Positive, Whole
 from keyshift.models.rules import Only, Rule, Together
+from keyshift.models.rules.lowered import labels_of
 from keyshift.models.workload import FloatArray, IntArray
 
 
@@ -172,14 +173,19 @@ def partition(
 ) -> list[IntArray]:
     """Step 2: partitions of the collocated sets, none costlier to move than allowed nor heavier than maxPL."""
     both_ways = sp.csr_array(measured.traffic + measured.traffic.T)  # type: ignore[union-attr]
-    limited: list[tuple[FloatArray, float]] = []
-    if problem.max_migration_cost is not None:
-        limited.append((problem.allocation.migration_cost, problem.max_migration_cost))
-    if problem.max_migrations is not None:
-        limited.append((np.ones(measured.key_groups), float(problem.max_migrations)))
-    limited.append((measured.last_load, max_load))
+    limited = [*migration_limits(problem), (measured.last_load, max_load)]
     sets = collocated_sets(together, measured.key_groups)
     return [piece for members in sets for piece in split_set(members, both_ways, limited, seed)]
+
+
+def migration_limits(problem: CollocatedAllocation) -> list[tuple[FloatArray, float]]:
+    """(2): what moving each key group takes of a limit, shape (p,), and the limit."""
+    found: list[tuple[FloatArray, float]] = []
+    if problem.max_migration_cost is not None:
+        found.append((problem.allocation.migration_cost, problem.max_migration_cost))
+    if problem.max_migrations is not None:
+        found.append((np.ones(problem.workload.key_groups), float(problem.max_migrations)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -251,7 +257,7 @@ def contracted(
 ) -> tuple[KeyGroupAllocation, IntArray] | None:
     """Step 4 with every unit as one key group, and the unit of each key group; None where the limits forbid the demand."""
     p = problem
-    unit = units_of(measured.key_groups, partitions, demand)
+    unit = labels_of([*partitions, *([] if demand is None else [demand.members])], measured.key_groups)
     weights, limit = migration_weights(problem, measured, unit, demand)
     if limit < -SLACK:
         return None
@@ -274,14 +280,6 @@ def contracted(
     return program, unit
 
 
-def units_of(key_groups: int, partitions: list[IntArray], demand: Demand | None) -> IntArray:
-    """The unit that each key group moves with, numbered by first member, shape (p,)."""
-    leader = np.arange(key_groups)
-    for piece in [*partitions, *([] if demand is None else [demand.members])]:
-        leader[piece] = piece[0]
-    return np.unique(leader, return_inverse=True)[1].astype(np.int64)
-
-
 def migration_weights(
     problem: CollocatedAllocation, measured: Workload, unit: IntArray, demand: Demand | None
 ) -> tuple[FloatArray, float]:
@@ -295,12 +293,8 @@ def migration_weights(
     moving = np.zeros(measured.key_groups, dtype=bool)
     if demand is not None:
         moving[demand.members] = measured.current[demand.members] != demand.node
-    limited = []
-    if problem.max_migrations is not None:
-        limited.append((np.ones(measured.key_groups), float(problem.max_migrations)))
-    if problem.max_migration_cost is not None:
-        limited.append((problem.allocation.migration_cost, problem.max_migration_cost))
-    left = [(np.bincount(unit, cost, units), limit - float(cost[moving].sum())) for cost, limit in limited]
+    limited = ((cost, limit - float(cost[moving].sum())) for cost, limit in migration_limits(problem))
+    left = [(np.bincount(unit, cost, units), limit) for cost, limit in limited]
     if not left:
         weights: FloatArray = np.zeros(units)
         room = 1.0

@@ -11,8 +11,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.allocation.problem import EPSILON, SLACK, KeyGroupAllocation
-from keyshift.models.integers import BITS, Knapsack, scaled
-from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat
+from keyshift.models.integers import BITS, scaled
+from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat, keep_within
 from keyshift.models.stages import FLOATS, CpSatStages, PlacedCpSat, WholeMeasure, weighed
 from keyshift.models.windows_cpsat import combine
 from keyshift.models.workload import IntArray
@@ -157,15 +157,7 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
         if most is not None and most < len(leaves):
             self.model.add(sum(leaves) <= most).with_name("migrations")
         if self.problem.cost_limit is not None:
-            self.keep_within(self.problem.cost_limit, leaves, "migration_cost")
-
-    def keep_within(self, limit: Knapsack, chosen: list[Any], name: str) -> None:
-        """Add a row for a limit on weights, given an expression for each item; None for items that cannot be chosen."""
-        if not limit.binds:
-            return
-        weights, most = limit.whole()
-        terms = [int(c) * item for c, item in zip(weights, chosen, strict=True) if c > 0 and item is not None]
-        self.model.add(sum(terms) <= most).with_name(name)
+            keep_within(self.model, self.problem.cost_limit, enumerate(leaves), "migration_cost")
 
     def node_load(self, i: int, loads: list[int]) -> cp_model.LinearExprT:
         """Load of node i, in whole units of distance."""
@@ -195,8 +187,8 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
         """(7) No node uses more of a resource than it has."""
         for name in self.problem.resource_capacity or {}:
             for i, room in enumerate(self.problem.rooms(name)):
-                chosen = [self.x.get((k, i)) for k in range(self.workload.key_groups)]
-                self.keep_within(room, chosen, f"capacity[{name},n{i}]")
+                here = [(k, self.x[k, i]) for k in range(self.workload.key_groups) if (k, i) in self.x]
+                keep_within(self.model, room, here, f"capacity[{name},n{i}]")
 
     def rules(self) -> None:
         """The rules: (1), (3), (4) of `keyshift.models.rules.lowered`; what (2) closes has no variable."""

@@ -12,7 +12,7 @@ from ortools.sat.python import cp_model
 
 from keyshift.models.integers import scaled
 from keyshift.models.mclb.problem import MCLB
-from keyshift.models.rules.rows import add_to_cpsat
+from keyshift.models.rules.rows import add_to_cpsat, keep_within
 from keyshift.models.stages import PlacedCpSat
 from keyshift.models.workload import IntArray
 
@@ -83,10 +83,9 @@ class MCLBCpSat(PlacedCpSat):
             return
         for k in np.flatnonzero(~core.limit.fits).tolist():
             self.model.add(self.x[k, int(core.current[k])] == 1)
-        if core.limit.binds:
-            cost, most = core.limit.whole()
-            moved = [int(cost[k]) * (1 - self.x[k, int(core.current[k])]) for k in np.flatnonzero(cost).tolist()]
-            self.model.add(sum(moved) <= most).with_name("budget")
+        costly = np.flatnonzero(core.state > 0).tolist()
+        leaves = [(k, 1 - self.x[k, int(core.current[k])]) for k in costly]
+        keep_within(self.model, core.limit, leaves, "budget")
 
     def rules(self) -> None:
         """The rules: (1) to (4) of `keyshift.models.rules.lowered`, by the workload's numbers of the nodes."""

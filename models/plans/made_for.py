@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -120,42 +121,37 @@ class MadeFor:
         return found
 
     def _elsewhere(self, workload: Workload) -> list[str]:
-        moved = np.flatnonzero(workload.current != self.current)
-        said = [
-            f"key group {self.key(int(k))} runs on node {self.node(int(workload.current[k]))}, "
-            f"the plan expects it on node {self.node(int(self.current[k]))}"
-            for k in moved[:NAMED]
-        ]
-        return _and_more(said, moved.size, "key groups run elsewhere")
+        def said(k: int) -> str:
+            now, was = self.node(int(workload.current[k])), self.node(int(self.current[k]))
+            return f"key group {self.key(k)} runs on node {now}, the plan expects it on node {was}"
+
+        return _told(np.flatnonzero(workload.current != self.current), said, "key groups run elsewhere")
 
     def _other_numbers(self, what: str, was: FloatArray, now: FloatArray) -> list[str]:
+        def said(k: int) -> str:
+            return f"the {what} of key group {self.key(k)} is {now[k]:g}, was {was[k]:g} ({now[k] - was[k]:+g})"
+
         differs = np.flatnonzero(was != now)
         differs = differs[np.argsort(-np.abs(now - was)[differs], kind="stable")]  # the largest change first
-        said = [
-            f"the {what} of key group {self.key(int(k))} is {now[k]:g}, was {was[k]:g} ({now[k] - was[k]:+g})"
-            for k in differs[:NAMED]
-        ]
-        return _and_more(said, differs.size, f"{what}s differ")
+        return _told(differs, said, f"{what}s differ")
 
     def _other_nodes(self, workload: Workload) -> list[str]:
-        larger = np.flatnonzero(workload.capacity != self.capacity)
-        said = [
-            f"node {self.node(int(i))} has capacity {workload.capacity[i]:g}, was {self.capacity[i]:g}"
-            for i in larger[:NAMED]
-        ]
-        drains = np.flatnonzero(workload.draining != self.draining)
-        marked = [
-            f"node {self.node(int(i))} {'now drains' if workload.draining[i] else 'no longer drains'}"
-            for i in drains[:NAMED]
-        ]
+        def capacity(i: int) -> str:
+            return f"node {self.node(i)} has capacity {workload.capacity[i]:g}, was {self.capacity[i]:g}"
+
+        def drains(i: int) -> str:
+            return f"node {self.node(i)} {'now drains' if workload.draining[i] else 'no longer drains'}"
+
         return [
-            *_and_more(said, larger.size, "capacities differ"),
-            *_and_more(marked, drains.size, "other nodes drain"),
+            *_told(np.flatnonzero(workload.capacity != self.capacity), capacity, "capacities differ"),
+            *_told(np.flatnonzero(workload.draining != self.draining), drains, "other nodes drain"),
         ]
 
 
-def _and_more(said: list[str], count: int, what: str) -> list[str]:
-    return said if count <= NAMED else [*said, f"and more: {count} {what}"]
+def _told(which: IntArray, said: Callable[[int], str], what: str) -> list[str]:
+    """A sentence for each of the first few, and how many there are."""
+    found = [said(int(i)) for i in which[:NAMED]]
+    return found if which.size <= NAMED else [*found, f"and more: {which.size} {what}"]
 
 
 def unlisted(workload: Workload) -> str:

@@ -281,7 +281,19 @@ class Plan:
             When the workload is not the one that the plan was made for: with a sentence for each difference (which key group
             runs elsewhere, which load changed by how much), and what the plan would be worth on it.
         """
-        return check_plan(self, workload)
+        if changes := self.changes(workload):
+            worth = worth_on(self, workload)
+            raise ChangedWorkloadError(
+                f"the plan was made for another workload: {'; '.join(changes)}. {worth}", tuple(changes)
+            )
+        broken = (*self.violations(), *broken_on_the_way(self, workload))
+        before, after = self.load_distance
+        figures = {
+            "load_distance_before": before, "load_distance": after, "peak_load": self.peak_load,
+            "seconds": self.seconds, "state_moved": self.state_moved, "migrations": float(len(self)),
+        }  # fmt: skip
+        value = after if self.objective is None else self.objective
+        return CheckReport(not broken, broken, value, figures)
 
     def diff(self, other: Plan) -> PlanDifference:
         """Compare this plan with another plan for the same key groups."""
@@ -349,24 +361,6 @@ class Plan:
         from keyshift.models.files.plan import PlanFile
 
         PlanFile.write(path, self.as_record())
-
-
-def check_plan(plan: Plan, workload: Workload) -> CheckReport:
-    """Check that a plan still fits, or raise `ChangedWorkloadError` with what has changed and what it is worth now."""
-    changes = plan.changes(workload)
-    if changes:
-        worth = worth_on(plan, workload)
-        raise ChangedWorkloadError(
-            f"the plan was made for another workload: {'; '.join(changes)}. {worth}", tuple(changes)
-        )
-    broken = (*plan.violations(), *broken_on_the_way(plan, workload))
-    before, after = plan.load_distance
-    figures = {
-        "load_distance_before": before, "load_distance": after, "peak_load": plan.peak_load,
-        "seconds": plan.seconds, "state_moved": plan.state_moved, "migrations": float(len(plan)),
-    }  # fmt: skip
-    value = after if plan.objective is None else plan.objective
-    return CheckReport(not broken, broken, value, figures)
 
 
 def worth_on(plan: Plan, workload: Workload) -> str:

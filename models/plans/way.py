@@ -11,7 +11,7 @@ import numpy as np
 from keyshift.models.errors import InputError
 from keyshift.models.files.problem import pose
 from keyshift.models.problem import Problem, Violation
-from keyshift.models.rules.lowered import ROUNDING, Lowered
+from keyshift.models.rules.lowered import ROUNDING, Lowered, labels_of
 from keyshift.models.solution import Solution
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
@@ -267,7 +267,7 @@ class RuledWay:
     @classmethod
     def of(cls, lowered: Lowered, current: IntArray, target: IntArray, moving: IntArray) -> RuledWay:
         """The rules' rooms on the way from one assignment to another; `moving` are the key groups that move."""
-        unit = _units(lowered, current.size, moving)
+        unit = np.unique(labels_of(lowered.merged, current.size)[moving], return_inverse=True)[1]
         count = int(unit.max(initial=-1)) + 1
         of_key_group = np.full(current.size, -1)
         of_key_group[moving] = unit
@@ -299,10 +299,11 @@ class RuledWay:
         """Units of moves."""
         return len(self.touched)
 
-    def excess(self, held: FloatArray) -> float:
-        """By how much rooms are exceeded, or fallen short of, in all."""
+    def excess(self, held: FloatArray, low: FloatArray | None = None) -> float:
+        """By how much rooms are exceeded, or fallen short of where they may hold less than that, in all."""
+        low = held if low is None else low
         over = np.where(held > self.most * (1 + ROUNDING), held - self.most, 0.0)
-        under = np.where(held < self.least * (1 - ROUNDING), self.least - held, 0.0)
+        under = np.where(low < self.least * (1 - ROUNDING), self.least - low, 0.0)
         return float(over.sum() + under.sum())
 
     def after(self, held: FloatArray, units: Iterable[int]) -> FloatArray:
@@ -325,9 +326,7 @@ class RuledWay:
                     rooms, into, out = self.touched[u]
                     high[rooms] += into
                     low[rooms] -= out
-                over = np.where(high > self.most * (1 + ROUNDING), high - self.most, 0.0)
-                under = np.where(low < self.least * (1 - ROUNDING), self.least - low, 0.0)
-                worst = max(worst, float(over.sum() + under.sum()))
+                worst = max(worst, self.excess(high, low))
             worst = max(worst, self.excess(then))
             held = then
         return worst
@@ -344,14 +343,6 @@ def broken_on_the_way(plan: Any, workload: Workload) -> list[Violation]:
         return []
     said = f"rules are broken by {worst:g} on the way, the plan says by {plan.broken_rules:g}"
     return [Violation("rules", said, amount=worst - plan.broken_rules)]
-
-
-def _units(lowered: Lowered, key_groups: int, moving: IntArray) -> IntArray:
-    """A number for each move, the same for those of merged key groups."""
-    label = np.arange(key_groups)
-    for together in lowered.merged:
-        label[together] = together[0]
-    return np.unique(label[moving], return_inverse=True)[1]
 
 
 def _by_unit(

@@ -266,6 +266,14 @@ class RowTally:
         self.place[k] = target
 
 
+def labels_of(sets: Iterable[IntArray], key_groups: int) -> IntArray:
+    """A number for each key group, shape (p,): the same for those of a set, in the order of first members."""
+    first = np.arange(key_groups)
+    for members in sets:
+        first[members] = members[0]
+    return np.unique(first, return_inverse=True)[1].ravel().astype(np.int64)
+
+
 def _joined(sets: list[IntArray], key_groups: int) -> tuple[IntArray, ...]:
     """Disjoint sets: those that share a key group are one."""
     sets = [one for one in sets if one.size > 1]

@@ -17,6 +17,12 @@ Pairs = Mapping[tuple[int, int], Any]
 """x by key group and node; pairs that are not open have none."""
 
 
+def _on_closed(lowered: Lowered, x: Pairs) -> list[Any]:
+    """(2) The variables of closed pairs."""
+    closed = lowered.closed
+    return [] if closed is None else [var for (k, i), var in x.items() if closed[k, i]]
+
+
 def merged_rows(lowered: Lowered, x: Pairs, nodes: int) -> Iterator[tuple[Any, Any]]:
     """(1) Both sides of each row: 0 where only one of two key groups may run on a node."""
     for members in lowered.merged:
@@ -49,9 +55,8 @@ def budget_terms(budget: MoveBudget, current: np.ndarray, x: Pairs) -> list[tupl
 
 def add_to_cpsat(model: cp_model.CpModel, lowered: Lowered, x: Pairs, nodes: int) -> None:
     """Add (1) to (4); of (2), for pairs that have a variable nevertheless."""
-    for (k, i), var in x.items() if lowered.closed is not None else ():
-        if lowered.closed[k, i]:  # type: ignore[index]  # it is not None
-            model.add(var == 0).with_name("closed")
+    for var in _on_closed(lowered, x):
+        model.add(var == 0).with_name("closed")
     for one, other in merged_rows(lowered, x, nodes):
         model.add(one == other).with_name("merged")
     for number, room in enumerate(lowered.rooms):
@@ -74,18 +79,22 @@ def _at_most(
     for place, var in terms:
         if not limit.fits[place]:
             model.add(var == 0).with_name(name)
+    keep_within(model, limit, terms, name)
+
+
+def keep_within(model: cp_model.CpModel, limit: Knapsack, terms: Iterable[tuple[int, Any]], name: str) -> None:
+    """A row for a limit on weights, given the items - by their place - that there is an expression for."""
     if limit.binds:
-        whole, bound = limit.whole()
-        model.add(sum(int(whole[place]) * var for place, var in terms) <= bound).with_name(name)
+        whole, most = limit.whole()
+        model.add(sum(int(whole[place]) * var for place, var in terms if whole[place]) <= most).with_name(name)
 
 
 def linear_rows(
     lowered: Lowered, x: Pairs, nodes: int, total: Callable[[Iterable[Any]], Any]
 ) -> Iterator[tuple[str, Any]]:
     """(1) to (4) in floats, each with the name of its form, for solvers of linear programs; `total` is the language's sum."""
-    for (k, i), var in x.items() if lowered.closed is not None else ():
-        if lowered.closed[k, i]:  # type: ignore[index]  # it is not None
-            yield "closed", var == 0
+    for var in _on_closed(lowered, x):
+        yield "closed", var == 0
     for one, other in merged_rows(lowered, x, nodes):
         yield "merged", one == other
     for room in lowered.rooms:
@@ -127,12 +136,6 @@ def add_to_pyomo(model: pyo.ConcreteModel, lowered: Lowered, x: Pairs, nodes: in
 
 
 # (5), by how much rules are broken, as an expression to minimise or to keep ---------------------------------------------
-
-
-def _on_closed(lowered: Lowered, x: Pairs) -> list[Any]:
-    """The variables of closed pairs."""
-    closed = lowered.closed
-    return [] if closed is None else [var for (k, i), var in x.items() if closed[k, i]]
 
 
 def _at(x: Pairs, members: np.ndarray, i: int) -> list[Any]:

@@ -15,7 +15,7 @@ from keyshift.models import records
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.rules import read_rule
-from keyshift.models.rules.lowered import Closed, Form, Lowered, MoveBudget, Rooms
+from keyshift.models.rules.lowered import Closed, Form, Lowered, MoveBudget, Rooms, labels_of
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.scope import Scope
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
@@ -296,13 +296,9 @@ class MergedItems:
     @classmethod
     def of(cls, lowered: Lowered) -> MergedItems:
         """The items of a problem's rules."""
-        here = lowered.current
-        first = np.arange(here.size)
-        for members in lowered.merged:
-            first[members] = members[0]
-        label = np.unique(first, return_inverse=True)[1].ravel().astype(np.int64)
+        label = labels_of(lowered.merged, lowered.current.size)
         items = cls(label, np.zeros(int(label.max(initial=-1)) + 1, dtype=np.int64), lowered)
-        return replace(items, current=items.contracted(here))
+        return replace(items, current=items.contracted(lowered.current))
 
     @cached_property
     def apart(self) -> BoolArray:
