@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -211,7 +212,7 @@ class Problem(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Rebuilt, not copied: what is cached or read-only neither pickles nor needs to.
-        return _rebuilt, (type(self), self.arguments())
+        return partial(type(self), **self.arguments()), ()
 
     def _put(self, name: str, value: object) -> None:
         """Set a field of the frozen dataclass, while it is being made."""
@@ -222,6 +223,13 @@ class Problem(ABC):
         given = self.workload  # type: ignore[attr-defined]  # a field of the subclass
         if not isinstance(given, Workload):
             raise InputError(f"workload must be a Workload, not a {type(given).__name__}")
+
+    def _require_equal_nodes(self, why: str) -> None:
+        """Refuse nodes of different capacities."""
+        capacity = self.workload.capacity  # type: ignore[attr-defined]  # a field of the subclass
+        if (capacity != capacity[0]).any():
+            i = int(np.argmax(capacity != capacity[0]))
+            raise InputError(f"nodes[{i}] = {capacity[i]:g} differs from nodes[0] = {capacity[0]:g}: {why}")
 
     @abstractmethod
     def canonical(self, assignment: Any) -> np.ndarray:
@@ -393,10 +401,6 @@ def _plain(value: Any) -> Any:
     return {k: _plain(v) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
-def _rebuilt(cls: type[Problem], arguments: dict[str, Any]) -> Problem:
-    return cls(**arguments)
-
-
 def read_assignment(assignment: Any, key_groups: int, nodes: int) -> np.ndarray:
     """Read the node of each key group, shape (p,), as a fresh int64 array, or raise `InputError`."""
     try:
@@ -413,3 +417,10 @@ def read_assignment(assignment: Any, key_groups: int, nodes: int) -> np.ndarray:
         k = int(np.argmax(wrong))
         raise InputError(f"assignment[{k}] = {given[k]:g} is not a node: they are numbered 0 to {nodes - 1}")
     return given.astype(np.int64)
+
+
+def left_on_draining(workload: Workload, assignment: np.ndarray) -> list[Violation]:
+    """Key groups on nodes that must end up empty; a node that the workload does not have yet is none of these."""
+    w, left = workload, np.isin(assignment, np.flatnonzero(workload.draining))
+    said = "key group {} is on node {}, which is draining"
+    return [Violation("draining", said.format(w.key(k), w.node(assignment[k])), int(k)) for k in np.flatnonzero(left)]

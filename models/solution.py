@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -174,21 +175,18 @@ class Solution:
         problem = answer.problem or problem
         if answer.termination == "infeasible":
             return cls(problem, method, "infeasible", "infeasible", None, None, None, seconds, message=answer.message)
+        none = partial(
+            cls, problem, method, "none", answer.termination, None, None, answer.bound, seconds, details=answer.details
+        )
         if answer.assignment is None:
-            return cls(
-                problem, method, "none", answer.termination, None, None, answer.bound, seconds,
-                message=answer.message, details=answer.details,
-            )  # fmt: skip
+            return none(message=answer.message)
         assignment = frozen(problem.canonical(answer.assignment))
         report = problem.check(assignment)
         if not report.feasible and start is not None:
             assignment, report = start, problem.check(start)
         if not report.feasible:
             why = f"{method} found no feasible assignment: {report.violations[0]}"
-            return cls(
-                problem, method, "none", answer.termination, None, None, answer.bound, seconds,
-                message=why, details=answer.details, offered=frozen(assignment), violations=report.violations,
-            )  # fmt: skip
+            return none(message=why, offered=frozen(assignment), violations=report.violations)
         bound = _trusted(problem, answer.bound, report.objective, method)
         reached = priorities_reached(problem, assignment, answer.stages, method)
         proven = bound is not None and report.objective - bound <= problem.tolerance_of(report.objective)

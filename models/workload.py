@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +14,8 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-
-if TYPE_CHECKING:
     import pandas as pd
+    import scipy.sparse as sp
 
 # What the elements are is said here and not to the type checker: NumPy's functions return platform-dependent types.
 FloatArray = NDArray[Any]
@@ -290,7 +288,7 @@ class Workload:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Rebuilt, not copied: arrays would come back writable, and a read-only mapping does not pickle at all.
-        return _rebuilt, (self.arguments(),)
+        return partial(Workload, **self.arguments()), ()
 
     def __repr__(self) -> str:
         optional = ("traffic", "operator", "home", "keys", "node_names")
@@ -302,10 +300,6 @@ class Workload:
             f"Workload({self.key_groups} key groups, {self.nodes} nodes{drained}, "
             f"{self.windows} window{'s' * (self.windows != 1)}{more})"
         )
-
-
-def _rebuilt(values: dict[str, Any]) -> Workload:
-    return Workload(**values)
 
 
 def _draining(given: Any, names: Sequence[str | int] | None, n: int) -> BoolArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,7 @@ def mixed_plan(
         last = min_table_plan(problem, keys=keys, spare=spare)
         trials += 1
         plan = last if last.table_size < plan.table_size else plan
-    return RoutingPlan(problem, plan.assignment, plan.estimated, plan.forced, plan.moved_back, trials)
+    return replace(plan, trials=trials)
 
 
 def mixed_bf_plan(
@@ -119,9 +119,7 @@ def mixed_bf_plan(
         if budget is not None and budget.expired:
             break
     assert best is not None
-    return RoutingPlan(
-        problem, best.assignment, best.estimated, best.forced, best.moved_back, done, {"to_try": float(every.size)}
-    )
+    return replace(best, trials=done, details={"to_try": float(every.size)})
 
 
 def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., RoutingPlan], **options: Any) -> RoutingPlan:

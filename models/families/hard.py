@@ -131,12 +131,16 @@ def _hard_stream(kind: Kind, messages: int, keys: int, seed: int) -> tuple[IntAr
     return stream, weights
 
 
+def _hard_speeds(kind: Kind, workers: int) -> FloatArray:
+    return np.where((kind == "draining") & (np.arange(workers) >= 2), 0.01, 1.0)
+
+
 def hard_splitting(
     *, seed: int = 0, kind: Kind = "ties", messages: int = 2_000, keys: int = 60, workers: int = 8
 ) -> KeySplitting:
     """Key splitting; "draining" makes all workers but two a hundred times slower, "boundary" has one choice a key."""
     stream, weights = _hard_stream(kind, messages, keys, seed)
-    speeds = np.where(np.arange(workers) < 2, 1.0, 0.01) if kind == "draining" else np.ones(workers)
+    speeds = _hard_speeds(kind, workers)
     choices = 1 if kind == "boundary" else 2
     return KeySplitting(stream, workers=speeds, choices=choices, weights=weights, hash_seed=seed % 2**31)
 
@@ -146,7 +150,7 @@ def hard_placement(
 ) -> KeyPlacement:
     """Key placement, with the streams of `hard_splitting`."""
     stream, weights = _hard_stream(kind, messages, keys, seed)
-    speeds = np.where(np.arange(workers) < 2, 1.0, 0.01) if kind == "draining" else np.ones(workers)
+    speeds = _hard_speeds(kind, workers)
     choices = None if kind == "boundary" else 2
     return KeyPlacement(stream, workers=speeds, choices=choices, weights=weights, hash_seed=seed % 2**31)
 

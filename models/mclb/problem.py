@@ -13,7 +13,7 @@ from keyshift.models import guards, metrics, records
 from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Knapsack
-from keyshift.models.problem import Limit, Violation, read_assignment
+from keyshift.models.problem import Limit, Violation, left_on_draining, read_assignment
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
@@ -90,13 +90,7 @@ class MCLB(Ruled):
     def __post_init__(self) -> None:
         self._require_workload()
         self._put("max_state_moved", guards.real("max_state_moved", self.max_state_moved))
-        capacity = self.workload.capacity
-        if (capacity != capacity[0]).any():
-            i = int(np.argmax(capacity != capacity[0]))
-            raise InputError(
-                f"nodes[{i}] = {capacity[i]:g} differs from nodes[0] = {capacity[0]:g}: "
-                "MCLB compares the loads of equal nodes"
-            )
+        self._require_equal_nodes("MCLB compares the loads of equal nodes")
         with np.errstate(over="ignore"):
             largest = max(float(self.workload.load.sum()), float(self.workload.state.sum()))
         if not largest < LARGEST:
@@ -142,7 +136,11 @@ class MCLB(Ruled):
         return records.placed(self.workload, rows, state=self.max_state_moved, **self.recorded_rules())
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        return [*self._broken_budget(assignment), *self._left_on_draining(assignment), *self.broken_rules(assignment)]
+        return [
+            *self._broken_budget(assignment),
+            *left_on_draining(self.workload, assignment),  # (4)
+            *self.broken_rules(assignment),
+        ]
 
     def _broken_budget(self, assignment: np.ndarray) -> list[Violation]:  # (3)
         moved = metrics.state_moved(self.workload, assignment)
@@ -150,13 +148,6 @@ class MCLB(Ruled):
             return []
         said = f"{moved:g} of state move, the limit is {self.max_state_moved:g}"
         return [Violation("max_state_moved", said, amount=moved - self.max_state_moved)]
-
-    def _left_on_draining(self, assignment: np.ndarray) -> list[Violation]:  # (4)
-        w = self.workload
-        return [
-            Violation("draining", f"key group {w.key(k)} is on node {w.node(assignment[k])}, which is draining", int(k))
-            for k in np.flatnonzero(self.workload.draining[assignment])
-        ]
 
     def conflicts(self) -> list[str]:
         """The conflict that arises when emptying the draining nodes moves more state than the budget allows."""

@@ -13,7 +13,7 @@ import numpy as np
 from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
 from keyshift.models.integers import ROUNDING, Knapsack, capped
-from keyshift.models.problem import Limit, MovesState, Violation, read_assignment
+from keyshift.models.problem import Limit, MovesState, Violation, left_on_draining, read_assignment
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import MOST_NODES, BoolArray, FloatArray, IntArray, Workload
@@ -84,8 +84,7 @@ class MovementWithinLimits(Ruled, MovesState):
 
     def __post_init__(self) -> None:
         self._require_workload()
-        if (self.workload.capacity != self.workload.capacity[0]).any():
-            raise InputError("nodes must have equal capacities: the limits are the same for every node")
+        self._require_equal_nodes("nodes must have equal capacities, since the limits are the same for every node")
         guards.one_of("windows", self.windows, ("last", "all"))
         low, high = guards.real("lower", self.lower, optional=False), guards.real("upper", self.upper, optional=False)
         if low >= high:
@@ -164,7 +163,7 @@ class MovementWithinLimits(Ruled, MovesState):
         return [
             *self._outside_limits(assignment, used),
             *self._wrong_count(used),
-            *self._left_on_draining(assignment),
+            *left_on_draining(self.workload, assignment),  # (5)
             *self.broken_rules(assignment),
         ]
 
@@ -184,13 +183,6 @@ class MovementWithinLimits(Ruled, MovesState):
             return []
         said = f"{count} nodes carry key groups, {self.nodes_after} should"
         return [Violation("nodes_after", said, amount=abs(count - self.nodes_after))]
-
-    def _left_on_draining(self, assignment: np.ndarray) -> list[Violation]:  # (5)
-        w = self.workload
-        return [
-            Violation("draining", f"key group {w.key(k)} is on node {w.node(assignment[k])}, which is draining", int(k))
-            for k in np.flatnonzero(~self.open_nodes[assignment])
-        ]
 
     def conflicts(self) -> list[str]:
         """The limits that the total load, or a single key group, cannot meet."""

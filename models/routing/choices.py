@@ -102,11 +102,10 @@ class Choices:
         """Table entries of the records without a choice."""
         return int(self.fixed_units[self.fixed_node != self.keys.home[self.fixed]].sum())
 
-    @property
-    def fixed_state(self) -> FloatArray:
-        """State that the records without a choice move, one term a share."""
+    def fixed_moved(self, state: np.ndarray) -> np.ndarray:
+        """State that the records without a choice move, given that of each record's keys, one term a share."""
         moved = self.fixed_node != self.keys.current[self.fixed]
-        return self.keys.state[self.fixed[moved]] * self.fixed_units[moved]
+        return np.asarray((state[self.fixed] * self.fixed_units)[moved])
 
     def units(self, assignment: IntArray) -> IntArray | None:
         """Units on each pair under an assignment; None if it uses other pairs."""

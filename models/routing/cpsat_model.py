@@ -135,9 +135,7 @@ class RoutingCpSat(CpSatStages):
             x = self.choices.by_key(self.x)
             return broken_in_cpsat(self.model, self.problem.wished, x, self.workload.nodes)
         state, moves = self.state.values[self.choices.record].tolist(), np.flatnonzero(self.choices.moves).tolist()
-        fixed = self.choices.fixed
-        gone = self.choices.fixed_node != self.choices.keys.current[fixed]
-        base = int((self.state.values[fixed] * self.choices.fixed_units)[gone].sum())
+        base = int(self.choices.fixed_moved(self.state.values).sum())
         whole = cp_model.LinearExpr.weighted_sum([self.x[j] for j in moves], [state[j] for j in moves]) + base
         return WholeMeasure(
             whole, lambda most: math.floor(Fraction(most) * (1 + Fraction(1, 10**13)) * self.state.scale + self.state_error),

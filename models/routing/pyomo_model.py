@@ -59,8 +59,7 @@ class RoutingPyomo(PyomoStages):
         keys, record = choices.keys, choices.record
         known = keys.state if math.isinf(most) else capped(keys.state, most)
         self.state = (known[record] / state_unit).tolist()
-        gone = choices.fixed_node != keys.current[choices.fixed]
-        self.fixed_state = float((known[choices.fixed] * choices.fixed_units)[gone].sum()) / state_unit
+        self.fixed_state = float(choices.fixed_moved(known).sum()) / state_unit
         self.model = pyo.ConcreteModel(name=self.problem.name)
         self.variables()
         self.state_moved()
