@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.guards import fraction
+from keyshift.models.guards import fraction, whole
 from keyshift.models.integers import whole_numbers
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -39,6 +39,14 @@ def exact_number(name: str, value: Any) -> Fraction:
     return number
 
 
+def read_count(name: str, value: Any) -> int:
+    """Read a number of nodes, >= 1, also as the text that JSON, headers of CSV and the shell make of it."""
+    number = value.item() if isinstance(value, np.generic) else value
+    if isinstance(number, str) and number.strip().isdecimal() and len(number) < 20:
+        number = int(number)
+    return whole(name, number, least=1, optional=False)
+
+
 class Prefix:
     """Prefix sums of the tasks' loads, exactly, and the questions about them that a load limit raises.
 
@@ -49,14 +57,14 @@ class Prefix:
     """
 
     def __init__(self, load: FloatArray) -> None:
-        whole, self.shift = whole_numbers(load)
+        numbers, self.shift = whole_numbers(load)
         self.tasks = load.size
-        self.heaviest = int(max(whole))
+        self.heaviest = int(max(numbers))
         self.sums: IntArray | list[int]
-        if isinstance(whole, list):
-            self.sums = list(accumulate(whole, initial=0))
+        if isinstance(numbers, list):
+            self.sums = list(accumulate(numbers, initial=0))
         else:
-            self.sums = np.concatenate(([0], np.cumsum(whole)))
+            self.sums = np.concatenate(([0], np.cumsum(numbers)))
 
     @property
     def total(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +17,7 @@ from keyshift.models.workload import FloatArray, IntArray
 
 def steps_of(problem: IntervalMigration | MigrationSequence) -> list[tuple[int, int]]:
     """For each step: the number of nodes, and the whole load that each may carry."""
-    if isinstance(problem, MigrationSequence):
-        return [(n, problem.limit(n)) for n in problem.counts]
-    return [(problem.nodes_after, problem.limit)]
+    return [(n, problem.prefix.limit(Fraction(problem.tau), n)) for n in problem.certain_counts]
 
 
 def open_nodes(problem: IntervalMigration | MigrationSequence) -> list[int]:

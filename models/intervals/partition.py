@@ -41,6 +41,15 @@ class InIntervals(MovesState):
             "moves and the figures of each answer instead."
         )
 
+    def _require_intervals(self) -> None:
+        """Refuse a workload whose nodes are not equal, or whose current assignment is not in intervals."""
+        self._require_workload()
+        self._require_equal_nodes("interval migration needs equal nodes")
+        if torn := torn_node(self.workload.current):
+            node, task = torn
+            said = f"current[{task}] = {node} begins a second interval of node {node}"
+            raise InputError(f"{said}: each node must run consecutive tasks")
+
     @property
     @abstractmethod
     def certain_counts(self) -> Iterable[int]:
@@ -61,6 +70,15 @@ class InIntervals(MovesState):
         """The smallest tau for which these numbers of nodes can carry the tasks; not monotone in the number of nodes."""
         return max(self.prefix.smallest_tau(n) for n in dict.fromkeys(self.certain_counts))
 
+    def conflicts(self) -> list[str]:
+        """For each number of nodes that cannot carry the tasks, however cut: the reason, and the smallest feasible tau."""
+        found = ((n, self.prefix.conflict(Fraction(self.tau), n)) for n in dict.fromkeys(self.certain_counts))
+        return [f"{self._when(n)}{blocked}" for n, blocked in found if blocked is not None]
+
+    def _when(self, nodes: int) -> str:
+        """How a conflict says when there are so many nodes."""
+        return f"{nodes} nodes: "
+
     @property
     def limits(self) -> list[Limit]:
         """Tau: whether any partition fits is arithmetic on the loads alone."""
@@ -80,6 +98,32 @@ class InIntervals(MovesState):
         posed = cls._counted(workload, Fraction(exact_number("tau", options["tau"])), counts, rest)
         raised = posed.smallest_tau > posed.tau
         return (replace(posed, tau=posed.smallest_tau), "tau") if raised else (posed, "")  # type: ignore[type-var]
+
+
+class KnownCounts(InIntervals):
+    """One change of the number of nodes, or a known sequence of changes; their decisions, as certificates state them."""
+
+    def tolerance_of(self, objective: float) -> float:
+        """A millionth of the objective; methods count state in whole units that are fine enough for that."""
+        return 1e-6 * min(objective, self.scale)
+
+    def record(self) -> records.Record:
+        """One number of nodes after another."""
+        numbers = [int(self.workload.kept.sum()), *self.certain_counts]
+        last = len(numbers) - 1
+        return record_of(self, [[n, [[t + 1, 1]] if t < last else []] for t, n in enumerate(numbers)])
+
+    def recorded(self, assignment: np.ndarray) -> Table:
+        """Each decision with the nodes before it numbered from left to right; after the last nothing is decided."""
+        rows: Table = []
+        known: dict[int, int] | None = None
+        for decided in np.atleast_2d(assignment).tolist():
+            if known is not None:
+                for i in decided:
+                    known.setdefault(i, len(known))
+            rows.append([decided if known is None else [known[i] for i in decided]])
+            known = {i: at for at, i in enumerate(dict.fromkeys(decided))}
+        return [*rows, []]
 
 
 def cuts_of(assignment: np.ndarray) -> IntArray:
@@ -104,20 +148,6 @@ def torn_node(assignment: np.ndarray) -> tuple[int, int] | None:
     repeated[first_seen] = False
     at = int(np.argmax(repeated))
     return int(labels[at]), int(cuts[at])
-
-
-def require_intervals(workload: Workload) -> None:
-    """Refuse a workload whose nodes are not equal, or whose current assignment is not in intervals."""
-    if (workload.capacity != workload.capacity[0]).any():
-        i = int(np.argmax(workload.capacity != workload.capacity[0]))
-        raise InputError(
-            f"nodes[{i}] has capacity {workload.capacity[i]:g}, nodes[0] has {workload.capacity[0]:g}: "
-            "interval migration needs equal nodes"
-        )
-    if torn := torn_node(workload.current):
-        node, task = torn
-        said = f"current[{task}] = {node} begins a second interval of node {node}: each node must run consecutive tasks"
-        raise InputError(said)
 
 
 def broken_rules(
@@ -160,7 +190,7 @@ def interval_metrics(workload: Workload, before: np.ndarray, after: np.ndarray, 
     }
 
 
-# Steps and sequences as certificates state them: modes, and decisions on nodes numbered from left to right -------------
+# As certificates state them: modes, and decisions on nodes numbered from left to right -----------------------------------
 
 Table = list[list[list[int]]]
 
@@ -170,23 +200,3 @@ def record_of(problem: Any, modes: list[Any], discount: int | str = 1) -> record
     rows = [records.row(records.amounts(problem.workload.last_load))]
     placed = records.placed(problem.workload, rows)
     return {**placed, "tau": records.text(problem.tau), "modes": modes, "discount": discount}
-
-
-def record_of_chain(problem: Any, counts: Sequence[int]) -> records.Record:
-    """One number of nodes after another."""
-    numbers = [int(problem.workload.kept.sum()), *counts]
-    return record_of(problem, [[n, [[t + 1, 1]] if t < len(counts) else []] for t, n in enumerate(numbers)])
-
-
-def table_of_chain(decisions: IntArray) -> Table:
-    """Each decision with the nodes before it numbered from left to right; after the last nothing is decided."""
-    rows: Table = []
-    before: dict[int, int] | None = None
-    for decided in decisions.tolist():
-        known = before
-        if known is not None:
-            for i in decided:
-                known.setdefault(i, len(known))
-        rows.append([decided if known is None else [known[i] for i in decided]])
-        before = {i: at for at, i in enumerate(dict.fromkeys(decided))}
-    return [*rows, []]

@@ -11,26 +11,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.intervals.exact_arithmetic import exact_number
-from keyshift.models.intervals.partition import (
-    InIntervals,
-    Table,
-    broken_rules,
-    interval_metrics,
-    record_of_chain,
-    require_intervals,
-    table_of_chain,
-)
+from keyshift.models.intervals.exact_arithmetic import exact_number, read_count
+from keyshift.models.intervals.partition import KnownCounts, broken_rules, interval_metrics
 from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.problem import Violation, read_assignment
-from keyshift.models.records import Record
 from keyshift.models.workload import IntArray, Workload, grown
 
 
 @dataclass(frozen=True, eq=False)
-class MigrationSequence(InIntervals):
+class MigrationSequence(KnownCounts):
     r"""Migrate through a known sequence of node counts, and move as little state as possible in total.
 
     With :math:`x^0` the assignment of now, the variables of `IntervalMigration` for every step t = 1..p, and its rules
@@ -77,15 +67,11 @@ class MigrationSequence(InIntervals):
     tau: float | Fraction
 
     def __post_init__(self) -> None:
-        self._require_workload()
-        require_intervals(self.workload)
+        self._require_intervals()
         stated: Any = self.node_counts.split(",") if isinstance(self.node_counts, str) else self.node_counts
-        stated = [_number(n) for n in stated] if np.ndim(stated) == 1 else []
-        if not stated:
+        if np.ndim(stated) != 1 or not len(stated):
             raise InputError(f"node_counts = {self.node_counts!r} must be a sequence of at least one number of nodes")
-        given = enumerate(stated)
-        counts = tuple(guards.whole(f"node_counts[{t}]", n, least=1, optional=False) for t, n in given)
-        self._put("node_counts", counts)
+        self._put("node_counts", tuple(read_count(f"node_counts[{t}]", n) for t, n in enumerate(stated)))
         self._put("tau", exact_number("tau", self.tau))
 
     # Data of the formulation ------------------------------------------------------------------------------------
@@ -134,10 +120,6 @@ class MigrationSequence(InIntervals):
 
     # What every problem answers ---------------------------------------------------------------------------------
 
-    def tolerance_of(self, objective: float) -> float:
-        """A millionth of the objective; methods count state in whole units that are fine enough for that."""
-        return 1e-6 * min(objective, self.scale)
-
     def canonical(self, assignment: Any) -> np.ndarray:
         rows = np.asarray(assignment)
         expected = (len(self.counts), self.workload.key_groups)
@@ -178,24 +160,5 @@ class MigrationSequence(InIntervals):
             for broken in broken_rules(self.workload, self.prefix, self.limit(n), n, row, f"step {t}: ")
         ]
 
-    def record(self) -> Record:
-        return record_of_chain(self, self.counts)
-
-    def recorded(self, assignment: np.ndarray) -> Table:
-        """The decisions of each step."""
-        return table_of_chain(np.atleast_2d(assignment))
-
-    def conflicts(self) -> list[str]:
-        """For each node count that cannot carry the tasks: the reason, and the smallest feasible tau."""
-        found = []
-        for n in dict.fromkeys(self.counts):
-            blocked = self.prefix.conflict(Fraction(self.tau), n)
-            if blocked is not None:
-                found.append(f"step {self.counts.index(n)} ({n} nodes): {blocked}")
-        return found
-
-
-def _number(stated: Any) -> Any:
-    """Turn what a shell or NumPy hands over into a plain number."""
-    value = stated.item() if isinstance(stated, np.generic) else stated
-    return int(value) if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20 else value
+    def _when(self, nodes: int) -> str:
+        return f"step {self.counts.index(nodes)} ({nodes} nodes): "

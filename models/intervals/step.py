@@ -12,23 +12,13 @@ import numpy as np
 
 from keyshift.models import guards
 from keyshift.models.intervals.exact_arithmetic import exact_number
-from keyshift.models.intervals.partition import (
-    InIntervals,
-    Table,
-    broken_rules,
-    cuts_of,
-    interval_metrics,
-    record_of_chain,
-    require_intervals,
-    table_of_chain,
-)
+from keyshift.models.intervals.partition import KnownCounts, broken_rules, cuts_of, interval_metrics
 from keyshift.models.problem import Limit, Violation, read_assignment
-from keyshift.models.records import Record
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
-class IntervalMigration(InIntervals):
+class IntervalMigration(KnownCounts):
     r"""Cut the tasks into intervals for another number of nodes, and move as little state as possible.
 
     Sets and data: tasks (key groups) k = 0..m-1 in order, of load :math:`w_k` (last window) and state :math:`s_k`;
@@ -85,8 +75,7 @@ class IntervalMigration(InIntervals):
     tau: float | Fraction
 
     def __post_init__(self) -> None:
-        self._require_workload()
-        require_intervals(self.workload)
+        self._require_intervals()
         nodes_after = guards.whole("nodes_after", self.nodes_after, least=1, optional=False)
         self._put("nodes_after", nodes_after)
         self._put("tau", exact_number("tau", self.tau))
@@ -142,10 +131,6 @@ class IntervalMigration(InIntervals):
 
     # What every problem answers ---------------------------------------------------------------------------------
 
-    def tolerance_of(self, objective: float) -> float:
-        """A millionth of the objective; methods count state in whole units that are fine enough for that."""
-        return 1e-6 * min(objective, self.scale)
-
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.node_numbers)
 
@@ -158,14 +143,5 @@ class IntervalMigration(InIntervals):
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return broken_rules(self.workload, self.prefix, self.limit, self.nodes_after, assignment)
 
-    def record(self) -> Record:
-        return record_of_chain(self, [self.nodes_after])
-
-    def recorded(self, assignment: np.ndarray) -> Table:
-        """The decisions of each step."""
-        return table_of_chain(np.atleast_2d(assignment))
-
-    def conflicts(self) -> list[str]:
-        """The task or the first tasks that cannot be placed however the intervals are cut, with the smallest feasible tau."""
-        blocked = self.prefix.conflict(Fraction(self.tau), self.nodes_after)
-        return [] if blocked is None else [blocked]
+    def _when(self, nodes: int) -> str:
+        return ""

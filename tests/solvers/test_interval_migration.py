@@ -244,7 +244,7 @@ def test_a_node_with_two_intervals_is_refused():
 
 
 def test_unequal_nodes_are_refused():
-    with pytest.raises(ks.InputError, match=r"nodes\[1\] has capacity 2"):
+    with pytest.raises(ks.InputError, match=r"nodes\[1\] = 2 differs from nodes\[0\] = 1"):
         ks.IntervalMigration(workload([1, 1], [0, 1], [1.0, 2.0]), 2, 0.2)
 
 

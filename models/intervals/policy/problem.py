@@ -14,7 +14,7 @@ import numpy as np
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import exact_number
-from keyshift.models.intervals.partition import InIntervals, Table, cuts_of, record_of, require_intervals
+from keyshift.models.intervals.partition import InIntervals, Table, cuts_of, record_of
 from keyshift.models.intervals.policy.transitions import Transitions, macqueen_interval, read_transitions
 from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.problem import CheckReport, Violation
@@ -90,8 +90,7 @@ class MigrationPolicy(InIntervals):
     nodes_after: int | None = None
 
     def __post_init__(self) -> None:
-        self._require_workload()
-        require_intervals(self.workload)
+        self._require_intervals()
         self._put("transitions", read_transitions(self.transitions))
         self._put("tau", exact_number("tau", self.tau))
         self._put("discount", guards.real("discount", self.discount, optional=False))
@@ -200,37 +199,34 @@ class MigrationPolicy(InIntervals):
         return CheckReport(not broken, broken, table.value, table.metrics)
 
     def record(self) -> Record:
-        return record_of_policy(self)
+        """A mode for each number of nodes that may come."""
+        rows, first = _exact_rows(self.transitions), _first_row(self)
+        mode: dict[int, int] = {}
+        waiting = list(first)
+        while waiting:
+            if (n := waiting.pop(0)) not in mode:
+                mode[n] = 1 + len(mode)
+                waiting += rows[n]
+        stated = [(self.nodes_now, first), *((n, rows[n]) for n in mode)]
+        modes = [[n, [[mode[after], text(p)] for after, p in row.items()]] for n, row in stated]
+        return record_of(self, modes, text(Fraction(repr(self.discount))))
 
     def recorded(self, assignment: np.ndarray) -> Table:
-        """The decisions in each state that the policy can reach."""
-        return table_of_policy(self, assignment)
-
-    def conflicts(self) -> list[str]:
-        """For each node count that can occur and cannot carry the tasks: the reason, and the smallest feasible tau."""
-        found = []
-        for n in self.reachable:
-            blocked = self.prefix.conflict(Fraction(self.tau), n)
-            if blocked is not None:
-                found.append(f"{n} nodes: {blocked}")
-        return found
+        """The decisions of each state that can be reached, for the numbers of nodes that may follow."""
+        rows = _exact_rows(self.transitions)
+        made, states, seen = [], [list(_first_row(self))], set()
+        for decisions, followed in zip(assignment, states, strict=False):
+            chosen = [decisions[self.counts.index(n)] for n in followed]
+            made.append([decided.tolist() for decided in chosen])
+            for n, decided in zip(followed, chosen, strict=True):
+                state = n, tuple(cuts_of(decided).tolist())
+                if state not in seen:
+                    seen.add(state)
+                    states.append(list(rows[n]))
+        return made
 
 
 # As certificates state it -------------------------------------------------------------------------------------------
-
-
-def record_of_policy(problem: MigrationPolicy) -> Record:
-    """A mode for each number of nodes that may come."""
-    rows, first = _exact_rows(problem.transitions), _first_row(problem)
-    mode: dict[int, int] = {}
-    waiting = list(first)
-    while waiting:
-        if (n := waiting.pop(0)) not in mode:
-            mode[n] = 1 + len(mode)
-            waiting += rows[n]
-    stated = [(problem.nodes_now, first), *((n, rows[n]) for n in mode)]
-    modes = [[n, [[mode[after], text(p)] for after, p in row.items()]] for n, row in stated]
-    return record_of(problem, modes, text(Fraction(repr(problem.discount))))
 
 
 def _first_row(problem: MigrationPolicy) -> dict[int, Fraction]:
@@ -246,21 +242,6 @@ def _exact_rows(transitions: Mapping[int, Mapping[int, float]]) -> dict[int, dic
         chances = {after: Fraction(repr(float(p))) for after, p in row.items()}
         total = sum(chances.values())
         made[n] = {after: p / total for after, p in chances.items()}
-    return made
-
-
-def table_of_policy(problem: MigrationPolicy, assignment: IntArray) -> Table:
-    """The decisions of each state for the numbers of nodes that may follow."""
-    rows = _exact_rows(problem.transitions)
-    made, states, seen = [], [list(_first_row(problem))], set()
-    for decisions, followed in zip(assignment, states, strict=False):
-        chosen = [decisions[problem.counts.index(n)] for n in followed]
-        made.append([decided.tolist() for decided in chosen])
-        for n, decided in zip(followed, chosen, strict=True):
-            state = n, tuple(cuts_of(decided).tolist())
-            if state not in seen:
-                seen.add(state)
-                states.append(list(rows[n]))
     return made
 
 
@@ -389,25 +370,17 @@ class PolicyTable:
             ordered = np.sort(labels, axis=1)
             distinct = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
             available = np.array([max(self.classes[r], n) if r else self._numbers_now(n) for r in at.tolist()])
-            wrong = {
-                "asked": (labels < 0).any(axis=1),
-                "intervals": distinct != begins.sum(axis=1),
-                "load": heavy,
-                "nodes_after": distinct > n,
-                "node_numbers": labels.max(axis=1, initial=-1) >= available,
-                "draining": self._onto_draining(at, labels),
-            }
-            said = {
-                "asked": "has no node for some task",
-                "intervals": "gives a node two intervals",
-                "load": "overloads a node",
-                "nodes_after": "uses too many nodes",
-                "node_numbers": "uses a node number that does not exist",
-                "draining": "uses a draining node",
-            }
+            wrong = (
+                ("asked", "has no node for some task", (labels < 0).any(axis=1)),
+                ("intervals", "gives a node two intervals", distinct != begins.sum(axis=1)),
+                ("load", "overloads a node", heavy),
+                ("nodes_after", "uses too many nodes", distinct > n),
+                ("node_numbers", "uses a node number that does not exist", labels.max(axis=1, initial=-1) >= available),
+                ("draining", "uses a draining node", self._onto_draining(at, labels)),
+            )
             broken += [
-                Violation(rule, f"state {at[i]}: the decision for {n} nodes {said[rule]}", int(at[i]))
-                for rule, bad in wrong.items()
+                Violation(rule, f"state {at[i]}: the decision for {n} nodes {said}", int(at[i]))
+                for rule, said, bad in wrong
                 for i in np.flatnonzero(bad)
             ]
         return broken

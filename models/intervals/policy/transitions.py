@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.intervals.exact_arithmetic import read_count
 from keyshift.models.workload import FloatArray
 
 Transitions = Mapping[int, Mapping[int, float]]
@@ -35,7 +36,7 @@ def read_transitions(given: Any) -> Transitions:
         raise InputError("transitions must map node counts to {node count: probability}, or be a DataFrame")
     read: dict[int, Mapping[int, float]] = {}
     for n, row in given.items():
-        count = _count(f"transitions key {n!r}", n)
+        count = read_count(f"transitions key {n!r}", n)
         if not isinstance(row, Mapping):
             raise InputError(f"transitions[{n!r}] must map node counts to probabilities, not be a {type(row).__name__}")
         read[count] = _row(count, row)
@@ -46,18 +47,11 @@ def read_transitions(given: Any) -> Transitions:
     return MappingProxyType(dict(sorted(read.items())))
 
 
-def _count(name: str, value: Any) -> int:
-    number = value.item() if isinstance(value, np.generic) else value
-    if (
-        isinstance(number, str) and number.strip().isdecimal() and len(number) < 20
-    ):  # JSON and CSV headers know only text
-        number = int(number)
-    return guards.whole(name, number, least=1, optional=False)
-
-
 def _row(n: int, row: Mapping[Any, Any]) -> Mapping[int, float]:
     chances = {
-        _count(f"transitions[{n}] key {after!r}", after): guards.real(f"transitions[{n}][{after}]", p, optional=False)
+        read_count(f"transitions[{n}] key {after!r}", after): guards.real(
+            f"transitions[{n}][{after}]", p, optional=False
+        )
         for after, p in row.items()
     }
     total = float(sum(chances.values()))  # type: ignore[arg-type]
@@ -143,7 +137,7 @@ def transition_matrix(
     given = np.asarray(counts)
     if given.ndim != 1 or given.size < 2:
         raise InputError(f"counts has shape {given.shape}: transitions need at least two windows in a row")
-    series = [_count(f"counts[{t}]", n) for t, n in enumerate(given.tolist())]
+    series = [read_count(f"counts[{t}]", n) for t, n in enumerate(given.tolist())]
     smoothing = guards.real("smoothing", smoothing, optional=False)
     known = sorted(set(series))
     seen = {n: {after: smoothing * (not changes_only or after != n) for after in known} for n in known}
