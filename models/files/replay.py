@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import (
-    DRIVER_ROWS,
-    MANIFEST,
-    assemble,
-    joined,
-    read_block,
-    read_manifest,
-    rows_between,
-    windows_of,
-)
+from keyshift.models.files.statistics import MANIFEST, RowsOfWindows, assemble, read_manifest, windows_of
 from keyshift.models.files.workload import read_workload
 from keyshift.models.guards import whole
 from keyshift.models.workload import MOST_NODES, Workload
@@ -86,43 +74,14 @@ def _statistics(source: Path, nodes: int | None, placement: str | None) -> Itera
         raise InputError(f"{source} holds no window")
     operators = manifest["topology"]["operators"]
     reach = max(operator.get("windows", 1) for operator in operators)
-    load, traffic = (_Recent(source, manifest, table) for table in ("load", "traffic"))
+    load, traffic = (RowsOfWindows(source, manifest, table) for table in ("load", "traffic"))
     for number in sorted(load.run_of):
         yield assemble(
-            load.rows(number - reach + 1, number),
-            traffic.rows(number, number) if manifest["topology"]["edges"] else None,
+            load.between(number - reach + 1, number),
+            traffic.between(number, number) if manifest["topology"]["edges"] else None,
             span=(number, number),
             key_groups=manifest["key_groups"],
             operators=operators,
             nodes=nodes,
             placement=placement or manifest.get("placement") or "ranges",
         )
-
-
-class _Recent:
-    """A table of statistics, read a folder at a time as its windows are asked for; those asked for no more are let go."""
-
-    def __init__(self, source: Path, manifest: dict[str, Any], table: str) -> None:
-        self.source, self.manifest, self.table = source, manifest, table
-        self.run_of = windows_of(manifest)
-        self.numbers = np.array(sorted(self.run_of), dtype=np.int64)
-        self.held: dict[tuple[str, int], dict[str, np.ndarray]] = {}
-
-    def rows(self, first: int, end: int) -> dict[str, np.ndarray]:
-        """The rows of the windows from first to end."""
-        here = self.numbers[slice(*np.searchsorted(self.numbers, [first, end + 1]))].tolist()
-        runs = self.manifest["runs"]
-        folders = dict.fromkeys((run, n // runs[run].get("block", 1)) for n in here for run in [self.run_of[n]])
-        if folders.keys() - self.held.keys():  # of what came before, hold the rows that are still asked for
-            self.held = {
-                folder: {name: values.copy() for name, values in rows_between(part, first, end).items()}
-                for folder, part in self.held.items()
-            }
-        self.held = {folder: self.held.get(folder) or self._read(*folder) for folder in folders}
-        return joined(self.table, [rows_between(part, first, end) for part in self.held.values()])
-
-    def _read(self, run: str, block: int) -> dict[str, np.ndarray]:
-        part = read_block(self.source, self.manifest, self.table, run, block, DRIVER_ROWS)
-        windows, at = np.unique(part["window"], return_inverse=True)
-        ours = np.array([self.run_of.get(number) == run for number in windows.tolist()], dtype=bool)
-        return part if ours.all() else {name: values[ours[at]] for name, values in part.items()}

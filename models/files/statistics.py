@@ -146,22 +146,52 @@ def unit_of(block: int) -> str:
     return "window" if block == 1 else "block"
 
 
-def read_rows(
-    source: Path, manifest: Mapping[str, Any], table: str, held: list[tuple[int, str]], max_rows: int
-) -> dict[str, Any]:
-    """Read one table of some windows, as arrays; what the manifest counts must be there."""
-    wanted: dict[tuple[str, int], list[int]] = {}
-    for number, run in held:
-        wanted.setdefault((run, number // manifest["runs"][run].get("block", 1)), []).append(number)
-    parts, rows = [], 0
-    for (run, block), numbers in wanted.items():
-        part = read_block(source, manifest, table, run, block, max_rows - rows)
-        part = rows_between(part, *numbers) if len(numbers) == 1 else _rows_of(part, numbers)
-        rows += part["window"].size
-        if rows > max_rows:
-            raise InputError(f"{source} has more than {max_rows:,} rows of {table} in these windows")
-        parts.append(part)
-    return joined(table, parts)
+class RowsOfWindows:
+    """A table of statistics, read a folder at a time as its windows are asked for; those asked for no more are let go.
+
+    Parameters
+    ----------
+    source : Path
+    manifest : mapping
+    table : str
+    max_rows : int
+        Those of more are refused.
+    """
+
+    def __init__(self, source: Path, manifest: Mapping[str, Any], table: str, max_rows: int = DRIVER_ROWS) -> None:
+        self.source, self.manifest, self.table, self.max_rows = source, manifest, table, max_rows
+        self.run_of = windows_of(manifest)
+        self.numbers = np.array(sorted(self.run_of), dtype=np.int64)
+        self.held: dict[tuple[str, int], dict[str, np.ndarray]] = {}
+
+    def between(self, first: int, end: int) -> dict[str, np.ndarray]:
+        """The rows of the windows from first to end, as arrays; what the manifest counts must be there."""
+        here = self.numbers[slice(*np.searchsorted(self.numbers, [first, end + 1]))].tolist()
+        runs = self.manifest["runs"]
+        folders = dict.fromkeys((run, n // runs[run].get("block", 1)) for n in here for run in [self.run_of[n]])
+        if folders.keys() - self.held.keys():  # of what came before, hold the rows that are still asked for
+            self.held = {
+                folder: {name: values.copy() for name, values in rows_between(part, first, end).items()}
+                for folder, part in self.held.items()
+            }
+        found, rows = [], 0
+        for folder in folders:
+            part = self.held[folder] = self.held.get(folder) or self._read(*folder)
+            found.append(rows_between(part, first, end))
+            rows += found[-1]["window"].size
+            if rows > self.max_rows:
+                raise InputError(f"{self.source} has more than {self.max_rows:,} rows of {self.table} in these windows")
+        self.held = {folder: self.held[folder] for folder in folders}
+        return joined(self.table, found)
+
+    def _read(self, run: str, block: int) -> dict[str, np.ndarray]:
+        """The rows of a folder whose windows are not another run's by now."""
+        part = read_block(self.source, self.manifest, self.table, run, block, self.max_rows)
+        if self.manifest["runs"][run].get("block", 1) == 1:
+            return part
+        windows, at = np.unique(part["window"], return_inverse=True)
+        ours = np.array([self.run_of.get(number) == run for number in windows.tolist()], dtype=bool)
+        return part if ours.all() else {name: values[ours[at]] for name, values in part.items()}
 
 
 def joined(table: str, parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -199,16 +229,10 @@ def read_block(
     return whole
 
 
-def rows_between(part: Mapping[str, np.ndarray], first: int, end: int | None = None) -> dict[str, np.ndarray]:
+def rows_between(part: Mapping[str, np.ndarray], first: int, end: int) -> dict[str, np.ndarray]:
     """The rows of windows from first to end, of a table sorted by window."""
-    last = first if end is None else end
-    at = slice(np.searchsorted(part["window"], first), np.searchsorted(part["window"], last, "right"))
+    at = slice(*np.searchsorted(part["window"], [first, end + 1]))
     return {name: values[at] for name, values in part.items()}
-
-
-def _rows_of(part: Mapping[str, np.ndarray], numbers: list[int]) -> dict[str, np.ndarray]:
-    chosen = np.isin(part["window"], numbers)
-    return {name: values[chosen] for name, values in part.items()}
 
 
 def _files_of(folder: Path, name: str, table: str, *, old: bool) -> list[Path]:
@@ -267,19 +291,17 @@ def read_statistics(
     nodes = cluster.get("capacities") or manifest.get("nodes") if nodes is None else nodes
     if nodes is None:
         raise InputError(f"{source} holds statistics that name no nodes: give nodes to read_statistics")
-    held = sorted((number, run) for number, run in windows_of(manifest).items() if end is None or number <= end)
+    held = sorted(number for number in windows_of(manifest) if end is None or number <= end)
     if not held:
         raise InputError(f"{source} holds no window" + ("" if end is None else f" up to number {end}"))
-    first, end, last = held[0][0], held[-1][0] if end is None else end, guards.whole("last", last, least=1)
+    first, end, last = held[0], held[-1] if end is None else end, guards.whole("last", last, least=1)
     first = first if last is None else max(first, end - last + 1)
     reach = max(operator.get("windows", 1) for operator in manifest["topology"]["operators"])
-    needed = [(number, run) for number, run in held if number >= min(first, end - reach + 1)]
-    load = read_rows(source, manifest, "load", needed, max_rows)
-    edges = [(number, run) for number, run in needed if number == end]
-    pairs = read_rows(source, manifest, "traffic", edges, max_rows) if manifest["topology"]["edges"] else None
+    load = RowsOfWindows(source, manifest, "load", max_rows).between(min(first, end - reach + 1), end)
+    pairs = RowsOfWindows(source, manifest, "traffic", max_rows)
     return assemble(
         load,
-        pairs,
+        pairs.between(end, end) if manifest["topology"]["edges"] else None,
         span=(first, end),
         key_groups=manifest["key_groups"],
         operators=manifest["topology"]["operators"],

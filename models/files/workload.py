@@ -250,24 +250,22 @@ class WorkloadManifest(FileFormat, kind="keyshift-workload", newest=4, legacy="k
 
 
 def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
-    labels, names = _column(w.keys), _column(w.node_names)
-    key_groups: dict[str, Any] = {"key_group": np.arange(w.key_groups), "state": w.state, "current": w.current}
-    optional = {"operator": w.operator, "home": w.home, "key": labels}
-    key_groups |= {name: values for name, values in optional.items() if values is not None}
-    key_groups |= {_RESOURCE + name: use for name, use in w.resources.items()}
-    key_groups |= {_GROUP + name: _column(column) for name, column in w.groups.items()}
     window, key_group = np.nonzero(w.load)
     tables: dict[str, dict[str, Any]] = {
-        "key_groups": key_groups,
-        "nodes": {"node": np.arange(w.nodes), "capacity": w.capacity, "draining": w.draining},
+        "key_groups": {
+            "key_group": np.arange(w.key_groups), "state": w.state, "current": w.current, "operator": w.operator,
+            "home": w.home, "key": _column(w.keys), **{_RESOURCE + name: use for name, use in w.resources.items()},
+            **{_GROUP + name: _column(labels) for name, labels in w.groups.items()},
+        },
+        "nodes": {
+            "node": np.arange(w.nodes), "capacity": w.capacity, "draining": w.draining, "name": _column(w.node_names),
+            **{_DOMAIN + name: _column(labels) for name, labels in w.domains.items()},
+        },
         "load": {"window": window, "key_group": key_group, "load": w.load[window, key_group]},
-    }
-    if names is not None:
-        tables["nodes"]["name"] = names
-    tables["nodes"] |= {_DOMAIN + name: _column(column) for name, column in w.domains.items()}
-    if w.traffic is not None:
-        tables["traffic"] = traffic_columns(w)
-    return tables
+        "traffic": {} if w.traffic is None else traffic_columns(w),
+    }  # fmt: skip
+    given = {name: {c: v for c, v in columns.items() if v is not None} for name, columns in tables.items()}
+    return {name: columns for name, columns in given.items() if columns}
 
 
 def version_of(w: Workload) -> dict[str, Any]:
