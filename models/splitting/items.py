@@ -12,7 +12,6 @@ from keyshift.models.integers import scaled
 from keyshift.models.splitting import kernels
 from keyshift.models.splitting.data import Histogram, KeyStream, parts
 from keyshift.models.splitting.hashing import candidates
-from keyshift.models.splitting.key_index import KeyIndex
 from keyshift.models.splitting.stream import room_for_assignment
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -151,7 +150,6 @@ class Items(Groups):
 
     problem: KeyStream
     whole_keys: bool
-    _index: KeyIndex
     _group_of_key: IntArray
     _weights: FloatArray
     _code: IntArray
@@ -171,39 +169,35 @@ class Items(Groups):
     @classmethod
     def of_messages(cls, problem: KeyStream, each: bool = False) -> Items:
         """The messages of a stream, for keys that may be split."""
-        index = problem.index
         known, options, set_of_key = cls._candidates(problem, each)
         if problem.weights is None:
             count = np.bincount(set_of_key, weights=known.messages, minlength=len(options)).astype(np.int64)
-            one = np.ones(len(options))
-            rest = (problem, False, index, set_of_key, one[:1], np.arange(len(options)))
-            return cls(problem.speeds, options, count, one, *rest)
+            one, every = np.ones(len(options)), np.arange(len(options))
+            return cls(problem.speeds, options, count, one, problem, False, set_of_key, one[:1], every)
         weights = np.unique(problem.weights)
         code, count = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         for _, keys, weight in parts(problem):
-            codes = set_of_key[index.find(keys)] * weights.size + np.searchsorted(weights, np.asarray(weight))
+            codes = set_of_key[problem.index.find(keys)] * weights.size + np.searchsorted(weights, np.asarray(weight))
             more, many = np.unique(codes, return_counts=True)
             code, where = np.unique(np.concatenate([code, more]), return_inverse=True)
             count = np.bincount(where, weights=np.concatenate([count, many])).astype(np.int64)
         sets, which = np.divmod(code, weights.size)
-        rest = (problem, False, index, set_of_key, weights, code)
-        return cls(problem.speeds, options[sets], count, weights[which], *rest)
+        return cls(problem.speeds, options[sets], count, weights[which], problem, False, set_of_key, weights, code)
 
     @classmethod
     def of_keys(cls, problem: KeyStream, each: bool = False) -> Items:
         """The keys of a stream, each in one place."""
-        index = problem.index
         known, options, set_of_key = cls._candidates(problem, each)
         weights, which = np.unique(known.weight, return_inverse=True)
         codes = set_of_key * weights.size + which.reshape(-1)
         code, group_of_key, count = np.unique(codes, return_inverse=True, return_counts=True)
         sets, which = np.divmod(code, weights.size)
-        rest = (problem, True, index, group_of_key.reshape(-1), weights, code)
-        return cls(problem.speeds, options[sets], count, weights[which], *rest)
+        group_of_key = group_of_key.reshape(-1)
+        return cls(problem.speeds, options[sets], count, weights[which], problem, True, group_of_key, weights, code)
 
     def _groups(self, keys: IntArray, weights: FloatArray | None) -> IntArray:
         """The group of each message."""
-        of_key = self._group_of_key[self._index.find(keys)]
+        of_key = self._group_of_key[self.problem.index.find(keys)]
         if weights is None:
             return of_key
         return np.searchsorted(self._code, of_key * self._weights.size + np.searchsorted(self._weights, weights))
@@ -220,7 +214,7 @@ class Items(Groups):
             kernels.spread(self._group_of_key, self.options, share, given, seen, place_of)
         for where, keys, weights in parts(self.problem):
             if self.whole_keys:
-                made[where] = place_of[self._index.find(keys)]
+                made[where] = place_of[self.problem.index.find(keys)]
             else:
                 kernels.spread(self._groups(keys, weights), self.options, share, given, seen, made[where])
         return made
@@ -238,7 +232,7 @@ class Items(Groups):
         place_of = np.full(self._group_of_key.size, -1, dtype=np.int64)
         for where, keys, weights in parts(self.problem):
             if self.whole_keys:
-                place_of[self._index.find(keys)] = assignment[where]
+                place_of[self.problem.index.find(keys)] = assignment[where]
                 continue
             groups = self._groups(keys, weights)
             at = (self.options[groups] == np.asarray(assignment[where])[:, None]).argmax(axis=1)

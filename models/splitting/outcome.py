@@ -52,11 +52,15 @@ class Outcome:
         series = np.zeros(problem.messages // every)
         loads, state = np.zeros(problem.workers), np.zeros(3)
         speeds = None if problem.equal_speeds else problem.speeds
-        memory = _Counters(problem)
+        period, flushed, last = problem.aggregation_period, 0, np.zeros(0, dtype=np.int64)
+        met = pairs_for(problem, numbered=period is not None)
         for where, keys, weights in parts(problem):
             sent = sealed(assignment[where])
             kernels.follow(sent, weights, speeds, loads, state, float(problem.speeds.sum()), series, every, where.start)
-            memory.add(keys, sent, where.start)
+            numbers = met.add(keys, sent)
+            if period is not None and numbers is not None:
+                last = grown(last, met.count, fill=-1)
+                flushed += kernels.count_flushes(numbers, last, period, where.start)
         peak, load, total = state
         return cls(
             loads=loads / problem.speeds,
@@ -64,10 +68,10 @@ class Outcome:
             imbalance=series,
             final_imbalance=float((peak - load / float(problem.speeds.sum())) / (load or 1.0)),
             average_imbalance=float(total / problem.messages / (load or 1.0)),
-            counters=memory.pairs.counters,
-            keys=memory.pairs.keys,
-            aggregator_messages=memory.flushed,
-            pairs=memory.pairs,
+            counters=met.counters,
+            keys=met.keys,
+            aggregator_messages=None if period is None else flushed,
+            pairs=met,
         )
 
     @property
@@ -85,22 +89,6 @@ class Outcome:
         if self.aggregator_messages is not None:
             figures["aggregator_messages"] = float(self.aggregator_messages)
         return figures
-
-
-class _Counters:
-    """The (key, worker) pairs met so far, and how many are new in their aggregation period."""
-
-    def __init__(self, problem: KeyStream) -> None:
-        self._period = problem.aggregation_period
-        self.pairs = pairs_for(problem, numbered=self._period is not None)
-        self._last = np.zeros(0, dtype=np.int64)
-        self.flushed = None if self._period is None else 0
-
-    def add(self, keys: IntArray, sent: np.ndarray, begun: int) -> None:
-        numbers = self.pairs.add(keys, sent)
-        if self._period is not None and self.flushed is not None and numbers is not None:
-            self._last = grown(self._last, self.pairs.count, fill=-1)
-            self.flushed += kernels.count_flushes(numbers, self._last, self._period, begun)
 
 
 def pairs_for(problem: KeyStream, numbered: bool = False) -> KeyWorkerPairs:

@@ -110,8 +110,7 @@ class KeySplitting(KeyStream):
 
     def relaxed(self, rules: set[str]) -> KeySplitting:
         """The same problem without some of its constraints: "candidates" is (2)."""
-        choices = None if "candidates" in rules else self.choices
-        return dataclasses.replace(self, choices=choices, workers=self.speeds)
+        return self.with_choices(None if "candidates" in rules else self.choices)
 
     def with_choices(self, choices: int | None) -> KeySplitting:
         """The same problem with another number of hash functions."""
