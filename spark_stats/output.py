@@ -219,7 +219,7 @@ def _sums(stats: Tallied, block: int) -> Iterator[tuple[str, int, dict[str, floa
             continue
         o = kind if kind < operators else stats.topology.numbered_edges[kind - operators][0]
         for name in ("cost", "state") if kind < operators else ("bytes",):
-            limbs = stats.numbers(o, name, tuples, sums)
+            limbs = stats._facts.numbers(o, name, tuples, sums)
             if name == "state":
                 made |= dict(zip(STATE, (*limbs, 0, 0) if len(limbs) == 1 else (0, *limbs), strict=True))
             elif limbs:

@@ -152,9 +152,7 @@ def transitions(
         if most is None:
             raise InputError("transitions need node_capacity, the load that a node can carry in a window, or most")
         node_capacity = float(loads.max()) / most or 1.0
-    capacity = guards.real("node_capacity", node_capacity, optional=False)
-    if capacity <= 0:
-        raise InputError(f"node_capacity = {capacity:g} must be above 0")
+    capacity = guards.real("node_capacity", node_capacity, optional=False, above=True)
     needed = np.ceil(loads / (use * capacity) * (1 - 1e-12))
     counts = np.clip(needed, least, needed.max() if most is None else most).astype(np.int64)
     return transition_matrix(np.maximum(counts, least), smoothing=smoothing, changes_only=changes_only)

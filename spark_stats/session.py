@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyshift.models.errors import InputError, MissingDependencyError
+from keyshift.models.files.writing import descriptors_to
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,28 +115,14 @@ def local_session(
         builder = SparkSession.builder.master(master).appName(name)
         for key, value in settings.items():
             builder = builder.config(key, value)
-        with in_one_sentence(), _words_to(file), _no_java_left():
+        sys.stdout.flush()
+        # Java warns before it has a log, and may outlive us.
+        with in_one_sentence(), descriptors_to(file, 1, 2), _no_java_left():
             session = builder.getOrCreate()
         try:
             yield session
         finally:
             session.stop()
-
-
-@contextmanager
-def _words_to(file: Path) -> Iterator[None]:
-    """Let processes that start within the block write to a file: Java warns before it has a log, and may outlive us."""
-    sys.stdout.flush()
-    before = [os.dup(number) for number in (1, 2)]
-    try:
-        with file.open("ab") as log:
-            for number in (1, 2):
-                os.dup2(log.fileno(), number)
-        yield
-    finally:
-        for number, kept in zip((1, 2), before, strict=True):
-            os.dup2(kept, number)
-            os.close(kept)
 
 
 @contextmanager

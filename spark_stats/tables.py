@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -154,19 +155,12 @@ class _File:
 
 def write(batches: Iterable[pa.RecordBatch], plan: TablePlan) -> Iterator[pa.RecordBatch]:
     """Write the tables of one task's windows; gives nothing."""
-    files: dict[str, _File] = {}
-    current: int | None = None
-    for window, kind, matrix in unpacked_pieces(batches):
-        block = window // plan.block
-        if block != current:
-            for file in files.values():
-                file.close()
-            files, current = {}, block
-        name = plan.table(kind)
-        if name is not None:
-            if name not in files:
-                files[name] = _File(plan, block, name)
-            files[name].add(window, kind, matrix)
-    for file in files.values():
-        file.close()
+    for block, pieces in groupby(unpacked_pieces(batches), key=lambda piece: piece[0] // plan.block):
+        files: dict[str, _File] = {}
+        for window, kind, matrix in pieces:
+            if (name := plan.table(kind)) is not None:
+                file = files[name] = files.get(name) or _File(plan, block, name)
+                file.add(window, kind, matrix)
+        for file in files.values():
+            file.close()
     yield from ()

@@ -35,7 +35,6 @@ class Tallied:
         self._facts = facts
         self.log: Callable[[str | None], KeyLog] | None = None
         """The log of an operator again, for single keys; None where it has gone by."""
-        self.numbers = facts.numbers
         facts.frame.persist()
 
     # What the tables are made of: numbers instead of names -------------------------------------------------------

@@ -21,10 +21,10 @@ the matrix of their columns from a on, 64 bits each. Shuffling a million pairs t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,7 @@ _WHOLE = {name: pa.int32() if name in ("kind", "b") else pa.int64() for name in 
 SUMMARY = {**{name: pa.int64() for name in ("block", "kind", "rows", "tuples")}, "more": pa.list_(pa.int64())}
 """Columns that `summarise` gives."""
 
+Item = TypeVar("Item")
 Piece = tuple[int, int, IntArray]
 """Window, kind, and the matrix of the columns from a on."""
 
@@ -90,16 +91,22 @@ def count(
     batches: Iterable[pa.RecordBatch], plan: TallyPlan, block: int = BLOCK, pack: int = PACK
 ) -> Iterator[pa.RecordBatch]:
     """Tally the tuples of one task, block by block; gives packed rows."""
-    held: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        if rows >= block:
-            yield from _together(_count_block(held, plan, pack))
-            held, rows = [], 0
-    if rows:
+    for held in _gathered(batches, lambda batch: batch.num_rows, block):
         yield from _together(_count_block(held, plan, pack))
+
+
+def _gathered(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Neighbouring items together, until they come to so much: each call over them has its price."""
+    held: list[Item] = []
+    total = 0
+    for item in items:
+        held.append(item)
+        total += size(item)
+        if total >= most:
+            yield held
+            held, total = [], 0
+    if held:
+        yield held
 
 
 def merge(batches: Iterable[pa.RecordBatch], pack: int = PACK) -> Iterator[pa.RecordBatch]:
@@ -119,16 +126,9 @@ def unpacked_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
 
 def _merged(pieces: dict[int, list[tuple[int, IntArray]]], pack: int) -> Iterator[Piece]:
     """Add up neighbouring windows together, as many as make up a pack: one window may hold a handful of rows."""
-    together: list[Piece] = []
-    rows = 0
-    for window in sorted(pieces):
-        own = pieces.pop(window)
-        together += [(window, kind, matrix) for kind, matrix in own]
-        rows += sum(matrix.shape[1] for _, matrix in own)
-        if rows >= pack:
-            yield from _added_up(together, pack)
-            together, rows = [], 0
-    yield from _added_up(together, pack)
+    by_window = ([(window, *piece) for piece in pieces.pop(window)] for window in sorted(pieces))
+    for windows in _gathered(by_window, lambda own: sum(matrix.shape[1] for _, _, matrix in own), pack):
+        yield from _added_up([piece for own in windows for piece in own], pack)
 
 
 def _added_up(pieces: list[Piece], pack: int) -> list[Piece]:
@@ -150,49 +150,25 @@ def _added_up(pieces: list[Piece], pack: int) -> list[Piece]:
 
 
 def _together(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Pack pieces, many in one Arrow batch: each batch has its price."""
-    held: list[tuple[int, int, bytes]] = []
-    size = 0
-
-    def batch() -> pa.RecordBatch:
-        types = {"window": pa.int64(), "kind": pa.int32(), "content": pa.binary()}
+    """Pack pieces, many in one Arrow batch."""
+    types = {"window": pa.int64(), "kind": pa.int32(), "content": pa.binary()}
+    packed = ((w, kind, np.append(len(rows), rows).astype(np.int64).tobytes()) for w, kind, rows in pieces)
+    for held in _gathered(packed, lambda row: len(row[2]) + 100, BATCH):
         columns = (pa.array(c, t) for c, t in zip(zip(*held, strict=True), types.values(), strict=True))
-        return pa.record_batch(list(columns), list(types))
-
-    for window, kind, rows in pieces:
-        content = np.concatenate([[len(rows)], rows.ravel()]).astype(np.int64).tobytes()
-        held.append((window, kind, content))
-        size += len(content) + 100
-        if size >= BATCH:
-            yield batch()
-            held, size = [], 0
-    if held:
-        yield batch()
+        yield pa.record_batch(list(columns), list(types))
 
 
 def unpack(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
     """Turn packed rows into rows (window, kind, a, b, tuples, sum_0, ...); sums that a kind lacks are zero."""
-    held: list[Piece] = []
-    size = 0
-    for piece in unpacked_pieces(batches):
-        held.append(piece)
-        size += piece[2].shape[1]
-        if size >= PACK:
-            yield _unpacked(held, width)
-            held, size = [], 0
-    if held:
-        yield _unpacked(held, width)
-
-
-def _unpacked(pieces: list[Piece], width: int) -> pa.RecordBatch:
-    sizes = [matrix.shape[1] for _, _, matrix in pieces]
-    rows = np.zeros((3 + width, sum(sizes)), dtype=np.int64)
-    for end, (_, _, matrix) in zip(np.cumsum(sizes).tolist(), pieces, strict=True):
-        rows[: len(matrix), end - matrix.shape[1] : end] = matrix[: 3 + width]
-    window, kind = (np.repeat([piece[i] for piece in pieces], sizes) for i in range(2))
-    columns = dict(zip(_WHOLE, (window, kind, *rows[:3]), strict=True))
-    arrays = {name: pa.array(values, _WHOLE[name]) for name, values in columns.items()}
-    return pa.record_batch({**arrays, **{f"sum_{i}": pa.array(values) for i, values in enumerate(rows[3:])}})
+    for pieces in _gathered(unpacked_pieces(batches), lambda piece: piece[2].shape[1], PACK):
+        sizes = [matrix.shape[1] for _, _, matrix in pieces]
+        rows = np.zeros((3 + width, sum(sizes)), dtype=np.int64)
+        for end, (_, _, matrix) in zip(np.cumsum(sizes).tolist(), pieces, strict=True):
+            rows[: len(matrix), end - matrix.shape[1] : end] = matrix[: 3 + width]
+        window, kind = (np.repeat([piece[i] for piece in pieces], sizes) for i in range(2))
+        columns = dict(zip(_WHOLE, (window, kind, *rows[:3]), strict=True))
+        arrays = {name: pa.array(values, _WHOLE[name]) for name, values in columns.items()}
+        yield pa.record_batch({**arrays, **{f"sum_{i}": pa.array(values) for i, values in enumerate(rows[3:])}})
 
 
 def summarise(batches: Iterable[pa.RecordBatch], block: int) -> Iterator[pa.RecordBatch]:

@@ -186,6 +186,21 @@ def _locked(lock: Path, of: str) -> int:
         os.close(handle)  # removed by the one who held it: take the new one
 
 
+@contextmanager
+def descriptors_to(file: str | Path, *numbers: int) -> Iterator[None]:
+    """Let these file descriptors of the process, 1 and 2 say, write to the end of a file for as long as the block runs."""
+    before = [os.dup(number) for number in numbers]
+    try:
+        with Path(file).open("ab") as log:
+            for number in numbers:
+                os.dup2(log.fileno(), number)
+        yield
+    finally:
+        for number, kept in zip(numbers, before, strict=True):
+            os.dup2(kept, number)
+            os.close(kept)
+
+
 def _mode(target: Path) -> int:
     """The rights of the file that is replaced, or those that the user's mask gives to a new one."""
     if target.exists():
