@@ -15,6 +15,8 @@ import pymetis
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from keyshift.models.collocation.load_model import traffic_between
+from keyshift.models.files.writing import descriptors_to
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 WEIGHT_UNITS = 10_000
@@ -76,20 +78,14 @@ def _silent() -> Iterator[None]:
     flush = ctypes.CDLL(None).fflush
     try:
         sys.stdout.flush()
-        kept = os.dup(1)
+        os.fstat(1)
     except OSError:  # closed: nobody reads it
         yield
         return
     flush(None)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
+    with descriptors_to(os.devnull, 1):
         yield
         flush(None)
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def whole_weights(values: FloatArray, least: int) -> IntArray:
@@ -167,7 +163,7 @@ def downstream_key_groups(workload: Workload) -> IntArray:
     An operator is downstream of another when any tuple flows from the one to the other. Without operators in the
     workload, every key group that receives anything is downstream of every other.
     """
-    traffic = _between(workload)
+    traffic = traffic_between(workload)
     if workload.operator is None:
         receivers = np.unique(traffic.col)
         return receivers.size - np.isin(np.arange(workload.key_groups), receivers).astype(np.int64)
@@ -189,7 +185,7 @@ def score(workload: Workload, score_factor: float = 1.5) -> Scored:
     score_factor : float, default 1.5
         sF: 1 takes pairs above the sender's average, 2 those above twice the average.
     """
-    traffic = _between(workload)
+    traffic = traffic_between(workload)
     output = np.bincount(traffic.row, traffic.data, workload.key_groups)
     average = output / np.maximum(downstream_key_groups(workload), 1)
     worth = traffic.data > average[traffic.row] * score_factor
@@ -205,9 +201,3 @@ def split_by_place(pairs: Scored, assignment: IntArray) -> tuple[Scored, Scored]
     """Return colGrps and toBeColGrps: the pairs on one node, and those on two (lines 9-12)."""
     together = assignment[pairs.sender] == assignment[pairs.receiver]
     return pairs.select(together), pairs.select(~together)
-
-
-def _between(workload: Workload) -> sp.coo_array:
-    traffic = workload.traffic.tocoo()  # type: ignore[union-attr]
-    apart = traffic.row != traffic.col
-    return sp.coo_array((traffic.data[apart], (traffic.row[apart], traffic.col[apart])), shape=traffic.shape)

@@ -59,14 +59,14 @@ class LoadModel:
 
     def remote_loads(self, workload: Workload) -> FloatArray:
         """Y: load of every key group if all its traffic were remote, shape (p,)."""
-        pairs = _between(workload)
+        pairs = traffic_between(workload)
         return self._loaded(workload, pairs.row, pairs.col, pairs.data)
 
     def key_group_loads(self, workload: Workload, assignment: IntArray) -> FloatArray:
         """Load of every key group under an assignment, shape (p,): what a running system would measure."""
         if self.per_tuple == 0:
             return workload.last_load
-        pairs = _between(workload)
+        pairs = traffic_between(workload)
         away = assignment[pairs.row] != assignment[pairs.col]
         return self._loaded(workload, pairs.row[away], pairs.col[away], pairs.data[away])
 
@@ -104,7 +104,7 @@ class LoadModel:
         share = guards.real("share", share, optional=False)
         if share >= 1:
             raise InputError(f"share = {share:g} must be below 1: processing always costs something")
-        total = float(_between(workload).data.sum())
+        total = float(traffic_between(workload).data.sum())
         if total == 0:
             return cls()
         cost = share / (1 - share) * float(workload.last_load.sum()) / total / 2
@@ -134,7 +134,7 @@ class LoadModel:
         return cls(float(costs[0]), float(costs[1]))
 
 
-def _between(workload: Workload) -> sp.coo_array:
+def traffic_between(workload: Workload) -> sp.coo_array:
     """Traffic between different key groups."""
     if workload.traffic is None:
         said = "the workload has no traffic, which collocation needs: give it a (key groups, key groups) matrix"
