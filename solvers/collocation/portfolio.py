@@ -38,6 +38,8 @@ class CollocationSettings(Settings):
         Turns of search and bound before the exact stage.
     searching, bounding, proving : float
         Shares of the time left for a turn's search, for its bound, and finally for HiGHS; the rest is for the search.
+    searching_few, bounding_few : float
+        The first two where few key groups may move and HiGHS is near a proof.
     semidefinite : float
         Share of the time left for the semidefinite bound, of what the Lagrangian one leaves unproven.
     by_sets : float
@@ -70,6 +72,8 @@ class CollocationSettings(Settings):
     searching: float = 0.6
     bounding: float = 0.5
     proving: float = 0.7
+    searching_few: float = 0.25
+    bounding_few: float = 0.25
     semidefinite: float = 0.25
     by_sets: float = 0.85
     before_sets: int = 1_000_000
@@ -83,7 +87,7 @@ class CollocationSettings(Settings):
     late_steps: int = 5_000_000
     most_columns: int = 60_000
     columns_per_second: int = 1_000
-    columns_of_few: int = 2_500
+    columns_of_few: int = 6_000
     free_windows: int = 4
     confirmed: int = 3_000
 
@@ -206,12 +210,15 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
     bound_steps = min(1500, 50 + 5 * data.key_groups) if asked.bound_steps is None else asked.bound_steps
     lagrangian, mean = LagrangianBound(data), data if data.windows == 1 else arrays_of(problem.averaged())
     bound = mean_bound(problem, most_by_structure(mean, budget))
+    few = finish and _few_move(data)
+    searching = tuned.searching_few if few else tuned.searching
+    bounding = tuned.bounding_few if few else tuned.bounding
     for turn in range(tuned.turns if finish else 1):
         more = further if turn and asked.search_steps is None else steps
-        search.go_on(budget.part(tuned.searching), more, again=turn > 0)
+        search.go_on(budget.part(searching), more, again=turn > 0)
         best = search.best
         share = None if best is None else share_of(problem, lagrangian, best)
-        most = tighten(lagrangian, budget.part(tuned.bounding), share, bound_steps, _tuple_share(problem))
+        most = tighten(lagrangian, budget.part(bounding), share, bound_steps, _tuple_share(problem))
         answer = _answer(problem, best, max(bound, objective_bound(problem, lagrangian, most)), "gap")
         reweigh(problem, lagrangian, turn)
         bound = max(bound, answer.bound or 0.0)

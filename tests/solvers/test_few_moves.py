@@ -92,8 +92,8 @@ def heavy_tailed() -> ks.Workload:
     ids=["allocation", "collocation"],
 )
 def test_heavy_tails_are_a_solvers_question(problem):
-    """Enumeration, prices and the Lagrangian bound take five times the work and more; HiGHS proves both in two seconds."""
-    assert ks.solve(problem, effort=4).status == "optimal"
+    """Enumeration, prices and the Lagrangian bound take five times the work and more; HiGHS proves both, given half of the time."""
+    assert ks.solve(problem, effort=2).status == "optimal"
 
 
 def within_moves(current: np.ndarray, nodes: int, most: int):
