@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,8 @@ def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     problem, s = solution.problem, solution
     scale = problem.scale
     found = [(problem.name, f"{s.method}: {s.status}" + ("" if s.termination == s.status else f" ({s.termination})"))]
-    of_mean = _percent(problem)
+    in_loads = problem.objective_name == "load distance"
+    of_mean: Callable[[float], str] = partial(_of_mean, problem) if in_loads else lambda _: ""
     if s.objective is not None:
         found.append((problem.objective_name, figure(s.objective, scale) + of_mean(s.objective)))
         before = _before(problem)
@@ -61,10 +63,6 @@ def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     if s.message:
         found.append(("note", s.message))
     return found
-
-
-def _percent(problem: Problem) -> Any:
-    return (lambda value: _of_mean(problem, value)) if problem.objective_name == "load distance" else lambda value: ""
 
 
 def _mean(problem: Problem) -> float:
@@ -93,16 +91,14 @@ def move_table(moves: Sequence[Any], mean: float, head: str, timed: bool | None,
     heads = [head, "from", "to", "load", "state", "gain"]
     if timed is not None:
         heads += ["phase", *(f"{name} s" if timed else name for name in ("start", "end"))]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
-    for place, title in enumerate(heads):
-        table.add_column(title, justify="left" if place < 1 else "right", overflow="fold", max_width=14)
+    rows = []
     for m in moves if every else moves[:FIRST]:
         cells = [str(m.key), str(m.source), str(m.target), figure(m.load, 0.0, 4), figure(m.state, 0.0, 4)]
         cells.append(figure(m.gain, abs(mean) or 1.0, 4))
         if timed is not None:
             cells += [str(m.phase), figure(m.start, m.end, 4), figure(m.end, m.end, 4)]
-        table.add_row(*cells)
-    return table
+        rows.append(cells)
+    return plain_table(heads, rows, widest=14)
 
 
 def plan_moves(plan: Plan, every: bool) -> Iterator[Any]:
@@ -148,11 +144,11 @@ def plan_lines(plan: Plan) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def plain_table(heads: Sequence[str], rows: Iterable[Sequence[Any]], left: int = 1) -> Table:
-    """A table without borders; texts fold rather than being cut."""
+def plain_table(heads: Sequence[str], rows: Iterable[Sequence[Any]], widest: int | None = None) -> Table:
+    """A table without borders, of columns that are `widest` at most; texts fold rather than being cut."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     for place, head in enumerate(heads):
-        table.add_column(head, justify="left" if place < left else "right", overflow="fold")
+        table.add_column(head, justify="right" if place else "left", overflow="fold", max_width=widest)
     for row in rows:
         table.add_row(*(v if isinstance(v, str) else figure(v, 0.0, 5) for v in row))
     return table

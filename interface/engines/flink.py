@@ -127,7 +127,7 @@ def advise(workload: Workload, parallelisms: Iterable[int]) -> pd.DataFrame:
     groups, rows = workload.key_groups, []
     total = sum(map(Fraction, workload.last_load.tolist()), Fraction(0))
     for wanted in parallelisms:
-        count = read_parallelism(wanted, groups)
+        count = guards.whole("parallelism", wanted, least=1, most=groups, optional=False)
         after = subtasks(np.arange(groups), count, groups)
         sizes = np.bincount(after, minlength=count)
         sums = [Fraction(0)] * count
@@ -175,8 +175,7 @@ def max_parallelism_options(parallelism: int, candidates: Sequence[int] | None =
         candidates = sorted({v for v in [first, *near, *(first * f for f in (2, 4, 8, 16))] if count <= v <= 32_768})
     rows = []
     for candidate in candidates:
-        most = read_max_parallelism(candidate)
-        read_parallelism(count, most)
+        most = guards.whole("max_parallelism", candidate, least=1, most=MOST_KEY_GROUPS, optional=False)
         sizes = np.bincount(subtasks(np.arange(most), count, most), minlength=count)
         rows.append(
             {
@@ -306,7 +305,7 @@ def key_groups(
     InputError
         For a null, and for a key that is not of the type.
     """
-    groups = read_max_parallelism(max_parallelism)
+    groups = guards.whole("max_parallelism", max_parallelism, least=1, most=MOST_KEY_GROUPS, optional=False)
     guards.one_of("kind", kind, _TYPES)
     listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)  # type: ignore[arg-type]
     for position, key in enumerate(listed):
@@ -339,8 +338,8 @@ def subtasks(groups: ArrayLike, parallelism: int, max_parallelism: int = 128) ->
 
     The ranges of all subtasks are `keyshift.models.intervals.flink_ranges.default_ranges`.
     """
-    most = read_max_parallelism(max_parallelism)
-    read_parallelism(parallelism, most)
+    most = guards.whole("max_parallelism", max_parallelism, least=1, most=MOST_KEY_GROUPS, optional=False)
+    guards.whole("parallelism", parallelism, least=1, most=most, optional=False)
     found = np.asarray(groups, dtype=np.int64)
     if found.size and not (found.min() >= 0 and found.max() < most):
         raise InputError(f"key groups are numbered 0 to {most - 1}")
@@ -358,19 +357,3 @@ def loads_of(groups: ArrayLike, weights: ArrayLike | None = None, max_parallelis
     found = guards.indices("groups", groups, length=np.size(groups), upper=max_parallelism, what="key group")
     given = None if weights is None else guards.non_negative("weights", weights, length=found.size, of="keys")
     return np.bincount(found, weights=given, minlength=max_parallelism).astype(float)
-
-
-def read_max_parallelism(max_parallelism: int) -> int:
-    """Between 1 and Flink's own limit."""
-    most = guards.whole("max_parallelism", max_parallelism, least=1, optional=False)
-    if most > MOST_KEY_GROUPS:
-        raise InputError(f"max_parallelism = {most}: Flink allows at most {MOST_KEY_GROUPS:,}")
-    return most
-
-
-def read_parallelism(parallelism: int, max_parallelism: int) -> int:
-    """Between 1 and the max parallelism."""
-    count = guards.whole("parallelism", parallelism, least=1, optional=False)
-    if count > max_parallelism:
-        raise InputError(f"parallelism = {count} is more than the max parallelism, {max_parallelism}")
-    return count

@@ -292,18 +292,16 @@ def write_reassignment(
     else:
         before, phases = _lists_of_leaders(plan, keys, brokers, given, racks, leaving)
         state = dict(zip(before, plan.made_for.state.tolist(), strict=True))
-    made = Reassignment([], 0, 0, 0.0, {}, ALL_REPLICAS if members else LEADERS_ONLY)
+    elections, copied, state_copied = 0, 0, 0.0
     files: dict[str, str] = {}
     steps: list[tuple[str, int, bool]] = []
     now = dict(before)
     for lists in filter(None, phases):
         copies = {p: len(set(r) - set(now[p])) for p, r in lists.items()}
         elected = [p for p, r in lists.items() if r[0] != now[p][0]]
-        made = made._replace(
-            elections=made.elections + sum(copies[p] == 0 for p in elected),
-            copies=made.copies + sum(copies.values()),
-            state_copied=made.state_copied + sum(state[p] * count for p, count in copies.items()),
-        )
+        elections += sum(copies[p] == 0 for p in elected)
+        copied += sum(copies.values())
+        state_copied += sum(state[p] * count for p, count in copies.items())
         number = f"{len(steps) + 1:02}"
         steps.append((number, len(lists), bool(elected)))
         files[f"{number}-reassign.json"] = as_json(reassignment(lists))
@@ -311,8 +309,8 @@ def write_reassignment(
             files[f"{number}-elect.json"] = as_json(election(elected))
         files[f"{number}-rollback.json"] = as_json(reassignment({p: now[p] for p in lists}))
         now |= lists
-    left = {b: sum(b in r[0 if members else 1 :] for r in now.values()) for b in sorted(leaving)}
-    made = made._replace(followers_left={b: n for b, n in left.items() if n})
+    left = {b: n for b in sorted(leaving) if (n := sum(b in r[0 if members else 1 :] for r in now.values()))}
+    made = Reassignment([], elections, copied, state_copied, left, ALL_REPLICAS if members else LEADERS_ONLY)
     changed = sum(now[p] != before[p] for p in now)
     return made._replace(files=write_folder(path, {"STEPS.md": _steps(made, changed, steps, plan.bandwidth), **files}))
 

@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +26,6 @@ from keyshift.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
 
-HEADINGS = (
-    "problem", "family", "instance", "fingerprint", "objective", "objective_by", "bound", "bound_by", "version",
-)  # fmt: skip
 ANSWERS = ".answers.json"
 """The assignments are in a file beside the table, called like it: what the objectives are checked by."""
 
@@ -78,6 +75,10 @@ class Entry:
         if self.bound is not None and self.bound > self.objective + ROUNDING * abs(self.objective):
             found.append(f"{self.instance}: the bound {self.bound:.12g} is above the objective {self.objective:.12g}")
         return found
+
+
+HEADINGS = tuple(part.name for part in fields(Entry) if part.name != "answer")
+"""The columns of the table."""
 
 
 @dataclass(frozen=True)
