@@ -91,34 +91,20 @@ class OpenedMathOpt(running.LinearModel):
         write_nl(to_pyomo(program), path, lambda c: rows[c.index()], lambda v: columns[v.index()])
 
     def _run(self, solver: str | None, budget: Budget, seed: int) -> Run:
-        program = self.program() if solver in (None, "highs") or self.relaxed else None
-        if solver is None:
-            assert program is not None
-            solver = program.fitting_solver
+        program, hint, variables = self.program(), self._hint, list(self.native.variables())
+        solver = solver or program.fitting_solver
         if solver == "highs":
-            assert program is not None
             if program.squares:
                 raise InputError("highs does not take squares here; there is scip")
-            return self._by_highs(program, budget, seed)
-        if solver not in by_mathopt.SOLVERS:
+            whole = hint is not None and all(v in hint.variable_values for v in variables)
+            start = np.array([hint.variable_values[v] for v in variables], dtype=float) if whole else None
+            run, values = running.by_highs(program, budget, seed, start)
+        elif solver in by_mathopt.SOLVERS:
+            hints = [] if hint is None else [hint]
+            run, values = running.by_mathopt(program, solver, budget, seed, (self.native, variables), hints)
+        else:
             there = ", ".join(["highs", *by_mathopt.SOLVERS])
             raise InputError(f"the solver {solver!r} is not on this machine; there are {there}")
-        hints = [] if self._hint is None else [self._hint]
-        result = by_mathopt.run(self.native, solver, budget, seed=seed, hints=hints)
-        self._values = values = None
-        if result is not None and result.has_primal_feasible_solution():
-            self._values = values = result.variable_values()
-        if program is None:
-            program = self.program()
-        columns = None if values is None else np.array([values[v] for v in self.native.variables()], dtype=float)
-        return running.from_solver(program, solver, budget, result, columns)
-
-    def _by_highs(self, program: NamedProgram, budget: Budget, seed: int) -> Run:
-        variables, hint = list(self.native.variables()), self._hint
-        start = None
-        if hint is not None and all(v in hint.variable_values for v in variables):
-            start = np.array([hint.variable_values[v] for v in variables], dtype=float)
-        run, values = running.by_highs(program, budget, seed, start)
         self._values = None if values is None else dict(zip(variables, values.tolist(), strict=True))
         return run
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models.files import writing as files
+from keyshift.models.files.reading import digest_of_arrays
 from keyshift.solvers.safe_bounds import LinearProgram
 
 
@@ -49,17 +49,11 @@ class NamedProgram:
 
     def fingerprint(self) -> str:
         """One text for all numbers: two programs with the same one are the same program, but for names."""
-        p, digest = self.linear, hashlib.sha256()
-        matrix = sp.csr_array(p.matrix)
+        p, matrix = self.linear, sp.csr_array(self.linear.matrix)
         matrix.sort_indices()
-        for array in (
-            p.cost, np.array([p.offset]), matrix.indptr, matrix.indices, matrix.data, p.row_lower, p.row_upper,
-            p.column_lower, p.column_upper, p.integer,
-        ):  # fmt: skip
-            digest.update(repr((array.shape, array.dtype.kind)).encode())
-            digest.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())
-        digest.update(repr(sorted(self.squares.items())).encode())
-        return digest.hexdigest()
+        numbers = (p.cost, p.offset, matrix.indptr, matrix.indices, matrix.data)
+        sides = (p.row_lower, p.row_upper, p.column_lower, p.column_upper, p.integer)
+        return digest_of_arrays((*numbers, *sides), repr(sorted(self.squares.items())))
 
     def extends(self, stated: NamedProgram) -> bool:
         """Whether nothing of another program is gone: its objective, its rows and its limits, or narrower ones."""

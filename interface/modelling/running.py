@@ -81,10 +81,13 @@ def by_highs(
     return Run("highs", result.values is not None, proven, result.termination, True, details), result.values
 
 
-def by_mathopt(program: NamedProgram, solver: str, budget: Budget, seed: int) -> tuple[Run, np.ndarray | None]:
-    """A solver of OR-Tools on the program."""
-    model, columns = to_mathopt(program)
-    result = mathopt_solvers.run(model, solver, budget, seed=seed)
+def by_mathopt(
+    program: NamedProgram, solver: str, budget: Budget, seed: int,
+    native: tuple[mathopt.Model, list[mathopt.Variable]] | None = None, hints: list[mathopt.SolutionHint] | None = None,
+) -> tuple[Run, np.ndarray | None]:  # fmt: skip
+    """A solver of OR-Tools on the program, or on the model that it was read from, with that one's variables in their order."""
+    model, columns = to_mathopt(program) if native is None else native
+    result = mathopt_solvers.run(model, solver, budget, seed=seed, hints=hints)
     values = None
     if result is not None and result.has_primal_feasible_solution():
         held = result.variable_values()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 from pydantic import Field
 
 from keyshift.models import InputError, Workload
-from keyshift.models.files.reading import digest, read_json
+from keyshift.models.files.reading import digest, digest_of_arrays, read_json
 from keyshift.models.files.schema import Amount, FileFormat, FileModel, Finite, Positive, Whole, Wholes
 from keyshift.models.files.writing import make_folder, only_writer, reason, write_file
 
@@ -214,19 +212,13 @@ def fingerprints(windows: Sequence[Workload]) -> str:
 
 def fingerprint(workload: Workload) -> str:
     """A hash of everything that a workload holds."""
-    digest = hashlib.sha256()
     parts: list[Any] = [workload.load, workload.state, workload.current, workload.capacity, workload.draining]
     if workload.traffic is not None:
         parts += [workload.traffic.indptr, workload.traffic.indices, workload.traffic.data]
     parts += [part for t in workload.earlier_traffic for part in (t.indptr, t.indices, t.data)]
     parts += [part for part in (workload.operator, workload.home, *workload.resources.values()) if part is not None]
-    for part in parts:
-        array = np.ascontiguousarray(part)
-        digest.update(f"{array.shape}{array.dtype.kind}".encode())
-        digest.update(array.astype(np.float64).tobytes())
-    if workload.groups or workload.domains:
-        digest.update(repr((dict(workload.groups), dict(workload.domains))).encode())
-    return digest.hexdigest()
+    labels = repr((dict(workload.groups), dict(workload.domains))) if workload.groups or workload.domains else ""
+    return digest_of_arrays(parts, labels)
 
 
 def write_parquet(frame: pd.DataFrame, file: Path) -> Path:

@@ -13,11 +13,12 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.writing import reason, write_file
@@ -136,6 +137,17 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def digest(content: Any) -> str:
     """SHA-256 of a JSON value, whatever the order of its fields: what a file that nobody edits is verified by."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def digest_of_arrays(arrays: Iterable[ArrayLike], text: str = "") -> str:
+    """SHA-256 of the shapes and numbers of arrays, however they are stored, and of a text."""
+    made = hashlib.sha256()
+    for each in arrays:
+        array = np.asarray(each)
+        made.update(f"{array.shape}{array.dtype.kind}".encode())
+        made.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())
+    made.update(text.encode())
+    return made.hexdigest()
 
 
 def shown(value: Any) -> str:
