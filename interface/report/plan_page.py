@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from keyshift.models.plans.plan import Plan
 from keyshift.report import drawings
@@ -50,26 +51,16 @@ def write_plan_report(
 
 
 def _content(plan: Plan, comparison: Comparison | None, other: Plan | None) -> dict[str, Any]:
-    made = plan.made_for
+    n = plan.capacity.size
+    loads = {"before": plan.loads_before, "peak": plan.peak_loads, "after": plan.loads_after}
+    moved = {"moves_in": np.bincount(plan.target, minlength=n), "moves_out": np.bincount(plan.source, minlength=n)}
     content: dict[str, Any] = {
         "plan": plan.as_record(),
         "counts": {"moves": len(plan), "phases": len(plan.phases), "mean_load": plan.mean},
         "percent_of_mean": [100 * v / plan.mean if plan.mean else None for v in plan.load_distance],
-        "nodes": [
-            {"name": made.node(i), "before": b, "peak": p, "after": a, "moves_in": int(into), "moves_out": int(out)}
-            for i, (b, p, a, into, out) in enumerate(
-                zip(
-                    plan.loads_before.tolist(), plan.peak_loads.tolist(), plan.loads_after.tolist(),
-                    np.bincount(plan.target, minlength=plan.capacity.size),
-                    np.bincount(plan.source, minlength=plan.capacity.size), strict=True,
-                )
-            )
-        ],
-        "moves": [
-            {**move, "key": str(move["key"]), "source": str(move["source"]), "target": str(move["target"])}
-            for move in plan.moves.to_dict("records")
-        ],
-    }  # fmt: skip
+        "nodes": records(pd.DataFrame({"name": list(map(plan.made_for.node, range(n))), **loads, **moved})),
+        "moves": plan.moves.astype(dict.fromkeys(("key", "source", "target"), str)).to_dict("records"),
+    }
     if comparison is not None:
         names = ("method", "status", "objective", "bound", "gap_abs", "seconds")
         content["methods"] = [{name: getattr(s, name) for name in names} for s in comparison]
@@ -155,13 +146,9 @@ def _map(plan: Plan) -> str:
 
 def _timeline(plan: Plan, data: Data) -> str:
     rows = drawings.busiest(plan.source, plan.target, plan.state, plan.capacity.size)
-    moves = [
-        {"key": plan.made_for.key(k), "source": s, "target": t, "start": a, "end": b}
-        for k, s, t, a, b in zip(
-            plan.key_group.tolist(), plan.source.tolist(), plan.target.tolist(), plan.start.tolist(), plan.end.tolist(),
-            strict=True,
-        )
-    ]  # fmt: skip
+    keys = [plan.made_for.key(k) for k in plan.key_group.tolist()]
+    times = {"source": plan.source, "target": plan.target, "start": plan.start, "end": plan.end}
+    moves = records(pd.DataFrame({"key": keys, **times}))
     named = [(int(i), plan.made_for.node(int(i))) for i in rows]
     drawing = drawings.timeline(named, moves, data.content["plan"]["phases"], plan.seconds, min(plan.parallel, 4))
     colours = drawings.key(("send", "sends"), ("take", "receives"))
