@@ -134,8 +134,9 @@ class Exercise:
         if given != instance:
             return "your function changed its arguments: copy them first"
         answer = plain(returned)
-        if not FITS[self.returns](answer):
-            return f"you returned {reprlib.repr(returned)}, {_kind(returned)}; the task asks for {WORDS[self.returns]}"
+        words, fits = ANSWERS[self.returns]
+        if not fits(answer):
+            return f"you returned {reprlib.repr(returned)}, {_kind(returned)}; the task asks for {words}"
         return self.judge(answer, *instance.values())
 
 
@@ -176,18 +177,17 @@ def _numbers(x: Any) -> bool:
     return isinstance(x, list) and all(map(_number, x))
 
 
-FITS: dict[str, Callable[[Any], bool]] = {
-    "number": _number,
-    "number or None": lambda x: x is None or _number(x),
-    "numbers": _numbers,
-    "pairs": lambda x: isinstance(x, list) and all(_numbers(pair) and len(pair) == 2 for pair in x),
+def _pairs(x: Any) -> bool:
+    return isinstance(x, list) and all(_numbers(pair) and len(pair) == 2 for pair in x)
+
+
+ANSWERS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "number": ("a number", _number),
+    "number or None": ("a number, or None", lambda x: x is None or _number(x)),
+    "numbers": ("a list of numbers", _numbers),
+    "pairs": ("a list of pairs of numbers", _pairs),
 }
-WORDS = {
-    "number": "a number",
-    "number or None": "a number, or None",
-    "numbers": "a list of numbers",
-    "pairs": "a list of pairs of numbers",
-}
+"""What `returns` may be: in words, and whether a value is one."""
 
 
 def _kind(returned: Any) -> str:
