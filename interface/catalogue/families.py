@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -232,7 +232,8 @@ def family(name: str, *, count: int = 1, seed: int = 0, rules: Sequence[Rule] = 
     drawn = find_family(name)
     count = whole("count", count, least=1, most=MOST_INSTANCES, optional=False)
     first = whole("seed", seed, least=0, optional=False)
-    return Draw(drawn, _choices(drawn, parameters), range(first, first + count), rules)
+    choices, seeds = _choices(drawn, parameters), range(first, first + count)
+    return Draw((_instance(drawn, choice, seed, rules) for choice in choices for seed in seeds), len(choices) * count)
 
 
 def find_family(name: str) -> Family:
@@ -282,11 +283,10 @@ def _choices(drawn: Family, given: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 class Draw(Iterator[tuple[str, Problem]]):
-    """Instances, drawn one by one; `operator.length_hint` tells how many are to come."""
+    """Instances, made one by one; `operator.length_hint` tells how many are to come."""
 
-    def __init__(self, drawn: Family, choices: list[dict[str, Any]], seeds: range, rules: Sequence[Rule] = ()) -> None:
-        self._to_come = len(choices) * len(seeds)
-        self._made = (_instance(drawn, choice, seed, rules) for choice in choices for seed in seeds)
+    def __init__(self, made: Iterable[tuple[str, Problem]], to_come: int) -> None:
+        self._made, self._to_come = iter(made), to_come
 
     def __next__(self) -> tuple[str, Problem]:
         made = next(self._made)

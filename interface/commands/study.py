@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import operator
 import shlex
 from collections import Counter
 from collections.abc import Iterator
@@ -96,7 +97,7 @@ def study(
 
 def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterator[tuple[str, Problem]]:
     """The instances, the parameters going to every family that has them."""
-    from keyshift.catalogue.families import family, find_family, is_instance
+    from keyshift.catalogue.families import Draw, family, find_family, is_instance
     from keyshift.catalogue.options import read_option
 
     rules, extra = common.take_rules(extra)
@@ -109,20 +110,7 @@ def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterato
                 parts = [value] if "[" in value else value.split(",")
                 given[name][parameter] = [read_option(drawn.function, parameter, part) for part in parts]
     draws = [family(name, rules=rules, **given.get(name, {})) for name in names]
-    return draws[0] if len(draws) == 1 else _Chained(draws)
-
-
-class _Chained(Iterator[tuple[str, Problem]]):
-    """Some draws one after another, which still know how many are to come."""
-
-    def __init__(self, draws: list[Any]) -> None:
-        self._draws, self._all = draws, itertools.chain.from_iterable(draws)
-
-    def __next__(self) -> tuple[str, Problem]:
-        return next(self._all)
-
-    def __length_hint__(self) -> int:
-        return sum(draw.__length_hint__() for draw in self._draws)
+    return Draw(itertools.chain.from_iterable(draws), sum(map(operator.length_hint, draws)))
 
 
 def _session(master: str | None) -> AbstractContextManager[Any]:
