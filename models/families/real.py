@@ -49,7 +49,8 @@ def _flights() -> pd.DataFrame:
     import pandas as pd
 
     log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))
-    return log[log["ts"].dt.strftime("%Y-%m-%d").between(FIRST_DAY, LAST_DAY)]
+    first, last = (pd.Timestamp(day, tz="UTC") for day in (FIRST_DAY, LAST_DAY))
+    return log[log["ts"].dt.floor("D").between(first, last)]
 
 
 @cache
