@@ -219,7 +219,7 @@ class KeyTables:
             A folder that keeps the numbers, or a URL of one; new keys are added.
         """
         named = self.frame.withColumn("label", label(F.col("key"), self.log.kind(self.operator)))
-        return named.join(numbered(named, path), "label").drop("label")
+        return named.join(_known(named, path), "label").drop("label")
 
     # To the driver -----------------------------------------------------------------------------------------------
 
@@ -291,8 +291,8 @@ _ROW = 2**33 - 1
 """The bits of `monotonically_increasing_id` that count the rows of a partition."""
 
 
-def numbered(labels: DataFrame, path: str | Path) -> DataFrame:
-    """Return label and number of every label of a table with that column, and keep new ones under `path`.
+def _known(labels: DataFrame, path: str | Path) -> DataFrame:
+    """Give every label of a table with that column a number, and return label and number of all that are kept under `path`.
 
     A key has the same number in every window, and after every restart. The folder holds the numbers in parts. A call that
     meets keys without one adds a part: they get the next whole numbers in the order of their labels, so that equal calls
@@ -304,16 +304,17 @@ def numbered(labels: DataFrame, path: str | Path) -> DataFrame:
     with hadoop.claim(folder):
         parts = _parts(folder)
         schema = _NUMBERS.format(labels.schema["label"].dataType.simpleString())
-        known = spark.createDataFrame([], schema)
+        known, fresh = spark.createDataFrame([], schema), labels.select("label").distinct()
         if parts:
             known = spark.read.schema(schema).parquet(*map(str, parts))
-        fresh = labels.select("label").distinct().join(known, "label", "left_anti").orderBy("label")
+            fresh = fresh.join(known, "label", "left_anti")
         at = F.monotonically_increasing_id()
-        ordered = fresh.select("label", F.shiftright(at, 33).alias("part"), at.bitwiseAND(F.lit(_ROW)).alias("row"))
+        part, row = F.shiftright(at, 33).alias("part"), at.bitwiseAND(F.lit(_ROW)).alias("row")
+        ordered = fresh.orderBy("label").select("label", part, row)
         ordered.persist()
         sizes = dict(sorted(ordered.groupBy("part").count().collect()))
         if sizes:
-            start, before = known.count(), {}
+            start, before = known.count() if parts else 0, {}
             for part, size in sizes.items():
                 before[part], start = start, start + size
             offset = F.when(F.lit(False), 0)
@@ -323,7 +324,7 @@ def numbered(labels: DataFrame, path: str | Path) -> DataFrame:
             ordered.select("label", (offset + F.col("row")).alias("number")).write.mode("overwrite").parquet(str(added))
             known = spark.read.schema(schema).parquet(*map(str, [*parts, added]))
         ordered.unpersist()
-        return known.join(labels.select("label").distinct(), "label")
+        return known
 
 
 def _parts(folder: Path | HadoopPath) -> list[Path | HadoopPath]:
