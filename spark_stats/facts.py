@@ -52,19 +52,17 @@ class Facts:
         schema += "".join(f", sum_{i} bigint" for i in range(sums))
         return in_arrow(self.frame.where(condition), partial(tallies.unpack, width=sums), schema)
 
-    def refusals(self) -> DataFrame:
-        """Rows refused: window, kind, a (why), b (1: no window), tuples, and sum_0, ...: why, for further operators."""
-        return self.rows(F.col("kind") == tallies.REFUSED, self.codes - 1)
-
     def arrivals_and_refusals(self) -> dict[str, NDArray[np.int64]]:
-        """Arrivals and refusals, window by window, in the driver: columns as of `refusals`."""
+        """Arrivals and refusals, window by window, in the driver.
+
+        window, kind, a (why refused), b (1: no window), tuples, and sum_0, ...: why, for further operators.
+        """
         table = self.rows(F.col("kind") < 0, self.codes - 1).toArrow()
         return {name: table[name].to_numpy().astype(np.int64) for name in table.column_names}
 
     def summary(self, block: int) -> list[Row]:
         """Totals of the facts over blocks of so many windows, in the driver; see `tallies.summarise`."""
-        schema = "block bigint, kind bigint, rows bigint, tuples bigint, more array<bigint>"
-        return in_arrow(self.frame, partial(tallies.summarise, block=block), schema).collect()
+        return in_arrow(self.frame, partial(tallies.summarise, block=block), tallies.SUMMARISED).collect()
 
     def limbs(self, operator: int, name: str) -> range:
         """Which of the sums hold a measure; none where every tuple counts 1."""
@@ -81,8 +79,8 @@ class Facts:
             return []
         return [sums[i] for i in self.limbs(o, name)] or [tuples]
 
-    def write(self, folder: Path, block: int, starts: Starts, topology: Topology) -> None:
-        """Write load, arrivals and traffic, one file for each table, block of windows and task. See `tables`."""
+    def write(self, folder: Path, block: int, starts: Starts, topology: Topology) -> list[Row]:
+        """Write load, arrivals and traffic, one file for each table, block of windows and task; their `summary`. See `tables`."""
 
         def rows(o: int, name: str) -> tuple[int, ...]:
             return tuple(self.numbers(o, name, 2, range(3, 3 + self.width)))
@@ -92,7 +90,7 @@ class Facts:
         plan = TablePlan(
             str(folder), block, unit_of(block), starts, edges, loads, states, tuple(rows(o, "bytes") for o, _ in edges)
         )
-        in_arrow(self.frame, partial(tables.write, plan=plan), tallies.PACKED).collect()
+        return in_arrow(self.frame, partial(tables.write, plan=plan), tallies.SUMMARISED).collect()
 
 
 def plan_of(topology: Topology, tuples: Tuples) -> TallyPlan:
@@ -121,15 +119,18 @@ def merged(tallied: DataFrame) -> DataFrame:
 def in_arrow(frame: DataFrame, function: Any, schema: str) -> DataFrame:
     """Run a function over the Arrow batches of each task, in a Python on the workers that can."""
     with workers_python(frame.sparkSession):
-        return frame.mapInArrow(function, schema)
+        return frame.mapInArrow(partial(tallies.settled, function=function), schema)
 
 
 TOO_MANY = "more than max_rows = {most} rows would come to the driver: raise it, or ask for less"
 
 
-def rows_of(table: DataFrame, most: int, refusal: str = TOO_MANY) -> pd.DataFrame:
-    """Bring a table to the driver, unless it has more than so many rows."""
-    rows: pd.DataFrame = table.limit(most + 1).toPandas()
+def rows_of(table: DataFrame, most: int, refusal: str = TOO_MANY, *, at_most: float = np.inf) -> pd.DataFrame:
+    """Bring a table to the driver, unless it has more than so many rows; it is known to have `at_most` so many.
+
+    Spark brings all rows to one place to say which are the first so many: it is not asked where there cannot be more.
+    """
+    rows: pd.DataFrame = (table if at_most <= most else table.limit(most + 1)).toPandas()
     if len(rows) > most:
         raise InputError(refusal.format(most=most))
     return rows

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
@@ -139,7 +139,8 @@ def write_tables(
     """Write the tables of one run, partitioned by blocks of so many windows; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
     tables: dict[str, DataFrame] = {}
-    if isinstance(folder, HadoopPath) or not stats.write_here(folder, block):
+    written = None if isinstance(folder, HadoopPath) else stats.write_here(folder, block)
+    if written is None:
         tables = {"load": stats.added, "arrivals": stats.arrived}
         if stats.topology.edges:
             tables["traffic"] = stats.pairs
@@ -151,7 +152,7 @@ def write_tables(
             columns = [column for column in table.columns if column != "window" or block > 1]
             chosen = table.select(_block("window", block).alias(unit), start, *columns)
             chosen.write.partitionBy(unit).parquet(str(folder / name))
-    return checks(stats, block, tables.get("keys"))
+    return checks(stats, block, stats._facts.summary(block) if written is None else written, tables.get("keys"))
 
 
 def _block(window: str, block: int) -> Column:
@@ -188,12 +189,14 @@ def key_table(stats: Tallied, operators: Sequence[str]) -> DataFrame:
     return whole.repartition(F.col("window")).sortWithinPartitions("window", "operator", "key")
 
 
-def checks(stats: Tallied, block: int, keys: DataFrame | None = None) -> dict[str, dict[str, dict[str, float]]]:
+def checks(
+    stats: Tallied, block: int, summary: list[Row], keys: DataFrame | None = None
+) -> dict[str, dict[str, dict[str, float]]]:
     """Return {table: {block: {"rows": number of rows, column: sum of the column, ...}}}, without sums that are null."""
     found: dict[str, dict[str, dict[str, float]]] = {"load": {}, "arrivals": {}}
     if stats.topology.edges:
         found["traffic"] = {}
-    for table, number, made in _sums(stats, block):
+    for table, number, made in _sums(stats, summary):
         kept = found[table].setdefault(str(number), {})
         kept |= {name: kept.get(name, 0) + value for name, value in made.items()}
     if keys is not None:
@@ -204,10 +207,10 @@ def checks(stats: Tallied, block: int, keys: DataFrame | None = None) -> dict[st
     return found
 
 
-def _sums(stats: Tallied, block: int) -> Iterator[tuple[str, int, dict[str, float]]]:
+def _sums(stats: Tallied, summary: list[Row]) -> Iterator[tuple[str, int, dict[str, float]]]:
     """Table, block, and what each operator's or edge's rows there add up to: exact until the last division."""
     totals: dict[tuple[int, int], list[int]] = {}
-    for number, kind, rows, tuples, more in stats._facts.summary(block):
+    for number, kind, rows, tuples, more in summary:
         exact = [rows, tuples, *((high << 32) + low for high, low in zip(more[::2], more[1::2], strict=True))]
         before = totals.get((number, kind), [])
         totals[number, kind] = [x + y for x, y in zip_longest(before, exact, fillvalue=0)]

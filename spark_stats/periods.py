@@ -56,11 +56,14 @@ def workloads(
         from pandas import concat
 
         reach, earlier = max(operator.windows for operator in stats.topology.operators), None
+        at_most = rows_at_most(stats).sum()
         for first, end in _blocks(stats, min(BLOCK_ROWS, max_rows)):
             with in_one_sentence():
                 part = stats.between(first, end)
-                added = rows_of(part.added.select(*LOAD_COLUMNS), max_rows)
-                pairs = rows_of(part.pairs, max_rows).sort_values("window") if stats.topology.edges else None
+                added = rows_of(part.added.select(*LOAD_COLUMNS), max_rows, at_most=at_most)
+                pairs = None
+                if stats.topology.edges:
+                    pairs = rows_of(part.pairs, max_rows, at_most=at_most).sort_values("window")
             added = added if earlier is None else concat([earlier, added])
             added = added.sort_values(["window", "operator", "key_group"])
             for window in range(first, end + 1):

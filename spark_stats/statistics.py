@@ -22,6 +22,7 @@ from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.hadoop import place
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog
+from keyshift.spark_stats.periods import rows_at_most
 from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.topology import Topology
@@ -100,9 +101,10 @@ class Stats(Tallied):
         reach = max(operator.windows for operator in self.topology.operators)
         needed = self.added.where(F.col("window") >= min(first, end - reach + 1)).select(*LOAD_COLUMNS)
         pairs = self.pairs.where(F.col("window") == end).drop("window") if self.topology.edges else None
+        at_most = rows_at_most(self).sum()
         return assemble(
-            dict(rows_of(needed, max_rows)),
-            None if pairs is None else dict(rows_of(pairs, max_rows)),
+            dict(rows_of(needed, max_rows, at_most=at_most)),
+            None if pairs is None else dict(rows_of(pairs, max_rows, at_most=at_most)),
             span=(first, end),
             key_groups=self.key_groups.count,
             operators=[asdict(operator) for operator in self.topology.operators],

@@ -31,7 +31,7 @@ from keyshift.spark_stats.hadoop import is_remote
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.statistics import Stats
-from keyshift.spark_stats.tallies import LATE, PACKED, REFUSED
+from keyshift.spark_stats.tallies import ARRIVED, LATE, PACKED, REFUSED, IntArray
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, microseconds, zone_of
 
@@ -128,9 +128,10 @@ class StatsStream:
         marks = [mark for mark in (closed_until, None if latest is None else latest - self._delay) if mark is not None]
         stream = {**stream, "batch": number, "watermark": max(marks, default=None)}
         tallied = rows.sparkSession.read.schema(PACKED).parquet(self._tallies(number))
-        here = tallied.where(F.col("kind") != REFUSED).select("window").distinct().collect()
-        stream["pending"] = {**stream["pending"], str(number): sorted(row["window"] for row in here)}
-        stream["refused"] = _add(stream["refused"], self._unplaced(tallied))
+        counted = self._facts(tallied).arrivals_and_refusals()
+        here = set(counted["window"][counted["kind"] == ARRIVED].tolist())
+        stream["pending"] = {**stream["pending"], str(number): sorted(here)}
+        stream["refused"] = _add(stream["refused"], _unplaced(counted))
         self._close(rows.sparkSession, manifest, stream)
 
     def finish(self) -> None:
@@ -149,11 +150,6 @@ class StatsStream:
         manifest = output.open_manifest(self._path, description)
         manifest.setdefault("stream", {"batch": -1, "watermark": None, "pending": {}, "refused": []})
         return manifest
-
-    def _unplaced(self, tallied: DataFrame) -> list[list[int | None]]:
-        """Rows refused for good with this batch: they have no window, or one that was closed already."""
-        refused = self._facts(tallied).refusals().where(f"b = 1 or a = {LATE}").collect()
-        return [[None if nowhere else w, whole_code((a, *more)), n] for w, _, a, nowhere, n, *more in refused]
 
     def _close(
         self, spark: SparkSession, manifest: dict[str, Any], stream: dict[str, Any], everything: bool = False
@@ -182,6 +178,13 @@ class StatsStream:
         for entry in folder.iterdir() if folder.is_dir() else []:
             if entry.name not in pending:
                 hadoop.remove(entry, known=entry.name in known)
+
+
+def _unplaced(counted: Mapping[str, IntArray]) -> list[list[int | None]]:
+    """Rows refused for good with a batch: they have no window, or one that was closed already."""
+    chosen = (counted["kind"] == REFUSED) & ((counted["b"] == 1) | (counted["a"] == LATE))
+    refused = zip(*(values[chosen].tolist() for values in counted.values()), strict=True)
+    return [[None if nowhere else w, whole_code((a, *more)), n] for w, _, a, nowhere, n, *more in refused]
 
 
 def _add(known: list[list[Any]], more: list[list[int | None]]) -> list[list[Any]]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from keyshift.models.files.statistics import HIGH, LOW
-from keyshift.spark_stats.tallies import ARRIVED, unpacked_pieces
+from keyshift.spark_stats.tallies import ARRIVED, Totals, add_to, summary, unpacked_pieces
 
 IntArray = NDArray[np.int64]
 FILE = "part-{:05}.snappy.parquet"
@@ -154,13 +154,15 @@ class _File:
 
 
 def write(batches: Iterable[pa.RecordBatch], plan: TablePlan) -> Iterator[pa.RecordBatch]:
-    """Write the tables of one task's windows; gives nothing."""
+    """Write the tables of one task's windows; gives what `tallies.summarise` does."""
+    found: Totals = {}
     for block, pieces in groupby(unpacked_pieces(batches), key=lambda piece: piece[0] // plan.block):
         files: dict[str, _File] = {}
         for window, kind, matrix in pieces:
+            add_to(found, (window, kind, matrix), plan.block)
             if (name := plan.table(kind)) is not None:
                 file = files[name] = files.get(name) or _File(plan, block, name)
                 file.add(window, kind, matrix)
         for file in files.values():
             file.close()
-    yield from ()
+    yield from summary(found)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -158,8 +159,8 @@ class Tallied:
 
     @cached_property
     def rejected(self) -> DataFrame:
-        spark = self._facts.frame.sparkSession
-        return spark.createDataFrame(list(self.rejected_counts().items()), "kind string, rows long")
+        counts = self.rejected_counts()
+        return self._small(kind=pa.array([*counts], pa.string()), rows=pa.array([*counts.values()], pa.int64()))
 
     def rejected_counts(self) -> dict[str, int]:
         """Return the rows refused, by kind: a dict instead of a table."""
@@ -171,8 +172,15 @@ class Tallied:
         for code, rows in self._codes():
             for reason in reasons_of(code, self.topology):
                 counts[reason] = counts.get(reason, 0) + rows
-        ordered = sorted(((*reason, rows) for reason, rows in counts.items()), key=lambda row: (row[0] or "", row[1]))
-        return self._facts.frame.sparkSession.createDataFrame(ordered, "operator string, kind string, rows long")
+        reasons = sorted(counts, key=lambda reason: (reason[0] or "", reason[1]))
+        operator, kind = (pa.array([reason[i] for reason in reasons], pa.string()) for i in (0, 1))
+        return self._small(
+            operator=operator, kind=kind, rows=pa.array([counts[reason] for reason in reasons], pa.int64())
+        )
+
+    def _small(self, **columns: pa.Array) -> DataFrame:
+        """A table that the driver holds, by way of Arrow: a list would go through a Python of the workers."""
+        return self._facts.frame.sparkSession.createDataFrame(pa.table(columns))
 
     def _codes(self) -> list[tuple[int, int]]:
         return [(code, rows) for _, code, rows in self.refusals]
@@ -186,13 +194,12 @@ class Tallied:
         names = choose(F.col("operator"), self._names)
         return rows.withColumns({"operator": names, "window_start": self.windows.start(F.col("window"))})
 
-    def write_here(self, folder: Path, block: int) -> bool:
-        """Write load, arrivals and traffic in the tasks that hold them, if those run on this machine; return whether they do."""
+    def write_here(self, folder: Path, block: int) -> list[Row] | None:
+        """Write load, arrivals and traffic in the tasks that hold them; their summary, or None if those run elsewhere."""
         if not self._facts.frame.sparkSession.sparkContext.master.startswith("local"):
-            return False
+            return None
         starts = np.array([self.windows.microseconds_of(window) for window in self.seen], dtype=np.int64)
-        self._facts.write(folder, block, (self.tuples[0], starts), self.topology)
-        return True
+        return self._facts.write(folder, block, (self.tuples[0], starts), self.topology)
 
     def close(self) -> None:
         """Free what Spark keeps in memory. The tables can still be read, but then Spark reads the log again."""

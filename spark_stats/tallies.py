@@ -21,6 +21,7 @@ the matrix of their columns from a on, 64 bits each. Shuffling a million pairs t
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -51,11 +52,14 @@ BATCH = 2**23
 PACKED = "window bigint, kind int, content binary"
 _WHOLE = {name: pa.int32() if name in ("kind", "b") else pa.int64() for name in ("window", "kind", "a", "b", "tuples")}
 SUMMARY = {**{name: pa.int64() for name in ("block", "kind", "rows", "tuples")}, "more": pa.list_(pa.int64())}
+SUMMARISED = "block bigint, kind bigint, rows bigint, tuples bigint, more array<bigint>"
 """Columns that `summarise` gives."""
 
 Item = TypeVar("Item")
 Piece = tuple[int, int, IntArray]
 """Window, kind, and the matrix of the columns from a on."""
+Totals = dict[tuple[int, int], IntArray]
+"""Of a block of windows and a kind: rows, tuples, and the halves of each sum."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,13 @@ class TallyPlan:
 def code_columns(operators: int) -> list[str]:
     """Names of the columns that say why a tuple is refused, by so many operators."""
     return ["refused", *(f"refused_{i}" for i in range(1, -(-operators // PER_NUMBER)))]
+
+
+def settled(batches: Iterable[pa.RecordBatch], function: Callable[..., Any]) -> Iterator[pa.RecordBatch]:
+    """What a function gives. Then the worker's libraries, loaded by now, are no garbage: it looks for some after every task."""
+    yield from function(batches)
+    if not gc.get_freeze_count():
+        gc.freeze()
 
 
 def count(
@@ -176,13 +187,24 @@ def summarise(batches: Iterable[pa.RecordBatch], block: int) -> Iterator[pa.Reco
 
     `more` holds for each sum the total of ``value >> 32`` and that of the rest, which cannot overflow.
     """
-    found: dict[tuple[int, int], IntArray] = {}
-    for window, kind, rows in unpacked_pieces(batches):
-        if kind != REFUSED:
-            high, low = (rows[3:] >> 32).sum(axis=1), (rows[3:] & (2**32 - 1)).sum(axis=1)
-            totals = np.array([rows.shape[1], rows[2].sum(), *np.stack([high, low], axis=1).ravel()])
-            at = (window // block, kind)
-            found[at] = found[at] + totals if at in found else totals
+    found: Totals = {}
+    for piece in unpacked_pieces(batches):
+        add_to(found, piece, block)
+    yield from summary(found)
+
+
+def add_to(found: Totals, piece: Piece, block: int) -> None:
+    """Add a piece to the totals of its block and kind; refusals are in no table."""
+    window, kind, rows = piece
+    if kind != REFUSED:
+        high, low = (rows[3:] >> 32).sum(axis=1), (rows[3:] & (2**32 - 1)).sum(axis=1)
+        totals = np.array([rows.shape[1], rows[2].sum(), *np.stack([high, low], axis=1).ravel()])
+        at = (window // block, kind)
+        found[at] = found[at] + totals if at in found else totals
+
+
+def summary(found: Totals) -> Iterator[pa.RecordBatch]:
+    """The totals as rows."""
     if found:
         columns = [[*at, *totals[:2].tolist(), totals[2:].tolist()] for at, totals in found.items()]
         arrays = [pa.array(c, t) for c, t in zip(zip(*columns, strict=True), SUMMARY.values(), strict=True)]
