@@ -28,12 +28,16 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def spark():
-    """One small local Spark session for all tests."""
+def spark(request):
+    """One small local Spark session for all tests. The first run keeps the classes that its Java has read: half of a start."""
     from pyspark.sql import SparkSession
 
-    from keyshift.spark_stats.session import BRIEF
+    from keyshift.spark_stats.session import ARCHIVED, BRIEF, check_java, class_archive
 
+    kept = request.config.rootpath / ".pytest_cache" / class_archive(check_java()).name
+    kept.parent.mkdir(exist_ok=True)
+    made = kept.with_suffix(".part")
+    classes = f"{ARCHIVED}{kept}" if kept.exists() else f"-Xlog:cds=error -XX:ArchiveClassesAtExit={made}"
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
     session = (
@@ -47,9 +51,16 @@ def spark():
         .config("spark.sql.codegen.wholeStage", "false")  # on small logs compiling takes longer than running
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")  # it asks Java back at every column
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.extraJavaOptions", f"{BRIEF} -XX:ReservedCodeCacheSize=200m")  # for all tests in one Java
+        .config("spark.driver.extraJavaOptions", f"{BRIEF} -XX:ReservedCodeCacheSize=200m {classes}")
         .getOrCreate()
     )
     yield session
+    java = session.sparkContext._gateway.proc
     session.stop()
+    if not kept.exists():
+        java.stdin.close()
+        java.wait()  # it writes them down as it ends
+        if made.exists():
+            made.replace(kept)

@@ -6,6 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from spark_frames import frame
+from spark_oracle import spark_key_group
 
 import keyshift as ks
 from keyshift.models.placement import placement
@@ -19,19 +21,16 @@ SIGNS = (",", "\n", '"', "é", " ")
 ODD = ["a,b", "c\nd", 'e"f', "", "é", "`g`", None, *[f"w{i}" for i in range(60)]]
 
 
-def homes_of(spark, keys, groups, nodes):
-    """Home of each key, by Spark's hash; checked against the oracle in test_spark_collect."""
-    from pyspark.sql import functions as F
-
-    rows = spark.createDataFrame([(k,) for k in keys], "k string").select(F.pmod(F.xxhash64("k"), F.lit(groups)))
-    return placement("ranges", groups, nodes)[[row[0] for row in rows.collect()]]
+def homes_of(keys, groups, nodes):
+    """Home of each key; Spark's hash of nothing is its seed."""
+    return placement("ranges", groups, nodes)[[42 % groups if k is None else spark_key_group(k, groups) for k in keys]]
 
 
 def test_route_is_the_tables_lookup_on_odd_keys(spark):
     labels = [key for key in ODD if key is not None]
-    home = homes_of(spark, ODD, 16, 5)
+    home = homes_of(ODD, 16, 5)
     table = ks.RoutingTable(np.arange(0, len(labels), 3), (home[[ODD.index(k) for k in labels[::3]]] + 1) % 5)
-    events = spark.createDataFrame([(i, key) for i, key in enumerate(ODD)], "id int, `odd key` string")
+    events = frame(spark, enumerate(ODD), "id int, `odd key` string")
     routed = spark_engine.route(events, table, key="odd key", nodes=5, labels=labels, key_groups=16)
     position = {key: i for i, key in enumerate(labels)}
     expected = [
@@ -48,7 +47,6 @@ def test_route_is_the_tables_lookup_on_odd_keys(spark):
 def test_route_is_the_tables_lookup_on_ten_million_keys(spark):
     """Texts with commas, newlines and quotes, and nulls; a table of 100,000 exceptions."""
     from pyspark.sql import functions as F
-    from spark_oracle import spark_key_group
 
     def odd(i):
         return "k" + SIGNS[i % 5] + str(i)
@@ -85,7 +83,7 @@ def test_route_is_the_tables_lookup_on_ten_million_keys(spark):
 def test_numbers_assignments_and_solutions(spark):
     events = spark.range(200).selectExpr("id % 50 as k")
     home = placement("ranges", 8, 4)
-    group = {row["k"]: row["g"] for row in events.selectExpr("k", "pmod(xxhash64(k), 8) as g").distinct().collect()}
+    group = {k: spark_key_group(k, 8) for k in range(50)}
     table = ks.RoutingTable([3, 49], [0, 2])
     routed = {
         row["k"]: row["node"] for row in spark_engine.route(events, table, key="k", nodes=4, key_groups=8).collect()
@@ -97,19 +95,19 @@ def test_numbers_assignments_and_solutions(spark):
     }
     assert routed == {k: plan[g] for k, g in group.items()}
 
-    keys = collect_keys(events.where("k < 9 or id % 3 = 0"), Topology([Operator("a", key="k")]), key_groups=8)
+    chosen = events.where("k < 9 or id % 3 = 0")
+    keys = collect_keys(chosen, Topology([Operator("a", key="k")]), key_groups=8)
     problem = keys.mixed_routing(4, 0.15, movable=30)
     solution = ks.solve(problem, "mixed")
     assert solution.assignment is not None
-    frame = events.where("k < 9 or id % 3 = 0")
-    routed = spark_engine.route(frame, solution, key="k", nodes=4, key_groups=8)
+    routed = spark_engine.route(chosen, solution, key="k", nodes=4, key_groups=8)
     loads = Counter(row["node"] for row in routed.collect())
-    assert max(loads.values()) <= 1.15 * frame.count() / 4 + 1e-6
+    assert max(loads.values()) <= 1.15 * sum(i % 50 < 9 or i % 3 == 0 for i in range(200)) / 4 + 1e-6
 
 
 def test_a_partitioner_decides_as_it_does_outside(spark):
     keys = np.random.default_rng(1).integers(0, 20, 500)
-    events = spark.createDataFrame([(int(k),) for k in keys], "k bigint").coalesce(1)
+    events = frame(spark, [(int(k),) for k in keys], "k bigint").coalesce(1)
     routed = spark_engine.route(events, ks.Partitioner("pkg", 5), key="k", nodes=5)
     expected = ks.Partitioner("pkg", 5).feed(keys)
     assert [row["node"] for row in routed.collect()] == expected.tolist()

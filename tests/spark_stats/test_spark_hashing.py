@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from spark_frames import frame
 
 from keyshift.models import InputError
 from keyshift.models.placement import placement
@@ -83,7 +84,7 @@ def test_placements():
 
 @pytest.mark.spark
 def test_hashes_in_spark(spark):
-    log = spark.createDataFrame([("foobar", 2**60 + 1), (None, 3), ("é", None)], "key string, id bigint")
+    log = frame(spark, [("foobar", 2**60 + 1), (None, 3), ("é", None)], "key string, id bigint")
     topology = Topology([Operator("text", key="key"), Operator("number", key="id")])
     for name in ("flink", "kafka"):
         rows = collect(log, topology, key_groups=50, hash=name).load.collect()

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from spark_frames import frame
 
 import keyshift as ks
 from keyshift.models import InputError
@@ -32,8 +33,10 @@ def frame_of(rows):
 def check(spark, rows):
     """Load, state and traffic of every key, in pandas."""
     table = frame_of(rows)
-    events = spark.createDataFrame(
-        [(h, u, p, s) for h, u, p, s in table.itertuples(index=False)], "hour int, user string, page long, size int"
+    events = frame(
+        spark,
+        [(h, u, p, s) for h, u, p, s in table.itertuples(index=False)],
+        "hour int, user string, page long, size int",
     )
     accepted = table[table["user"].notna()]
     with collect(events, CHAIN, time="timestamp_seconds(3600 * hour)", window="1 hour", key_groups=4) as stats:
@@ -84,7 +87,7 @@ def test_keys_agree_with_the_recomputation_on_random_logs(spark):
 def test_keys_and_compact_records(spark):
     rng = np.random.default_rng(3)
     words = [f"w{int(40 * rng.random() ** 3)}" for _ in range(400)]
-    log = spark.createDataFrame([(w, 3) for w in words], "word string, size int")
+    log = frame(spark, [(w, 3) for w in words], "word string, size int")
     keys = collect_keys(log, Topology([Operator("count", key="word", state="size")]), "count", key_groups=8).persist()
     counts = Counter(words)
     assert keys.distinct() == len(counts)
@@ -141,7 +144,7 @@ def test_keys_and_compact_records(spark):
 @pytest.mark.spark
 def test_windows_become_periods_and_transitions(spark, monkeypatch):
     rows = [(h, f"u{i % 7}", i % 3, 1) for h, n in enumerate([4, 8, 12, 0, 12]) for i in range(n)]
-    events = spark.createDataFrame(rows, "hour int, user string, page long, size int")
+    events = frame(spark, rows, "hour int, user string, page long, size int")
     with collect(events, CHAIN, time="timestamp_seconds(3600 * hour)", window="1 hour", key_groups=4) as stats:
         series = list(stats.workloads(nodes=3, draining=[2]))
         assert series[-1].draining.tolist() == [False, False, True]
@@ -150,8 +153,10 @@ def test_windows_become_periods_and_transitions(spark, monkeypatch):
         np.testing.assert_array_equal(series[-1].state, whole.state)
         assert (series[-1].traffic != whole.traffic).nnz == 0
         assert series[1].state[:4].sum() == 12  # the user operator keeps two windows
-        monkeypatch.setattr(periods, "BLOCK_ROWS", 1)  # a block a window; the empty one goes with the one before
+        # Of a block a window the empty one goes with the one before; then two with the state of the one before.
         assert [*periods._blocks(stats, 1)] == [(0, 0), (1, 1), (2, 3), (4, 4)]
+        monkeypatch.setattr(periods, "BLOCK_ROWS", 20)
+        assert [*periods._blocks(stats, 20)] == [(0, 1), (2, 3), (4, 4)]
         for one, other in zip(series, stats.workloads(nodes=3, draining=[2]), strict=True):
             np.testing.assert_array_equal(one.load, other.load)
             np.testing.assert_array_equal(one.state, other.state)

@@ -33,7 +33,7 @@ def javas_of(session: int) -> list[int]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("lives", [0.0, 0.5, 1.5])
+@pytest.mark.parametrize("lives", [0.0, 1.5, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_ctrl_c_while_java_starts_leaves_none_behind(tmp_path, lives):
     (tmp_path / "t.yaml").write_text("operators: [{name: a, key: k}]\n")
     (tmp_path / "log.json").write_text(json.dumps({"k": "u"}) + "\n")

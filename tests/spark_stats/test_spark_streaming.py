@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from spark_frames import frame
 from spark_oracle import recompute, spark_key_group
 from streaming_log import (
     GROUPS,
@@ -26,8 +27,9 @@ from keyshift.spark_stats import StatsStream, collect
 pytestmark = pytest.mark.spark
 
 
-def test_batches_with_late_data_agree_with_batch_and_recomputation(spark, tmp_path):
-    made = list(batches())
+@pytest.mark.parametrize("count", [3, pytest.param(4, marks=pytest.mark.slow)])
+def test_batches_with_late_data_agree_with_batch_and_recomputation(spark, tmp_path, count):
+    made = list(batches(count=count))
     kept, late = split_late(made)
     assert late >= 3  # else this test shows nothing
     source, out, seen = tmp_path / "in", tmp_path / "out", []
@@ -43,9 +45,7 @@ def test_batches_with_late_data_agree_with_batch_and_recomputation(spark, tmp_pa
     streamed = read_statistics(out, nodes=3)
 
     rows = [tuple(row.values()) for row in kept]
-    batch = collect(
-        spark.createDataFrame(rows, SCHEMA), TOPOLOGY, time="ts", window="1 hour", origin=START, key_groups=GROUPS
-    )
+    batch = collect(frame(spark, rows, SCHEMA), TOPOLOGY, time="ts", window="1 hour", origin=START, key_groups=GROUPS)
     same(streamed, batch.workload(nodes=3))
     expected = recompute(kept, ORACLE, TOPOLOGY.edges, window_of, lambda key: spark_key_group(key, GROUPS))
     assert read_manifest(out)["rejected"] == {**expected.rejected, "late": late}
@@ -59,9 +59,9 @@ def test_batches_with_late_data_agree_with_batch_and_recomputation(spark, tmp_pa
 def test_a_batch_handed_over_twice_counts_once(spark, tmp_path):
     rows = next(batches())
     stream = stream_of(spark, tmp_path, tmp_path / "out")
-    frame = spark.createDataFrame([tuple(row.values()) for row in rows], SCHEMA)
-    stream.batch(frame, 0)
-    stream.batch(frame, 0)
+    batch = frame(spark, [tuple(row.values()) for row in rows], SCHEMA)
+    stream.batch(batch, 0)
+    stream.batch(batch, 0)
     stream.finish()
     arrived = sum(window_of(row) is not None for row in rows)
     kept = sum(row["ts"] is not None and row["key"] is not None for row in rows)
@@ -72,7 +72,7 @@ def test_a_batch_handed_over_twice_counts_once(spark, tmp_path):
 
 def test_a_directory_of_other_statistics_is_refused(spark, tmp_path):
     stream = stream_of(spark, tmp_path, tmp_path / "out")
-    stream.batch(spark.createDataFrame([], SCHEMA), 0)
+    stream.batch(frame(spark, [], SCHEMA), 0)
     with pytest.raises(InputError, match="holds statistics of another key_groups: 4, not 8"):
         StatsStream(
             spark.readStream.schema(SCHEMA).json(str(tmp_path)), TOPOLOGY, tmp_path / "out",

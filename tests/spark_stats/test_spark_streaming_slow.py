@@ -10,6 +10,7 @@ import pytest
 from data_folder import data_folder
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from spark_frames import frame
 from spark_oracle import recompute, spark_key_group
 from streaming_log import (
     GROUPS,
@@ -47,8 +48,7 @@ def test_random_logs(spark, tmp_path_factory, seed, count, size):
     stream.finish()
     streamed = read_statistics(folder / "out", nodes=3)
     rows = [tuple(row.values()) for row in kept]
-    frame = spark.createDataFrame(rows, SCHEMA)
-    batch = collect(frame, TOPOLOGY, time="ts", window="1 hour", origin=START, key_groups=GROUPS)
+    batch = collect(frame(spark, rows, SCHEMA), TOPOLOGY, time="ts", window="1 hour", origin=START, key_groups=GROUPS)
     same(streamed, batch.workload(nodes=3))
     assert read_manifest(folder / "out")["rejected"] == expected.rejected | ({"late": late} if late else {})
     total = expected.load.groupby("window")["load"].sum()
