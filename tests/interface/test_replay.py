@@ -79,12 +79,12 @@ def test_an_integrated_plan_knows_what_it_saves():
 
 
 def test_balance_comes_first_where_the_limit_cannot_be_met():
-    crowded = job().replace(current=np.zeros(24, dtype=int))
-    frame = ks.replay(stream(6, crowded), ["milp"], **LIMITS).to_frame()
+    crowded, limits = job(16).replace(current=np.zeros(16, dtype=int)), {**LIMITS, "max_migrations": 3}
+    frame = ks.replay(stream(6, crowded), ["milp"], **limits).to_frame()
     assert frame["fallback"].tolist()[:3] == ["balance"] * 3
     assert frame["fallback"].iloc[-1] == ""
     assert frame["load_distance"].iloc[0] > frame["load_distance"].iloc[-1]
-    stubborn = ks.replays.Planner("milp", options=LIMITS, balance_first=False)
+    stubborn = ks.replays.Planner("milp", options=limits, balance_first=False)
     assert set(ks.replay(stream(2, crowded), [stubborn]).to_frame()["fallback"]) == {"stay"}
 
 
@@ -109,7 +109,7 @@ def test_scaling_is_decided_on_the_plan_and_nodes_end_empty():
     assert frame["nodes"].iloc[-1] == 3
     assert frame["draining"].iloc[-1] == 0
     hot = ks.replays.TargetUtilisation(node_load=0.9 * w.last_load.sum() / 4)
-    grown = ks.replay(stream(3), ["milp"], scaling=hot, **{**LIMITS, "max_load_distance": None}).to_frame()
+    grown = ks.replay(stream(1), ["milp"], scaling=hot, **{**LIMITS, "max_load_distance": None}).to_frame()
     assert grown["nodes"].iloc[0] == 7  # ceil(4 / (0.7 * 0.9))
 
 
