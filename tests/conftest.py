@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with Ctrl-C ignored
 answer.PATIENCE = 60.0  # on a busy machine the gap must not come before a proof that is near
 os.environ["KEYSHIFT_TRACEBACK"] = "1"  # a defect must not pass as a sentence
+gc.disable()  # until all is collected
 
 
 def pytest_collection_modifyitems(items):
@@ -25,6 +27,13 @@ def pytest_collection_modifyitems(items):
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
+def pytest_collection_finish():
+    """Tests and modules stay to the end: looking for garbage among them, again and again, took a twentieth of the run."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
