@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from draws import rest_slow
 import scipy.sparse as sp
 from instances.collocation import random_problem
 
@@ -174,7 +175,7 @@ def test_units_and_what_they_weigh():
     assert short < 0
 
 
-@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(s, marks=pytest.mark.slow) for s in range(12, 40))])
+@pytest.mark.parametrize("seed", rest_slow(6, range(40)))
 def test_partitions_move_as_one_and_the_pair_comes_together(seed):
     rng = np.random.default_rng(seed)
     g, n = 12, 4
@@ -284,7 +285,7 @@ def test_limits_in_points_of_a_node_keep_what_limits_in_percent_of_the_mean_spli
 @pytest.mark.parametrize("integrated", [False, True], ids=["measured", "integrated"])
 def test_in_points_collocation_never_falls_and_becomes_whole(integrated):
     rng = np.random.default_rng(3)
-    g, nodes = 12, 3
+    g, nodes = 8, 3
     place = np.concatenate([np.arange(g) % nodes, (np.arange(g) + 1) % nodes])
     load = rng.uniform(0.9, 1.1, 2 * g)
     tuples = rng.integers(50, 150, g)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from draws import draws
+from draws import draws, rest_slow
 from rules.drawn import RARE, best_of, best_rank, draw_rule, keeps, workload
 
 import keyshift as ks
@@ -95,7 +95,7 @@ def test_what_cp_sat_makes_of_symmetries_is_not_trusted():
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", rest_slow(2, range(4)))
 def test_every_method_that_keeps_rules_agrees_with_brute_force(kind, seed):
     against_oracle(kind, seed)
 
@@ -104,7 +104,7 @@ def test_a_use_of_load_is_about_the_last_window_alone():
     against_oracle("collocation", 643)  # an earlier window has more of it than there is room for
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", rest_slow(15, range(30)))
 def test_the_allocation_search_itself_keeps_rules_and_finds_the_best(seed, monkeypatch):
     monkeypatch.setattr(checked, "STRICT", True)
     plain, problem = drawn("allocation", 3000 + seed)
@@ -117,8 +117,9 @@ def test_the_allocation_search_itself_keeps_rules_and_finds_the_best(seed, monke
 
 @pytest.mark.parametrize("kind", PROBLEMS)
 @pytest.mark.parametrize("rare", RARE)
-def test_rules_drawn_more_rarely_with_every_method(kind, rare):
-    for seed in range(3):
+@draws(2, 3)
+def test_rules_drawn_more_rarely_with_every_method(kind, rare, count):
+    for seed in range(count):
         against_oracle(kind, 6000 + seed, rare=rare)
 
 
@@ -152,7 +153,7 @@ def test_priorities_are_the_best_one_after_another_under_rules(kind, seed):
             assert best is None or plain.rank(answer.assignment) == pytest.approx(best, rel=1e-6, abs=1e-6)
 
 
-@draws(15, 40)
+@draws(8, 40)
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_the_check_and_the_forms_say_the_same(kind, count):
     for seed in range(count):
