@@ -50,7 +50,7 @@ class CollocationSettings(Settings):
         Share of the time for graph partitioning at the beginning if many key groups may move; the second for more than
         `provable` key groups.
     cycles, cycles_large : int
-        Its cycles at the beginning, likewise.
+        Its cycles at the beginning, likewise; no more than there are key groups.
     provable : int
     further : int
         Steps of the search from the second turn on.
@@ -175,7 +175,8 @@ def _partitioned(
     if peer is not None:
         partitions.ask(peer, asked.seed)
     share = tuned.partitioning_large if large else tuned.partitioning
-    partitions.go_on(budget.part(share), tuned.cycles_large if large and asked.finish else tuned.cycles)
+    cycles = tuned.cycles_large if large and asked.finish else min(tuned.cycles, problem.workload.key_groups)
+    partitions.go_on(budget.part(share), cycles)
     best = partitions.best
     if best is None or not kept(problem, best, None):  # a partition knows little of moves
         return asked.start
