@@ -243,13 +243,17 @@ class Kernel:
 
     def _globals(self, form: Callable[[Kernel], Any]) -> dict[str, Any]:
         """The names that the function finds in its module, other kernels in this form."""
+        found = {name: value for name, value in self.py_func.__globals__.items() if name in self._names}
+        return {name: form(value) if isinstance(value, Kernel) else value for name, value in found.items()}
+
+    @functools.cached_property
+    def _names(self) -> set[str]:
         names, codes = {"__builtins__", "__name__", "__file__"}, [self.py_func.__code__]
         while codes:
             code = codes.pop()
             names |= {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
             codes += [inner for inner in code.co_consts if inspect.iscode(inner)]
-        found = {name: value for name, value in self.py_func.__globals__.items() if name in names}
-        return {name: form(value) if isinstance(value, Kernel) else value for name, value in found.items()}
+        return names
 
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
