@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, cycle
 
 import numpy as np
@@ -320,15 +320,21 @@ class Rounds:
     def _annealed(self, todo: Round, turn: int) -> IntArray | None:
         """The best of one round of search from the current assignment, whatever was known before."""
         self.search.begin(self.instance.current, turn)
-        best, value, done = None, math.inf, 0
-        while done < todo.steps and not self.found.done:
-            chunk = min(self.search.chunk, todo.steps - done)
-            first, last = (todo.hot * (todo.cold / todo.hot) ** (at / todo.steps) for at in (done, done + chunk))
-            other = self.search.run(chunk, first, last, value, todo.doublings)
+        best, value = None, math.inf
+        for steps, hot, cold in self._pieces(todo):
+            other = self.search.run(steps, hot, cold, value, todo.doublings)
             if other is not None:
                 best, value = other, self.instance.distance(other)
-            done += chunk
         return best
+
+    def _pieces(self, todo: Round) -> Iterator[tuple[int, float, float]]:
+        """A round in pieces short enough to heed the time limit: steps of each, its first and last temperature."""
+        done = 0
+        while done < todo.steps and not self.found.done:
+            steps = min(self.search.chunk, todo.steps - done)
+            hot, cold = (todo.hot * (todo.cold / todo.hot) ** (at / todo.steps) for at in (done, done + steps))
+            yield steps, hot, cold
+            done += steps
 
     def _price_while_it_helps(self, turn: int, done: int) -> int:
         """Ask the prices while that improves a bound or the best; returns the steps of search that take as long.
@@ -365,16 +371,12 @@ class Rounds:
         return math.inf if self.found.best is None else self.instance.distance(self.found.best)
 
     def _anneal(self, start: IntArray, todo: Round, turn: int) -> int:
-        """One round of search, in chunks short enough to heed the time limit; how many steps it took."""
+        """One round of search; how many steps it took."""
         self.search.begin(start, turn)
         done = 0
-        while done < todo.steps and not self.found.done:
-            chunk = min(self.search.chunk, todo.steps - done)
-            first, last = (todo.hot * (todo.cold / todo.hot) ** (at / todo.steps) for at in (done, done + chunk))
-            self.found.offer(
-                self.search.run(chunk, first, last, self._distance(), todo.doublings), "annealed", SEARCHED
-            )
-            done += chunk
+        for steps, hot, cold in self._pieces(todo):
+            self.found.offer(self.search.run(steps, hot, cold, self._distance(), todo.doublings), "annealed", SEARCHED)
+            done += steps
         return done * self.instance.windows
 
     def _plan(self, planner: CountPlanner, turn: int) -> int:

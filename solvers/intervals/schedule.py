@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import product
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from keyshift.models import InputError, Workload
 from keyshift.models.guards import real, whole
@@ -140,15 +139,23 @@ def _even_out(ends: IntArray, colour: IntArray, colours: int) -> None:
         sizes = np.bincount(colour, minlength=colours)
 
 
-def _longer_path(ends: IntArray, colour: IntArray, large: int, small: int) -> IntArray:
+def _longer_path(ends: IntArray, colour: IntArray, large: int, small: int) -> list[int]:
     """A component of the two colours' edges with one more of the large one: one exists, as there are more of these."""
-    edges = np.flatnonzero((colour == large) | (colour == small))
-    nodes = ends[:, edges] + [[0], [ends[0].max() + 1]]  # the right ends behind the left ones
-    graph = sp.coo_array((np.ones(edges.size), tuple(nodes)), shape=(nodes.max() + 1,) * 2)
-    component = connected_components(graph, directed=False)[1][nodes[0]]
-    more = np.bincount(component, np.where(colour[edges] == large, 1, -1))
-    first = int(np.argmax(more[component] == 1))
-    return edges[component == component[first]]
+    edges = np.flatnonzero((colour == large) | (colour == small)).tolist()
+    touching: dict[tuple[int, int], list[int]] = {}
+    for side, e in product((0, 1), edges):
+        touching.setdefault((side, int(ends[side, e])), []).append(e)
+    met: set[int] = set()
+    for first in edges:
+        component = [] if first in met else [first]
+        met.add(first)
+        for e in component:  # grows while it is read
+            beside = {f for side in (0, 1) for f in touching[side, int(ends[side, e])]} - met
+            component += beside
+            met |= beside
+        if sum(1 if colour[e] == large else -1 for e in component) == 1:
+            return component
+    raise AssertionError("a larger colour class has a path of its own")  # cannot happen: components are paths or cycles
 
 
 def _first_fit(ends: IntArray, state: np.ndarray, most: int, limit: float, per_link: int) -> list[IntArray]:

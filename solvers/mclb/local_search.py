@@ -173,11 +173,9 @@ class ItemCore(Core):
 class PlacementSearch:
     """A search that can be interrupted, and goes on as if it had not been."""
 
-    def __init__(
-        self, core: Core, start: IntArray | None, seed: int, settings: PlacementSearchSettings | None = None
-    ) -> None:
-        settings = settings or PlacementSearchSettings.now()
-        self.core, self.rng, self.settings = core, np.random.default_rng(seed), settings
+    def __init__(self, core: Core, start: IntArray | None, seed: int) -> None:
+        self.core, self.rng = core, np.random.default_rng(seed)
+        self.settings = settings = PlacementSearchSettings.now()
         self.load = compressed(core.load)
         self.best = _starting_point(core, self.load, start)
         self.annealing: _Annealing | None = None

@@ -285,7 +285,7 @@ def by_node(order: np.ndarray, p: Transfers) -> tuple[np.ndarray, np.ndarray]:
 
 
 @njit(cache=True, nogil=True)
-def list_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> float:
+def list_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> float:  # noqa: C901  # a compiled loop is one function
     """Never let a transfer wait that could start; among those that could, the first in the list goes first.
 
     Returns
@@ -332,31 +332,31 @@ def list_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> float:
             begun += 1
         if running == 0:
             return np.inf
-        before = running
-        now, running = _end_next(active, before, starts, p, free, level)
-        ended = active[running:before]
-        fresh = np.unique(np.concatenate((p.source[ended], p.target[ended])))
+        now = _next_end(active[:running], starts, p.seconds)
+        left, changed = 0, 0
+        touched = np.empty(2 * running, np.int64)
+        for a in range(running):
+            j = active[a]
+            if starts[j] + p.seconds[j] <= now * (1 + EPSILON):
+                free[p.source[j]] += 1
+                free[p.target[j]] += 1
+                hold(p, level, j, p.source[j], -1.0)
+                touched[changed], touched[changed + 1] = p.source[j], p.target[j]
+                changed += 2
+            else:
+                active[left] = j
+                left += 1
+        running = left
+        fresh = np.unique(touched[:changed])
     return last
 
 
 @njit(cache=True, nogil=True)
-def _end_next(
-    active: np.ndarray, running: int, starts: np.ndarray, p: Transfers, free: np.ndarray, level: np.ndarray
-) -> tuple[float, int]:
-    """Let the running transfers that end first end: when that is, and how many run on, who come first in `active` then."""
-    now, left = np.inf, 0
-    for j in active[:running]:
-        now = min(now, starts[j] + p.seconds[j])
-    for a in range(running):
-        j = active[a]
-        if starts[j] + p.seconds[j] <= now * (1 + EPSILON):
-            free[p.source[j]] += 1
-            free[p.target[j]] += 1
-            hold(p, level, j, p.source[j], -1.0)
-        else:
-            active[a], active[left] = active[left], j
-            left += 1
-    return now, left
+def _next_end(active: np.ndarray, starts: np.ndarray, seconds: np.ndarray) -> float:
+    earliest = np.inf
+    for j in active:
+        earliest = min(earliest, starts[j] + seconds[j])
+    return earliest
 
 
 @njit(cache=True, nogil=True)
@@ -380,7 +380,18 @@ def ordered_schedule(order: np.ndarray, p: Transfers, starts: np.ndarray) -> flo
         while free[p.source[j]] == 0 or free[p.target[j]] == 0 or not fits(p, level, j):
             if running == 0:
                 return np.inf
-            now, running = _end_next(active, running, starts, p, free, level)
+            now = _next_end(active[:running], starts, p.seconds)
+            left = 0
+            for a in range(running):
+                k = active[a]
+                if starts[k] + p.seconds[k] <= now * (1 + EPSILON):
+                    free[p.source[k]] += 1
+                    free[p.target[k]] += 1
+                    hold(p, level, k, p.source[k], -1.0)
+                else:
+                    active[left] = k
+                    left += 1
+            running = left
         starts[j] = now
         last = max(last, now + p.seconds[j])
         free[p.source[j]] -= 1

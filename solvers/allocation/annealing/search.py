@@ -156,7 +156,6 @@ class Search:
     ----------
     instance : Instance
     seed : int
-    settings : AnnealingSettings, optional
     expired : callable, optional
         Ends a long round when it says so.
     spend : callable, optional
@@ -167,12 +166,10 @@ class Search:
         self,
         instance: Instance,
         seed: int,
-        settings: AnnealingSettings | None = None,
         expired: Callable[[], bool] = lambda: False,
         spend: Callable[[float], None] = lambda steps: None,
     ) -> None:
-        self.seed, self.settings = seed, settings or AnnealingSettings.now()
-        self.expired, self.spend = expired, spend
+        self.seed, self.settings, self.expired, self.spend = seed, AnnealingSettings.now(), expired, spend
         self.items = MergedItems.of(instance.problem.lowered)
         it = self.instance = Instance(self.items.problem(instance.problem)) if self.items.lowered.merged else instance
         self.rows = rule_rows(it.problem.lowered, it.nodes) if it.problem.lowered else None

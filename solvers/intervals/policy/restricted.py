@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -22,17 +23,14 @@ PRECISION = 1e-9
 """How certain the values of a policy over some partitions have to be, as a share of all the state."""
 
 
-class _SingleStep:
-    """Optimal single steps from any cuts to any count: what a count allows is found once."""
+SingleStep = Callable[[IntArray, IntArray, int], IntArray]
+"""The cuts after an optimal single step: for states with these prefix sums, from these cuts, to so many nodes."""
 
-    def __init__(self, problem: MigrationPolicy) -> None:
-        self.tasks = problem.workload.key_groups
-        self.starts = cache(problem.starts)
 
-    def __call__(self, prefix: IntArray, cuts: IntArray, after: int) -> IntArray:
-        """The cuts after the step, for states with these prefix sums."""
-        _, chosen = band_cuts(self.starts(after), cuts, prefix, min(after, self.tasks), True)
-        return chosen
+def _single_steps(problem: MigrationPolicy) -> SingleStep:
+    """Single steps, for which what a count allows is found once."""
+    starts, tasks = cache(problem.starts), problem.workload.key_groups
+    return lambda prefix, cuts, after: band_cuts(starts(after), cuts, prefix, min(after, tasks), True)[1]
 
 
 def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, most_states: Whole = 100_000) -> Answer:
@@ -43,7 +41,7 @@ def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, mo
     most_states : int
         Give up when more partitions than these can be met.
     """
-    prefix, single_step = weights(problem.workload.state).prefix, _SingleStep(problem)
+    prefix, single_step = weights(problem.workload.state).prefix, _single_steps(problem)
     firsts = {n: _first(problem, single_step, n) for n in problem.first_row}
 
     def decide(nodes: int, cuts: IntArray, after: int) -> IntArray:
@@ -57,7 +55,7 @@ def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, mo
     return Answer(assignment, bound, "completed", message)
 
 
-def _first(problem: MigrationPolicy, single_step: _SingleStep, nodes_after: int) -> IntArray:
+def _first(problem: MigrationPolicy, single_step: SingleStep, nodes_after: int) -> IntArray:
     step = problem.first_step(nodes_after)
     return single_step(keepable(step).prefix, step.old_cuts, nodes_after)
 
@@ -93,7 +91,7 @@ def candidates(
 ) -> dict[int, dict[bytes, IntArray]]:
     """Partitions met by single steps: breadth first from now, then with jittered states from random members."""
     state = problem.workload.state
-    prefix, single_step = weights(state).prefix, _SingleStep(problem)
+    prefix, single_step = weights(state).prefix, _single_steps(problem)
     chosen: dict[int, dict[bytes, IntArray]] = {n: {} for n in problem.reachable}
 
     def meet(n: int, cuts: IntArray) -> bool:
