@@ -13,9 +13,9 @@ from keyshift.catalogue import FORMULATIONS
 
 TIME_LIMIT = 60.0  # generous: other tests run beside it
 CASES = [  # by instance: the process that has solved it by every method knows the best
-    pytest.param(name, label, method, (row + column) % 6 == 0, id=f"{name}-{label}-{method.name}")
+    pytest.param(name, label, method, row == 0 or (row + column) % 6 == 0, id=f"{name}-{label}-{method.name}")
     for name, formulation in FORMULATIONS.items()
-    for row, label in enumerate(BATTERIES.get(name, dict)())
+    for row, label in enumerate(reversed(BATTERIES.get(name, dict)()))  # the largest come last, and are all repeated
     for column, method in enumerate(formulation.methods)
 ]
 

@@ -47,7 +47,7 @@ def battery() -> dict[str, ks.Problem]:
         return ks.MixedRouting(w, **options)
 
     rng = np.random.default_rng(11)
-    home = rng.integers(0, 4, 24)
+    home = rng.integers(0, 4, 28)
     return {
         "ties": make([2, 2, 2, 2, 2, 2], [0, 0, 0, 0, 1, 2], [0, 0, 0, 0, 1, 1], 3, max_table_size=3),
         "zeros": make([0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 1, 0], 2),
@@ -79,7 +79,7 @@ def battery() -> dict[str, ks.Problem]:
             [1, 1, 1, 1], [0, 0, 0, 1], [0, 0, 1, 1], 2, theta_max=0.5, sides="both", state=[1, 2, 3, 4],
             scenarios=[[3e-9, 1e-9, 2e-9, 2e-9], [3e12, 1e12, 2e12, 2e12]],
         ),
-        "twenty-four": make(
-            rng.zipf(1.7, 24).clip(max=12), rng.integers(0, 4, 24), home, 4, state=rng.integers(1, 9, 24), max_table_size=7
+        "twenty-eight": make(
+            rng.zipf(1.7, 28).clip(max=12), rng.integers(0, 4, 28), home, 4, state=rng.integers(1, 3, 28), max_table_size=8
         ),
     }  # fmt: skip
