@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from draws import rest_slow
 import scipy.sparse as sp
+from draws import rest_slow
 from instances.collocation import random_problem
 
 import keyshift as ks
