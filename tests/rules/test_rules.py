@@ -225,6 +225,18 @@ def test_keys_alike_to_the_rules_stay_one_record_of_routing(seed):
         assert answer.status == ("infeasible" if best is None else "optimal")
 
 
+@pytest.mark.parametrize("method", [None, "cp-sat", "highs"])
+def test_a_node_that_drains_needs_no_key_groups_unless_it_is_named(method):
+    w = ks.Workload(load=[4, 3, 2, 1], state=[1] * 4, current=[0, 1, 2, 2], nodes=3, draining=[False, False, True])
+    spared = ks.KeyGroupAllocation(w, rules=[Count(at_least=1)])
+    named = ks.KeyGroupAllocation(w, rules=[Count(at_least=1, nodes=[2])])
+    assert not spared.violations([0, 1, 1, 0])
+    assert [broken.where for broken in spared.violations([0, 0, 0, 0])] == [1]
+    assert [broken.where for broken in named.violations([0, 1, 1, 0])] == [2]
+    assert set(ks.solve(spared, method).assignment.tolist()) == {0, 1}
+    assert 2 in ks.solve(named, method).assignment
+
+
 def test_a_rule_on_a_single_key_takes_that_one_out_of_its_record():
     w = ks.Workload(load=[1] * 50, state=[1] * 50, current=[0] * 50, home=[0] * 50, nodes=2)
     for rules, records in (([], 1), (["pinned 7"], 2), (["count 30"], 1), (["apart key_groups=7,8", "never 9 1"], 3)):
