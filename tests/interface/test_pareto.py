@@ -53,6 +53,16 @@ def test_a_few_points_lie_on_the_front_extremes_included():
     assert pairs(front)[-1] == pytest.approx(every[-1])
 
 
+@pytest.mark.parametrize("seed", [6, 15, 27])
+def test_where_many_answers_tie_a_few_points_have_the_least_state(seed):
+    """Of these each is lowered more than once."""
+    rng = np.random.default_rng(seed)
+    load, state, current = rng.integers(1, 4, (1, 6)), rng.integers(1, 9, 6), rng.integers(0, 3, 6)
+    p = ks.MCLB(ks.Workload(load=load, state=state, current=current, nodes=3))
+    for moved, value in pairs(ks.pareto(p, 4)):
+        assert any(abs(moved - x) < 1e-9 and abs(value - y) < p.tolerance for x, y in whole_front(p))
+
+
 def test_a_budget_of_its_own_ends_the_front():
     w = workload()
     front = ks.pareto(ks.MCLB(w, max_state_moved=6), None)
