@@ -55,7 +55,7 @@ def test_a_few_points_lie_on_the_front_extremes_included():
 
 @pytest.mark.parametrize("seed", [6, 15, 27])
 def test_where_many_answers_tie_a_few_points_have_the_least_state(seed):
-    """Of these each is lowered more than once."""
+    """In each of these a point is more than one step above the least."""
     rng = np.random.default_rng(seed)
     load, state, current = rng.integers(1, 4, (1, 6)), rng.integers(1, 9, 6), rng.integers(0, 3, 6)
     p = ks.MCLB(ks.Workload(load=load, state=state, current=current, nodes=3))
