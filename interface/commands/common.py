@@ -138,7 +138,9 @@ def command(function: Callable[..., Any]) -> Callable[..., int]:
             terminal = console()
             for part in reply.shown:
                 terminal.print(part, soft_wrap=isinstance(part, Unbroken))
-        return 0 if reply.good else 1
+        if not reply.good:
+            raise typer.Exit(1)  # which Click hears too, where it runs by itself
+        return 0
 
     def option(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)

@@ -24,6 +24,7 @@ from keyshift.heuristics.collocation.partitions import (
     whole_weights,
 )
 from keyshift.models import Budget
+from keyshift.models.rules.lowered import labels_of
 
 
 def workload(load, current, nodes, edges, operator=None, **options):
@@ -161,7 +162,7 @@ def test_units_and_what_they_weigh():
     w = workload([1] * 5, [0, 0, 1, 1, 0], 2, [(0, 2, 9)])
     problem = ks.CollocatedAllocation(w, max_migrations=3, max_migration_cost=4.0)
     demand = steps.Demand(np.array([0, 2]), 1)
-    unit = steps.units_of(5, [np.array([1, 4])], demand)
+    unit = labels_of([np.array([1, 4]), demand.members], 5)
     np.testing.assert_array_equal(unit, [0, 1, 0, 2, 1])
     weights, room = steps.migration_weights(problem, w, unit, demand)
     # key group 0 has to move: 2 moves and a cost of 3 are left; the partition takes 2/2 of the tighter one
