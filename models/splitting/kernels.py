@@ -16,7 +16,7 @@ def follow(assignment, weights, speeds, loads, state, total_speed, series, every
     `every`-th imbalance goes to `series`. `begun` messages were sent before.
     """
     peak, load, total = state[0], state[1], state[2]
-    at, left = begun // every, every - begun % every  # counted down: a division takes longer than all the rest
+    at, left = begun // every, every - begun % every  # counted down: dividing took a quarter of the time
     for i in range(assignment.size):
         w = assignment[i]
         weight = 1.0 if weights is None else weights[i]

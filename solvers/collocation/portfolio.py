@@ -39,7 +39,7 @@ class CollocationSettings(Settings):
     searching, bounding, proving : float
         Shares of the time left for a turn's search, for its bound, and finally for HiGHS; the rest is for the search.
     searching_few, bounding_few : float
-        The first two where few key groups may move and HiGHS is near a proof.
+        The first two where few key groups may move: the linear relaxation is near the optimum, and HiGHS near a proof.
     semidefinite : float
         Share of the time left for the semidefinite bound, of what the Lagrangian one leaves unproven.
     by_sets : float
@@ -55,7 +55,8 @@ class CollocationSettings(Settings):
     further : int
         Steps of the search from the second turn on.
     for_each : int
-        Both are at most so many for each key group and node: a small instance has shown by then what its search can find.
+        `further` and `before_sets` are at most so many for each key group and node: a small instance has shown by then
+        what its search can find.
     late_steps : int
         Steps of each search in the remaining time.
     most_columns, columns_per_second, columns_of_few : int
