@@ -5,12 +5,14 @@ Nothing here runs Python row by row on the workers, but for a `Partitioner`, who
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from keyshift.heuristics.splitting.partitioner import Partitioner
@@ -30,7 +32,6 @@ except ModuleNotFoundError as error:
         "keyshift.engines.spark needs PySpark: pip install '.[spark]' in a checkout of keyshift"
     ) from None
 
-from keyshift.engines.spark_partitioner import assign
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
 
@@ -164,7 +165,18 @@ def _by_partitioner(df: DataFrame, partitioner: Partitioner, key: str, nodes: in
     if partitioner.workers != nodes:
         raise InputError(f"the partitioner has {partitioner.workers} workers, nodes = {nodes}")
     schema = T.StructType([*df.schema.fields, T.StructField(NODE, T.IntegerType())])
-    return df.mapInArrow(partial(assign, partitioner=partitioner, key=key), schema)
+    return df.mapInArrow(partial(_assign, partitioner=partitioner, key=key), schema)
+
+
+def _assign(batches: Iterable[pa.RecordBatch], partitioner: Partitioner, key: str) -> Iterator[pa.RecordBatch]:
+    """On a worker: add the column `node` to one task's batches, a source of its own. A null counts as an empty text, or as 0."""
+    own = copy.deepcopy(partitioner)
+    for batch in batches:
+        column = batch.column(batch.schema.get_field_index(key))
+        filled = column.fill_null("" if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) else 0)
+        keys = filled.to_numpy(zero_copy_only=False)
+        node = np.asarray(own.feed(keys), dtype=np.int32) if keys.size else np.zeros(0, dtype=np.int32)
+        yield batch.append_column(NODE, pa.array(node, pa.int32()))
 
 
 def partition_by_node(df: DataFrame, nodes: int, *, node: str = NODE) -> DataFrame:
