@@ -88,7 +88,7 @@ class Portfolio(Incumbent):
         one = self.problem.planned.count == 1
         large = self.problem.space.pairs * self.problem.planned.count > self.settings.small
         if not large:
-            self.ask_cpsat(threads, self.settings.first_effort)
+            self.ask_cpsat(threads, self.settings.first_effort, self.settings.first_share)
         if not self.done and rounds is None:
             self.linear_bound()
         if not self.done:
@@ -129,13 +129,13 @@ class Portfolio(Incumbent):
         if not self.done:
             self._highs(threads)
 
-    def ask_cpsat(self, threads: int, effort: float) -> None:
-        """CP-SAT, from the best answer, for so many deterministic seconds."""
+    def ask_cpsat(self, threads: int, effort: float, share: float = 1.0) -> None:
+        """CP-SAT, from the best answer, for so many deterministic seconds in a share of the time left."""
         with off_clock():
             from keyshift.solvers.allocation.cpsat_statement import run_cpsat
 
         answer = run_cpsat(
-            self.problem, self.budget, self.best, seed=self.seed, threads=threads, known=self.bound,
+            self.problem, self.budget.part(share), self.best, seed=self.seed, threads=threads, known=self.bound,
             max_deterministic_time=effort,
         )  # fmt: skip
         self.details |= answer.details

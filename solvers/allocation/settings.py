@@ -135,8 +135,8 @@ class PortfolioSettings(Settings):
     ----------
     small : int
         Up to this many (key group, node) pairs CP-SAT runs first, which solves most such instances.
-    first_effort : float
-        Deterministic seconds of this first run.
+    first_effort, first_share : float
+        Deterministic seconds of this first run, and its share of the time: the search may have the answer at once.
     cpsat_effort : float
         Deterministic seconds that CP-SAT gets before HiGHS takes over.
     second_stage_pairs : int
@@ -153,6 +153,7 @@ class PortfolioSettings(Settings):
 
     small: int = 300
     first_effort: float = 2.0
+    first_share: float = 0.25
     cpsat_effort: float = 20.0
     second_stage_pairs: int = 3_000
     second_stage_effort: float = 5.0
