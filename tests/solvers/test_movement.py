@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from draws import draws
 from instances.movement import random_problem
+from scipy.optimize import linprog
 
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.movement.local_search import local_search
-from keyshift.solvers.movement.statement import forced_movement
+from keyshift.solvers.movement.statement import forced_movement, least_state
 from keyshift.solvers.within_rows import RuledSearchSettings, anneal
 
 
@@ -95,6 +96,15 @@ def test_what_the_limits_force_is_never_above_the_optimum_nor_the_search_below_i
     assert tight > count / 12
     assert reached > 0.4 * count
     assert gained > count / 3
+
+
+def test_the_least_state_of_so_much_load_is_that_of_a_linear_program():
+    rng = np.random.default_rng(65)
+    for _ in range(20):
+        load, state = rng.integers(0, 9, (2, int(rng.integers(2, 9))))
+        need = float(load.sum()) * rng.uniform(0.05, 0.95)
+        program = linprog(state, A_ub=-load[None, :], b_ub=[-need], bounds=(0, 1))
+        assert least_state(load.astype(float), state.astype(float), need) == pytest.approx(program.fun, abs=1e-9)
 
 
 def test_one_key_group_of_another_size_leaves_the_bound_below_the_optimum():
