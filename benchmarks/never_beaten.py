@@ -9,6 +9,7 @@ beat it, and the others are not asked. `--kinds itself` asks the default itself,
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -125,6 +126,9 @@ def rivals(problem: ks.Problem, limit: float, share: float, kinds: list[str]) ->
     for first in problem.limits[:1] if "itself" in kinds else ():
         tighter = first.at(first.value // 2 if isinstance(first.value, int) else first.value / 2)
         keep_better(row, problem, ks.solve(tighter, time_limit=limit, gap=0.0), f"half of {first.name}", "itself")
+    for thread in threading.enumerate():  # a solver that was left behind at its limit would take the next one's time
+        if thread is not threading.main_thread():
+            thread.join()
     return row
 
 

@@ -51,7 +51,7 @@ FORMULATION = Formulation(
     methods=(
         exact(
             "branch-and-bound", "[Guo2018], sec. 2; keyshift's branch and bound", branch_and_bound, warm_up=mclb,
-            warm_start=("elb", "clb", "clb-moment"), rivals=("local-search",),
+            warm_start=("elb", "clb", "clb-moment"),
         ),
         exact(
             "scip", "[Guo2018], sec. 2; SCIP on the quadratic MathOpt statement", solve_scip,

@@ -32,6 +32,8 @@ class TreeSettings(Settings):
 
     Attributes
     ----------
+    by_descent : float
+        The share of the time for the placements that `descend` shakes before sets.
     unsplit, by_splits : int, float
         With more key groups than these, the sets begin from a placement that `PairSplits` finds in this share of the time.
     by_near_sets, near_alone : float
@@ -63,6 +65,7 @@ class TreeSettings(Settings):
         root bound.
     """
 
+    by_descent: float = 0.1
     unsplit: int = 24
     by_splits: float = 0.1
     by_near_sets: float = 0.4
@@ -79,7 +82,7 @@ class TreeSettings(Settings):
     first_alone: float = 0.75
     small: int = 30
     first_look: int = 20
-    hopeless: int = 60
+    hopeless: int = 40
     bounding: float = 0.5
     margin: float = 0.5
     ruled: float = 0.25
@@ -123,7 +126,7 @@ def branch_and_bound(
     known = None if start is None else core.lower(start)
     engines = _by_sets(core, settings) if max_tree is None else []
     if engines:
-        known = descend(core, seed, start=known)
+        known = descend(core, seed, start=known, limit=budget.part(settings.by_descent))
         if core.load.shape[0] > settings.unsplit and PairSplits.suits(core):
             known = PairSplits(core, known, seed).go_on(budget.part(settings.by_splits), enough=root * core.nodes)
     for engine, share in engines:

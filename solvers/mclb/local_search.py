@@ -405,12 +405,14 @@ def _by_sweeps(
 # A first placement without a compiled loop: the steepest moves and swaps, from different beginnings ------------------
 
 
-MOST_DESCENTS, DESCENTS_OF_EACH = 200, 4
-"""Placements that `descend` shakes: at most, and for each key group."""
+MOST_DESCENTS, DESCENTS_OF_EACH, STEPS_OF_DESCENT = 200, 4, 3
+"""Placements that `descend` shakes, at most and for each key group; steps of search that one takes, for each pair of these."""
 
 
-def descend(core: Core, seed: int, rounds: int | None = None, start: IntArray | None = None) -> IntArray:
-    """A good placement by the steepest move or swap, again and again from shaken ones; within the budget.
+def descend(
+    core: Core, seed: int, rounds: int | None = None, start: IntArray | None = None, limit: Budget | None = None
+) -> IntArray:
+    """A good placement by the steepest move or swap, again and again from shaken ones until the limit; within the budget.
 
     It begins from a start, from the current nodes and from greedy placements. No compiled loop: it is for dozens of key groups.
     """
@@ -423,6 +425,10 @@ def descend(core: Core, seed: int, rounds: int | None = None, start: IntArray | 
     value = core.squares(best)
     most = min(MOST_DESCENTS, DESCENTS_OF_EACH * order.size) if rounds is None else rounds
     for _ in range(most if core.nodes > 1 else 0):
+        if limit is not None:
+            if limit.expired:
+                break
+            limit.spend(STEPS_OF_DESCENT * order.size**2)
         other = _steepest(core, shaken(core, best, rng))
         if (reached := core.squares(other)) < value:
             best, value = other, reached
