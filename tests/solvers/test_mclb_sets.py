@@ -50,6 +50,15 @@ def tiny() -> list[tuple[ks.MCLB, float]]:
     return [(problem, least) for problem in drawn if (least := brute_force(problem)[0]) is not None]
 
 
+def test_shaken_placements_end_with_their_share_of_the_limit():
+    core = next(iter(ks.family("guo-mclb", nodes=4, key_groups=40, windows=3)))[1].core
+    limit = Budget(effort=0.01)
+    some = core.squares(descend(core, 0, limit=limit))
+    assert limit.expired
+    assert limit.elapsed < 0.011
+    assert core.squares(descend(core, 0)) < some < core.squares(descend(core, 0, rounds=0))
+
+
 @pytest.mark.parametrize(
     "settings",
     [MANY, FEW, FEWER, ALL_NEAR, GROWING],
