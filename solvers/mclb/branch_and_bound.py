@@ -52,8 +52,9 @@ class TreeSettings(Settings):
     small, first_look : int
         With at most `small` key groups the search gets `first_look` slices before the semidefinite bound, and most such
         instances end within them. Larger instances spend three quarters of the time left on more local search.
-    hopeless : int
-        With more key groups than this, local search gets all the time: the tree never ended in our experiments.
+    hopeless, tree_seconds : int, float
+        With more key groups than this, or more than `few` and a shorter limit, local search gets all the time: the tree
+        never ended in our experiments, or took longer.
     bounding : float
         The semidefinite bound's share of the time left in that case.
     margin : float
@@ -82,7 +83,8 @@ class TreeSettings(Settings):
     first_alone: float = 0.75
     small: int = 30
     first_look: int = 20
-    hopeless: int = 40
+    hopeless: int = 60
+    tree_seconds: float = 5.0
     bounding: float = 0.5
     margin: float = 0.5
     ruled: float = 0.25
@@ -140,7 +142,7 @@ def branch_and_bound(
             best = core.lift(core.relabelled(known))
             return Answer(best, root, "optimal" if done else budget.why, details={"tree_nodes": sets.visited})
     search = DepthFirst(problem, core, known, settings)
-    hopeless = core.load.shape[0] > settings.hopeless
+    hopeless = _hopeless(core, budget, settings)
     share = settings.first_alone if hopeless else settings.first_search
     search.improve(budget.part(share), seed, root + problem.tolerance, effort=1.0)
     if max_tree is None and _for_cpsat(core, settings):
@@ -174,6 +176,11 @@ def branch_and_bound(
         return Answer(None, bound, "infeasible" if done else ended, message)
     best = core.relabelled(search.best)
     return Answer(core.lift(best), bound, ended, details={"tree_nodes": search.visited})
+
+
+def _hopeless(core: Core, budget: Budget, settings: TreeSettings) -> bool:
+    """Whether the tree has too many key groups for its limit."""
+    return core.load.shape[0] > (settings.few if budget.time_limit < settings.tree_seconds else settings.hopeless)
 
 
 def _for_cpsat(core: Core, settings: TreeSettings) -> bool:
