@@ -14,6 +14,7 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.answer import STEP
 from keyshift.solvers.mclb import near_sets
+from keyshift.solvers.mclb.branch_and_bound import TreeSettings, _hopeless
 from keyshift.solvers.mclb.local_search import descend
 from keyshift.solvers.mclb.near_sets import FewNodes, NearSettings
 from keyshift.solvers.mclb.pair_splits import PairSplits
@@ -48,6 +49,14 @@ def tiny() -> list[tuple[ks.MCLB, float]]:
     rng = np.random.default_rng(5)
     drawn = [mclb.random_problem(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4))) for _ in range(60)]
     return [(problem, least) for problem in drawn if (least := brute_force(problem)[0]) is not None]
+
+
+@pytest.mark.parametrize(
+    ("key_groups", "units", "alone"), [(40, 2, False), (41, 2, True), (60, 6, False), (61, 6, True), (60, None, False)]
+)
+def test_a_tree_of_dozens_of_key_groups_needs_seconds(key_groups, units, alone):
+    core = next(iter(ks.family("guo-mclb", nodes=4, key_groups=key_groups, windows=3)))[1].core
+    assert _hopeless(core, Budget(effort=units), TreeSettings()) == alone
 
 
 def test_shaken_placements_end_with_their_share_of_the_limit():
