@@ -156,10 +156,13 @@ class Kernel:
         functools.update_wrapper(self, function)
         self.py_func = function
         self._options = options
+        self._parameters, self._defaults = function.__code__.co_argcount, function.__defaults__ or ()
         self._left = EACH
         self._compiled: Callable[..., Any] | None = None
 
     def __call__(self, *given: Any) -> Any:
+        if len(given) < self._parameters:  # a default that is left out is a type of its own to Numba
+            given += self._defaults[len(given) - self._parameters :]
         if self._compiled is not None:
             return self._compiled(*given)
         if COMPILING.interpreted and self._left > 0 and COMPILING.iterations > 0:

@@ -8,7 +8,6 @@ import math
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import copy_context
@@ -110,26 +109,34 @@ def within(budget: Budget, make: Callable[[], Made], variables: float = math.inf
 
 
 def _stop(worker: threading.Thread) -> None:
-    """Ask a thread to end at its next step in Python; again where it was just collecting garbage, which hears nothing."""
+    """Ask a thread to end at its next step in Python, and go on asking where it does not hear at once."""
+    asking = threading.Thread(target=_ask_until_it_ends, args=(worker,), daemon=True)
+    asking.start()
+    asking.join(LAST_WORDS)
+
+
+def _ask_until_it_ends(worker: threading.Thread) -> None:
+    """What is raised while garbage is collected is lost: who is asked once may go on for hours, and take all memory."""
     assert worker.ident is not None
     _STOPPED.add(worker.ident)
-    heard, sys.unraisablehook = sys.unraisablehook, _quiet
-    told, threading.excepthook = threading.excepthook, _quiet_thread
-    until = time.monotonic() + LAST_WORDS
-    while worker.is_alive() and time.monotonic() < until:
+    heard, told = sys.unraisablehook, threading.excepthook
+
+    def quiet(unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.exc_type is not _Stopped:
+            heard(unraisable)
+
+    def quiet_thread(raised: threading.ExceptHookArgs) -> None:
+        if raised.exc_type is not _Stopped:
+            told(raised)
+
+    sys.unraisablehook, threading.excepthook = quiet, quiet_thread
+    while worker.is_alive():
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
         worker.join(POLL_SECONDS)
-    sys.unraisablehook, threading.excepthook = heard, told
-
-
-def _quiet(unraisable: sys.UnraisableHookArgs) -> None:
-    if unraisable.exc_type is not _Stopped:
-        sys.__unraisablehook__(unraisable)
-
-
-def _quiet_thread(raised: threading.ExceptHookArgs) -> None:
-    if raised.exc_type is not _Stopped:
-        threading.__excepthook__(raised)
+    if sys.unraisablehook is quiet:  # nobody has put another one in its place
+        sys.unraisablehook = heard
+    if threading.excepthook is quiet_thread:
+        threading.excepthook = told
 
 
 def is_met(problem: Problem, answer: Answer) -> bool:

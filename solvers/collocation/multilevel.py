@@ -165,8 +165,8 @@ class Multilevel:
         rows = np.concatenate([data.remote_load, data.use])
         unit = np.maximum(rows.sum(axis=1, keepdims=True) / self.nodes.size, TINY)
         never = np.full_like(data.capacity, -UNLIMITED)
-        self.most = np.concatenate([data.upper, data.capacity])[:, self.nodes] / unit
-        self.least = np.concatenate([data.lower, never])[:, self.nodes] / unit
+        self.most = np.concatenate([data.upper, data.capacity]).take(self.nodes, axis=1) / unit
+        self.least = np.concatenate([data.lower, never]).take(self.nodes, axis=1) / unit
         weight = data.row_share @ data.weight / (float(np.median(data.mean_traffic)) or 1.0)
         adjacency = sp.csr_array((weight, data.neighbour, data.indptr), shape=(data.key_groups, data.key_groups))
         self.order = reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int64)  # neighbours near in memory

@@ -38,8 +38,10 @@ class CollocationSettings(Settings):
         Turns of search and bound before the exact stage.
     searching, bounding, proving : float
         Shares of the time left for a turn's search, for its bound, and finally for HiGHS; the rest is for the search.
+    few : int
+        Few key groups may move if less than this part of all: 3 for a third.
     searching_few, bounding_few : float
-        The first two where few key groups may move: the linear relaxation is near the optimum, and HiGHS near a proof.
+        The first two shares there: the linear relaxation is near the optimum, and HiGHS near a proof.
     semidefinite : float
         Share of the time left for the semidefinite bound, of what the Lagrangian one leaves unproven.
     by_sets : float
@@ -73,6 +75,7 @@ class CollocationSettings(Settings):
     searching: float = 0.6
     bounding: float = 0.5
     proving: float = 0.7
+    few: int = 3
     searching_few: float = 0.25
     bounding_few: float = 0.25
     semidefinite: float = 0.25
@@ -285,7 +288,7 @@ def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
 
 def _few_move(data: Arrays) -> bool:
     """Whether so few key groups may move that linear relaxations are near the optimum."""
-    return data.max_moves < data.key_groups // 8
+    return data.max_moves < data.key_groups // CollocationSettings.now().few
 
 
 def _room(data: Arrays, open_to: BoolArray, budget: Budget) -> int:

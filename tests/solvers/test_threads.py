@@ -2,8 +2,13 @@
 
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
+
+from keyshift.models import Budget
+from keyshift.solvers import checked
 
 SCRIPT = """
 import ctypes, sys
@@ -33,3 +38,27 @@ def test_a_run_that_comes_back_is_waited_for():
     script = script.replace("ctypes.CDLL(None).sleep, 60", 'lambda: (sleep(1), print("back"))')
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50)
     assert (ended.returncode, ended.stdout) == (0, "left\nback\n")
+
+
+def test_a_thread_that_loses_what_it_is_told_is_told_again_until_it_ends():
+    """Python loses what is raised while it collects garbage: such a thread wrote a model of millions of rows after its limit."""
+    writers, lost = [], []
+
+    def write():
+        writers.append(threading.current_thread())
+        while True:
+            try:
+                while True:
+                    time.sleep(0.001)
+            except checked._Stopped:
+                lost.append(time.monotonic())
+                if lost[-1] - lost[0] > 3 * checked.LAST_WORDS:
+                    raise
+
+    hooks = sys.unraisablehook, threading.excepthook
+    assert checked.within(Budget(0.05), write) is None
+    writers[0].join(20)
+    assert not writers[0].is_alive()
+    assert len(lost) > 1
+    time.sleep(2 * checked.POLL_SECONDS)  # for who asked it
+    assert (sys.unraisablehook, threading.excepthook) == hooks
