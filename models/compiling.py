@@ -266,6 +266,13 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return Kernel(function, options)
 
 
+def sealed(array: np.ndarray) -> np.ndarray:
+    """A read-only view: kernels are compiled for writable and for read-only arrays apart, so settle for one kind."""
+    view = np.ascontiguousarray(array).view()
+    view.setflags(write=False)
+    return view
+
+
 class _Counted(ast.NodeTransformer):
     """Every loop counts its iterations."""
 

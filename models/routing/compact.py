@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from keyshift.models.compiling import sealed
 from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -36,6 +37,10 @@ class CompactKeys:
     state: FloatArray
     count: IntArray
     members: IntArray
+
+    def __post_init__(self) -> None:
+        for name, array in vars(self).items():
+            object.__setattr__(self, name, sealed(array))
 
     @property
     def size(self) -> int:

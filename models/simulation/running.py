@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keyshift.models.compiling import sealed
 from keyshift.models.errors import InputError
 from keyshift.models.guards import frozen, non_negative, one_of, real, whole
 from keyshift.models.plans.plan import Plan
@@ -395,16 +396,17 @@ def _by_events(
             raise InputError(f"routing must give a node from 0 to {n - 1} for each of the {m} tuples")
     if second and s.placement is None:  # counters of the keys that come, not up to the highest
         log = log._replace(keys=np.unique(log.keys, return_inverse=True)[1])
+    log = TupleLog(sealed(log.times), sealed(log.keys), sealed(log.work), log.seconds)
     bound = bound if bound < m else 0
     p, none, some = int(log.keys.max(initial=-1)) + 1, np.empty(0, np.int64), second or NEVER
     counters = Counters(
-        some.period, some.flush, some.merge / some.nodes, np.zeros((n, p) if second else (0, 0), np.int32),
+        float(some.period), float(some.flush), some.merge / some.nodes, np.zeros((n, p) if second else (0, 0), np.int32),
         np.zeros((2, n), np.int64), np.zeros(3),
     )  # fmt: skip
     first = s.stands.first[:-1].copy()
     queues = Queues(1 / s.rates, np.zeros(n), np.zeros(n), first, np.zeros(n, np.int64), np.zeros((n, bound)))
     placement = none if s.placement is None else s.placement
-    router = Router(sent, placement, np.full(placement.size, -1), s.buffers)
+    router = Router(sealed(sent), placement, np.full(placement.size, -1), s.buffers)
     arrivals, gone = np.zeros((2, spans, n), np.int64)
     record = Record(np.empty(m), float(s.edges[1]), arrivals, gone, np.zeros(spans))
     serve(log, router, s.holds, s.stands, queues, counters, record)

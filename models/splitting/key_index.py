@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import uint64
 
-from keyshift.models.compiling import njit
+from keyshift.models.compiling import njit, sealed
 from keyshift.models.splitting import kernels
 from keyshift.models.workload import IntArray
 
@@ -55,13 +55,6 @@ def _refill(table, shift, known, count):
         while table[at] != EMPTY:
             at = (at + 1) & mask
         table[at] = number
-
-
-def sealed(array: np.ndarray) -> np.ndarray:
-    """A read-only view: kernels are compiled for writable and for read-only arrays apart, so settle for one kind."""
-    view = np.ascontiguousarray(array).view()
-    view.setflags(write=False)
-    return view
 
 
 class KeyIndex:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from keyshift.models.compiling import sealed
 from keyshift.models.splitting import kernels
 from keyshift.models.splitting.data import KeyStream, grown, parts
-from keyshift.models.splitting.key_index import KeyIndex, KeyWorkerPairs, sealed
+from keyshift.models.splitting.key_index import KeyIndex, KeyWorkerPairs
 from keyshift.models.workload import FloatArray, IntArray
 
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from keyshift.models import Budget
 from keyshift.models.answer import Settings
-from keyshift.models.compiling import LEAF, njit
+from keyshift.models.compiling import LEAF, njit, sealed
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import CompactKeys
@@ -104,14 +104,14 @@ class Relaxation:
             [window.workload.last_load[keys.heads] / mean for window, mean in zip(each, means, strict=True)]
         )
         self.limit = problem.table_limit / self.entries
-        self.kept = w.kept
-        self.current, self.home = keys.current, keys.home
+        self.kept, self.current, self.home = w.kept, keys.current, keys.home
         if placed is not None:
             record, node = placed
             self.limit -= float(keys.count[record] @ (node != keys.home[record])) / self.entries
             self.current, self.home, self.state = self.current.copy(), self.home.copy(), self.state.copy()
             self.current[record] = self.home[record] = node
             self.state[record] = PLACED
+            self.current, self.home = sealed(self.current), sealed(self.home)
 
     @staticmethod
     def _limits(window: MixedRouting) -> tuple[FloatArray, FloatArray]:

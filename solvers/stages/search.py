@@ -19,7 +19,7 @@ from keyshift.models.stages import Stage, StageBound
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.kernels import generator
-from keyshift.solvers.rows import rule_rows
+from keyshift.solvers.rows import rows_of, rule_rows
 from keyshift.solvers.stages.search_kernels import (
     BROKEN,
     DISTANCE,
@@ -173,19 +173,18 @@ class SearchArrays:
 
         To come together key groups go where most of theirs are now: the search knows of no other node for them.
         """
-        w, none = self.workload, KeptRows(None, self.workload.current)
+        w = self.workload
+        none = rows = soft = rows_of([], w.key_groups, w.nodes)  # None would be another type to the compiler
         kept: Lowered | None = getattr(problem, "lowered", None)
         mate = np.arange(w.key_groups)
-        if kept is None:
-            return {"mate": mate, "kept_rows": none, "soft_rows": none}
-        for members in kept.merged:
-            mate[members] = np.roll(members, 1)
-        soft = None
-        if problem.yielding is not None:  # type: ignore[attr-defined]  # it has rules
-            wished: Lowered = problem.wished  # type: ignore[attr-defined]
-            gathered = tuple(self._gathered(members, wished) for members in wished.merged)
-            soft = rule_rows(replace(wished, merged=(), rooms=(*wished.rooms, *gathered), budgets=()), w.nodes)
-        rows = rule_rows(replace(kept, merged=()), w.nodes)
+        if kept is not None:
+            for members in kept.merged:
+                mate[members] = np.roll(members, 1)
+            rows = rule_rows(replace(kept, merged=()), w.nodes) or none
+            if problem.yielding is not None:  # type: ignore[attr-defined]  # it has rules
+                wished: Lowered = problem.wished  # type: ignore[attr-defined]
+                rooms = *wished.rooms, *(self._gathered(members, wished) for members in wished.merged)
+                soft = rule_rows(replace(wished, merged=(), rooms=rooms, budgets=()), w.nodes) or none
         return {"mate": mate, "kept_rows": KeptRows(rows, w.current), "soft_rows": KeptRows(soft, w.current)}
 
     def _gathered(self, members: IntArray, wished: Lowered) -> Rooms:
@@ -196,10 +195,9 @@ class SearchArrays:
         domain = np.where(np.arange(here.size) == here.argmax(), -1, 0)
         return Rooms(members, np.ones(members.size), domain, np.zeros(1), np.zeros(1))
 
-    def held(self) -> list[FloatArray | None]:
+    def held(self) -> list[FloatArray]:
         """Room for what the rows hold, kept ones and those that give way."""
-        both = (self.data.kept_rows.rows, self.data.soft_rows.rows)
-        return [None if rows is None else np.zeros(rows.most.size) for rows in both]
+        return [np.zeros(part.rows.most.size) for part in (self.data.kept_rows, self.data.soft_rows)]
 
     def _costs(self, it: Searched) -> FloatArray:
         """Each key group's migration cost, in units of the limit on all."""

@@ -22,7 +22,7 @@ LOOK = 2000
 class KeptRows(NamedTuple):
     """The rows of rules, and where key groups are now, as `keyshift.solvers.rows` takes them."""
 
-    rows: RuleRows | None
+    rows: RuleRows
     current: np.ndarray
 
 
@@ -56,8 +56,8 @@ class StageState(NamedTuple):
     used: np.ndarray  # (resources, n)
     values: np.ndarray  # (LINEAR + q,)
     sums: np.ndarray  # collocated share, excess over bands and rooms, energy of the load distance, excess over rows
-    held: np.ndarray | None  # what each row holds
-    soft: np.ndarray | None
+    held: np.ndarray  # what each row holds
+    soft: np.ndarray
 
 
 @njit(cache=True)
