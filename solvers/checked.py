@@ -133,6 +133,7 @@ def _ask_until_it_ends(worker: threading.Thread) -> None:
     while worker.is_alive():
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
         worker.join(POLL_SECONDS)
+    _STOPPED.discard(worker.ident)  # it may have ended before it was noted
     if sys.unraisablehook is quiet:  # nobody has put another one in its place
         sys.unraisablehook = heard
     if threading.excepthook is quiet_thread:

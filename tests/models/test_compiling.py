@@ -328,3 +328,10 @@ def test_an_index_of_another_version_which_names_a_module_that_is_gone_costs_no_
     assert index._load_index() == {}
     assert kernel.dispatcher(np.array([4.0])) == 1.0  # and it is written anew
     assert index._load_index()
+
+
+def test_a_default_that_is_left_out_is_no_type_of_its_own():
+    kernel = njit(halve.py_func)
+    with COMPILING.at_once():
+        assert kernel(np.ones(2)) == kernel(np.ones(2), TWICE) == 0.25
+    assert len(kernel.dispatcher.overloads) == 1

@@ -88,8 +88,9 @@ def heavy_tailed() -> ks.Workload:
     [
         ks.KeyGroupAllocation(heavy_tailed(), max_migrations=10),
         ks.CollocatedAllocation(heavy_tailed(), max_migrations=10, max_load_distance=200.0),
+        ks.CollocatedAllocation(heavy_tailed(), max_migrations=32, max_load_distance=200.0),
     ],
-    ids=["allocation", "collocation"],
+    ids=["allocation", "collocation", "a quarter"],
 )
 def test_heavy_tails_are_a_solvers_question(problem):
     """Enumeration, prices and the Lagrangian bound take five times the work and more; HiGHS proves both, given half of the time."""
