@@ -183,6 +183,8 @@ def ablate(page: Page, name: str, parts: list[Part], instances: list[Named], **o
         print(part.name, summary(pd.DataFrame([row for row in rows if row["part"] == part.name])), flush=True)
         page.keep(rows, f"{name}_runs")
     frame = pd.DataFrame(rows)
+    if frame.empty:
+        return  # none of its parts was asked for
     by_part = dict(list(frame.groupby("part")))
     page.table(
         [

@@ -65,6 +65,11 @@ class FewMoves:
         self.numbers = np.concatenate([dev, [distance, 1.0 + 1e-9]])  # deviations, the distance, what cost is left
         self.best = it.current.copy()
 
+    @property
+    def looked_at(self) -> int:
+        """Branches so far."""
+        return int(self.counts[3])
+
     def _candidates(self, movers: np.ndarray, rank: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
         """Of each node, who may leave or enter it, by what that does to its deviation."""
         it, lists, deltas = self.instance, [], []
@@ -94,7 +99,7 @@ class FewMoves:
 
         `spend` hears of the work, as that of the other searches.
         """
-        it, code, end = self.instance, 1, int(self.counts[3]) + steps
+        it, code, end = self.instance, 1, self.looked_at + steps
         while code == 1 and self.counts[3] < end and not expired():
             before = int(self.counts[3])
             code = settle_nodes(

@@ -154,6 +154,12 @@ class Rounds:
         few = self.size <= self.settings.few_pairs and self.instance.max_moves <= self.settings.most_few
         return few and movable(self.instance)
 
+    @property
+    def _few_open(self) -> bool:
+        """Whether choices of a few moves are left to look at."""
+        few = self.few
+        return few is not None and not (few.ended or self.few_left_out) and few.looked_at < self.settings.few_most
+
     def _few_moves(self, counts: CountBound, branches: int, share: float = 1.0) -> None:
         """All choices of a few moves, as far as so many branches go in a share of the time left."""
         found, it, part = self.found, self.instance, self.found.budget.part(share)
@@ -191,7 +197,7 @@ class Rounds:
         for phase in chain(quick[1:], cycle(later)):  # the first turn was taken before the counting
             if (
                 self.found.done
-                or not (done < steps or self._endless(pairs))
+                or not (done < steps or self._endless(pairs) or self._few_open)
                 or (self.most is not None and turn >= self.most)
             ):
                 break
@@ -201,11 +207,13 @@ class Rounds:
                 done += self.phases[phase](turn)
                 turn += 1
             if turn == early:
-                self._look_closer(counts[0])
+                self._look_closer()
+            if turn >= early and self._few_open:
+                self._few_moves(counts[0], settings.few_each)
         return turn
 
-    def _look_closer(self, counts: CountBound) -> None:
-        """What takes longer than a turn: sets again, solvers, and all choices of few moves; of heavy tails solvers know most."""
+    def _look_closer(self) -> None:
+        """What takes longer than a turn: sets again, and solvers; of heavy tails solvers know most."""
         asked_first = self._heavy_tailed and not self.found.done
         if asked_first:
             self._ask_solvers()
@@ -213,8 +221,6 @@ class Rounds:
             self._narrow(self.settings.narrow_tries)
         if not (asked_first or self.found.done or self._within_reach):
             self._ask_solvers()
-        if self.few is not None and not self.few_left_out:
-            self._few_moves(counts, self.settings.few_again)
 
     def _endless(self, pairs: int) -> bool:
         """Whether rounds may use up a time limit: no solver would use the time better."""

@@ -75,9 +75,9 @@ class RoundSettings(Settings):
     narrow_pairs, narrow_tries, narrow_again : int
         With at most `narrow_pairs` pairs, covers by sets near the mean are searched; the key groups of a few nodes are
         then redistributed until `narrow_tries` tries in a row fail, `narrow_again` after exchanges.
-    most_few, few_first, few_again : int
+    most_few, few_first, few_each, few_most : int
         If at most `most_few` key groups may move, all choices are enumerated: `few_first` branches before the first
-        cycle, `few_again` more after it.
+        cycle, `few_each` more after each turn from the end of it, `few_most` in all.
     attempts : int
         Annealings that try to realise a plan from prices; most of them fail.
     """
@@ -123,7 +123,8 @@ class RoundSettings(Settings):
     narrow_again: int = 4
     most_few: int = 14
     few_first: int = 2_000_000
-    few_again: int = 100_000_000
+    few_each: int = 3_000_000
+    few_most: int = 100_000_000
     attempts: int = 8
 
 

@@ -74,6 +74,15 @@ def test_teaching_sizes_that_no_other_bound_closes_are_proven():
     assert ks.solve(problem, time_limit=30).termination == "optimal"
 
 
+def test_the_search_goes_on_beside_the_enumeration():
+    """128 key groups of heavy tails on 8 nodes, 10 moves: all choices are too many, and what is near the mean is found by search."""
+    rng = np.random.default_rng([722, 13])
+    load, state = rng.pareto(1.1, 128) + 0.05, rng.random(128) + 0.1
+    w = ks.Workload(load=load, state=state, current=rng.integers(0, 8, 128), nodes=8)
+    found = ks.solve(ks.KeyGroupAllocation(w, max_migrations=10), effort=4, gap=0.0)
+    assert found.objective < 0.1, "0.26 where the enumeration has all the work from its first turn on"
+
+
 def heavy_tailed() -> ks.Workload:
     """Few of 128 key groups have most of the load, of the state and of what is said."""
     rng = np.random.default_rng(2)
