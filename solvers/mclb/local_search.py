@@ -54,6 +54,9 @@ class PlacementSearchSettings(Settings):
     hot, cold : float
         First and last temperature of a plain run, in units of the temperature at which random moves keep the sum of
         squares at that of the best.
+    frozen : tuple of float
+        Every run goes on for this share of its stages, down to this share of its last temperature: temperatures are in units
+        of the best sum of squares, of which a giant key group may leave much that nothing can mend.
     reheated : tuple of float
         The range, in shares of its stages, from which the first stage of a run from the best is drawn.
     by_splits : float
@@ -72,6 +75,7 @@ class PlacementSearchSettings(Settings):
     melted: tuple[float, float] = (0.4, 0.03)
     hot: float = 8.0
     cold: float = 1.5
+    frozen: tuple[float, float] = (0.34, 1e-3)
     reheated: tuple[float, float] = (0.2, 0.8)
     by_splits: float = 0.5
 
@@ -305,10 +309,11 @@ class _Annealing:
         longer = 2.0 ** (self.number // settings.runs) if self.number else settings.glance
         kind, again = _next_kind(self.tried, self.rng), self.number % 4 == 3
         stages = math.ceil(self.steps * longer * self.moment.shape[0] / settings.look)
-        if kind or again:
-            stages = max(settings.stages, stages)
+        stages = max(settings.stages, stages)
         schedule = self._softened(kind, stages) if kind else self._plain(stages)
-        steps = max(1, int(self.steps * longer / stages))
+        further, last = round(settings.frozen[0] * stages), schedule[-1].cold
+        schedule += _stages_of([math.inf] * further, last, last * settings.frozen[1])
+        steps = max(1, int(self.steps * longer / len(schedule)))
         self.number += 1
         if again:
             begin = int(stages * self.rng.uniform(*settings.reheated))

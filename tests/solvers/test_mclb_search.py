@@ -38,6 +38,13 @@ def test_local_search_is_never_worse_than_its_start():
     assert ks.solve(p, "local-search", start=best, effort=0.01).objective <= best.objective + p.tolerance
 
 
+@pytest.mark.parametrize(("nodes", "seed"), [(4, 2), (3, 3)])
+def test_runs_go_on_until_nothing_moves(nodes, seed):
+    sizes = {"nodes": nodes, "key_groups": 120, "windows": 10, "share_moved": 0.3}
+    ((_, p),) = ks.family("guo-mclb", count=1, seed=seed, **sizes)
+    assert ks.solve(p, "local-search").objective < 50_000, "152,259 and 104,714 where runs end while much still moves"
+
+
 @pytest.mark.slow
 def test_passing_over_the_budget_reaches_a_placement_that_keeping_it_throughout_does_not():
     # One large key group for several smaller ones: 3329913987.36 is HiGHS's proven optimum.
