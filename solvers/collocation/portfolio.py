@@ -54,6 +54,7 @@ class CollocationSettings(Settings):
     cycles, cycles_large : int
         Its cycles at the beginning, likewise; no more than there are key groups.
     provable : int
+        Up to so many key groups most of the time is for proofs.
     further : int
         Steps of the search from the second turn on.
     for_each : int
