@@ -54,7 +54,7 @@ MUTATIONS = (
     Mutation("collocation", C + "local_search_kernels.py", "sums[0] <= data.max_moves and sums[1] <= 1 + 1e-9", "sums[0] <= data.max_moves"),
     Mutation("collocation", C + "local_search_kernels.py", "if used[r, i] > data.capacity[r, i] * (1 + 1e-9):", "if used[r, i] > data.capacity[r, i] * 1.5:"),
     Mutation("mclb", "solvers/mclb/local_search_kernels.py", "abs(gained) and spent <= budget:", "abs(gained):"),
-    Mutation("routing", "solvers/routing/lagrangian.py", "self.kept = w.kept", "self.kept = np.ones_like(w.kept)"),
+    Mutation("routing", "solvers/routing/lagrangian.py", "self.home = w.kept,", "self.home = np.ones_like(w.kept),"),
     Mutation("routing", "solvers/routing/statement.py", "return (self.value - dual.bound) / ", "return 0.2 * (self.value - dual.bound) / "),
 )  # fmt: skip
 

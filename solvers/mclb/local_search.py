@@ -75,7 +75,7 @@ class PlacementSearchSettings(Settings):
     melted: tuple[float, float] = (0.4, 0.03)
     hot: float = 8.0
     cold: float = 1.5
-    frozen: tuple[float, float] = (0.34, 1e-3)
+    frozen: tuple[float, float] = (0.13, 1e-2)
     reheated: tuple[float, float] = (0.2, 0.8)
     by_splits: float = 0.5
 
