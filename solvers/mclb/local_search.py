@@ -243,7 +243,7 @@ class CoolingStage(NamedTuple):
 
 def _stages_of(caps: list[float], hot: float, cold: float) -> list[CoolingStage]:
     """Cool evenly, by the logarithm, over these caps."""
-    heats = [hot * (cold / hot) ** (stage / len(caps)) for stage in range(len(caps) + 1)]
+    heats = [hot * (cold / hot) ** (stage / max(len(caps), 1)) for stage in range(len(caps) + 1)]
     return [CoolingStage(*each) for each in zip(caps, heats[:-1], heats[1:], strict=True)]
 
 

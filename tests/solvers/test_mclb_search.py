@@ -10,6 +10,7 @@ from enumeration import optimum
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.solvers.mclb.local_search import PlacementSearchSettings
 from keyshift.solvers.mclb.pair_splits import PairSplits
 
 
@@ -43,6 +44,8 @@ def test_runs_go_on_until_nothing_moves(nodes, seed):
     sizes = {"nodes": nodes, "key_groups": 120, "windows": 10, "share_moved": 0.3}
     ((_, p),) = ks.family("guo-mclb", count=1, seed=seed, **sizes)
     assert ks.solve(p, "local-search").objective < 80_000, "152,259 and 104,714 where runs end while much still moves"
+    at_once = [PlacementSearchSettings(stages=1), PlacementSearchSettings(frozen=(0.0, 1.0))]
+    assert all(ks.solve(p, "local-search", settings=[how], effort=0.01).assignment is not None for how in at_once)
 
 
 @pytest.mark.slow
