@@ -47,7 +47,7 @@ def test_any_number_of_workers_gives_the_same_rows():
 
 
 def test_a_method_with_such_an_option_takes_it_as_that():
-    problem = drawn("hard-mclb")[1]
+    problem = next(iter(ks.family("guo-mclb", nodes=4, key_groups=100, windows=10)))[1]
     found = [
         ks.solve(problem, "local-search", effort=0.02),
         ks.compare(problem, ["local-search"], effort=0.02)["local-search"],
