@@ -48,7 +48,7 @@ class PlacementSearchSettings(Settings):
     softness : tuple of float
         The caps on eigenvalues that runs begin with, in turn, in units of 1.5 times the ninth decile.
     stages : int
-        The least number of stages of a softened run, or of one from the best; the cap rises from stage to stage.
+        The least number of stages of a run, without those of `frozen`; the cap of a softened one rises from stage to stage.
     melted : tuple of float
         First and last temperature of a softened run, in units of half the mean of the capped eigenvalues.
     hot, cold : float
@@ -308,8 +308,7 @@ class _Annealing:
         self.price = PROHIBITIVE if self.rng.random() < 0.5 else self.fair_price
         longer = 2.0 ** (self.number // settings.runs) if self.number else settings.glance
         kind, again = _next_kind(self.tried, self.rng), self.number % 4 == 3
-        stages = math.ceil(self.steps * longer * self.moment.shape[0] / settings.look)
-        stages = max(settings.stages, stages)
+        stages = max(settings.stages, math.ceil(self.steps * longer * self.moment.shape[0] / settings.look))
         schedule = self._softened(kind, stages) if kind else self._plain(stages)
         further, last = round(settings.frozen[0] * stages), schedule[-1].cold
         schedule += _stages_of([math.inf] * further, last, last * settings.frozen[1])
