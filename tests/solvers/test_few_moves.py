@@ -80,7 +80,7 @@ def test_the_search_goes_on_beside_the_enumeration():
     load, state = rng.pareto(1.1, 128) + 0.05, rng.random(128) + 0.1
     w = ks.Workload(load=load, state=state, current=rng.integers(0, 8, 128), nodes=8)
     found = ks.solve(ks.KeyGroupAllocation(w, max_migrations=10), effort=4, gap=0.0)
-    assert found.objective < 0.1, "0.26 where the enumeration has all the work from its first turn on"
+    assert found.objective < 0.15, "0.19 where the enumeration has all the work after its first turn"
 
 
 def heavy_tailed() -> ks.Workload:
