@@ -93,7 +93,8 @@ def test_compare_ends_with_what_it_has(tmp_path):
     assert delay < SECONDS
     found = json.loads(out)
     rows = found if isinstance(found, list) else found["solutions"]
-    assert [row["method"] for row in rows] == ["flux", "milp"]
+    names = [row["method"] for row in rows]
+    assert names in (["flux", "milp"], ["flux", "milp", "cp-sat"])  # a quick proof lets cp-sat begin
 
 
 @pytest.mark.slow
