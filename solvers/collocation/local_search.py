@@ -100,11 +100,12 @@ def local_search(
 class Annealing:
     """Simulated annealing from a start, or from the current nodes, that can be told to go on; `best` is its best, if any.
 
-    A step moves a key group to a neighbour's node, or to any node, it or a pair to where most of its traffic is, swaps two,
-    or sends one back to its current node; when the migration limit is full, others go back with it. Migration limits are
-    never broken; broken load and resource limits cost a penalty, which grows while too much time is spent beyond them and
-    falls while too little is. Rounds begin from the best so far, hot then cold; the first begins from the start, or from the
-    current nodes, and so does every search that is to go on `again` after one that gained nothing for half of its time.
+    A step moves a key group to a neighbour's node, or to any node, it or a cluster of up to four that talk to where most of
+    their traffic is, swaps two, or sends one back to its current node; when the migration limit is full, others go back with
+    it. Migration limits are never broken; broken load and resource limits cost a penalty, which grows while too much time is
+    spent beyond them and falls while too little is. Rounds begin from the best so far, hot then cold; the first begins from
+    the start, or from the current nodes, and so does every search that is to go on `again` after one that gained nothing for
+    half of its time.
 
     No guarantee. A step costs O(degree of the key group + nodes). The same seed and
     number of steps give the same answer.

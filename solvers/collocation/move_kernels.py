@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.kernels import uniform, whole_below
 from keyshift.solvers.rows import RuleRows, giving_way
 
-MOST = 4
+MOST = 8
 """Shifts of a move."""
+CLUSTER = 4
+"""Key groups that relocate together, at most: the shifts left are for those that go back to make room."""
 
 
 class Goal(NamedTuple):
@@ -134,23 +138,43 @@ def drawn_pair(rng, data):
 
 @njit(**LEAF)
 def relocate(rng, wanted, data, state):
-    """A key group goes to any node, or to where most of its traffic is, of all other nodes; or a pair does, together."""
+    """A key group, or a cluster grown from a pair, goes to any node, or to that of all others where most of its traffic is."""
     a, nodes, draw = state.a, state.on_node.shape[2], uniform(rng)
-    k, target, count = whole_below(rng, a.size), whole_below(rng, nodes), 1
-    other = k
+    wanted.who[0], target, count = whole_below(rng, a.size), whole_below(rng, nodes), 1
     if draw < 0.3 and data.first.size > 0:
-        e = data.by_weight[whole_below(rng, data.by_weight.size)]
-        k, other, count = data.first[e], data.second[e], 2
+        e = drawn_pair(rng, data)
+        wanted.who[0], wanted.who[1], count = data.first[e], data.second[e], 2
+        while count < CLUSTER and uniform(rng) < 0.5:
+            count = with_neighbour(rng, count, wanted, data)
     if draw < 0.7:
         most = -1.0
         for i in range(nodes):
             here = 0.0
-            for t in range(state.together.size):
-                here += state.on_node[t, k, i] + state.on_node[t, other, i]
-            if here > most and i != a[k] and i != a[other]:
+            for s in range(count):
+                for t in range(state.together.size):
+                    here += state.on_node[t, wanted.who[s], i]
+                if a[wanted.who[s]] == i:
+                    here = -np.inf
+            if here > most:
                 target, most = i, here
-    wanted.who[0], wanted.where[0], wanted.who[1], wanted.where[1] = k, target, other, target
+    for s in range(count):
+        wanted.where[s] = target
     return count
+
+
+@njit(**LEAF)
+def with_neighbour(rng, count, wanted, data):
+    """One of a cluster brings a neighbour along, of two the one that it talks to more; how many they are then."""
+    k = wanted.who[whole_below(rng, count)]
+    low, degree = data.indptr[k], data.indptr[k + 1] - data.indptr[k]
+    j, other = low + whole_below(rng, degree), low + whole_below(rng, degree)
+    if data.weight[0, other] > data.weight[0, j]:
+        j = other
+    for s in range(count):
+        if wanted.who[s] == data.neighbour[j]:
+            return count
+    wanted.who[count] = data.neighbour[j]
+    return count + 1
 
 
 @njit(**LEAF)

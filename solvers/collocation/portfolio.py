@@ -40,8 +40,8 @@ class CollocationSettings(Settings):
         Shares of the time left for a turn's search, for its bound, and finally for HiGHS; the rest is for the search.
     few : int
         Few key groups may move if less than this part of all: 3 for a third.
-    searching_few, bounding_few : float
-        The first two shares there: the linear relaxation is near the optimum, and HiGHS near a proof.
+    searching_few, bounding_few, proving_few : float
+        These shares there: the linear relaxation is near the optimum, and HiGHS near a proof.
     semidefinite : float
         Share of the time left for the semidefinite bound, of what the Lagrangian one leaves unproven.
     by_sets : float
@@ -79,6 +79,7 @@ class CollocationSettings(Settings):
     few: int = 3
     searching_few: float = 0.25
     bounding_few: float = 0.25
+    proving_few: float = 0.95
     semidefinite: float = 0.25
     by_sets: float = 0.85
     before_sets: int = 1_000_000
@@ -92,7 +93,7 @@ class CollocationSettings(Settings):
     late_steps: int = 5_000_000
     most_columns: int = 60_000
     columns_per_second: int = 1_000
-    columns_of_few: int = 6_000
+    columns_of_few: int = 9_000
     free_windows: int = 4
     confirmed: int = 3_000
 
@@ -250,7 +251,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
     if budget.expired:
         answer.termination = budget.why
         return answer
-    part = budget if best is None else budget.part(tuned.proving)
+    part = budget if best is None else budget.part(tuned.proving_few if few else tuned.proving)
     answer = _finish(problem, data, lagrangian, answer, part, asked.seed, asked.threads)
     if answer.assignment is not None and not search.over:
         search.offer(answer.assignment, budget)

@@ -125,6 +125,27 @@ def test_local_search_is_feasible_and_never_loses_its_start(seed):
         assert problem.objective(found) <= problem.objective(start) + problem.tolerance
 
 
+def test_key_groups_that_talk_relocate_together():
+    excess = []
+    for seed in (0, 5):  # heavy tails: who moves alone loses more than the pair gains
+        rng = np.random.default_rng([seed, 81])
+        ends, traffic = rng.integers(0, 200, (800, 2)), np.zeros((200, 200))
+        traffic[ends[:, 0], ends[:, 1]] = rng.pareto(1.1, 800) + 0.05
+        np.fill_diagonal(traffic, 0)
+        w = ks.Workload(
+            load=rng.random(200) + 0.1,
+            state=rng.random(200) + 0.1,
+            current=rng.integers(0, 8, 200),
+            nodes=8,
+            traffic=traffic,
+        )
+        problem = ks.CollocatedAllocation(w, max_migrations=20, max_load_distance=200.0)
+        alone, best = ks.solve(problem, "local-search"), ks.solve(problem)
+        assert best.status == "optimal"
+        excess.append(alone.objective / best.objective - 1)
+    assert np.mean(excess) < 0.025  # 0.051 without clusters
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_sums_stay_those_of_the_assignment(seed):
     rng = np.random.default_rng(seed)
@@ -147,7 +168,7 @@ def test_sums_stay_those_of_the_assignment(seed):
     )
     kept = move_kernel.Before(np.empty(len(data.traffic)), np.empty(4), np.empty(max(data.nodes, 2 * move_kernel.MOST)))
     for _ in range(50):
-        count = int(rng.integers(1, 4))
+        count = int(rng.integers(1, move_kernel.MOST + 1))
         wanted.who[:count] = rng.choice(9, count, replace=False)
         wanted.where[:count] = rng.integers(0, 3, count)
         count = count if (state.a[wanted.who[:count]] != wanted.where[:count]).all() else 0
