@@ -6,6 +6,7 @@ import ast
 import functools
 import gc
 import importlib.util
+from collections import Counter
 from pathlib import Path
 
 
@@ -20,11 +21,14 @@ def reaches_kernels(module: str) -> bool:
 
 
 def compiled() -> dict[str, int]:
-    """How many signatures each compiled function of keyshift has."""
+    """How many signatures each compiled function of keyshift has, for Python and for other kernels together."""
     from numba.core.dispatcher import Dispatcher
 
     kernels = [o for o in gc.get_objects() if isinstance(o, Dispatcher) and o.__module__.startswith("keyshift.")]
-    return {f"{k.__module__}.{k.__name__}": len(k.signatures) for k in kernels}
+    found: Counter[str] = Counter()
+    for kernel in kernels:
+        found[f"{kernel.__module__}.{kernel.__name__}"] += len(kernel.signatures)
+    return found
 
 
 @functools.cache
