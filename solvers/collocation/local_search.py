@@ -41,6 +41,9 @@ class LocalSearchSettings(Settings):
         The factor by which the temperature falls in a round.
     from_best : int
         One round in this many continues from the best assignment.
+    firmness : tuple of float
+        What a key group's load beyond a limit costs at first, in units of the largest traffic of a pair, in turns from one
+        beginning to the next: a high cost finds limits that hardly anything keeps, a low one answers that only detours reach.
     worth_while : float
         The search continues while a round gains at least this share of all gains so far.
     blend : float
@@ -58,6 +61,7 @@ class LocalSearchSettings(Settings):
     cool: float = 0.25
     fall: float = 100.0
     from_best: int = 5
+    firmness: tuple[float, ...] = (4.0, 1200.0, 0.4)
     worth_while: float = 1e-3
     blend: float = 0.2
 
@@ -129,7 +133,8 @@ class Annealing:
                 self.best = problem.workload.current.copy()
             return
         typical = max(float(np.median(data.remote_load)), 1e-9)
-        self.penalty = 4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / typical / data.windows
+        self.unit = (float(data.traffic.max()) if data.traffic.size else 1.0) / typical / data.windows
+        self.beginnings, self.penalty = 0, self.settings.firmness[0] * self.unit
         self.rng = generator(seed, 71)
         self.base = data.current if self.best is None else self.best
         self.led = self.best  # the best since the last beginning
@@ -156,6 +161,8 @@ class Annealing:
             if again and self.settled:
                 self.begun = self.gained = self.rounds
                 self.state.a[:], self.led, self.mark = self.base, None, np.inf
+                self.beginnings += 1
+                self.penalty = self.unit * self.settings.firmness[self.beginnings % len(self.settings.firmness)]
             since = self.rounds - self.begun
             long = min(steps, self.settings.chunk * min(self.settings.most_chunks, 1 + since // self.settings.grow))
             self._round(budget, long)

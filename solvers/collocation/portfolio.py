@@ -77,9 +77,9 @@ class CollocationSettings(Settings):
     bounding: float = 0.5
     proving: float = 0.7
     few: int = 3
-    searching_few: float = 0.25
-    bounding_few: float = 0.25
-    proving_few: float = 0.95
+    searching_few: float = 0.4
+    bounding_few: float = 0.12
+    proving_few: float = 0.9
     semidefinite: float = 0.25
     by_sets: float = 0.85
     before_sets: int = 1_000_000
@@ -124,8 +124,8 @@ def solve_milp(
 ) -> Answer:
     """The linearised model, solved in four stages.
 
-    1. Local search from the start (`Annealing`), and from the second turn on again whenever it gains nothing any more.
-       Where moves are not scarce, graph partitioning (`Multilevel`) before it.
+    1. Local search from the start (`Annealing`), and again whenever it gains nothing any more: from the second turn on, or
+       at once where few key groups may move. Where moves are not scarce, graph partitioning (`Multilevel`) before it.
     2. An upper bound on the traffic that can be collocated: Lagrangian relaxation (`tighten`), the structure of the traffic
        (`most_by_structure`) and, of what these leave unproven, a semidefinite relaxation (`semidefinite_cut`).
        Of dozens of key groups, `CollocationSets` answers by the sets of them that nodes can carry.
@@ -222,7 +222,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
     bounding = tuned.bounding_few if few else tuned.bounding
     for turn in range(tuned.turns if finish else 1):
         more = further if turn and asked.search_steps is None else steps
-        search.go_on(budget.part(searching), more, again=turn > 0)
+        search.go_on(budget.part(searching), more, again=few or turn > 0)
         best = search.best
         share = None if best is None else share_of(problem, lagrangian, best)
         most = tighten(lagrangian, budget.part(bounding), share, bound_steps, _tuple_share(problem))
