@@ -38,8 +38,9 @@ class CollocationSettings(Settings):
         Turns of search and bound before the exact stage.
     searching, bounding, proving : float
         Shares of the time left for a turn's search, for its bound, and finally for HiGHS; the rest is for the search.
-    few : int
-        Few key groups may move if less than this part of all: 3 for a third.
+    few, few_small, small : int
+        Few key groups may move if less than this part of all: 8 for an eighth; the second part where the model has at most
+        `small` columns, one for every pair and node: larger ones leave HiGHS no time for few moves to help.
     searching_few, bounding_few, proving_few : float
         These shares there: the linear relaxation is near the optimum, and HiGHS near a proof.
     semidefinite : float
@@ -76,7 +77,9 @@ class CollocationSettings(Settings):
     searching: float = 0.6
     bounding: float = 0.5
     proving: float = 0.7
-    few: int = 3
+    few: int = 8
+    few_small: int = 3
+    small: int = 15_000
     searching_few: float = 0.4
     bounding_few: float = 0.12
     proving_few: float = 0.9
@@ -290,7 +293,8 @@ def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
 
 def _few_move(data: Arrays) -> bool:
     """Whether so few key groups may move that linear relaxations are near the optimum."""
-    return data.max_moves < data.key_groups // CollocationSettings.now().few
+    tuned, columns = CollocationSettings.now(), data.nodes * data.first.size
+    return data.max_moves < data.key_groups // (tuned.few_small if columns <= tuned.small else tuned.few)
 
 
 def _room(data: Arrays, open_to: BoolArray, budget: Budget) -> int:
