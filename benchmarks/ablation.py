@@ -392,6 +392,7 @@ COLLOCATION = [
     Part("move: send back", ("collocation.move_kernels.go_back",), shares(join=0.375, relocate=0.4375, swap=0.1875)),
     Part("joins that send somebody the other way", (), shares(exchange=0.0)),
     Part("rounds of three temperatures", (), set_to("collocation.local_search.LocalSearchSettings.heats", (1.0,))),
+    Part("prices of broken limits", (), set_to("collocation.local_search.LocalSearchSettings.firmness", (4.0,))),
 ]  # fmt: skip
 
 
