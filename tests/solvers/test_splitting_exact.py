@@ -94,6 +94,16 @@ def test_no_scheme_with_the_same_candidates_beats_the_flow(case):
         assert best.objective <= ks.solve(problem, method).objective
 
 
+def test_a_proof_that_nothing_beats_the_start_is_asked_for_twice():
+    # HiGHS 1.13's presolve fixed everything at the start, 71,111,111,101.
+    weights, key = [4000000000.0, 1111111101.0, 70000000000.0, 1000000000.0], 2**63 - 1
+    problem = ks.KeySplitting(stream=[-7, key, key, -7], weights=weights, workers=2, choices=2, hash_seed=741297234)
+    start = np.array([1, 0, 0, 1])
+    assert problem.objective(start) == 71111111101.0
+    found = statement.solve_milp(problem, budget=Budget(10.0), start=start)
+    assert problem.objective(found.assignment) == brute_force(problem) == 70000000000.0
+
+
 def test_the_flow_keeps_its_books():
     """The shares that the flow returns add up, stay on candidates, and give the loads of the assignment."""
     problem = splitting.battery()["too many workers"]
