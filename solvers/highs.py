@@ -33,6 +33,9 @@ FEASIBILITY = 1e-8
 RULES_OFF = 1 << 9 | 1 << 12
 """Presolve's rules for equations of two columns and for substituting columns: with them HiGHS 1.13 proves wrong optima where
 coefficients or limits are nearly equal, or costs lie far apart (tests/solvers/test_scales.py)."""
+CONFIRMED, FEW_NODES = 300, 100
+"""Programs of so many columns, proven within so many nodes, are proven again with all rules: either way HiGHS errs at times, on
+nearly parallel rows even without presolve (tests/solvers/test_mclb.py)."""
 AT_ROOT, IN_TREE = 150, 30
 """Steps of search that take as long as HiGHS between two callbacks, for each row and column: it does not tell its iterations."""
 LARGEST_DOUBT = 0.25
@@ -210,12 +213,18 @@ def minimise(
     if relax:
         made = replace(made, integer=np.zeros_like(made.integer))
     told = None if report is None else lambda value, bound: report(value * units.objective, bound * units.objective)
-    result = _solvers[-1].run(
-        made, budget, seed=seed, start=None if start is None else units.start(start), threads=threads, report=told,
-        options={"presolve_rule_off": RULES_OFF, **(options or {})},
-    )  # fmt: skip
-    result.bound = _safe(program, units, result.bound, result.doubt)
+    known = None if start is None else units.start(start)
     settled = options is not None and "presolve" in options
+
+    def run(rules_off: int) -> LinearResult:
+        said = {"presolve_rule_off": rules_off, **(options or {})}
+        return _solvers[-1].run(made, budget, seed=seed, start=known, threads=threads, report=told, options=said)
+
+    result = run(RULES_OFF)
+    small = made.integer.any() and made.integer.size <= CONFIRMED and result.nodes <= FEW_NODES
+    if small and not settled and not budget.expired:
+        result = _likelier(result, run(0))
+    result.bound = _safe(program, units, result.bound, result.doubt)
     if start is not None and not settled and not budget.expired and _disproved(program, result, start):
         # Its presolve errs on coefficients as small as 1e-12, or as near to others as 1e-9.
         again = {**(options or {}), "presolve": "off"}
@@ -227,6 +236,12 @@ def minimise(
     if result.row_duals is not None:
         result.row_duals = units.row_duals(result.row_duals)
     return result
+
+
+def _likelier(first: LinearResult, second: LinearResult) -> LinearResult:
+    """The first of two runs on one program, unless the second has a point that the first has proven impossible."""
+    impossible = first.termination == "infeasible" or second.bound < first.bound - first.doubt
+    return second if second.termination == "optimal" and impossible else first
 
 
 def _disproved(program: LinearProgram, result: LinearResult, start: np.ndarray) -> bool:

@@ -12,6 +12,10 @@ from keyshift.models.mclb.problem import MCLB
 from keyshift.models.rules.rows import linear_rows
 from keyshift.models.workload import IntArray
 
+NOTHING = 1e-8
+"""Loads below this share of their window's are left out: SCIP takes some of them for nothing here and not there, and then
+proves that nothing is better than a known start (tests/solvers/test_mclb.py)."""
+
 
 class MCLBMathOpt:
     """The model of [Guo2018], section 2, one method for each family of constraints; numbers as in `MCLB`.
@@ -25,13 +29,21 @@ class MCLBMathOpt:
     Attributes
     ----------
     model : ortools.math_opt.python.mathopt.Model
-        Variables ``x[k, i]`` over kept nodes and deviations ``d[t, i]``, loads scaled as in `MCLBPyomo`.
+        Variables ``x[k, i]`` over kept nodes and deviations ``d[t, i]``, these in units of `worth`.
+    worth : ndarray, shape (windows,)
+        Each window's unit of load, a power of two near its total.
+    doubt : float
+        How far what is left out, and SCIP's tolerances, may have put a bound on the wrong side, in shares of the scale.
     """
 
     def __init__(self, problem: MCLB, strengthened: bool = True) -> None:
         self.problem, self.core, self.strengthened = problem, problem.core, strengthened
         self.unit = float(np.sqrt(problem.scale * self.core.nodes))
-        self.load = self.core.load / self.unit
+        scaled = self.core.load / self.unit
+        total = scaled.sum(axis=0)
+        self.worth = np.exp2(np.frexp(total)[1])
+        self.load = np.where(scaled < NOTHING * total, 0.0, scaled / self.worth)
+        self.doubt = SCIP_DOUBT + 4.0 * float(total @ (total - self.load.sum(axis=0) * self.worth).clip(0.0))
         self.model = mathopt.Model(name=problem.name)
         self.variables()
         self.one_node_each()
@@ -40,7 +52,7 @@ class MCLBMathOpt:
         self.rules()
         if strengthened:
             self.first_come_first_node()
-        self.model.minimize(mathopt.fast_sum(d * d for d in self.d.values()))
+        self.model.minimize(mathopt.fast_sum(float(self.worth[t]) ** 2 * d * d for (t, i), d in self.d.items()))
 
     def variables(self) -> None:
         """x and d; (4) leaves draining nodes out altogether."""
@@ -130,4 +142,4 @@ class MCLBMathOpt:
 
     def bound(self, proven: float) -> float:
         """Turn a bound that SCIP proves into one on the imbalance, less what its tolerances amount to."""
-        return max(0.0, proven - SCIP_DOUBT) * self.problem.scale if np.isfinite(proven) else 0.0
+        return max(0.0, proven - self.doubt) * self.problem.scale if np.isfinite(proven) else 0.0

@@ -23,8 +23,6 @@ from keyshift.solvers.splitting.makespan import by_makespan
 
 FINE = {"small_matrix_value": 1e-12}
 """A message may weigh a billionth of another, and there may be many of it."""
-CONFIRMED = 1_000
-"""Up to so many variables, a proof that nothing is better than the start is asked for again without presolve."""
 MOST_ONE_BY_ONE = 100_000
 PAIRS_PER_SECOND = 10_000
 """Variables that a model takes up in a second: one that needs longer than the time left is not begun."""
@@ -88,14 +86,8 @@ def search(
     def report(primal: float, dual: float) -> None:
         budget.report(primal * statement.unit, dual * statement.unit)
 
-    settings: dict[str, Any] = {
-        "seed": seed, "threads": threads, "report": report, "bound": bound, "infeasible": "a message has no candidate",
-    }  # fmt: skip
-    answer = highs.solve(statement, budget, start, options=FINE, **settings)
-    nothing_better = answer.assignment is None or value <= problem.objective(answer.assignment)
-    if answer.termination == "optimal" and nothing_better and items.pairs[0].size <= CONFIRMED:
-        # Presolve of HiGHS 1.13 has fixed everything at a start that was 1.6 % above the optimum.
-        answer = highs.solve(statement, budget, start, options={**FINE, "presolve": "off"}, **settings)
+    settings: dict[str, Any] = {"seed": seed, "threads": threads, "report": report, "options": FINE}
+    answer = highs.solve(statement, budget, start, bound=bound, infeasible="a message has no candidate", **settings)
     if answer.termination == "infeasible":
         return Answer(start, least, "gap", f"{answer.message}, and errs")
     found = answer.assignment
@@ -115,7 +107,11 @@ def lp_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
         return Answer(None, trivial, budget.why, "the model would take longer to write down than the limit allows")
 
     def stated() -> tuple[LinearProgram, float]:
-        statement = SplittingPyomo(items, 0.0, problem.objective(greedy(items)))
+        most = problem.objective(greedy(items))
+        statement = SplittingPyomo(items, 0.0, most)
+        statement.model.largest.setub(
+            most / statement.unit
+        )  # a safe bound from multipliers needs every variable's limits
         return highs.compile_model(statement.model)[0], statement.unit
 
     made = within(budget, stated)

@@ -27,8 +27,8 @@ class Truth:
         The same within `LOOSE`: below it nothing can be reached at all.
     strict : Fraction or None
         The same with no slack: tells apart what is feasible only by the rounding that the check allows.
-    example : assignment or None
-        One that attains `best`.
+    example, first, poorest : assignment or None
+        One that attains `best`; the first that keeps every rule within `TIGHT`, and one of those that cost most, to start from.
     """
 
     scale: Fraction = Fraction(1)
@@ -42,6 +42,8 @@ class Truth:
     loose: Fraction | None = None
     strict: Fraction | None = None
     example: Assignment | None = None
+    first: Assignment | None = None
+    poorest: Assignment | None = None
 
     def candidates(self) -> Iterator[Assignment]:
         """Every assignment that has a chance."""
@@ -57,14 +59,19 @@ class Truth:
 
     def find(self) -> None:
         """Try every assignment; sets the attributes."""
+        most = None
         for a in self.candidates():
             if self.broken(a, LOOSE) is not None:
                 continue
             value = self.value(a)
             if self.loose is None or value < self.loose:
                 self.loose = value
-            if (self.best is None or value < self.best) and self.broken(a, TIGHT) is None:
-                self.best, self.example = value, a
+            if (most is None or value < self.best or value > most) and self.broken(a, TIGHT) is None:
+                self.first = self.first or a
+                if self.best is None or value < self.best:
+                    self.best, self.example = value, a
+                if most is None or value > most:
+                    most, self.poorest = value, a
             if (self.strict is None or value < self.strict) and self.broken(a, Fraction(0)) is None:
                 self.strict = value
 

@@ -60,8 +60,8 @@ def plan_of(spec: dict[str, Any], seed: int, index: int) -> list[dict[str, Any]]
         options = {k: rng.choice(v) for k, v in pool.items() if rng.random() < 0.3} if rng.random() < 0.4 else {}
         limit = rng.choice(SHORT_LIMITS) if rng.random() < 0.08 else LIMIT
         run = {"method": method.name, "options": options, "limit": limit, "seed": rng.randrange(4)}
-        if method.takes_start and rng.random() < 0.1:
-            run["start"] = True
+        if method.takes_start and rng.random() < 0.3:
+            run["start"] = rng.choice(("example", "first", "poorest"))
         runs.append(run)
     return runs
 
@@ -129,7 +129,8 @@ class Instance:
         began = time.perf_counter()
         try:
             problem = self.module.build(self.spec)  # anew: nothing that one method leaves behind helps the next
-            given = {"start": list(self.truth.example)} if run.get("start") and self.truth.example else {}
+            start = getattr(self.truth, run.get("start", ""), None)
+            given = {"start": list(start)} if start else {}
             began = time.perf_counter()
             solution = ks.solve(
                 problem, run["method"], time_limit=run["limit"], seed=run["seed"], **given, **run["options"]

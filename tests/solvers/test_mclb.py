@@ -231,6 +231,33 @@ def test_at_a_limit_the_start_comes_back(method):
 # Kernels, interpreted and compiled ----------------------------------------------------------------------------------
 
 
+POOR_STARTS = {
+    "a window of a billionth": ("scip", [[1.7, 1.6, 0.8], [1e-9, 5e-9, 0]], [1, 1, 0], 3, None, [1, 1, 1], [1, 1, 2]),
+    "a load of a billionth": ("scip", [[1, 9], [1, 1.000000000001], [2e-9, 1]], [0, 1], 3, 7.8, [2.3, 1.6], [0, 0]),
+    "a load of a billionth in a budget": (
+        "scip", [[1, 1e-4, 1e-9], [1.6, 2.1, 1.8]], [1, 1, 1], 2, 0.9999999999, [1, 1e9, 1e-6], [0, 1, 1],
+    ),
+    "tangents that are nearly parallel": (
+        "milp",
+        [[154.86946295353158, 12.822742653590108, 3794293.4320430546, 0.006062493185465768],
+         [36273.261365614475, 45.59716012095431, 7.303546245368701e-06, 2295351.6862645973],
+         [27917291520, 62277025792, 47244644352, 53687091201]],
+        [0, 1, 1, 0], 2, 1709142725.3483982, [873658853.7524216, 1548125607.545109, 1017242036.5120991, 691900688.8362991],
+        [0, 1, 1, 1],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POOR_STARTS)
+def test_a_poor_start_is_not_taken_for_the_optimum(name):
+    """SCIP with the numbers as they are, and HiGHS asked once, prove that nothing is better than it."""
+    method, load, current, nodes, limit, state, start = POOR_STARTS[name]
+    p = problem(load, current, nodes, limit, state=state)
+    s = ks.solve(p, method, start=start)
+    assert s.status == "optimal"
+    assert s.objective == pytest.approx(brute_force(p)[0], rel=1e-9)
+
+
 def test_a_deviation_that_is_mere_rounding_does_not_lift_the_bound():
     ((_, problem),) = ks.family("hard-mclb(kind=draining)/3")
     best = ks.solve(problem, "branch-and-bound", time_limit=5)

@@ -94,14 +94,25 @@ def test_no_scheme_with_the_same_candidates_beats_the_flow(case):
         assert best.objective <= ks.solve(problem, method).objective
 
 
-def test_a_proof_that_nothing_beats_the_start_is_asked_for_twice():
-    # HiGHS 1.13's presolve fixed everything at the start, 71,111,111,101.
-    weights, key = [4000000000.0, 1111111101.0, 70000000000.0, 1000000000.0], 2**63 - 1
-    problem = ks.KeySplitting(stream=[-7, key, key, -7], weights=weights, workers=2, choices=2, hash_seed=741297234)
-    start = np.array([1, 0, 0, 1])
-    assert problem.objective(start) == 71111111101.0
-    found = statement.solve_milp(problem, budget=Budget(10.0), start=start)
-    assert problem.objective(found.assignment) == brute_force(problem) == 70000000000.0
+@pytest.mark.parametrize(
+    ("stream", "weights", "workers", "seed", "start"),
+    [
+        ([-7, 2**63 - 1, 2**63 - 1, -7], [4e9, 1111111101.0, 7e10, 1e9], 2, 741297234, [1, 0, 0, 1]),
+        ([-2, 0, -1], [0.01796409005430577, 0.34204334091536537, 0.39780489016656984], 2, 2027269019, [0, 1, 0]),
+        ([-2, -1, -1, 0], [3333333333.0, 3333333303.0, 4e9, 1111111111.0], [0.5, 0.5], 1774603156, [1, 1, 0, 1]),
+        (
+            [1, -1, -1, -2, 1],
+            [0.3546566319005954, 0.41017398326114884, 0.3948451001177822, 0.5147589245335672, 0.37520025559245884],
+            2, 323558301, [1, 1, 1, 1, 0],
+        ),
+    ],
+)  # fmt: skip
+def test_a_poor_start_is_not_taken_for_the_optimum(stream, weights, workers, seed, start):
+    """With an upper bound on the largest load, HiGHS 1.13 proves that nothing is better than a start, or near one."""
+    problem = ks.KeySplitting(stream=stream, weights=weights, workers=workers, choices=2, hash_seed=seed)
+    found = statement.solve_milp(problem, budget=Budget(10.0), start=np.array(start))
+    assert found.termination == "optimal"
+    assert problem.objective(found.assignment) == pytest.approx(brute_force(problem), rel=1e-12)
 
 
 def test_the_flow_keeps_its_books():
