@@ -274,8 +274,8 @@ class Multilevel:
         halves = np.array_split(blocks, 2)
         total = graph.size.sum(axis=1)
         room = np.array([self.most[:, half].sum(axis=1) for half in halves]).T
-        slack = np.maximum(room.sum(axis=1) / np.maximum(total, TINY) - 1, 0.0) / math.ceil(math.log2(blocks.size))
-        most = room / np.maximum(room.sum(axis=1, keepdims=True), TINY) * (total * (1 + slack))[:, np.newaxis]
+        spare = np.maximum(room.sum(axis=1) - total, 0.0) / math.ceil(math.log2(blocks.size))
+        most = room / np.maximum(room.sum(axis=1, keepdims=True), TINY) * (total + spare)[:, np.newaxis]
         grown = (self._refined(graph, np.zeros_like(of), most, None, Budget()) for _ in range(self.settings.tries))
         side = min(grown, key=lambda one: one[:2])[2]
         for half, inside in zip(halves, (np.flatnonzero(side == 0), np.flatnonzero(side == 1)), strict=True):
