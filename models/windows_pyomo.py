@@ -26,23 +26,13 @@ def combine(m: pyo.ConcreteModel, it: PlannedWindows, values: Sequence[Any], mos
         return values[0]
     if it.over == "mean":
         return pyo.quicksum(weights[s] * values[s] for s in windows)
-    m.t = pyo.Var(domain=pyo.NonNegativeReals)
+    m.t = pyo.Var(domain=pyo.NonNegativeReals)  # no upper bound: with one, presolve of HiGHS 1.13 proves wrong optima
     if it.over == "max":
         m.worst = pyo.Constraint(windows, rule=lambda m, s: values[s] <= m.t)
         return 1.0 * m.t
     m.excess = pyo.Var(windows, bounds=lambda m, s: (0, float(most[s])))
     m.above = pyo.Constraint(windows, rule=lambda m, s: values[s] <= m.t + m.excess[s])
     return m.t + pyo.quicksum(weights[s] * m.excess[s] for s in windows)
-
-
-def limit_level(m: pyo.ConcreteModel, most: FloatArray) -> None:
-    """Say what t need not exceed: a safe bound from multipliers needs every variable's limits.
-
-    Only for linear relaxations. With this limit, presolve of HiGHS 1.13 "proves" any optimum of CVaR to be as large as the limit
-    where the values of two windows are a hundred million times apart.
-    """
-    if hasattr(m, "t"):
-        m.t.setub(float(most.max()))
 
 
 def start_combined(m: pyo.ConcreteModel, it: PlannedWindows, values: FloatArray) -> None:

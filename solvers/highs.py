@@ -213,18 +213,12 @@ def minimise(
     if relax:
         made = replace(made, integer=np.zeros_like(made.integer))
     told = None if report is None else lambda value, bound: report(value * units.objective, bound * units.objective)
-    known = None if start is None else units.start(start)
-    settled = options is not None and "presolve" in options
-
-    def run(rules_off: int) -> LinearResult:
-        said = {"presolve_rule_off": rules_off, **(options or {})}
-        return _solvers[-1].run(made, budget, seed=seed, start=known, threads=threads, report=told, options=said)
-
-    result = run(RULES_OFF)
-    small = made.integer.any() and made.integer.size <= CONFIRMED and result.nodes <= FEW_NODES
-    if small and not settled and not budget.expired:
-        result = _likelier(result, run(0))
+    result = _solvers[-1].run(
+        made, budget, seed=seed, start=None if start is None else units.start(start), threads=threads, report=told,
+        options=options or {},
+    )  # fmt: skip
     result.bound = _safe(program, units, result.bound, result.doubt)
+    settled = options is not None and "presolve" in options
     if start is not None and not settled and not budget.expired and _disproved(program, result, start):
         # Its presolve errs on coefficients as small as 1e-12, or as near to others as 1e-9.
         again = {**(options or {}), "presolve": "off"}
@@ -236,12 +230,6 @@ def minimise(
     if result.row_duals is not None:
         result.row_duals = units.row_duals(result.row_duals)
     return result
-
-
-def _likelier(first: LinearResult, second: LinearResult) -> LinearResult:
-    """The first of two runs on one program, unless the second has a point that the first has proven impossible."""
-    impossible = first.termination == "infeasible" or second.bound < first.bound - first.doubt
-    return second if second.termination == "optimal" and impossible else first
 
 
 def _disproved(program: LinearProgram, result: LinearResult, start: np.ndarray) -> bool:
@@ -285,8 +273,7 @@ class Highs:
         options: Mapping[str, float | str],
     ) -> LinearResult:
         """As `LinearSolver` says."""
-        highs = highspy.Highs()
-        settings = {
+        settings: dict[str, float | str] = {
             "output_flag": False,
             "random_seed": int(seed) % 2**31,
             "threads": threads,
@@ -294,24 +281,46 @@ class Highs:
             "mip_abs_gap": 0.0,
             "mip_feasibility_tolerance": FEASIBILITY,
             "primal_feasibility_tolerance": FEASIBILITY,
-            "time_limit": min(budget.clock, 1e9),
+            "presolve_rule_off": RULES_OFF,
             **options,
         }
-        for option, value in settings.items():
-            highs.setOptionValue(option, value)
-        if highs.passModel(_model(program)) == highspy.HighsStatus.kError:
-            said = "HiGHS refuses the model: its numbers differ too much in size, or are too large for a float"
-            raise InputError(said)
-        if start is not None:
-            known = highspy.HighsSolution()
-            known.col_value = start.tolist()
-            highs.setSolution(known)
-        run = _Run(highs, budget, report)
-        result = run.result(bool(program.integer.any())) if run.to_the_end() else run.left_behind()
-        if np.isfinite(result.bound):
-            size = max(float(np.abs(program.cost).max(initial=0.0)), abs(result.bound))
-            result.doubt = HIGHS_DOUBT * size + float(settings["mip_feasibility_tolerance"])
+        result = _run(program, budget, settings, start, report)
+        small = program.integer.any() and program.integer.size <= CONFIRMED and result.nodes <= FEW_NODES
+        if small and "presolve" not in options and not budget.expired:
+            result = _likelier(result, _run(program, budget, {**settings, "presolve_rule_off": 0}, start, report))
         return result
+
+
+def _run(
+    program: LinearProgram,
+    budget: Budget,
+    settings: Mapping[str, float | str],
+    start: np.ndarray | None,
+    report: Callable[[float, float], None] | None,
+) -> LinearResult:
+    highs = highspy.Highs()
+    highs.setOptionValue("time_limit", min(budget.clock, 1e9))
+    for option, value in settings.items():
+        highs.setOptionValue(option, value)
+    if highs.passModel(_model(program)) == highspy.HighsStatus.kError:
+        said = "HiGHS refuses the model: its numbers differ too much in size, or are too large for a float"
+        raise InputError(said)
+    if start is not None:
+        known = highspy.HighsSolution()
+        known.col_value = start.tolist()
+        highs.setSolution(known)
+    run = _Run(highs, budget, report)
+    result = run.result(bool(program.integer.any())) if run.to_the_end() else run.left_behind()
+    if np.isfinite(result.bound):
+        size = max(float(np.abs(program.cost).max(initial=0.0)), abs(result.bound))
+        result.doubt = HIGHS_DOUBT * size + float(settings["mip_feasibility_tolerance"])
+    return result
+
+
+def _likelier(first: LinearResult, second: LinearResult) -> LinearResult:
+    """The first of two runs on one program, unless the second has a point that the first has proven impossible."""
+    impossible = first.termination == "infeasible" or second.bound < first.bound - first.doubt
+    return second if second.termination == "optimal" and impossible else first
 
 
 _solvers: list[LinearSolver] = [Highs()]

@@ -52,7 +52,8 @@ def dual_bound(program: LinearProgram, row_duals: np.ndarray) -> float:
     .. math:: c^T x = y^T A x + (c - A^T y)^T x \ge \sum_r \min_{b \in [l_r, u_r]} y_r b
               + \sum_j \min_{v \in [l_j, u_j]} (c - A^T y)_j v,
 
-    so the bound needs no optimality of y, only finite limits where a multiplier is not zero. What floating-point
+    so the bound needs no optimality of y, only finite limits where a multiplier is not zero. y is made a little smaller
+    where that turns the sign of a column's :math:`c - A^T y` that has a cost and no upper limit. What floating-point
     summation can have lost - at most (terms + 2) units in the last place of the sum of magnitudes - is taken off.
 
     Notes
@@ -65,10 +66,17 @@ def dual_bound(program: LinearProgram, row_duals: np.ndarray) -> float:
     reduced = program.cost - transposed @ y
     terms_per_column = np.diff(sp.csc_array(program.matrix).indptr) + 2
     doubt = EPSILON * (terms_per_column + 1) * (np.abs(program.cost) + abs(transposed) @ np.abs(y))
+    open_above = np.isinf(program.column_upper) & (program.cost > 0)
+    short = open_above & (reduced < doubt)
+    if short.any():
+        cost, doubts, signs = program.cost[short], doubt[short], reduced[short]
+        y = max(0.0, 1 - float(((2 * doubts - signs) / np.maximum(cost - signs, doubts)).max())) * y
+        reduced = program.cost - transposed @ y
 
     rows = _times_best(y, program.row_lower, program.row_upper)
     columns = _times_best(reduced, program.column_lower, program.column_upper)
-    reach = np.maximum(np.abs(program.column_lower), np.abs(program.column_upper))
+    upper = np.where(open_above & (reduced >= doubt), program.column_lower, program.column_upper)
+    reach = np.maximum(np.abs(program.column_lower), np.abs(upper))
     with np.errstate(invalid="ignore"):  # 0 doubt about an unbounded column is no doubt
         lost = np.where(doubt == 0, 0.0, doubt * reach)
     parts = np.concatenate([rows, columns, -lost, [program.offset]])

@@ -14,7 +14,6 @@ from keyshift.models.guards import NonNegative, Threads
 from keyshift.solvers import highs
 from keyshift.solvers.allocation.cpsat_statement import NO_ASSIGNMENT, solve_cpsat
 from keyshift.solvers.checked import by_second_word, is_met, until_checked, within, without_false_bound
-from keyshift.solvers.safe_bounds import LinearProgram
 
 
 def solve_highs(
@@ -115,14 +114,8 @@ def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> A
     """The linear relaxation's value, made safe: a bound, no assignment."""
     with off_clock():
         from keyshift.models.allocation.pyomo_model import AllocationPyomo
-        from keyshift.models.windows_pyomo import limit_level
 
-    def write() -> LinearProgram:
-        statement = AllocationPyomo.of(problem)
-        limit_level(statement.model, statement.most)
-        return highs.compile_model(statement.model)[0]
-
-    program = within(budget, write)
+    program = within(budget, lambda: highs.compile_model(AllocationPyomo.of(problem).model)[0])
     if program is None:
         return Answer(None, 0.0, budget.why)
     bound, termination = highs.relaxation_bound(program, budget, seed)

@@ -168,14 +168,8 @@ def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) ->
     """The linear relaxation's value, made safe: a bound, no assignment."""
     with off_clock():
         from keyshift.models.collocation.pyomo_model import CollocationPyomo
-        from keyshift.models.windows_pyomo import limit_level
 
-    def write() -> tuple[LinearProgram | None, list[pyo.Var]]:
-        model = CollocationPyomo(problem).model
-        limit_level(model, problem.apart)
-        return _compiled(model)
-
-    compiled = within(budget, write)
+    compiled = within(budget, lambda: _compiled(CollocationPyomo(problem).model))
     if compiled is None:
         return Answer(None, 0.0, budget.why)
     program, _ = compiled

@@ -55,6 +55,22 @@ def test_the_float_bound_never_exceeds_the_exact_one(seed):
     assert safe >= float(exact) - 1e-9 * (abs(float(exact)) + np.abs(y).sum() * 1e10)
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_a_column_without_an_upper_limit_has_a_bound(seed):
+    """The largest of some loads that its rows keep from below: multipliers that sum to a hair above 1 would say nothing."""
+    rng = np.random.default_rng(seed)
+    loads = rng.random(5) * 10.0 ** rng.integers(-9, 10)
+    matrix = sp.csr_array(np.column_stack([np.ones(5), -np.diag(loads)]))
+    program = LinearProgram(
+        cost=np.array([1.0, 0, 0, 0, 0, 0]), offset=0.0, matrix=matrix, row_lower=np.zeros(5), row_upper=np.full(5, np.inf),
+        column_lower=np.array([0.0, 1, 1, 1, 1, 1]), column_upper=np.array([np.inf, 1, 1, 1, 1, 1]), integer=np.zeros(6, bool),
+    )  # fmt: skip
+    y = np.where(loads == loads.max(), 1 + 1e-12 * rng.random(), 0)
+    assert loads.max() * (1 - 1e-11) <= dual_bound(program, y) <= loads.max()
+    y = rng.random(5)  # of whatever sum
+    assert loads @ y / max(y.sum(), 1.0) * (1 - 1e-11) <= dual_bound(program, y) <= loads.max()
+
+
 def test_a_multiplier_on_a_missing_side_is_dropped():
     program = LinearProgram(
         cost=np.array([1.0]), offset=0.0, matrix=sp.csr_array([[1.0]]), row_lower=np.array([-np.inf]),
