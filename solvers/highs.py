@@ -21,15 +21,17 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import HIGHS_DOUBT, LimitReached, Termination
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
-from keyshift.models.pyomo import pyo, standard_form
+from keyshift.models.pyomo import errors, pyo, standard_form
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
-from keyshift.solvers.scaling import Units, in_units
+from keyshift.solvers.scaling import Units, in_units, without_small
 from keyshift.solvers.threads import until_limit
 
 FEASIBILITY = 1e-8
 """HiGHS may also leave what lies this little below its incumbent unexplored: it is taken off every bound, as its doubt is."""
+SMALL = 1e-9
+"""HiGHS drops coefficients up to this."""
 RULES_OFF = 1 << 9 | 1 << 12
 """Presolve's rules for equations of two columns and for substituting columns: with them HiGHS 1.13 proves wrong optima where
 coefficients or limits are nearly equal, or costs lie far apart (tests/solvers/test_scales.py)."""
@@ -152,7 +154,10 @@ def written_in_time() -> Iterator[None]:
 
 def minimise_model(model: pyo.ConcreteModel, budget: Budget, *, warm: bool = False, **settings: Any) -> LinearResult:
     """Run HiGHS on a linear Pyomo model, `warm` from its variables' values, and leave in them what it finds."""
-    compiled = within(budget, lambda: compile_model(model), model.nvariables())
+    try:
+        compiled = within(budget, lambda: compile_model(model), model.nvariables())
+    except errors.InfeasibleConstraintException:  # a row of fixed variables
+        return LinearResult(None, -np.inf, "infeasible")
     if compiled is None:
         return LinearResult(None, -np.inf, budget.why)
     program, columns = compiled
@@ -210,6 +215,7 @@ def minimise(
         Where numbers of one row lie too far apart for HiGHS.
     """
     made, units = in_units(program)
+    made = without_small(made, float((options or {}).get("small_matrix_value", SMALL)))
     if relax:
         made = replace(made, integer=np.zeros_like(made.integer))
     told = None if report is None else lambda value, bound: report(value * units.objective, bound * units.objective)

@@ -54,9 +54,10 @@ def run(
     if solver == "scip" and any(True for _ in model.objective.quadratic_terms()):
         parameters.gscip.int_params.update(FEW_ROUNDS)
     given = mathopt.ModelSolveParameters(solution_hints=hints or [])
+    heard = (lambda lines: None) if solver == "pdlp" else None  # it warns of small numbers whatever the parameters say
 
     def work() -> mathopt.SolveResult:
-        return mathopt.solve(model, SOLVERS[solver], params=parameters, model_params=given)
+        return mathopt.solve(model, SOLVERS[solver], params=parameters, model_params=given, msg_cb=heard)
 
     try:
         result = until_limit(budget, work, grace=GRACE_SECONDS)

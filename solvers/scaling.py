@@ -89,16 +89,38 @@ def _row_and_column_units(
     of_integers = _largest(np.where(whole[column], size, 0.0), row, n_rows)
     mixed = (of_integers > 0) & (_largest(np.where(whole[column], 0.0, size), row, n_rows) > 0)
     of_integers = np.where(mixed, np.maximum(of_integers, _sides(program)), of_integers)
-    anchored = of_integers > 0 if of_integers.any() else np.ones(n_rows, dtype=bool)
+    some = bool(of_integers.any())
+    anchored, unit = (of_integers > 0, _least) if some else (np.ones(n_rows, dtype=bool), _largest)
     rows = _factor(np.where(of_integers > 0, of_integers, np.where(anchored, _largest(size, row, n_rows), 0.0)))
-    of_rows = np.where(whole, 1.0, _largest(np.where(anchored[row], rows[row] * size, 0.0), column, n_columns))
+    of_rows = np.where(whole, 1.0, unit(np.where(anchored[row], rows[row] * size, 0.0), column, n_columns))
     known = of_rows > 0
     columns = np.where(whole, 1.0, _factor(of_rows))
     size = size * rows[row] * columns[column]
     by_known = _largest(np.where(known[column], size, 0.0), row, n_rows)
     last = np.where(anchored, 1.0, _factor(np.where(by_known > 0, by_known, _largest(size, row, n_rows))))
-    rest = np.where(known, 1.0, _factor(_largest(size * last[row], column, n_columns)))
-    return rows * last, columns * rest
+    rest = np.where(known, 1.0, _factor(unit(size * last[row], column, n_columns)))
+    largest = _largest(size * last[row] * rest[column], row, n_rows)
+    return rows * last * np.where(some & (largest > 1), _factor(largest), 1.0), columns * rest
+
+
+def without_small(program: LinearProgram, least: float = 1e-9) -> LinearProgram:
+    """The program without coefficients up to `least`, which a solver drops, and its rows as much wider as these can help.
+
+    What keeps the rows of the program keeps these: a bound, or a proof that nothing does, holds for both.
+    """
+    matrix = sp.csr_array(program.matrix)
+    small = (np.abs(matrix.data) <= least) & (matrix.data != 0)
+    if not small.any():
+        return program
+    row, column = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[small], matrix.indices[small]
+    ends = matrix.data[small] * np.array([program.column_lower[column], program.column_upper[column]])
+    most, fewest = np.zeros(matrix.shape[0]), np.zeros(matrix.shape[0])
+    np.add.at(most, row, ends.max(axis=0))
+    np.add.at(fewest, row, ends.min(axis=0))
+    kept = matrix.copy()
+    kept.data[small] = 0.0
+    kept.eliminate_zeros()
+    return replace(program, matrix=kept, row_lower=program.row_lower - most, row_upper=program.row_upper - fewest)
 
 
 def _largest(sizes: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
@@ -106,6 +128,13 @@ def _largest(sizes: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
     largest = np.zeros(count)
     np.maximum.at(largest, places, sizes)
     return largest
+
+
+def _least(sizes: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+    """The least of the sizes above 0 at each of `count` places; 0 where there is none."""
+    least = np.full(count, np.inf)
+    np.minimum.at(least, places[sizes > 0], sizes[sizes > 0])
+    return np.where(np.isinf(least), 0.0, least)
 
 
 def _sides(program: LinearProgram) -> np.ndarray:

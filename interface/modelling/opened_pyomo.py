@@ -34,6 +34,12 @@ class OpenedPyomo(running.LinearModel):
 
     beyond: ClassVar[str] = "; .nl holds what is not linear"
 
+    def __init__(self, *given: Any, **options: Any) -> None:
+        try:
+            super().__init__(*given, **options)
+        except errors.InfeasibleConstraintException:
+            raise InputError("there is no model: a row without variables cannot be satisfied") from None
+
     @property
     def size(self) -> str:
         """How many variables and constraints it has, in words."""

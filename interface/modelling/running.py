@@ -15,9 +15,11 @@ from ortools.math_opt.python import mathopt
 from keyshift.modelling.model import Model, Run
 from keyshift.modelling.program import NamedProgram, lp_lines, mps_lines, program_algebra, write_text
 from keyshift.models import Budget, InputError
+from keyshift.models.answer import SCIP_SMALL
 from keyshift.solvers import highs
 from keyshift.solvers import mathopt as mathopt_solvers
 from keyshift.solvers.safe_bounds import dual_bound
+from keyshift.solvers.scaling import Units, in_units, without_small
 
 
 class LinearModel(Model):
@@ -86,26 +88,38 @@ def by_mathopt(
     native: tuple[mathopt.Model, list[mathopt.Variable]] | None = None, hints: list[mathopt.SolutionHint] | None = None,
 ) -> tuple[Run, np.ndarray | None]:  # fmt: skip
     """A solver of OR-Tools on the program, or on the model that it was read from, with that one's variables in their order."""
-    model, columns = to_mathopt(program) if native is None else native
+    made, units = (program, None) if native is not None else _in_units(program)
+    model, columns = to_mathopt(made) if native is None else native
     result = mathopt_solvers.run(model, solver, budget, seed=seed, hints=hints)
     values = None
     if result is not None and result.has_primal_feasible_solution():
         held = result.variable_values()
         values = np.array([held[column] for column in columns], dtype=float)
-    return from_solver(program, solver, budget, result, values), values
+        values = values if units is None else units.values(values)
+    return _from_solver(program, solver, budget, result, values, units), values
 
 
-def from_solver(
-    program: NamedProgram, solver: str, budget: Budget, result: mathopt.SolveResult | None, values: np.ndarray | None
-) -> Run:
+def _in_units(program: NamedProgram) -> tuple[NamedProgram, Units]:
+    """The same program in units that suit a solver's tolerances: `solvers.scaling`."""
+    linear, units = in_units(program.linear)
+    worth = (units.columns / units.objective).tolist(), units.columns.tolist()
+    squares = {(a, b): factor * worth[0][a] * worth[1][b] for (a, b), factor in program.squares.items()}
+    return replace(program, linear=without_small(linear, SCIP_SMALL), squares=squares), units
+
+
+def _from_solver(
+    program: NamedProgram, solver: str, budget: Budget, result: mathopt.SolveResult | None, values: np.ndarray | None,
+    units: Units | None,
+) -> Run:  # fmt: skip
     """The run of a solver of OR-Tools; for a linear program, its multipliers give a bound that does not rest on its word."""
     if result is None:
         return Run(solver, False, None, budget.why)
-    proven: float | None = result.termination.objective_bounds.dual_bound
+    proven: float | None = result.termination.objective_bounds.dual_bound * (1.0 if units is None else units.objective)
     details: dict[str, Any] = {}
     safe = not program.whole and not program.squares and bool(result.solutions) and result.has_dual_feasible_solution()
     if safe:
         duals = np.array(list(result.dual_values().values()), dtype=float)
+        duals = duals if units is None else units.row_duals(duals)
         proven = dual_bound(program.linear, duals)
         details |= _marginals(program, values, duals)
     if not program.whole and program.squares and values is not None:

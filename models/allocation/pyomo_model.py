@@ -203,8 +203,7 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
             chosen = self.leaving(items.tolist()) if node is None else [m.x[k, node] for k in items.tolist()]
             m.covers.add(pyo.quicksum(chosen) <= len(chosen) - 1)
         if not covers:
-            free = [(k, int(i)) for k, i in enumerate(assignment) if not m.x[k, int(i)].fixed]
-            m.covers.add(pyo.quicksum(m.x[at] for at in free) <= len(free) - 1)
+            m.covers.add(pyo.quicksum(m.x[k, int(i)] for k, i in enumerate(assignment)) <= len(assignment) - 1)
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable the value it has in a known assignment."""

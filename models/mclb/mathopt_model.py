@@ -7,14 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from ortools.math_opt.python import mathopt
 
-from keyshift.models.answer import SCIP_DOUBT
+from keyshift.models.answer import SCIP_DOUBT, SCIP_SMALL
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.rules.rows import linear_rows
 from keyshift.models.workload import IntArray
-
-NOTHING = 1e-8
-"""Loads below this share of their window's are left out: SCIP takes some of them for nothing here and not there, and then
-proves that nothing is better than a known start (tests/solvers/test_mclb.py)."""
 
 
 class MCLBMathOpt:
@@ -42,7 +38,7 @@ class MCLBMathOpt:
         scaled = self.core.load / self.unit
         total = scaled.sum(axis=0)
         self.worth = np.exp2(np.frexp(total)[1])
-        self.load = np.where(scaled < NOTHING * total, 0.0, scaled / self.worth)
+        self.load = np.where(scaled < SCIP_SMALL * total, 0.0, scaled / self.worth)
         self.doubt = SCIP_DOUBT + 4.0 * float(total @ (total - self.load.sum(axis=0) * self.worth).clip(0.0))
         self.model = mathopt.Model(name=problem.name)
         self.variables()
@@ -55,14 +51,14 @@ class MCLBMathOpt:
         self.model.minimize(mathopt.fast_sum(float(self.worth[t]) ** 2 * d * d for (t, i), d in self.d.items()))
 
     def variables(self) -> None:
-        """x and d; (4) leaves draining nodes out altogether."""
+        """x, and d in a box that rounding cannot leave; (4) leaves draining nodes out altogether."""
         (p, windows), n, names = self.load.shape, self.core.nodes, self.core.names.tolist()
         total = self.load.sum(axis=0)
         self.x = {
             (k, i): self.model.add_binary_variable(name=f"x[k{k},n{names[i]}]") for k in range(p) for i in range(n)
         }
         self.d = {
-            (t, i): self.model.add_variable(lb=-total[t] / n, ub=total[t] * (1 - 1 / n), name=f"d[t{t},n{names[i]}]")
+            (t, i): self.model.add_variable(lb=-total[t], ub=total[t], name=f"d[t{t},n{names[i]}]")
             for t in range(windows)
             for i in range(n)
         }
@@ -100,7 +96,8 @@ class MCLBMathOpt:
         names = self.core.names.tolist()
         x = {(k, names[i]): x for (k, i), x in self.x.items()}
         for number, (name, row) in enumerate(linear_rows(self.problem.lowered, x, max(names) + 1, mathopt.fast_sum)):
-            self.model.add_linear_constraint(row, name=f"{name}[r{number}]")
+            given = {"lb": 1.0, "expr": 0.0} if row is False else {"bounded_expr": row}  # a row that nothing can keep
+            self.model.add_linear_constraint(**given, name=f"{name}[r{number}]")
 
     def forbid(self, assignment: IntArray) -> bool:
         """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""

@@ -55,11 +55,11 @@ class MCLBPyomo(PlacedPyomo):
         self.set_objective()
 
     def variables(self) -> None:
-        """x, d and e, each in the box that the data give; (4) leaves draining nodes out altogether."""
+        """x, d and e, each in a box that rounding cannot leave; (4) leaves draining nodes out altogether."""
         m, (p, windows), n = self.model, self.load.shape, self.core.nodes
         total = self.load.sum(axis=0)
         m.x = pyo.Var(range(p), range(n), domain=pyo.Binary)
-        m.d = pyo.Var(range(windows), range(n), bounds=lambda m, t, i: (-total[t] / n, total[t] * (1 - 1 / n)))
+        m.d = pyo.Var(range(windows), range(n), bounds=lambda m, t, i: (-total[t], total[t]))
         if self.linear:
             m.e = pyo.Var(range(windows), range(n), bounds=lambda m, t, i: (0, float(total[t]) ** 2))
             m.tangents = pyo.ConstraintList()

@@ -92,7 +92,10 @@ def keep_within(model: cp_model.CpModel, limit: Knapsack, terms: Iterable[tuple[
 def linear_rows(
     lowered: Lowered, x: Pairs, nodes: int, total: Callable[[Iterable[Any]], Any]
 ) -> Iterator[tuple[str, Any]]:
-    """(1) to (4) in floats, each with the name of its form, for solvers of linear programs; `total` is the language's sum."""
+    """(1) to (4) in floats, each with the name of its form, for solvers of linear programs; `total` is the language's sum.
+
+    A row that has no variables is True or False.
+    """
     for var in _on_closed(lowered, x):
         yield "closed", var == 0
     for one, other in merged_rows(lowered, x, nodes):
@@ -103,8 +106,7 @@ def linear_rows(
                 yield "rooms", row
             if room.least[d] > 0:
                 held = total(float(room.weights[place]) * var for place, var in terms)
-                # A row that no key group can fill still needs a variable.
-                yield "rooms", held >= float(room.least[d]) if terms else next(iter(x.values())) >= 2
+                yield "rooms", held >= float(room.least[d]) if terms else False
     for budget in lowered.budgets:
         for row in _within(budget.weights, budget.most, budget_terms(budget, lowered.current, x), total):
             yield "budgets", row
@@ -131,8 +133,11 @@ def add_to_pyomo(model: pyo.ConcreteModel, lowered: Lowered, x: Pairs, nodes: in
     for name, row in linear_rows(lowered, x, nodes, pyo.quicksum):
         if not isinstance(row, bool | np.bool_):
             getattr(model, name).add(row)
-        elif not row:  # of key groups that have no choice
-            raise errors.InfeasibleConstraintException(f"{name}: what is given breaks a row")
+        elif not row:  # of key groups that have no choice: a row still needs a variable
+            free = next((var for var in x.values() if not isinstance(var, int | float)), None)
+            if free is None:
+                raise errors.InfeasibleConstraintException(f"{name}: what is given breaks a row")
+            getattr(model, name).add(free <= -1)
 
 
 # (5), by how much rules are broken, as an expression to minimise or to keep ---------------------------------------------

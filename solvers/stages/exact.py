@@ -9,7 +9,6 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.objectives import Prioritised
-from keyshift.models.pyomo import errors
 from keyshift.models.stages import Stage, state
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
@@ -60,13 +59,10 @@ def by_highs(
     doubt = 0.0 if stage.measure in COUNTS else MIP_DOUBT * stage.scale
 
     def run() -> Answer:
-        try:
-            return highs.solve(
-                statement, budget, start, bound=lambda proven: max(0.0, proven * unit - doubt),
-                infeasible=NO_ASSIGNMENT, seed=seed,
-            )  # fmt: skip
-        except errors.InfeasibleConstraintException:  # a row of constants; whole numbers have the last word
-            return Answer(None, termination="infeasible", message=NO_ASSIGNMENT)
+        return highs.solve(
+            statement, budget, start, bound=lambda proven: max(0.0, proven * unit - doubt),
+            infeasible=NO_ASSIGNMENT, seed=seed,
+        )  # fmt: skip
 
     answer = _until_checked(stage, statement, run, start)
     if answer.termination in ("optimal", "infeasible") and not is_met(stage, answer):

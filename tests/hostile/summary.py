@@ -14,8 +14,8 @@ Key = tuple[str, str]
 
 
 def read(out: Path) -> list[dict[str, Any]]:
-    """All records of a directory."""
-    return [r for path in sorted(out.glob("*.jsonl")) for r in records(path)]
+    """All records of a directory, but for those of refusals, which may lie there, too."""
+    return [r for path in sorted(out.glob("*.jsonl")) if path.stem != "refusals" for r in records(path)]
 
 
 def table(found: Iterable[dict[str, Any]]) -> str:

@@ -47,6 +47,44 @@ def test_no_wrong_word(name):
     assert found == []
 
 
+OPENED = [
+    ("key-group-allocation", 6, 15), ("key-group-allocation", 6, 172), ("key-splitting", 6, 163), ("key-placement", 6, 85),
+    ("collocated-allocation", 6, 105), ("mclb", 5, 59), ("mclb", 6, 149), ("mclb", 8, 26), ("mclb", 9, 9), ("mclb", 9, 25),
+    ("mclb", 9, 39), ("mclb", 51, 565), ("mixed-routing", 5, 39), *((name, 12, index) for name in MODULES for index in range(2)),
+]  # fmt: skip
+"""Instances of which opened models were once wrong, or refused with a traceback, and two of each problem that were not."""
+
+
+@pytest.mark.parametrize(("name", "seed", "index"), OPENED)
+def test_opened_models_agree_with_the_truth(name, seed, index):
+    """Bounds, relaxed ones too, stay below the optimum, optima are, and nothing that has an answer is infeasible."""
+    instance = Instance.numbered(name, seed, index)
+    truth, problem = instance.truth, instance.module.build(instance.spec)
+    rounding = Fraction(1, 10**9) * max(truth.unit, truth.best or 0)
+    for about in FORMULATIONS[name].statements:
+        if not about.exact:
+            continue
+        try:
+            model = ks.model(problem, about.kind)
+            solutions = [model.solve(time_limit=20)] + ([model.relax().solve()] if about.language != "cp-sat" else [])
+        except ks.InputError:
+            continue  # numbers that a solver refuses
+        for s in solutions:
+            if truth.best is None:
+                assert s.assignment is None, about.kind
+                continue
+            assert s.status != "infeasible" or truth.strict is None, about.kind
+            assert s.bound is None or Fraction(s.bound) <= truth.best + rounding, about.kind
+        if truth.best is not None and solutions[0].status == "optimal":
+            limit = truth.best + Fraction(3, 10**6) * max(truth.scale, truth.best)
+            assert Fraction(solutions[0].objective) <= limit, about.kind
+
+
+def test_a_folder_of_the_net_may_hold_refusals_too(tmp_path):
+    (tmp_path / "refusals.jsonl").write_text('{"case": "no such file"}\n')
+    assert summary.read(tmp_path) == []
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_the_library_values_an_assignment_as_the_truth_does(name):
     """The two share no code, so that they agree is worth something."""
