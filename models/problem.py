@@ -128,7 +128,7 @@ class Limit:
     def of(cls, problem: Problem, name: str, *, whole: bool = False, **more: Any) -> Limit:
         """The limit that a parameter sets; what is said of it is as above."""
         return cls(
-            name, getattr(problem, name), lambda value: replace(problem, **{name: int(value) if whole else value}),  # type: ignore[type-var]
+            name, getattr(problem, name), lambda value: problem.changed(**{name: int(value) if whole else value}),
             whole=whole, **more,
         )  # fmt: skip
 
@@ -300,9 +300,13 @@ class Problem(ABC):
                 found.append(f"{limit.name} = {figure(value)} is used up")
         return found
 
+    def changed(self, **changes: Any) -> Self:
+        """The problem with other values of some parameters."""
+        return replace(self, **changes)  # type: ignore[type-var]
+
     def mended(self, **changes: Any) -> Self:
         """The problem with other values of its `repairable` limits, so that the current assignment keeps them."""
-        return replace(self, **changes)  # type: ignore[type-var]
+        return self.changed(**changes)
 
     # Plans and periods -------------------------------------------------------------------------------------------
 

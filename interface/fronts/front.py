@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import glob
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -292,7 +291,7 @@ def pareto(
 
 def _free(problem: Problem, trade: Trade) -> Problem:
     """The problem without the limit that a front varies."""
-    return dataclasses.replace(problem, **{trade.limit: None})  # type: ignore[type-var]
+    return problem.changed(**{trade.limit: None})
 
 
 # The checkpoint of a front: one JSON file, replaced in one step after every finished point ---------------------------
@@ -387,7 +386,7 @@ class FrontCheckpoint:
         return content.points
 
     def _read(self, record: PointPart) -> TracedPoint:
-        posed = dataclasses.replace(self.problem, **{self.trade.limit: record.limit})  # type: ignore[type-var]
+        posed = self.problem.changed(**{self.trade.limit: record.limit})
         with naming(str(self.file)):
             report = posed.check(record.assignment)
         if not report.feasible:

@@ -179,7 +179,7 @@ class Tracer:
 
     def _at(self, limit: Any, start: TracedPoint | None, share: float) -> TracedPoint | None:
         """The point at one limit; None where nothing keeps it, or nothing was found in time."""
-        posed = dataclasses.replace(self.problem, **{self.trade.limit: limit})  # type: ignore[type-var]
+        posed = self.problem.changed(**{self.trade.limit: limit})
         limit = getattr(posed, self.trade.limit)
         if limit in self.done:
             return self.done[limit]

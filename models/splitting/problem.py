@@ -114,7 +114,10 @@ class KeySplitting(KeyStream):
 
     def with_choices(self, choices: int | None) -> KeySplitting:
         """The same problem with another number of hash functions."""
-        return dataclasses.replace(self, choices=choices, workers=self.speeds)
+        return self.changed(choices=choices)
+
+    def changed(self, **changes: Any) -> Self:
+        return super().changed(**{"workers": self.speeds, **changes})
 
     @property
     def limits(self) -> list[Limit]:

@@ -199,3 +199,13 @@ def test_after_the_limit_only_the_extremes_are_asked_for(monkeypatch, workers):
     assert len(asked) <= 3
     assert front[0].metrics["state_moved"] == 0.0
     assert all(s.problem.check(s.assignment).feasible for s in front)
+
+
+def test_a_front_of_key_splitting_keeps_the_speeds_of_its_workers():
+    """They are given as `workers`, which afterwards is a number: a copy with other choices had workers all alike."""
+    given = {"stream": [5, 6, 6], "workers": [3.0, 2.0], "hash_seed": 8, "weights": [1.0, 2.0, 3.0]}
+    front = ks.pareto(ks.KeySplitting(**given, choices=2))
+    assert [s.problem.choices for s in front.solutions] == [1, 2]
+    for s in front.solutions:
+        assert s.problem.speeds.tolist() == [3.0, 2.0]
+        assert s.objective == ks.solve(ks.KeySplitting(**given, choices=s.problem.choices)).objective
