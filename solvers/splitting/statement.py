@@ -107,11 +107,7 @@ def lp_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
         return Answer(None, trivial, budget.why, "the model would take longer to write down than the limit allows")
 
     def stated() -> tuple[LinearProgram, float]:
-        most = problem.objective(greedy(items))
-        statement = SplittingPyomo(items, 0.0, most)
-        statement.model.largest.setub(
-            most / statement.unit
-        )  # a safe bound from multipliers needs every variable's limits
+        statement = SplittingPyomo(items, 0.0, problem.objective(greedy(items)))
         return highs.compile_model(statement.model)[0], statement.unit
 
     made = within(budget, stated)
