@@ -237,6 +237,13 @@ POOR_STARTS = {
     "a load of a billionth in a budget": (
         "scip", [[1, 1e-4, 1e-9], [1.6, 2.1, 1.8]], [1, 1, 1], 2, 0.9999999999, [1, 1e9, 1e-6], [0, 1, 1],
     ),
+    "loads far apart": (
+        "scip",
+        [[6.013614745442907e-06, 28115409.967695158, 31.54118839673555, 0.00037873571070358946],
+         [18253615104, 15032385537, 47244640257, 0],
+         [0.09013857754731351, 2.2969190006523287e-06, 487.6164274166207, 2.9133026569727508e-05]],
+        [2, 1, 0, 0], 4, 1e30, [1e6, 0.8571428571428571, 2.3333333333333335, 1e6], [1, 1, 3, 3],
+    ),
     "tangents that are nearly parallel": (
         "milp",
         [[154.86946295353158, 12.822742653590108, 3794293.4320430546, 0.006062493185465768],
@@ -250,7 +257,7 @@ POOR_STARTS = {
 
 @pytest.mark.parametrize("name", POOR_STARTS)
 def test_a_poor_start_is_not_taken_for_the_optimum(name):
-    """SCIP with the numbers as they are, and HiGHS asked once, prove that nothing is better than it."""
+    """SCIP with the numbers as they are, or asked once, and HiGHS asked once, prove that nothing is better than it."""
     method, load, current, nodes, limit, state, start = POOR_STARTS[name]
     p = problem(load, current, nodes, limit, state=state)
     s = ks.solve(p, method, start=start)
