@@ -16,6 +16,8 @@ GRACE_SECONDS = 0.4
 """A solver looks at its limits in its search; where it does not within this, it is left behind."""
 NODES_PER_EFFORT = 50
 """Nodes of SCIP's tree in a unit of effort: its iterations are known afterwards only."""
+NEAR = 1e-6
+"""Less than this is nothing better, in units of a statement's scale."""
 FEW_ROUNDS = {"separating/maxrounds": 2, "separating/maxroundsroot": 5}
 """SCIP cuts off what is below a quadratic objective round after round, and takes up to ten times as long as with so few."""
 SOLVERS = {
@@ -38,6 +40,7 @@ def run(
 ) -> mathopt.SolveResult | None:
     """A solver's result; None where it did not come back in time.
 
+    With hints SCIP sometimes errs, and proves that nothing is better: where it finds nothing better it is asked again without.
     The solver hears Ctrl-C itself: the interrupter of MathOpt 9.15 makes SCIP print an error for every model.
 
     Raises
@@ -48,12 +51,31 @@ def run(
     if solver == "cp-sat" and any(not variable.integer for variable in model.variables()):
         # It takes them for whole ones, and proves optima of that.
         raise InputError("cp-sat does not take this model: it has variables that are not whole; scip and highs take it")
+    result = _once(model, solver, budget, seed, threads, hints or [])
+    if (
+        solver != "scip"
+        or not hints
+        or result is None
+        or result.termination.reason != mathopt.TerminationReason.OPTIMAL
+    ):
+        return result
+    known, sign = hints[0].variable_values, -1 if model.objective.is_maximize else 1
+    if all(variable in known for variable in model.variables()):
+        at = mathopt.evaluate_expression(model.objective.as_quadratic_expression(), known)
+        if sign * result.objective_value() < sign * at - NEAR:
+            return result
+    return _once(model, solver, budget, seed, threads, [])
+
+
+def _once(
+    model: mathopt.Model, solver: str, budget: Budget, seed: int, threads: int, hints: list[mathopt.SolutionHint]
+) -> mathopt.SolveResult | None:
     if budget.expired:
         return None
     parameters = _parameters(solver, budget, seed, threads)
     if solver == "scip" and any(True for _ in model.objective.quadratic_terms()):
         parameters.gscip.int_params.update(FEW_ROUNDS)
-    given = mathopt.ModelSolveParameters(solution_hints=hints or [])
+    given = mathopt.ModelSolveParameters(solution_hints=hints)
     heard = (lambda lines: None) if solver == "pdlp" else None  # it warns of small numbers whatever the parameters say
 
     def work() -> mathopt.SolveResult:

@@ -10,7 +10,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Count, Threads
-from keyshift.models.mclb.problem import MCLB, Core
+from keyshift.models.mclb.problem import MCLB
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import within, without_false_bound
@@ -38,32 +38,22 @@ def solve_scip(
     if statement is None:
         return Answer(start, 0.0, budget.why)
     core, best_bound = problem.core, 0.0
-    hints = [] if start is None else [statement.hint(start)]
     while True:
+        hints = [] if start is None else [statement.hint(start)]
         result = mathopt.run(statement.model, "scip", budget, seed=seed, threads=threads, hints=hints)
         if result is None:
             return Answer(start, best_bound, budget.why)
         ended = mathopt.ended(result, budget)
         if ended == "infeasible":
             return _second_opinion(problem, budget, seed, start, f"SCIP proves that {NO_PLACEMENT}")
-        found = None
-        if result.has_primal_feasible_solution():
-            found = statement.assignment(result.variable_values())
-        if hints and ended == "optimal" and found is not None and not _better(core, found, start):
-            hints = []  # with a start SCIP sometimes errs, and proves that nothing is better
-            continue
         proven = result.termination.objective_bounds.dual_bound
         if np.isfinite(proven):
             best_bound = max(best_bound, statement.bound(proven))
-        if found is None:
+        if not result.has_primal_feasible_solution():
             return _answer(problem, None, start, best_bound, ended)
+        found = statement.assignment(result.variable_values())
         if ended != "optimal" or not statement.forbid(found):
             return _answer(problem, core.lower(found), start, best_bound, ended)
-
-
-def _better(core: Core, found: IntArray, start: IntArray | None) -> bool:
-    """Whether an assignment has less imbalance than the start."""
-    return start is None or core.squares(core.lower(found)) < core.squares(core.lower(start))
 
 
 def solve_cpsat(

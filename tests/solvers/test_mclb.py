@@ -265,6 +265,14 @@ def test_a_poor_start_is_not_taken_for_the_optimum(name):
     assert s.objective == pytest.approx(brute_force(p)[0], rel=1e-9)
 
 
+def test_a_poor_start_of_an_opened_model_is_not_taken_for_the_optimum():
+    _, load, current, nodes, limit, state, start = POOR_STARTS["loads far apart"]
+    p = problem(load, current, nodes, limit, state=state)
+    opened = ks.model(p, "mathopt")
+    opened.start(start)
+    assert opened.solve(seed=2).objective == pytest.approx(brute_force(p)[0], rel=1e-9)
+
+
 def test_a_deviation_that_is_mere_rounding_does_not_lift_the_bound():
     ((_, problem),) = ks.family("hard-mclb(kind=draining)/3")
     best = ks.solve(problem, "branch-and-bound", time_limit=5)
