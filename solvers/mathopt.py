@@ -52,12 +52,8 @@ def run(
         # It takes them for whole ones, and proves optima of that.
         raise InputError("cp-sat does not take this model: it has variables that are not whole; scip and highs take it")
     result = _once(model, solver, budget, seed, threads, hints or [])
-    if (
-        solver != "scip"
-        or not hints
-        or result is None
-        or result.termination.reason != mathopt.TerminationReason.OPTIMAL
-    ):
+    proven = result is not None and result.termination.reason == mathopt.TerminationReason.OPTIMAL
+    if solver != "scip" or not hints or result is None or not proven:
         return result
     known, sign = hints[0].variable_values, -1 if model.objective.is_maximize else 1
     if all(variable in known for variable in model.variables()):

@@ -29,8 +29,8 @@ class SplittingPyomo:
     items : Items
         `Items.of_messages` states `KeySplitting`, `Items.of_keys` states `KeyPlacement`.
     least, most : float
-        Known limits on the largest load. Loads are in units that make them small whole numbers, where weights allow it
-        and speeds are equal, or else near 1. An item that alone exceeds `most` on a worker never goes there.
+        Known limits on the largest load. An item that alone exceeds `most` on a worker never goes there. Loads are in units
+        that make them small whole numbers, where weights allow it and speeds are equal, or else near 1.
     near : float, optional
         The size that loads are measured by, where `most` is far above what occurs.
     tick : callable, optional
@@ -51,7 +51,7 @@ class SplittingPyomo:
 
     @classmethod
     def of(cls, problem: KeySplitting, strengthened: bool = True) -> Self:
-        """The whole problem; strengthened, no worker's load exceeds what dealing every group out in turn makes it."""
+        """The whole problem; strengthened, no item goes where it alone is more than the most that dealing groups out makes."""
         items = Items.of(problem, each=cls.group == "k")
         dealt = float(items.loads(items.dealt()).max())
         return cls(items, 0.0, dealt if strengthened else items.most_load, near=dealt)
@@ -71,7 +71,7 @@ class SplittingPyomo:
         fits = self.filled[group, at] <= most / self.unit * (1 + ROUNDING)
         self.pairs = list(zip(group[fits].tolist(), at[fits].tolist(), strict=True))
         self.model = pyo.ConcreteModel(name=items.problem.name)
-        self.variables(min(least, most), most)
+        self.variables(min(least, most))
         self.every_item_once()
         self.worker_loads()
         self.model.objective = pyo.Objective(expr=self.model.largest)
@@ -84,7 +84,7 @@ class SplittingPyomo:
         self.unit = weights.unit if whole else near
         return whole
 
-    def variables(self, least: float, most: float) -> None:
+    def variables(self, least: float) -> None:
         """x, which exists only for candidates - that is (2) -, and for whole keys counts them - that is (4); and L."""
         m, count = self.model, self.items.count.tolist()
         m.pairs = pyo.Set(initialize=self.pairs, dimen=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from fractions import Fraction
 
@@ -61,11 +62,10 @@ def test_opened_models_agree_with_the_truth(name, seed, index):
     instance = Instance.numbered(name, seed, index)
     truth, problem = instance.truth, instance.module.build(instance.spec)
     rounding = Fraction(1, 10**9) * max(truth.unit, truth.best or 0)
-    for about in FORMULATIONS[name].statements:
-        if not about.exact:
-            continue
+    whole = [about for about in FORMULATIONS[name].statements if about.exact]
+    for about, strengthened in itertools.product(whole, (False, True)):
         try:
-            model = ks.model(problem, about.kind)
+            model = ks.model(problem, about.kind, strengthened=strengthened)
             solutions = [model.solve(time_limit=20)] + ([model.relax().solve()] if about.language != "cp-sat" else [])
         except ks.InputError:
             continue  # numbers that a solver refuses

@@ -17,7 +17,7 @@ from keyshift.models.answer import LimitReached
 from keyshift.models.integers import capped, scaled
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.safe_bounds import LinearProgram
-from keyshift.solvers.scaling import in_units
+from keyshift.solvers.scaling import in_units, without_small
 from keyshift.solvers.threads import until_limit
 
 EXACT = ("ssm", "milp", "cp-sat", "ssm-repaired", "simple-ssm")
@@ -315,3 +315,32 @@ def test_costs_far_apart_do_not_mislead_the_presolve():
     problem = ks.MigrationSequence(w, [3, 2], 0.5)
     s = ks.solve(problem, "milp", seed=3)  # HiGHS's aggregator had proven 2.0e9
     assert s.objective == ks.solve(problem, "oms").objective == pytest.approx(1.002e9, rel=1e-9)
+
+
+def test_what_a_solver_drops_cuts_nothing_off():
+    """One level above a window of 1e11 and one of 1e-9, as over windows: in the smaller's unit the larger row would lose it."""
+    matrix = np.array([[1e11, 0, -1, 0], [0, 1e-9, 0, -1], [0, 0, 1, -0.0], [0, 0, 0, 1]])
+    level = np.array([[0.0], [0.0], [-1.0], [-1.0]])
+    program = LinearProgram(
+        cost=np.array([0.0, 0, 0, 0, 1]), offset=0.0, matrix=sp.csr_array(np.hstack([matrix, level])),
+        row_lower=np.full(4, -np.inf), row_upper=np.zeros(4), column_lower=np.zeros(5),
+        column_upper=np.array([1, 1, 1e11, 1e-9, np.inf]), integer=np.array([True, True, False, False, False]),
+    )  # fmt: skip
+    scaled, units = in_units(program)
+    assert abs(scaled.matrix.toarray()[2, 4]) > 1e-3  # the level counts where the larger window is below it
+    kept = without_small(scaled)
+    assert np.abs(kept.matrix.data).min() > 1e-9
+    for x in ([1, 1, 1e11, 1e-9, 1e11], [0, 1, 0, 1e-9, 1e-9], [0, 0, 0, 0, 0]):
+        assert (kept.matrix @ units.start(np.array(x, dtype=float)) <= kept.row_upper).all()
+
+
+def test_a_small_coefficient_widens_its_row_by_what_it_could_help():
+    program = LinearProgram(
+        cost=np.zeros(3), offset=0.0, matrix=sp.csr_array([[1.0, 1e-10, -2e-10]]), row_lower=np.array([-1.0]),
+        row_upper=np.array([1.0]), column_lower=np.array([0.0, -1, 0]), column_upper=np.array([9.0, 2, 3]),
+        integer=np.zeros(3, dtype=bool),
+    )  # fmt: skip
+    kept = without_small(program)
+    assert kept.matrix.toarray().tolist() == [[1.0, 0.0, 0.0]]
+    assert (kept.row_lower[0], kept.row_upper[0]) == pytest.approx((-1 - 2e-10, 1 + 7e-10), rel=1e-15)
+    assert program.matrix.nnz == 3
