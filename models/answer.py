@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_origin
 
 import numpy as np
+from annotated_types import MinLen
 
 from keyshift.models.compiling import COMPILING
 from keyshift.models.errors import InputError
+from keyshift.models.guards import NonNegative, Whole
 
 if TYPE_CHECKING:
     from keyshift.models.problem import Problem
@@ -294,16 +296,33 @@ _IN_FORCE: ContextVar[dict[type, Settings]] = ContextVar("settings", default={})
 
 @contextmanager
 def in_force(settings: Iterable[Settings]) -> Iterator[None]:
-    """Let these stand for the defaults of their classes."""
-    given = list(settings)
-    for one in given:
-        if not isinstance(one, Settings):
-            raise InputError(f"settings holds {one!r}, which is not one of the classes that the page of settings lists")
+    """Let these stand for the defaults of their classes; `InputError` for values that no search can use."""
+    given = [_checked(one) for one in settings]
     token = _IN_FORCE.set(_IN_FORCE.get() | {type(one): one for one in given})
     try:
         yield
     finally:
         _IN_FORCE.reset(token)
+
+
+def _checked(settings: Settings, of: str = "settings") -> Settings:
+    if not isinstance(settings, Settings):
+        raise InputError(f"{of} holds {settings!r}, which is not one of the classes that the page of settings lists")
+    from keyshift.models.annotations import annotations_of, check_value
+
+    cls, found = type(settings), {}
+    for name, annotation in annotations_of(cls).items():
+        value, at = getattr(settings, name), f"{cls.__name__}.{name}"
+        nested = isinstance(annotation, type) and issubclass(annotation, Settings)
+        found[name] = _checked(value, at) if nested else check_value(_ranged(annotation), at, value)
+    return replace(settings, **found)  # type: ignore[type-var]  # each is a dataclass
+
+
+def _ranged(annotation: Any) -> Any:
+    """A setting's annotation: numbers that say no range cannot be negative, and a tuple of any length holds something."""
+    if get_origin(annotation) is not tuple:
+        return {int: Whole, float: NonNegative}.get(annotation, annotation)
+    return Annotated[tuple[tuple(map(_ranged, get_args(annotation)))], MinLen(1)]
 
 
 # How far below a solver's word a bound has to lie to be safe: one number for each solver that works in floats ----------

@@ -53,10 +53,11 @@ def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
     """The same program with the largest coefficient of every row near 1, and of the objective near 2**COMFORT.
 
     Rows with integer columns, whose unit is fixed, are measured by these, and by their sides where other columns may
-    have to reach them; then continuous columns by such rows, rows of continuous columns alone by those of known unit,
-    columns of no known unit - a sum of others - by these rows, and the objective by its own. A number that ended far
-    below 1 in a row of others near 1 would be taken for nothing: HiGHS drops what is below 1e-9. An objective as large
-    as is comfortable makes the least of what HiGHS leaves unexplored, all that is a fixed amount below its incumbent.
+    have to reach them; then continuous columns by such rows, in no unit larger than they can be themselves; rows of
+    continuous columns alone by those of known unit, columns of no known unit - a sum of others - by these rows, and the
+    objective by its own. A number that ended far below 1 in a row of others near 1 would be taken for nothing: HiGHS
+    drops what is below 1e-9. An objective as large as is comfortable makes the least of what HiGHS leaves unexplored, all
+    that is a fixed amount below its incumbent.
     """
     matrix = sp.csr_array(program.matrix, dtype=np.float64)
     row, column = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)), matrix.indices
@@ -93,12 +94,12 @@ def _row_and_column_units(
     anchored, unit = (of_integers > 0, _least) if some else (np.ones(n_rows, dtype=bool), _largest)
     rows = _factor(np.where(of_integers > 0, of_integers, np.where(anchored, _largest(size, row, n_rows), 0.0)))
     of_rows = np.where(whole, 1.0, unit(np.where(anchored[row], rows[row] * size, 0.0), column, n_columns))
-    known = of_rows > 0
-    columns = np.where(whole, 1.0, _factor(of_rows))
+    known, least = of_rows > 0, _of_ranges(program) if some else 0.0
+    columns = np.where(whole, 1.0, _factor(np.where(known, np.maximum(of_rows, least), 0.0)))
     size = size * rows[row] * columns[column]
     by_known = _largest(np.where(known[column], size, 0.0), row, n_rows)
     last = np.where(anchored, 1.0, _factor(np.where(by_known > 0, by_known, _largest(size, row, n_rows))))
-    rest = np.where(known, 1.0, _factor(unit(size * last[row], column, n_columns)))
+    rest = np.where(known, 1.0, _factor(np.maximum(unit(size * last[row], column, n_columns), least)))
     largest = _largest(size * last[row] * rest[column], row, n_rows)
     return rows * last * np.where(some & (largest > 1), _factor(largest), 1.0), columns * rest
 
@@ -135,6 +136,12 @@ def _least(sizes: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
     least = np.full(count, np.inf)
     np.minimum.at(least, places[sizes > 0], sizes[sizes > 0])
     return np.where(np.isinf(least), 0.0, least)
+
+
+def _of_ranges(program: LinearProgram) -> np.ndarray:
+    """One over the largest value of every column, 0 without limits: in a larger unit its range would lie within tolerances."""
+    most = np.abs(np.array([program.column_lower, program.column_upper], dtype=np.float64)).max(axis=0)
+    return np.asarray(np.divide(1.0, most, out=np.zeros_like(most), where=most > 0))
 
 
 def _sides(program: LinearProgram) -> np.ndarray:

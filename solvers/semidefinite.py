@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
 
 from keyshift.models.answer import Budget, Settings
 from keyshift.models.compiling import njit
+from keyshift.models.guards import Count, Positive
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.safe_bounds import EPSILON, least_eigenvalue
 
@@ -24,13 +26,13 @@ class AscentSettings(Settings):
         Every `rescale` steps the step length is adjusted by `factor`, so that `worth` times the change of X balances
         the violation of the rows.
     beyond : float
-        Over-relaxation: the factor by which each step is lengthened.
+        Over-relaxation: the factor by which each step is lengthened; from 2 on there is no convergence.
     """
 
-    rescale: int = 10
-    factor: float = 1.25
-    worth: float = 5.0
-    beyond: float = 1.6
+    rescale: Count = 10
+    factor: Annotated[float, Ge(1), Le(10)] = 1.25
+    worth: Positive = 5.0
+    beyond: Annotated[float, Gt(0), Lt(2)] = 1.6
 
 
 class Rows(NamedTuple):

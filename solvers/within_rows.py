@@ -16,6 +16,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings
 from keyshift.models.compiling import LEAF, njit
+from keyshift.models.guards import Positive
 from keyshift.models.rules.lowered import ROUNDING, Lowered
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
@@ -55,11 +56,11 @@ class RuledSearchSettings(Settings):
     longest: int = 10_000_000
     revisits: int = 20
     each_second: int = 3_000_000
-    hot: tuple[float, float] = (0.03, 0.5)
-    cold: tuple[float, float] = (1e-3, 1e-2)
-    melted: tuple[float, float] = (1.0, 4.0)
-    frozen: tuple[float, float] = (0.1, 0.5)
-    first_price: tuple[float, float] = (0.03, 2.0)
+    hot: tuple[Positive, Positive] = (0.03, 0.5)
+    cold: tuple[Positive, Positive] = (1e-3, 1e-2)
+    melted: tuple[Positive, Positive] = (1.0, 4.0)
+    frozen: tuple[Positive, Positive] = (0.1, 0.5)
+    first_price: tuple[Positive, Positive] = (0.03, 2.0)
     last_price: float = 10.0
 
 
@@ -180,7 +181,7 @@ class _Arrays:
         """One cooling from an assignment, or from today's: the best on the way, and by how much it breaks rows."""
 
         def drawn(between: tuple[float, float]) -> float:
-            return float(np.exp(rng.uniform(*np.log(between))))
+            return float(np.exp(rng.uniform(*np.log(sorted(between)))))
 
         made, data = (self.data.current if place is None else place).copy(), self.data
         held = np.zeros(data.rows.most.size)

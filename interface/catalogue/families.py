@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from keyshift.catalogue.options import check_option, no_rules, read_option
+from keyshift.catalogue.options import no_rules, read_option
 from keyshift.models import InputError, Problem
+from keyshift.models.annotations import check_option
 from keyshift.models.guards import whole
 from keyshift.models.lazily import NamesCode, lazily, load
 from keyshift.models.rules.rule import Rule

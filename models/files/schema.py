@@ -226,7 +226,7 @@ def sentence(error: ValidationError, of: str, schema: type[BaseModel] | None = N
     first = max(same, key=lambda e: len(e["loc"]))  # of a choice between types, the one that fits farthest
     *outer, last = first["loc"] or ("",)
     if first["type"] == "missing":
-        return f"{of} lacks the field {where(first['loc'])!r}"
+        return f"{of} lacks the field {where(first['loc'])!r}" if of else f"{where(first['loc'])} is missing"
     if first["type"] == "extra_forbidden":
         known = f"; it has {', '.join(sorted(schema.model_fields))}" if schema is not None and not outer else ""
         return f"{of} has a field {shown(last)}{f' in {where(outer)}' if outer else ''}{known}"

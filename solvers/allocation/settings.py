@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Literal
 
 from keyshift.models.answer import Settings
+from keyshift.models.guards import Whole
+
+Phase = Literal["anneal", "plan", "exchange", "price"]
+Beginning = Literal["cooled", "heated", "planned"]
 
 
 @dataclass(frozen=True)
@@ -82,13 +87,13 @@ class RoundSettings(Settings):
         Annealings that try to realise a plan from prices; most of them fail.
     """
 
-    cycle: tuple[str, ...] = (
+    cycle: tuple[Phase, ...] = (
         *("anneal", "exchange", "plan") * 2, "price", *("anneal", "exchange", "plan") * 2,
     )  # fmt: skip
-    cycle_of_few: tuple[str, ...] = ("exchange", "anneal", "exchange") * 4 + ("price",)
-    cycle_of_small: tuple[str, ...] = ("exchange",)
-    cycle_of_windows: tuple[str, ...] = ("anneal",)
-    starts: dict[str, int] = field(default_factory=partial(dict, cooled=4, heated=2, planned=8))
+    cycle_of_few: tuple[Phase, ...] = ("exchange", "anneal", "exchange") * 4 + ("price",)
+    cycle_of_small: tuple[Phase, ...] = ("exchange",)
+    cycle_of_windows: tuple[Phase, ...] = ("anneal",)
+    starts: dict[Beginning, Whole] = field(default_factory=partial(dict, cooled=4, heated=2, planned=8))
     least_steps: int = 6_000_000
     most_steps: int = 200_000_000
     steps_for_each: int = 15_000

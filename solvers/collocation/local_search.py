@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.guards import Whole
+from keyshift.models.guards import Positive, Whole
 from keyshift.models.rules.ruled import MergedItems
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
@@ -59,7 +59,7 @@ class LocalSearchSettings(Settings):
     exchange: float = 0.3
     heats: tuple[float, ...] = (3.0, 1.0, 0.3)
     cool: float = 0.25
-    fall: float = 100.0
+    fall: Positive = 100.0
     from_best: int = 5
     firmness: tuple[float, ...] = (4.0, 1200.0, 0.4)
     worth_while: float = 1e-3

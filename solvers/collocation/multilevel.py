@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from annotated_types import Ge
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from keyshift.models import Budget
@@ -144,7 +145,7 @@ class MultilevelSettings(Settings):
     worth_while: float = 1e-3
     widest: int = 400
     rounds: int = 50
-    population: int = 5
+    population: Annotated[int, Ge(2)] = 5
     idle: int = 16
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings, Termination
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.guards import Threads, Whole
+from keyshift.models.guards import Count, Threads, Whole
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of, kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
@@ -73,12 +73,12 @@ class CollocationSettings(Settings):
         Up to this many (pair, node) combinations, HiGHS's result on the remaining problem is checked in whole numbers.
     """
 
-    turns: int = 6
+    turns: Count = 6
     searching: float = 0.6
     bounding: float = 0.5
     proving: float = 0.7
-    few: int = 8
-    few_small: int = 3
+    few: Count = 8
+    few_small: Count = 3
     small: int = 15_000
     searching_few: float = 0.4
     bounding_few: float = 0.12

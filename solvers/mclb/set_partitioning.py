@@ -131,7 +131,8 @@ class Sets:
     def _pieces(self) -> list[IntArray]:
         """The first half's subsets in pieces between which one can look at the clock: with many windows a tree prunes little."""
         first, other = self.trees[0].indices, len(self.sides[1][0])
-        return np.array_split(first, math.ceil(len(first) * other / PartitioningSettings.now().piece))
+        pieces = math.ceil(len(first) * other / PartitioningSettings.now().piece)
+        return np.array_split(first, min(pieces, len(first)))
 
     def least(self, budget: Budget) -> float | None:
         """The least distance of a set's loads from the mean, the budget aside; None where time ends."""

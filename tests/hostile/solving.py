@@ -66,6 +66,9 @@ def plan_of(spec: dict[str, Any], seed: int, index: int) -> list[dict[str, Any]]
     return runs
 
 
+_RULES = [
+    {"rule": "count", "at_most": 2, "nodes": [0]}, {"rule": "near", "nodes": [1], "at_least": 1, "key_groups": [0, 1]},
+]  # fmt: skip
 _STREAM = {"stream": [1, 2, 2, 3], "workers": 2, "weights": [3.0, 1.0, 2.0, 1.0]}
 _MILD: dict[str, dict[str, Any]] = {
     "movement-within-limits": {"lower": 0.0, "upper": 5.0},
@@ -85,10 +88,12 @@ def _rehearse(problem: str) -> None:
         "traffic": [[0.0, 1.0, 0.0], [0.0, 0.0, 2.0], [0.0, 0.0, 0.0]],
     }  # fmt: skip
     options = {"max_state_moved": None} if problem == "mclb" else _MILD.get(problem, {})
-    mild = MODULES[problem].build({"problem": problem, "workload": w, "options": options})
-    for method in FORMULATIONS[problem].methods:
-        method.compile_ahead()
-        ks.solve(mild, method.name, time_limit=5.0)
+    ruled_too = [{}, {"rules": _RULES}] if problem in ruled.TAKE_RULES else [{}]
+    for rules in ruled_too:
+        mild = MODULES[problem].build({"problem": problem, "workload": w, "options": {**options, **rules}})
+        for method in ks.methods(mild):
+            method.compile_ahead()
+            ks.solve(mild, method.name, time_limit=5.0)
 
 
 @cache

@@ -334,6 +334,33 @@ def test_what_a_solver_drops_cuts_nothing_off():
         assert (kept.matrix @ units.start(np.array(x, dtype=float)) <= kept.row_upper).all()
 
 
+def test_no_unit_is_larger_than_what_a_column_can_be():
+    """z <= x, and z hardly counts beside a limit of millions: in the unit of that row, z and x together would be rounding error."""
+    program = LinearProgram(
+        cost=np.array([0.0, -1, 0]), offset=0.0, matrix=sp.csr_array([[1e6, 1.7, 2], [0, 1, -1]]),
+        row_lower=np.full(2, -np.inf), row_upper=np.array([1e6, 0.0]), column_lower=np.zeros(3), column_upper=np.ones(3),
+        integer=np.array([False, False, True]),
+    )  # fmt: skip
+    made, _ = in_units(program)
+    assert made.column_upper[1] > 0.1
+    assert np.abs(made.matrix.toarray()[1, 1:]).min() > 0.1
+
+
+@pytest.mark.parametrize("start", [None, (1, 0, 0), (1, 1, 1)])
+def test_a_limit_that_nothing_reaches_leaves_traffic_in_units_of_its_own(start):
+    """HiGHS had proven 1e9, the traffic that two key groups save together: their row was in units of the load limit."""
+    w = ks.Workload(
+        load=[1.1, 6e-9, 2.3], state=np.zeros(3), current=[1, 0, 1], nodes=2,
+        traffic=[[1e-4, 0, 0], [0, 1.54e11, 0], [6449243970.205284, 1e9, 0.04]],
+    )  # fmt: skip
+    problem = ks.CollocatedAllocation(
+        w, max_migrations=1, serialisation=1.0, max_load_distance=1e8,
+        rules=[ks.rules.Moves(at_most=0, key_groups=[0], out_of=[0, 1])],
+    )  # fmt: skip
+    s = ks.solve(problem, "milp-plain", start=start, seed=2)
+    assert (s.status, s.objective) == ("optimal", 0)
+
+
 def test_a_small_coefficient_widens_its_row_by_what_it_could_help():
     program = LinearProgram(
         cost=np.zeros(3), offset=0.0, matrix=sp.csr_array([[1.0, 1e-10, -2e-10]]), row_lower=np.array([-1.0]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -54,3 +54,21 @@ def test_every_setting_is_documented(kind):
     for field in fields(kind):
         assert field.name in kind.__doc__.split("Attributes")[1], field.name
     assert kind.__name__ in (DOCS / "reference-engines.md").read_text()
+
+
+@pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: kind.__name__)
+def test_values_that_no_search_can_use_are_refused(kind):
+    for field in fields(kind):
+        usual = getattr(kind(), field.name)
+        with (
+            pytest.raises(ks.InputError, match=rf"^{kind.__name__}\.{field.name}"),
+            in_force([unchecked(kind, field.name)]),
+        ):
+            pass
+        with in_force([replace(kind(), **{field.name: usual})]):
+            assert kind.now() == kind()
+
+
+def unchecked(kind: type, name: str) -> Settings:
+    """Settings with a value that fits no field."""
+    return replace(kind(), **{name: float("nan")})

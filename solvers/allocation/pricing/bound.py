@@ -39,6 +39,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models.answer import Settings
+from keyshift.models.guards import Finite
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.forced import Company
@@ -82,7 +83,7 @@ class PriceSettings(Settings):
     most_subsets: int = 30_000
     most_out: int = 6
     most_in: int = 5
-    slopes: tuple[float, ...] = (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0)
+    slopes: tuple[Finite, ...] = (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0)
     steps: int = 100
     most_steps: int = 20_000
     most_work: float = 3e8
