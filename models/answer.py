@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_origin
 
 import numpy as np
@@ -322,7 +323,7 @@ def _ranged(annotation: Any) -> Any:
     """A setting's annotation: numbers that say no range cannot be negative, and a tuple of any length holds something."""
     if get_origin(annotation) is not tuple:
         return {int: Whole, float: NonNegative}.get(annotation, annotation)
-    return Annotated[tuple[tuple(map(_ranged, get_args(annotation)))], MinLen(1)]
+    return Annotated[GenericAlias(tuple, tuple(map(_ranged, get_args(annotation)))), MinLen(1)]
 
 
 # How far below a solver's word a bound has to lie to be safe: one number for each solver that works in floats ----------

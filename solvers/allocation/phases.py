@@ -20,7 +20,7 @@ from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, SEARCHED, Inc
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.narrow_sets import NarrowSets
 from keyshift.solvers.allocation.pricing.tree import PriceTree, price_trees
-from keyshift.solvers.allocation.settings import RoundSettings
+from keyshift.solvers.allocation.settings import Beginning, RoundSettings
 
 UNBOUNDED = 1e-4
 """A bound below this share of the mean tells nothing."""
@@ -306,7 +306,7 @@ class Rounds:
         self.pauses[kind].after(near)
         return self.settings.exchange_steps
 
-    def _kind_of_start(self) -> str:
+    def _kind_of_start(self) -> Beginning:
         """The next kind of start that does not rest."""
         kinds = [*self.pauses]
         while True:
@@ -315,7 +315,7 @@ class Rounds:
             if not self.pauses[kind].now:
                 return kind
 
-    def _start(self, kind: str, best: IntArray, turn: int) -> IntArray | None:
+    def _start(self, kind: Beginning, best: IntArray, turn: int) -> IntArray | None:
         """Cooled down anew, the best heated up again, or a plan realised; None when there is none."""
         if kind != "planned":
             return self.search.cool(turn, best if kind == "heated" else None)

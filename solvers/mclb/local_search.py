@@ -315,7 +315,8 @@ class _Annealing:
         steps = max(1, int(self.steps * longer / len(schedule)))
         self.number += 1
         if again:
-            begin = int(stages * self.rng.uniform(*sorted(settings.reheated)))
+            least, most = sorted(settings.reheated)
+            begin = int(stages * self.rng.uniform(least, most))
             return self._cooled(self.best, schedule[begin:], steps, budget)
         found = self._cooled(self.firsts[self.number % 2], schedule, steps, budget)
         now = self.core.squares(found)
