@@ -26,6 +26,7 @@ from hostile import (
     ruled,
     sequences,
     splitting,
+    tuned,
 )
 from hostile.judge import judge
 from keyshift.catalogue import FORMULATIONS
@@ -62,6 +63,9 @@ def plan_of(spec: dict[str, Any], seed: int, index: int) -> list[dict[str, Any]]
         run = {"method": method.name, "options": options, "limit": limit, "seed": rng.randrange(4)}
         if method.takes_start and rng.random() < 0.3:
             run["start"] = rng.choice(("example", "first", "poorest"))
+        apart = random.Random(f"{seed}/{spec['problem']}/{index}/{method.name}/settings")
+        if apart.random() < 0.1:
+            run["settings"] = tuned.drawn(apart)
         runs.append(run)
     return runs
 
@@ -135,7 +139,8 @@ class Instance:
         try:
             problem = self.module.build(self.spec)  # anew: nothing that one method leaves behind helps the next
             start = getattr(self.truth, run.get("start", ""), None)
-            given = {"start": list(start)} if start else {}
+            given: dict[str, Any] = {"start": list(start)} if start else {}
+            given["settings"] = tuned.settings(run.get("settings", {}))
             began = time.perf_counter()
             solution = ks.solve(
                 problem, run["method"], time_limit=run["limit"], seed=run["seed"], **given, **run["options"]
@@ -150,6 +155,7 @@ class Instance:
             seconds = time.perf_counter() - began
             refuses = getattr(self.module, "beyond", None)  # sizes at which a method's docstring says it gives up
             partial = bool(self.module.PARTIAL & set(run["options"])) or bool(refuses and refuses(self.spec, run))
+            partial = partial or "settings" in run
             made["status"] = solution.status
             made["found"] = judge(
                 self.truth, problem, solution, self.kinds[run["method"]],
