@@ -52,6 +52,8 @@ def solve_milp(
         least = (whole_flow if problem.weights is None else fractional_flow)(messages, budget.part(0.3)).bound
         if start is not None and (value := problem.objective(start)) - least <= problem.tolerance_of(value):
             return Answer(start, least, "optimal")
+    if start is not None and not budget.expired:  # in units of a poor start the optimum may be rounding error
+        start = min(start, greedy(items), key=problem.objective)
     return search(items, start, least, budget, seed, threads)
 
 

@@ -139,6 +139,13 @@ def test_least_level_is_the_least(speeds):
         assert flow.room_below(np.nextafter(level, 0), 0.1, speeds).sum() < need
 
 
+def test_a_start_on_the_slowest_worker_is_no_hindrance_to_a_proof():
+    """Its load had given the program its unit, in which the optimum is rounding error: the bound stayed 10 % below."""
+    problem = ks.KeySplitting([7] * 5, workers=[1e6, 1.0], choices=2, hash_seed=8, weights=[1e9, 4e10, 3e8, 9e10, 1e9])
+    s = ks.solve(problem, "milp", start=[1] * 5)
+    assert (s.status, s.objective) == ("optimal", pytest.approx(132_300))
+
+
 def test_a_limit_returns_the_start_with_its_bound():
     problem = splitting.battery()["weights"]
     start = ks.solve(problem, "pkg")
