@@ -6,9 +6,10 @@ import math
 import sys
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from annotated_types import MinLen
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings
@@ -70,7 +71,7 @@ class PlacementSearchSettings(Settings):
     glance: float = 0.05
     look: int = 10_000_000
     small: int = 12
-    softness: tuple[float, ...] = (1.0, 3.0, 8.0)
+    softness: Annotated[tuple[NonNegative, ...], MinLen(0)] = (1.0, 3.0, 8.0)
     stages: int = 15
     melted: tuple[float, float] = (0.4, 0.03)
     hot: float = 8.0

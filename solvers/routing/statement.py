@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import MinLen
 
 from keyshift.models import Answer, Budget, metrics
 from keyshift.models.answer import Settings, Termination
@@ -116,7 +117,7 @@ class RestrictedSettings(Settings):
         The relative gap at which the rounding of small keys around the large ones may end.
     """
 
-    cores: tuple[int, ...] = (3_000, 12_000)
+    cores: Annotated[tuple[Whole, ...], MinLen(0)] = (3_000, 12_000)
     core_nodes: int = 2_000
     widest: int = 200_000
     smaller: float = 1 / 8
@@ -374,7 +375,7 @@ class _OpenKeys:
 
     def _wider(self, dual: Dual, bound: float) -> bool:
         """Larger restricted programs, twice as large each time; whether one found something better."""
-        before, pairs = self.value, 2 * self.tuned.cores[-1]
+        before, pairs = self.value, 2 * max(self.tuned.cores, default=self.tuned.widest)
         while not (self._proven(bound) or self.budget.expired) and pairs <= self.tuned.widest:
             self._improve(self.relaxation, dual, pairs)
             if self.value < before:
