@@ -17,7 +17,7 @@ from annotated_types import MinLen
 
 from keyshift.models.compiling import COMPILING
 from keyshift.models.errors import InputError
-from keyshift.models.guards import NonNegative, Whole
+from keyshift.models.guards import NonNegative, Whole, annotations_of, check_value
 
 if TYPE_CHECKING:
     from keyshift.models.problem import Problem
@@ -309,8 +309,6 @@ def in_force(settings: Iterable[Settings]) -> Iterator[None]:
 def _checked(settings: Settings, of: str = "settings") -> Settings:
     if not isinstance(settings, Settings):
         raise InputError(f"{of} holds {settings!r}, which is not one of the classes that the page of settings lists")
-    from keyshift.models.annotations import annotations_of, check_value
-
     cls, found = type(settings), {}
     for name, annotation in annotations_of(cls).items():
         value, at = getattr(settings, name), f"{cls.__name__}.{name}"

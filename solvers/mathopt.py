@@ -41,6 +41,7 @@ def run(
     """A solver's result; None where it did not come back in time.
 
     With hints SCIP sometimes errs, and proves that nothing is better: where it finds nothing better it is asked again without.
+    Its presolve errs near its tolerance, and proves that there is nothing: that is asked again without presolve.
     The solver hears Ctrl-C itself: the interrupter of MathOpt 9.15 makes SCIP print an error for every model.
 
     Raises
@@ -52,6 +53,9 @@ def run(
         # It takes them for whole ones, and proves optima of that.
         raise InputError("cp-sat does not take this model: it has variables that are not whole; scip and highs take it")
     result = _once(model, solver, budget, seed, threads, hints or [])
+    if solver == "scip" and result is not None and ended(result, budget) == "infeasible":
+        again = _once(model, solver, budget, seed, threads, hints or [], presolve=False)
+        return again if again is not None and again.has_primal_feasible_solution() else result
     proven = result is not None and result.termination.reason == mathopt.TerminationReason.OPTIMAL
     if solver != "scip" or not hints or result is None or not proven:
         return result
@@ -64,13 +68,16 @@ def run(
 
 
 def _once(
-    model: mathopt.Model, solver: str, budget: Budget, seed: int, threads: int, hints: list[mathopt.SolutionHint]
-) -> mathopt.SolveResult | None:
+    model: mathopt.Model, solver: str, budget: Budget, seed: int, threads: int, hints: list[mathopt.SolutionHint],
+    presolve: bool = True,
+) -> mathopt.SolveResult | None:  # fmt: skip
     if budget.expired:
         return None
     parameters = _parameters(solver, budget, seed, threads)
     if solver == "scip" and any(True for _ in model.objective.quadratic_terms()):
         parameters.gscip.int_params.update(FEW_ROUNDS)
+    if not presolve:
+        parameters.presolve = mathopt.Emphasis.OFF
     given = mathopt.ModelSolveParameters(solution_hints=hints)
     heard = (lambda lines: None) if solver == "pdlp" else None  # it warns of small numbers whatever the parameters say
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from keyshift.catalogue.options import no_rules, read_option
 from keyshift.models import InputError, Problem
-from keyshift.models.annotations import check_option
-from keyshift.models.guards import whole
+from keyshift.models.guards import check_option, whole
 from keyshift.models.lazily import NamesCode, lazily, load
 from keyshift.models.rules.rule import Rule
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from keyshift.models.annotations import annotations_of, check_option
 from keyshift.models.errors import InputError
+from keyshift.models.guards import annotations_of, check_option
 
 MOST_TEXT = 100_000
 """Characters of the longest value on a command line."""

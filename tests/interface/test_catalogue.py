@@ -14,7 +14,7 @@ import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.method import parameters_of
 from keyshift.commands.methods import as_markdown, as_row
-from keyshift.models.annotations import annotations_of
+from keyshift.models.guards import annotations_of
 
 ROOT = Path(__file__).parents[2]
 METHODS = {f"{f.name}:{m.name}": (f, m) for f in FORMULATIONS.values() for m in f.methods}
