@@ -14,6 +14,7 @@ from keyshift import fronts, heuristics, plans, solvers
 from keyshift.models.answer import Settings, in_force
 from keyshift.solvers.allocation.settings import PortfolioSettings, RoundSettings
 from keyshift.solvers.checked import within
+from keyshift.solvers.collocation.portfolio import CollocationSettings
 from keyshift.solvers.mclb.branch_and_bound import TreeSettings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -63,6 +64,21 @@ def test_values_that_no_search_can_use_are_refused(kind):
             pass
         with in_force([replace(kind(), **{field.name: usual})]):
             assert kind.now() == kind()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (RoundSettings(attempts=-1), "RoundSettings.attempts = -1 must be at least 0"),
+        (RoundSettings(planned_at=()), "RoundSettings.planned_at = .* at least 1 entry"),
+        (RoundSettings(cycle=("walk",)), "RoundSettings.cycle.* must be 'anneal'"),
+        (PortfolioSettings(rounds=RoundSettings(tight=-0.5)), "RoundSettings.tight = -0.5 must be at least 0"),
+        (CollocationSettings(turns=0), "CollocationSettings.turns = 0 must be at least 1"),
+    ],
+)
+def test_a_refused_setting_is_named_with_its_range(wrong, said):
+    with pytest.raises(ks.InputError, match=said), in_force([wrong]):
+        pass
 
 
 def unchecked(kind: type, name: str) -> Settings:
