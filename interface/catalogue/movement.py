@@ -24,12 +24,11 @@ FORMULATION = Formulation(
     ),
     methods=(
         exact(
-            "milp", "keyshift's statement of [Guo2018], sec. 3; HiGHS", solve_milp, warm_start=("elb", "local-search"),
+            "milp", "keyshift's statement of [Guo2018], sec. 3; HiGHS", solve_milp, warm_start=("elb",),
             rivals=("local-search",),
         ),
         exact(
-            "cp-sat", "keyshift's statement of [Guo2018], sec. 3; CP-SAT", solve_cpsat,
-            warm_start=("elb", "local-search"),
+            "cp-sat", "keyshift's statement of [Guo2018], sec. 3; CP-SAT", solve_cpsat, warm_start=("elb",),
         ),
         relaxation("lp", "the linear relaxation of keyshift's statement; HiGHS", lp_bound),
         heuristic("local-search", "keyshift: moves, swaps and returns, annealed", local_search),

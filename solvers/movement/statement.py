@@ -33,14 +33,17 @@ class MovementSettings(Settings):
     large : int
         With more (key group, node) pairs than this, local search gets half of a limited time, since HiGHS may not find
         any answer.
+    before : float
+        The local search's `effort` before a program.
     ruled : float
-        Under rules, the local search's share of the time before HiGHS.
+        Under rules, whose programs are slow to better anything, its share of the time, with effort 1.
     smaller : float
         If an optimum is smaller than this share of the value known before, states are capped again, so that its last
         digits are exact.
     """
 
     large: int = 20_000
+    before: float = 0.125
     ruled: float = 0.05
     smaller: float = 1 / 8
 
@@ -106,8 +109,6 @@ def solve_milp(
         from keyshift.models.movement.pyomo_model import MovementPyomo
 
     settings = MovementSettings.now()
-    if problem.rules:  # whose programs are slow to better anything
-        start = local_search(problem, budget=budget.part(settings.ruled), seed=seed, start=start).assignment
     pairs = problem.workload.key_groups * problem.node_limit
     large, limited = pairs > settings.large, not math.isinf(budget.remaining)
     half = limited and (large or bool(problem.rules))
@@ -170,10 +171,13 @@ def _by_size(
     start: np.ndarray | None,
     make: Callable[[MovementWithinLimits, float], Any],
     solve: Callable[..., Answer],
-    **settings: Any,
+    *,
+    seed: int,
+    threads: int,
 ) -> Answer:
     """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
-    best, most = start, math.inf if start is None else problem.objective(start)
+    best = _searched(problem, budget, seed, start)
+    most = math.inf if best is None else problem.objective(best)
     variables = problem.workload.key_groups * problem.workload.nodes
     least = forced_movement(problem)
     while True:
@@ -182,7 +186,8 @@ def _by_size(
         statement = within(budget, lambda: make(problem, most), variables)  # noqa: B023 - called here and now
         if statement is None:
             return Answer(best, least, budget.why)
-        run = partial(solve, statement, budget, best, bound=statement.bound, infeasible=NO_PLACEMENT, **settings)
+        options = {"seed": seed, "threads": threads, "bound": statement.bound, "infeasible": NO_PLACEMENT}
+        run = partial(solve, statement, budget, best, **options)
         answer = until_checked(problem, run, statement.forbid, best)
         answer = better_of(problem, answer, best)
         if answer.termination == "infeasible" and best is None:
@@ -196,3 +201,10 @@ def _by_size(
         if value > MovementSettings.now().smaller * most:
             return answer
         best, most = answer.assignment, value
+
+
+def _searched(problem: MovementWithinLimits, budget: Budget, seed: int, start: IntArray | None) -> IntArray | None:
+    """What the local search finds in a little while, which caps what the program may move."""
+    settings = MovementSettings.now()
+    share, effort = (settings.ruled, 1.0) if problem.rules else (0.5, settings.before)
+    return local_search(problem, budget=budget.part(share), seed=seed, start=start, effort=effort).assignment
