@@ -298,6 +298,8 @@ _IN_FORCE: ContextVar[dict[type, Settings]] = ContextVar("settings", default={})
 @contextmanager
 def in_force(settings: Iterable[Settings]) -> Iterator[None]:
     """Let these stand for the defaults of their classes; `InputError` for values that no search can use."""
+    if not isinstance(settings, Iterable):
+        raise InputError(f"settings = {settings!r} must be a list of settings")
     given = [_checked(one) for one in settings]
     token = _IN_FORCE.set(_IN_FORCE.get() | {type(one): one for one in given})
     try:

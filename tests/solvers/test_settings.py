@@ -40,9 +40,12 @@ def test_settings_reach_what_others_are_made_of_and_threads():
     assert RoundSettings.now() == RoundSettings()
 
 
-def test_what_is_no_settings_is_refused():
-    with pytest.raises(ks.InputError, match="settings holds 3"):
-        ks.solve(ks.MCLB(ks.Workload(load=[1], state=[1], current=[0], nodes=1)), settings=[3])
+@pytest.mark.parametrize(
+    ("wrong", "said"), [([3], "settings holds 3"), (CollocationSettings(), r"settings = .* must be a list of settings")]
+)
+def test_what_is_no_settings_is_refused(wrong, said):
+    with pytest.raises(ks.InputError, match=said):
+        ks.solve(ks.MCLB(ks.Workload(load=[1], state=[1], current=[0], nodes=1)), settings=wrong)
 
 
 @pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: kind.__name__)
