@@ -129,9 +129,8 @@ class MultilevelSettings(Settings):
         The most rounds of a level.
     population : int
         Number of partitions kept for combination.
-    idle : int
-        After this many combinations without improvement a new population begins; the best of the old one joins it at
-        the end.
+    fresh : float
+        Share of the combinations for which one of the two is new.
     """
 
     coarsest: int = 100
@@ -146,7 +145,7 @@ class MultilevelSettings(Settings):
     widest: int = 400
     rounds: int = 50
     population: Annotated[int, Ge(2)] = 5
-    idle: int = 16
+    fresh: float = 0.25
 
 
 class Multilevel:
@@ -155,7 +154,7 @@ class Multilevel:
     A cycle contracts clusters of vertices that are tied together until few are left, bisects these again and again, and
     refines the partition - by local search, and by minimum cuts between two blocks - while it undoes the contractions. A few
     such partitions are then combined, two at a time: contracting no edge that either cuts, so that both survive to the coarsest
-    graph, and refining the better one on the way back ([Sanders2012]).
+    graph, and refining the better one on the way back ([Sanders2012]). Now and then one of the two is new.
 
     No guarantee. The same seed and number of cycles give the same partitions.
     """
@@ -175,8 +174,6 @@ class Multilevel:
         self.draw = np.random.default_rng([seed, 36])
         self.rng = self.draw.integers(1, 2**63, 1, dtype=np.uint64)
         self.found: list[Found] = []
-        self.elder: Found | None = None  # the best of the population before, until it joins
-        self.idle = 0
 
     @staticmethod
     def suits(problem: CollocatedAllocation, data: Arrays) -> bool:
@@ -192,34 +189,24 @@ class Multilevel:
     @property
     def best(self) -> IntArray | None:
         """The best partition that keeps the limits, as an assignment."""
-        known = self.found[:1] + ([] if self.elder is None else [self.elder])
-        broken, _, of = min(known, key=lambda one: one[:2], default=(math.inf, 0.0, np.zeros(0, np.int64)))
-        return None if broken > SLIGHT else self.nodes[self._as_given(of)]
+        return self.nodes[self._as_given(self.found[0][2])] if self.found and self.found[0][0] <= SLIGHT else None
 
     def go_on(self, budget: Budget, cycles: float = math.inf) -> None:
         """So many cycles more, or until the budget ends, but one at least."""
-        while cycles > 0 and not (budget.expired and (self.found or self.elder)):
+        while cycles > 0 and not (budget.expired and self.found):
             cycles -= 1
             if len(self.found) < self.settings.population:
                 self.keep(self.cycle(budget))
                 continue
-            # the better of two, twice: they are in order
-            drawn, before = self.draw.permutation(len(self.found))[:4], self.found[0][:2]
-            one, other = sorted((drawn[:2].min(), drawn[2:].min()))
-            kin = self.found[one][2] * self.nodes.size + self.found[other][2]
-            self.keep(self.cycle(budget, kin, self.found[one][2]))
-            self.idle = 0 if self.found[0][:2] < before else self.idle + 1
-            if self.idle >= self.settings.idle:
-                self._begin_anew()
+            one, other = sorted(self._mates(budget), key=lambda found: found[:2])
+            self.keep(self.cycle(budget, one[2] * self.nodes.size + other[2], one[2]))
 
-    def _begin_anew(self) -> None:
-        """Where combining helps no more: a population from nothing, or the best of the one before joins this one."""
-        self.idle = 0
-        if self.elder is None:
-            self.elder, self.found = self.found[0], []
-        else:
-            self.found[-1], self.elder = self.elder, None
-            self.found.sort(key=lambda one: one[:2])
+    def _mates(self, budget: Budget) -> list[Found]:
+        """Two partitions to combine, which are in order: the better the likelier, or one of them and a new one."""
+        rank = np.arange(len(self.found), 0, -1)
+        one, other = self.draw.choice(rank.size, 2, replace=False, p=rank / rank.sum())
+        fresh = self.draw.random() < self.settings.fresh
+        return [self.found[one], self.cycle(budget) if fresh else self.found[other]]
 
     def keep(self, new: Found) -> None:
         """Take a partition in; where they get too many, of those that are no better the one most like it gives way."""
@@ -250,22 +237,22 @@ class Multilevel:
         levels: list[tuple[Graph, IntArray]] = []
         kin = np.zeros(graph.indptr.size - 1, np.int64) if kin is None else kin
         while kin.size > enough:
-            into = self._clusters(graph, kin, self.settings.heaviest * blocks / enough)
-            first = np.unique(into, return_index=True)[1]
-            if first.size > self.settings.shrinks * kin.size:
+            into, heads = self._clusters(graph, kin, self.settings.heaviest * blocks / enough)
+            if heads.size > self.settings.shrinks * kin.size:
                 break
             levels.append((graph, into))
-            graph, kin, start = _contracted(graph, into), kin[first], None if start is None else start[first]
+            graph, kin, start = _contracted(graph, into), kin[heads], None if start is None else start[heads]
         found = self.refined(graph, self._split(graph, np.arange(blocks)) if start is None else start, budget)
         for finer, into in reversed(levels):
             found = self.refined(finer, found[2][into], budget)
         return found
 
-    def _clusters(self, graph: Graph, kin: IntArray, heaviest: float) -> IntArray:
-        """The number of the cluster that each vertex comes into."""
+    def _clusters(self, graph: Graph, kin: IntArray, heaviest: float) -> tuple[IntArray, IntArray]:
+        """The number of the cluster that each vertex comes into, and the vertex that each cluster began with."""
         into, mass = np.arange(kin.size), np.maximum(graph.size.max(axis=0), 1e-12)
         cluster(self.draw.permutation(kin.size), heaviest, kin, graph, into, mass, np.zeros(kin.size))
-        return np.unique(into, return_inverse=True)[1]
+        heads = into == np.arange(kin.size)
+        return (np.cumsum(heads) - 1)[into], np.flatnonzero(heads)
 
     def _split(self, graph: Graph, blocks: IntArray) -> IntArray:
         """A partition of a small graph into these blocks, by halves, each of which grows from a random vertex."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -149,16 +150,16 @@ def test_flows_are_maximum_ones_and_cuts_keep_limits(seed):
     assert fill(graph, blocks) / 2 == pytest.approx(before - won)
 
 
-def test_a_new_population_keeps_the_best_of_the_old_one():
-    """Where combining helps no more a population begins anew; the best is never lost, and the old best joins the new."""
-    search, best, begun = search_of(problem_of(nx.grid_2d_graph(14, 14), 4)), np.inf, 0
-    for _ in range(120):
+@pytest.mark.parametrize(("population", "fresh"), [(2, 0.0), (5, 0.5), (3, 1.0)])
+def test_the_best_is_never_lost_and_the_population_stays_small(population, fresh):
+    search, best = search_of(problem_of(nx.grid_2d_graph(14, 14), 4)), np.inf
+    search.settings = replace(search.settings, population=population, fresh=fresh)
+    for _ in range(40):
         search.go_on(Budget(), 1)
-        value, begun = search.problem.objective(search.best), begun + (search.elder is not None and not search.found)
+        value = search.problem.objective(search.best)
         assert value <= best
         best = value
-    assert begun
-    assert search.settings.population >= len(search.found) > 0
+    assert search.settings.population >= len(search.found) > 1
 
 
 def test_a_node_filled_to_the_brim_breaks_nothing_by_rounding():
