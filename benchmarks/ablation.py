@@ -340,7 +340,7 @@ MCLB = [
     Part("sets near the mean", ("mclb.near_sets",), instead("mclb.branch_and_bound.FewNodes.suits", lambda core: False)),
     Part("splits of two nodes", ("mclb.pair_splits",), instead("mclb.pair_splits.PairSplits.suits", lambda core: False)),
     Part("set partitioning", ("mclb.set_partitioning", "set_partitioning"), set_to("mclb.branch_and_bound.TreeSettings.few", 0)),
-    Part("descent before it", ("mclb.local_search.descend", "mclb.local_search._filled", "mclb.local_search._steepest"), instead("mclb.branch_and_bound.descend", lambda core, seed, rounds=200, start=None: found("mclb.local_search._starting_point")(core, core.load, start))),
+    Part("descent before it", ("mclb.local_search.descend", "mclb.local_search._filled", "mclb.local_search._steepest"), instead("mclb.branch_and_bound.descend", lambda core, seed, start=None, **options: found("mclb.local_search._starting_point")(core, core.load, start))),
     Part("depth-first tree", ("mclb.branch_and_bound_kernels", "mclb.branch_and_bound.DepthFirst.run", "mclb.branch_and_bound.DepthFirst._keep"), instead("mclb.branch_and_bound.DepthFirst.run", lambda self, budget, most: False)),
     Part("semidefinite bound", ("mclb.sdp",), instead("mclb.branch_and_bound.semidefinite_squares", lambda *given, **options: 0.0)),
     Part("its cuts", ("mclb.sdp.SemidefiniteDual.add_cuts",), instead("mclb.sdp.SemidefiniteDual.add_cuts", lambda self, rng: None)),
