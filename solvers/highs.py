@@ -36,8 +36,11 @@ RULES_OFF = 1 << 9 | 1 << 12
 """Presolve's rules for equations of two columns and for substituting columns: with them HiGHS 1.13 proves wrong optima where
 coefficients or limits are nearly equal, or costs lie far apart (tests/solvers/test_scales.py)."""
 CONFIRMED, FEW_NODES = 300, 100
-"""Programs of so many columns, proven within so many nodes, are proven again with all rules: either way HiGHS errs at times, on
-nearly parallel rows even without presolve (tests/solvers/test_mclb.py)."""
+"""Programs of so many columns, proven within so many nodes, are proven again in other ways."""
+OTHERWISE: tuple[dict[str, float | str], ...] = ({"presolve_rule_off": 0}, {"presolve": "off"})
+"""With all rules; and, where coefficients lie `FAR` apart, without presolve. Each way HiGHS errs at times: without it on rows
+that are nearly parallel (tests/solvers/test_mclb.py), with it on limits that are just attained (tests/solvers/test_scales.py)."""
+FAR = 1e5
 AT_ROOT, IN_TREE = 150, 30
 """Steps of search that take as long as HiGHS between two callbacks, for each row and column: it does not tell its iterations."""
 LARGEST_DOUBT = 0.25
@@ -292,8 +295,10 @@ class Highs:
         }
         result = _run(program, budget, settings, start, report)
         small = program.integer.any() and program.integer.size <= CONFIRMED and result.nodes <= FEW_NODES
-        if small and "presolve" not in options and not budget.expired:
-            result = _likelier(result, _run(program, budget, {**settings, "presolve_rule_off": 0}, start, report))
+        if small and "presolve" not in options:
+            for other in OTHERWISE if _far_apart(program) else OTHERWISE[:1]:
+                if not budget.expired:
+                    result = _likelier(result, _run(program, budget, {**settings, **other}, start, report))
         return result
 
 
@@ -321,6 +326,12 @@ def _run(
         size = max(float(np.abs(program.cost).max(initial=0.0)), abs(result.bound))
         result.doubt = HIGHS_DOUBT * size + float(settings["mip_feasibility_tolerance"])
     return result
+
+
+def _far_apart(program: LinearProgram) -> bool:
+    """Whether coefficients differ by a factor of more than `FAR`."""
+    size = np.abs(program.matrix.data)
+    return bool(size.max(initial=0.0) > FAR * size[size > 0].min(initial=np.inf))
 
 
 def _likelier(first: LinearResult, second: LinearResult) -> LinearResult:

@@ -223,6 +223,16 @@ def test_highs_takes_the_whole_columns_of_a_row_for_whole():
     assert ks.solve(problem, "milp-plain").objective == pytest.approx(78 / 21)
 
 
+def test_highs_is_asked_again_without_presolve_where_coefficients_lie_far_apart():
+    """With its presolve, all rules or few, HiGHS 1.13 overlooks a placement that attains a limit but for rounding."""
+    traffic = np.zeros((3, 3))
+    traffic[[0, 1, 1, 2, 2, 2], [1, 0, 2, 0, 1, 2]] = 0.96, 3.8e11, 3e4, 9e-7, 1e-9, 2.6e4
+    w = ks.Workload(load=[1.0] * 3, state=[0.0] * 3, current=[1, 0, 2], nodes=[2.0, 1.1, 0.7],
+                    draining=[False, False, True], traffic=traffic)  # fmt: skip
+    problem = ks.CollocatedAllocation(w, serialisation=0.1, deserialisation=1e3, max_load_distance=99.9999777)
+    assert ks.solve(problem, "milp-plain").assignment.tolist() == [1, 1, 0]
+
+
 def test_a_float_off_by_its_last_place_is_no_proof_of_one_more():
     assert cpsat.whole_bound(225000000000.00006) == 225000000000
     assert cpsat.whole_bound(12.0000001) == 12
