@@ -60,6 +60,15 @@ def test_lines_10_to_12_overload_a_node():
     assert ks.solve(p, "ssm-printed", flaws=("lines-10-12",)).status == "none"
 
 
+def test_lines_10_to_12_cut_more_intervals_than_nodes():
+    """Old [0, 3), [3, 5), n' = 4, limit 5.5 / 3: a range that is overloaded counts for one interval and is cut in two."""
+    p = problem([3, 7, 0, 1, 6], [1.8, 0.9, 1.7, 0.5, 0.6], [1, 1, 1, 2, 2], 4, "1/3")
+    assert ks.solve(p).objective == 3
+    printed_one = ks.solve(p, "ssm-printed", flaws=("lines-10-12",))
+    assert printed_one.status == "none"
+    assert printed_one.message == "Figure 7 as printed cuts 5 intervals for 4 nodes"
+
+
 def test_the_repairs_are_exact():
     rng = np.random.default_rng(1)
     wrong = feasible = 0

@@ -210,7 +210,7 @@ def ssm_printed(
     flaws : tuple of str
         Which of the printed flaws to keep: "range" (Lemma 4.1 excludes x = m + 1), "base" (gain 0 for n_P = 1 only),
         "lemma-4.3" (take the served node from Lemma 4.3), "lines-10-12" (as printed; nodes may be overloaded, and
-        such an answer does not pass the check).
+        such an answer does not pass the check, or intervals be more than nodes).
 
     Notes
     -----
@@ -227,6 +227,9 @@ def ssm_printed(
         gain, cuts = _figure_7(problem, kept, tuple(flaws), budget)
         if gain < 0:
             return Answer(None, message="Figure 7 as printed finds no solution, though there is one")
+        if cuts.size - 1 > problem.nodes_after:
+            said = f"Figure 7 as printed cuts {cuts.size - 1} intervals for {problem.nodes_after} nodes"
+            return Answer(None, message=said)
         claimed = kept.lower(kept.total - gain)
         return Answer(answer_from_cuts(problem, cuts, kept), details={"state_moved_claimed": claimed})
 
