@@ -193,7 +193,7 @@ def list_installed(folder: Path, files: str) -> None:
     if package not in folder.parents:
         return
     from keyshift.models.errors import InputError
-    from keyshift.models.files.reading import read_text
+    from keyshift.models.files.disk import read_text
 
     with contextlib.suppress(OSError, InputError):
         for record in package.parent.glob("keyshift-*.dist-info/RECORD"):

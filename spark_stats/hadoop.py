@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.disk import only_writer, write_text
 from keyshift.models.files.statistics import MANIFEST
-from keyshift.models.files.writing import only_writer, write_text
 from keyshift.spark_stats.failures import in_one_sentence
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.disk import write_text
 from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, STATE, read_manifest, unit_of
-from keyshift.models.files.writing import write_text
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyshift.models.errors import InputError, MissingDependencyError
-from keyshift.models.files.writing import descriptors_to
+from keyshift.models.files.disk import descriptors_to
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

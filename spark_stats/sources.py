@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming import DataStreamReader
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import expect_regular, size_of
+from keyshift.models.files.disk import expect_regular, size_of
 from keyshift.spark_stats.acceptance import CORRUPT
 from keyshift.spark_stats.expressions import check_schema
 from keyshift.spark_stats.failures import first_line, sentence

@@ -9,7 +9,7 @@ from typing import Any
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import shown
+from keyshift.models.files.disk import shown
 from keyshift.models.files.yaml_text import read_yaml
 from keyshift.spark_stats.expressions import check_text
 

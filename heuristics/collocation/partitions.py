@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from keyshift.models.collocation.load_model import traffic_between
-from keyshift.models.files.writing import descriptors_to
+from keyshift.models.files.disk import descriptors_to
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 WEIGHT_UNITS = 10_000

@@ -16,7 +16,7 @@ from annotated_types import Ge, Gt, Le
 
 from keyshift.models import Answer, InputError, Problem, guards
 from keyshift.models.compiling import COMPILING, off_clock
-from keyshift.models.files.reading import shown
+from keyshift.models.files.disk import shown
 from keyshift.models.guards import annotations_of, check_value
 from keyshift.models.lazily import NamesCode, load
 from keyshift.models.stages import Stage

@@ -170,7 +170,7 @@ def console() -> Console:
 
 def expect_places(*files: Path | None) -> None:
     """Refuse files that cannot be written, before the work."""
-    from keyshift.models.files.writing import expect_place
+    from keyshift.models.files.disk import expect_place
 
     for file in files:
         if file is not None:
@@ -210,7 +210,7 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
         This many leading parameters are not options.
     """
     from keyshift.catalogue.options import no_rules, read_option, refuse_missing
-    from keyshift.models.files.reading import read_scenarios
+    from keyshift.models.files.disk import read_scenarios
 
     known = list(inspect.signature(of).parameters)[given:]
     parameters: dict[str, Any] = {}
@@ -236,7 +236,7 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
     ``--rules FILE`` names a list of rules, in YAML or JSON: words, or mappings. ``--rule "apart partition rack"`` is one
     in words. Both may be repeated.
     """
-    from keyshift.models.files.reading import read_json
+    from keyshift.models.files.disk import read_json
     from keyshift.models.files.schema import naming
     from keyshift.models.rules import read_rule
     from keyshift.models.rules.ruled import read_rules

@@ -16,8 +16,8 @@ from keyshift.models import InputError, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import Progress
 from keyshift.models.families.real import FIRST_DAY, flights
+from keyshift.models.files.disk import write_text
 from keyshift.models.files.workload import write_workload
-from keyshift.models.files.writing import write_text
 from keyshift.report.exploring import explore
 
 

@@ -90,7 +90,7 @@ def cruise_control(
     """Cruise Control: the brokers and partitions of a Kafka cluster as it measured them; dead and demoted brokers drain."""
     from keyshift.engines import cruise_control as engine
     from keyshift.engines.formats import as_json as line
-    from keyshift.models.files.writing import write_text
+    from keyshift.models.files.disk import write_text
 
     if (proposals is None) != (assignment is None):
         raise InputError(
@@ -186,7 +186,7 @@ def redis(
 
 def _lines(text: str | None) -> str | None:
     """The lines of a file, joined with commas, where the text names one; else the text."""
-    from keyshift.models.files.reading import read_text
+    from keyshift.models.files.disk import read_text
 
     if text is None or ":" in text:
         return text
@@ -196,7 +196,7 @@ def _lines(text: str | None) -> str | None:
 def _written_for_kafka(workload: Workload, out: Path, engine: str, replicas: bool) -> common.Reply:
     """Write a workload; where each replica is a key group, with a file of the rules that they need."""
     from keyshift.engines import kafka
-    from keyshift.models.files.writing import write_text
+    from keyshift.models.files.disk import write_text
 
     if not replicas:
         return written(workload, out, engine, kafka.LEADERS_ONLY)

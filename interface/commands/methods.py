@@ -16,7 +16,7 @@ import typer
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.commands import common
-from keyshift.models.files.writing import expect_place, make_folder
+from keyshift.models.files.disk import expect_place, make_folder
 from keyshift.terminal import table
 
 

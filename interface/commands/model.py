@@ -112,7 +112,7 @@ def certify(
 
 def _saved(path: Path) -> Solution | None:
     """The solution that a file holds; None where it holds something else."""
-    from keyshift.models.files.reading import read_json
+    from keyshift.models.files.disk import read_json
     from keyshift.models.files.solution import SolutionFile, read_solution
 
     content = read_json(path) if path.suffix == ".json" and path.is_file() else None
@@ -130,7 +130,7 @@ def verify(file: Annotated[Path, typer.Argument(help="A certificate.")]) -> comm
     `python -c "import keyshift.certificates.verify as v; print(v.__file__)"` says where it is.
     """
     from keyshift.certificates.verify import check_file
-    from keyshift.models.files.reading import MOST_JSON, expect_holdable, read_bytes
+    from keyshift.models.files.disk import MOST_JSON, expect_holdable, read_bytes
 
     expect_holdable(read_bytes(file, MOST_JSON).decode("latin-1"), str(file))
     proven, said = check_file(str(file))

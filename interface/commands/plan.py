@@ -74,7 +74,7 @@ def plan(
 
 def _saved(posed: Problem, path: Path) -> Solution:
     from keyshift.commands.solve import read_assignment
-    from keyshift.models.files.reading import read_json
+    from keyshift.models.files.disk import read_json
     from keyshift.models.files.solution import read_solution
     from keyshift.plans.targets import given
 

@@ -186,7 +186,7 @@ def check(
 
 def read_assignment(path: Path) -> Any:
     """The assignment in a file: a list of nodes, what `solve --json` printed, or what the page of `explore` saved."""
-    from keyshift.models.files.reading import read_json, shown
+    from keyshift.models.files.disk import read_json, shown
 
     content = read_json(path)
     if isinstance(content, dict):

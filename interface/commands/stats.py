@@ -23,7 +23,7 @@ from keyshift.commands import common
 from keyshift.commands.common import named_values
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import read_text, shown
+from keyshift.models.files.disk import read_text, shown
 from keyshift.models.placement import placement as place
 from keyshift.terminal import Terminal, table
 

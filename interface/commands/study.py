@@ -230,7 +230,7 @@ def _write_stream(problem: Any, out: Path) -> dict[str, str]:
     import numpy as np
 
     from keyshift.models.files.arrow import pa, pq
-    from keyshift.models.files.writing import write_file
+    from keyshift.models.files.disk import write_file
 
     if problem.weights is not None or problem.source_keys is not None:
         raise InputError("a stream with weights, or with keys of its sources, has no file: draw it by ks.family")

@@ -18,7 +18,7 @@ from keyshift.engines.kafka import made_of, partition_of
 from keyshift.engines.kafka_files import LEADER, TOPIC, Partition, Shares, lists_of, members_of
 from keyshift.models import CheckReport, Problem, guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import shown
+from keyshift.models.files.disk import shown
 from keyshift.models.files.schema import Amount
 from keyshift.models.workload import IntArray, Workload
 

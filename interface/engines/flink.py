@@ -19,8 +19,7 @@ from keyshift.engines.flink_rest import Seen, read_rest, read_saved
 from keyshift.engines.formats import as_json
 from keyshift.models import Budget, Solution, guards
 from keyshift.models.errors import InputError, MissingDependencyError
-from keyshift.models.files.reading import shown
-from keyshift.models.files.writing import write_text
+from keyshift.models.files.disk import shown, write_text
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.intervals.flink_ranges import default_ranges
 from keyshift.models.routing import RoutingTable

@@ -20,9 +20,8 @@ from pydantic import BeforeValidator, Field
 
 from keyshift.engines.formats import Id, OpenModel
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import parse_json, read_json, shown
+from keyshift.models.files.disk import make_folder, parse_json, read_json, reason, shown, write_text
 from keyshift.models.files.schema import Amount, Whole, validated
-from keyshift.models.files.writing import make_folder, reason, write_text
 
 MOST = 64 * 2**20
 """An answer has at most this many bytes."""

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from keyshift.models.errors import InputError
-from keyshift.models.files import writing
-from keyshift.models.files.reading import MOST_JSON, read_json
+from keyshift.models.files import disk
+from keyshift.models.files.disk import MOST_JSON, make_folder, read_json
 from keyshift.models.files.schema import Model, Whole, validated
-from keyshift.models.files.writing import make_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +72,7 @@ def write_folder(folder: str | Path, files: Mapping[str, str]) -> list[Path]:
         for name, text in files.items():
             (scratch / name).write_text(text, encoding="utf-8")
 
-    writing.write_folder(target, fill)
+    disk.write_folder(target, fill)
     return [target / name for name in files]
 
 

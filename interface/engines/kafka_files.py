@@ -20,7 +20,7 @@ from pydantic import Field
 
 from keyshift.engines.formats import EngineModel, Id, One, OpenModel
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import MOST_JSON, parse_json, read_text, shown
+from keyshift.models.files.disk import MOST_JSON, parse_json, read_text, shown
 from keyshift.models.files.schema import Whole, validated
 from keyshift.models.rules import Apart, Never, Rule, Spread
 from keyshift.models.workload import IntArray, Workload

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from keyshift.engines.formats import write_assignments
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import shown
+from keyshift.models.files.disk import shown
 from keyshift.models.files.schema import Amount, FileFormat, FileModel
 from keyshift.models.plans.plan import Plan
 from keyshift.models.workload import Workload

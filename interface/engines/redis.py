@@ -20,7 +20,7 @@ import numpy as np
 
 from keyshift.engines.formats import write_folder
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import MOST_JSON, read_text
+from keyshift.models.files.disk import MOST_JSON, read_text
 from keyshift.models.plans.plan import Plan
 from keyshift.models.workload import FloatArray, IntArray, Workload
 

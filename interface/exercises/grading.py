@@ -20,7 +20,7 @@ from typing import Any, Self
 from keyshift.exercises import submission
 from keyshift.exercises.exercise import TIME_LIMIT, Exercise, FailedCallError, Verdict
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import parse_json
+from keyshift.models.files.disk import parse_json
 
 MEMORY = 2 << 30
 """Bytes that a submission may use; NumPy alone maps some hundred millions."""

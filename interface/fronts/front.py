@@ -20,9 +20,9 @@ from keyshift.fronts.tracing import TracedPoint, Tracer, as_solution, find_trade
 from keyshift.models import Answer, Budget, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.figures import figure, percent
+from keyshift.models.files.disk import only_writer
 from keyshift.models.files.problem import problem_fingerprint
 from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, naming
-from keyshift.models.files.writing import only_writer
 from keyshift.models.guards import real, whole
 from keyshift.replays.checkpoint import fingerprint
 from keyshift.solving import MOST_SEED, interruptible, make_ready

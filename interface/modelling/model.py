@@ -17,7 +17,7 @@ from keyshift.modelling.program import parenthesised
 from keyshift.models import Answer, Budget, InputError, Problem, Solution
 from keyshift.models.answer import Termination
 from keyshift.models.errors import BoundError
-from keyshift.models.files.reading import MOST_JSON, read_text
+from keyshift.models.files.disk import MOST_JSON, read_text
 from keyshift.models.guards import real, whole
 from keyshift.models.lazily import load
 from keyshift.solving import MOST_SEED, interruptible, read_start

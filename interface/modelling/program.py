@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.models.files import writing as files
-from keyshift.models.files.reading import digest_of_arrays
+from keyshift.models.files import disk as files
+from keyshift.models.files.disk import digest_of_arrays
 from keyshift.solvers.safe_bounds import LinearProgram
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from keyshift.models import InputError, Workload
-from keyshift.models.files.reading import digest, digest_of_arrays, read_json
+from keyshift.models.files.disk import digest, digest_of_arrays, make_folder, only_writer, read_json, reason, write_file
 from keyshift.models.files.schema import Amount, FileFormat, FileModel, Finite, Positive, Whole, Wholes
-from keyshift.models.files.writing import make_folder, only_writer, reason, write_file
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,7 @@ from keyshift.fronts.front import Front, pareto
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.figures import figure
-from keyshift.models.files.writing import expect_place
+from keyshift.models.files.disk import expect_place
 from keyshift.models.guards import real, whole
 from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.ruled import Ruled

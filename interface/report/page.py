@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyshift.models.figures import figure
-from keyshift.models.files.writing import write_text
+from keyshift.models.files.disk import write_text
 from keyshift.terminal import visible
 
 if TYPE_CHECKING:

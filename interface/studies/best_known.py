@@ -16,9 +16,8 @@ import numpy as np
 
 from keyshift.catalogue.families import family
 from keyshift.models import InputError
+from keyshift.models.files.disk import MOST_JSON, read_json, read_text, shown, write_text
 from keyshift.models.files.problem import problem_fingerprint
-from keyshift.models.files.reading import MOST_JSON, read_json, read_text, shown
-from keyshift.models.files.writing import write_text
 from keyshift.models.solution import ROUNDING
 from keyshift.studies.tasks import Row
 from keyshift.version import __version__

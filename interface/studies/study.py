@@ -18,10 +18,9 @@ from keyshift.catalogue import FORMULATIONS, formulation_of, registered
 from keyshift.catalogue.families import family, family_of
 from keyshift.models import InputError, Problem
 from keyshift.models.answer import GAP, TIME_LIMIT
+from keyshift.models.files.disk import digest, make_folder, only_writer, read_json, write_text
 from keyshift.models.files.problem import problem_fingerprint
-from keyshift.models.files.reading import digest, read_json
 from keyshift.models.files.schema import FileModel, Finite, Whole, validated
-from keyshift.models.files.writing import make_folder, only_writer, write_text
 from keyshift.models.guards import real, whole
 from keyshift.studies.best_known import BestKnown
 from keyshift.studies.tables import gap_table, latex_table, profile_table, summary_table

@@ -9,7 +9,7 @@ import numpy as np
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import MOST_JSON, read_text, shown
+from keyshift.models.files.disk import MOST_JSON, read_text, shown
 from keyshift.models.mclb import MCLB, MovementWithinLimits
 from keyshift.models.workload import FloatArray, Workload
 

@@ -17,7 +17,7 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.families.mclb import read_counts, word_stream
 from keyshift.models.families.splitting import draw_keys
-from keyshift.models.files.reading import opened, parse_json
+from keyshift.models.files.disk import opened, parse_json
 from keyshift.models.mclb import MCLB
 from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.workload import FloatArray, IntArray, Workload

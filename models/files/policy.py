@@ -25,7 +25,7 @@ import numpy as np
 from pydantic import Field
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import parse_json, read_archive, write_archive
+from keyshift.models.files.disk import parse_json, read_archive, write_archive
 from keyshift.models.files.schema import Count, FileFormat, Finite, Positive, Whole, naming, object_of
 
 _CHOICE = re.compile(r"choice_([0-9]{1,9})_([0-9]{1,9})")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import shown
+from keyshift.models.files.disk import shown
 from keyshift.models.guards import fraction
 from keyshift.models.lazily import lazily, load
 from keyshift.models.problem import Problem

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from keyshift.models.errors import InputError
 from keyshift.models.files import tables
+from keyshift.models.files.disk import write_file
 from keyshift.models.files.schema import FileFormat, FileModel, Whole
 from keyshift.models.files.tables import Columns
-from keyshift.models.files.writing import write_file
 
 COLUMNS = Columns({"key": "whole", "node": "whole"})
 

@@ -17,8 +17,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import MOST_JSON, digest, read_json, shown
-from keyshift.models.files.writing import write_text
+from keyshift.models.files.disk import MOST_JSON, digest, read_json, shown, write_text
 
 LARGEST = 2**53 - 1
 """The largest whole number in a file: beyond it floats, and most readers of JSON, cannot tell neighbours apart."""

@@ -30,10 +30,9 @@ from pydantic import ConfigDict, Field
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import read_json, shown
+from keyshift.models.files.disk import read_json, reason, shown
 from keyshift.models.files.schema import LARGEST, Count, FileFormat, FileModel, FileName, Finite, Positive
 from keyshift.models.files.tables import Columns, read_table
-from keyshift.models.files.writing import reason
 from keyshift.models.placement import placement as place
 from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 
-# The manifest of statistics, and the tables that it counts; `keyshift.models.files.statistics` says what lies where.
+# The manifest, and the tables that it counts ----------------------------------------------------------------------------
 
 FORMAT = 1
 MANIFEST = "statistics.json"

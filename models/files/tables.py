@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import MOST_NUMBERS, opened, size_of
-from keyshift.models.files.writing import reason
+from keyshift.models.files.disk import MOST_NUMBERS, opened, reason, size_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

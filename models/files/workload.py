@@ -27,7 +27,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import MOST_NUMBERS, opened
+from keyshift.models.files.disk import MOST_NUMBERS, only_writer, opened, reason, write_file, write_folder
 from keyshift.models.files.schema import (
     ENVELOPE,
     Count,
@@ -42,7 +42,6 @@ from keyshift.models.files.schema import (
     plain,
 )
 from keyshift.models.files.tables import Columns, read_table
-from keyshift.models.files.writing import only_writer, reason, write_file, write_folder
 from keyshift.models.guards import indices, numbered, whole
 from keyshift.models.workload import Workload
 
@@ -208,7 +207,7 @@ def _traffic_from_rows(rows: list[list[float]], key_groups: int, windows: int) -
     return traffic_of_columns({**columns, "tuples": tuples}, windows, key_groups)
 
 
-# The Parquet tables of a workload's directory; `keyshift.models.files.workload` says what lies in it -----------------
+# The Parquet tables of a workload's directory -----------------------------------------------------------------------------
 
 
 MANIFEST = "workload.json"

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import read_text
+from keyshift.models.files.disk import read_text
 
 MOST_YAML = 2**20
 """Bytes of the largest YAML file that is read."""

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import expect_regular, opened
+from keyshift.models.files.disk import expect_regular, opened
 from keyshift.models.files.tables import unpacked_bytes
 from keyshift.models.guards import frozen
 from keyshift.models.workload import IntArray

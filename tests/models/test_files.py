@@ -15,8 +15,15 @@ import numpy as np
 import pytest
 
 import keyshift as ks
-from keyshift.models.files.reading import parse_json, read_archive, read_bytes, write_archive
-from keyshift.models.files.writing import only_writer, write_file, write_text
+from keyshift.models.files.disk import (
+    only_writer,
+    parse_json,
+    read_archive,
+    read_bytes,
+    write_archive,
+    write_file,
+    write_text,
+)
 from keyshift.models.files.yaml_text import parse_yaml
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keyshift.models import Answer, Budget, InputError
 from keyshift.models.answer import LimitReached, Settings
-from keyshift.models.files.writing import only_writer
+from keyshift.models.files.disk import only_writer
 from keyshift.models.guards import Positive, Threads, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.solvers.intervals.policy.policy_iteration import (
