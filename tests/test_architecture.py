@@ -317,3 +317,15 @@ assert "pyomo.environ" in sys.modules and "scipy.stats" not in sys.modules
 assert sys.modules["scipy"] is scipy
 """
     subprocess.run([sys.executable, "-c", lines], check=True)
+
+
+def test_every_part_of_the_ablation_can_be_found_and_left_out(monkeypatch):
+    """What moves, moves there too: else a table that says what each part is worth ends in the middle."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    ablation = importlib.import_module("ablation")
+    parts = [part for made in vars(ablation).values() if isinstance(made, list) for part in made]
+    assert len(parts) > 50
+    for part in parts:
+        assert all(ablation.lines_of(path) > 0 for path in part.code), part.name
+        with part.off():
+            pass
