@@ -383,7 +383,7 @@ COLLOCATION = [
     Part("HiGHS on what is open", ("collocation.portfolio._finish",), instead("collocation.portfolio._finish", lambda problem, data, lagrangian, answer, *rest: answer)),
     Part("pairs bounded in place of modelled", ("collocation.lagrangian.LagrangianBound.beyond",), instead("collocation.portfolio._explicit", lambda data, open_to, room: np.ones(data.first.size, dtype=bool))),
     Part("second opinion", ("collocation.statement.second_opinion",), set_to("collocation.portfolio.CollocationSettings.confirmed", 0)),
-    Part("search in the time that is left", ("collocation.portfolio._searched_on",), instead("collocation.portfolio._searched_on", lambda problem, search, answer, budget: answer)),
+    Part("search in the time that is left", ("collocation.portfolio._searched_on",), instead("collocation.portfolio._searched_on", lambda problem, search, answer, budget, *rest: answer)),
     Part("search", ("collocation.local_search", "collocation.local_search_kernels", "collocation.move_kernels"), instead("collocation.portfolio.Annealing.go_on", lambda self, *given, **options: None)),
     Part("beginning again", (), instead("collocation.local_search.Annealing.settled", NEVER)),
     Part("move: join", ("collocation.move_kernels.join",), shares(join=0.0, relocate=0.5, swap=0.21)),
@@ -438,10 +438,21 @@ def routing(page: Page) -> None:
 
 
 MAKESPAN = "splitting.makespan.Makespan"
+
+
+def unbounding(name: str) -> Off:
+    """A flow that says nothing of keys that stay whole."""
+    path = f"splitting.statement.{name}"
+    flow = found(path)
+    return instead(
+        path, lambda items, budget: replace(flow(items, budget), **({"bound": 0.0} if items.problem.one_place else {}))
+    )
+
+
 SPLITTING = [
     Part("divided messages placed again", ("splitting.statement.polished",), instead("splitting.statement.polished", lambda items, share, budget: share)),
     Part("program for what the flow leaves", (), instead("splitting.statement.search", lambda items, start, least, budget, *rest: Answer(start, least, budget.why))),
-    Part("flow as a bound for whole keys", (), several(*(instead(f"splitting.statement.{name}", lambda *given: SimpleNamespace(bound=0.0)) for name in ("whole_flow", "fractional_flow")))),
+    Part("flow as a bound for whole keys", (), several(*map(unbounding, ("whole_flow", "fractional_flow")))),
     Part("bounds rounded up to loads that can occur", (), instead("splitting.statement.Items.next_possible_load", lambda self, bound: bound)),
     Part("search for a makespan, HiGHS in its place", ("splitting.makespan",), instead("splitting.statement.Items.interchangeable_workers", NEVER)),
     Part("keys of two workers exchanged", (f"{MAKESPAN}.deal_pairs", "splitting.makespan._halves"), instead(f"{MAKESPAN}.deal_pairs", lambda self, budget: None)),
