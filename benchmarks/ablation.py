@@ -87,31 +87,20 @@ def several(*offs: Off) -> Off:
     return both
 
 
+DRAWN = "swap_targets", "replace", "relocate", "replace_source", "reinsert", "remove", "reroute_chain", "shorten_chain"
+"""The moves of the annealing over lists of moves that have a share; `lengthen_chain` has the rest, and `insert` comes before."""
+
+
 def without_move(name: str) -> Off:
     """A move of the annealing over lists of moves that is never drawn; the others are, as often in proportion."""
     from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 
-    names = [
-        "swap_targets",
-        "replace",
-        "relocate",
-        "replace_source",
-        "reinsert",
-        "remove",
-        "reroute_chain",
-        "shorten_chain",
-    ]
     plain = AnnealingSettings()
-    shares = {each: getattr(plain, each) for each in names}
+    shares = {each: getattr(plain, each) for each in DRAWN}
     shares["lengthen_chain"] = 1.0 - sum(shares.values())
-    insert = plain.insert
-    if name == "insert":
-        insert = 0.0
-    else:
-        shares[name] = 0.0
-    total = sum(shares.values())
-    cumulative = np.cumsum([shares[each] / total for each in names])
-    held = np.round(np.concatenate(([insert], cumulative)), 9)
+    insert = 0.0 if name == "insert" else plain.insert
+    shares |= {name: 0.0} if name in shares else {}
+    held = np.round([insert, *np.cumsum([shares[each] for each in DRAWN]) / sum(shares.values())], 9)
     return instead("allocation.annealing.search.AnnealingSettings.shares", property(lambda _: held))
 
 
@@ -292,7 +281,7 @@ WINDOWS = [
 
 
 MOVES = [
-    *(Part(move, (f"{SEARCH}.move_kernels.{move}",), without_move(move)) for move in ("insert", "swap_targets", "replace", "relocate", "replace_source", "reinsert", "remove", "reroute_chain", "shorten_chain", "lengthen_chain")),
+    *(Part(move, (f"{SEARCH}.move_kernels.{move}",), without_move(move)) for move in ("insert", *DRAWN, "lengthen_chain")),
 ]  # fmt: skip
 
 
