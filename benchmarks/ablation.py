@@ -113,11 +113,7 @@ def lines_of(path: str) -> int:
     documented: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         for line in getattr(node, "body", []) if isinstance(getattr(node, "body", []), list) else []:
-            if (
-                isinstance(line, ast.Expr)
-                and isinstance(line.value, ast.Constant)
-                and isinstance(line.value.value, str)
-            ):
+            if isinstance(line, ast.Expr) and isinstance(getattr(line.value, "value", None), str):
                 documented.update(range(line.lineno, line.end_lineno + 1))
     idle = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
     used: set[int] = set()
@@ -194,9 +190,7 @@ def summary(runs: pd.DataFrame) -> dict[str, object]:
     answers, bounds = (runs[f"{figure} without"] - runs[f"{figure} with"] for figure in ("objective", "bound"))
     both = runs[runs["proven with"] & runs["proven without"]]
     took = np.log(both["seconds without"] / both["seconds with"])
-    gaps = [
-        (runs[f"objective {when}"] - runs[f"bound {when}"]).clip(lower=0).mean() * 100 for when in ("with", "without")
-    ]
+    gaps = [(runs[f"objective {when}"] - runs[f"bound {when}"]).clip(lower=0).mean() * 100 for when in ("with", "without")]  # fmt: skip
     return {
         "proven": f"{runs['proven with'].sum()} / {runs['proven without'].sum()}",
         "gap %": " / ".join(f"{gap:.4g}" for gap in gaps),
@@ -214,9 +208,8 @@ def drawn(family: str, count: int = 1, **parameters: Any) -> list[Named]:
 
 def hard(problem: str, *kinds: str) -> list[Named]:
     """A giant, two scales, draining: what the papers' settings lack."""
-    return [
-        case for kind in kinds or ("giant", "two-scales", "draining") for case in drawn(f"hard-{problem}", kind=kind)
-    ]
+    kinds = kinds or ("giant", "two-scales", "draining")
+    return [case for kind in kinds for case in drawn(f"hard-{problem}", kind=kind)]
 
 
 def small(draw: Callable[[np.random.Generator], tuple[ks.Problem, str]], count: int) -> list[Named]:
@@ -236,10 +229,18 @@ def dozens() -> list[Named]:
     return made
 
 
-def heavy(seed: int, nodes: int, key_groups: int, exponent: float = 1.2) -> ks.Workload:
-    """A workload of heavy tails, anywhere."""
+def tails_within_a_budget() -> list[Named]:
+    """MCLB of heavy tails, of which two per cent of the state may move: one window, and four."""
+    loads = [(heavy(seed, nodes, p), p) for seed, nodes, p in ((1, 6, 80), (2, 9, 180), (3, 8, 128))]
+    loads += [(heavy(4, 5, 400, windows=4), 400), (heavy(5, 20, 400, windows=2), 400)]
+    return [(f"heavy tails {p}, {w.windows} windows", ks.MCLB(w, max_state_moved=0.02 * float(w.state.sum()))) for w, p in loads]  # fmt: skip
+
+
+def heavy(seed: int, nodes: int, key_groups: int, windows: int | None = None) -> ks.Workload:
+    """A workload of heavy tails, anywhere; over windows each load is drawn again, up to 40 % off."""
     rng = np.random.default_rng([5, seed])
-    load = rng.pareto(exponent, key_groups) + 0.1
+    load = rng.pareto(1.2, key_groups) + 0.1
+    load = load if windows is None else load * rng.uniform(0.6, 1.4, (windows, key_groups))
     return ks.Workload(load=load, state=rng.uniform(1, 10, key_groups), current=rng.integers(0, nodes, key_groups), nodes=nodes)  # fmt: skip
 
 
@@ -317,19 +318,18 @@ def windows(page: Page) -> None:
 
     `milp` on the papers' setting, its loads fluctuating.
     """
-    instances = [
-        case
-        for over in ("mean", "max", "cvar")
-        for case in drawn("madsen-windows", nodes=10, key_groups=200, over=over)
-    ]
+    size = {"nodes": 10, "key_groups": 200}
+    instances = [case for over in ("mean", "max", "cvar") for case in drawn("madsen-windows", **size, over=over)]
     ablate(page, "windows", WINDOWS, instances)
 
 
 MCLB = [
     Part("sets near the mean", ("mclb.near_sets",), instead("mclb.branch_and_bound.FewNodes.suits", lambda core: False)),
     Part("splits of two nodes", ("mclb.pair_splits",), instead("mclb.pair_splits.PairSplits.suits", lambda core: False)),
+    Part("SCIP on one window with a budget", (), set_to("mclb.branch_and_bound.TreeSettings.scip_windows", 0)),
+    Part("short runs of the annealing first", (), set_to("mclb.local_search.PlacementSearchSettings.growth", 1e9)),
     Part("set partitioning", ("mclb.set_partitioning", "set_partitioning"), set_to("mclb.branch_and_bound.TreeSettings.few", 0)),
-    Part("descent before it", ("mclb.local_search.descend", "mclb.local_search._filled", "mclb.local_search._steepest"), instead("mclb.branch_and_bound.descend", lambda core, seed, start=None, **options: found("mclb.local_search._starting_point")(core, core.load, start))),
+    Part("descent before it", ("mclb.pair_splits.descend", "mclb.pair_splits._filled", "mclb.pair_splits._steepest"), instead("mclb.branch_and_bound.descend", lambda core, seed, start=None, **options: found("mclb.local_search._starting_point")(core, core.load, start))),
     Part("depth-first tree", ("mclb.branch_and_bound_kernels", "mclb.branch_and_bound.DepthFirst.run", "mclb.branch_and_bound.DepthFirst._keep"), instead("mclb.branch_and_bound.DepthFirst.run", lambda self, budget, most: False)),
     Part("semidefinite bound", ("mclb.sdp",), instead("mclb.branch_and_bound.semidefinite_squares", lambda *given, **options: 0.0)),
     Part("its cuts", ("mclb.sdp.SemidefiniteDual.add_cuts",), instead("mclb.sdp.SemidefiniteDual.add_cuts", lambda self, rng: None)),
@@ -350,7 +350,7 @@ def mclb(page: Page) -> None:
     instances = [
         *drawn("guo-mclb", nodes=5, key_groups=30, windows=20), *drawn("guo-mclb", nodes=5, key_groups=50, windows=20, share_moved=0.1),
         *drawn("guo-mclb", share_moved=0.05), *drawn("guo-mclb", nodes=20, key_groups=2000, windows=20),
-        *hard("mclb"), *small(teaching_sizes.mclb, 3), *dozens(),
+        *hard("mclb"), *small(teaching_sizes.mclb, 3), *dozens(), *tails_within_a_budget(),
     ]  # fmt: skip
     ablate(page, "mclb", MCLB, instances)
 

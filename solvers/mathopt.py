@@ -37,8 +37,11 @@ def run(
     seed: int = 0,
     threads: int = 1,
     hints: list[mathopt.SolutionHint] | None = None,
+    gap: float = 0.0,
 ) -> mathopt.SolveResult | None:
     """A solver's result; None where it did not come back in time.
+
+    SCIP ends once its bound is within a gap of the objective, in units of 1 or of the objective, whichever is larger.
 
     With hints SCIP sometimes errs, and proves that nothing is better: where it finds nothing better it is asked again without.
     Its presolve errs near its tolerance, and proves that there is nothing: that is asked again without presolve.
@@ -52,9 +55,9 @@ def run(
     if solver == "cp-sat" and any(not variable.integer for variable in model.variables()):
         # It takes them for whole ones, and proves optima of that.
         raise InputError("cp-sat does not take this model: it has variables that are not whole; scip and highs take it")
-    result = _once(model, solver, budget, seed, threads, hints or [])
+    result = _once(model, solver, budget, seed, threads, hints or [], gap)
     if solver == "scip" and result is not None and ended(result, budget) == "infeasible":
-        again = _once(model, solver, budget, seed, threads, hints or [], presolve=False)
+        again = _once(model, solver, budget, seed, threads, hints or [], gap, presolve=False)
         return again if again is not None and again.has_primal_feasible_solution() else result
     proven = result is not None and result.termination.reason == mathopt.TerminationReason.OPTIMAL
     if solver != "scip" or not hints or result is None or not proven:
@@ -64,18 +67,20 @@ def run(
         at = mathopt.evaluate_expression(model.objective.as_quadratic_expression(), known)
         if sign * result.objective_value() < sign * at - NEAR:
             return result
-    return _once(model, solver, budget, seed, threads, [])
+    return _once(model, solver, budget, seed, threads, [], gap)
 
 
 def _once(
     model: mathopt.Model, solver: str, budget: Budget, seed: int, threads: int, hints: list[mathopt.SolutionHint],
-    presolve: bool = True,
+    gap: float, presolve: bool = True,
 ) -> mathopt.SolveResult | None:  # fmt: skip
     if budget.expired:
         return None
     parameters = _parameters(solver, budget, seed, threads)
     if solver == "scip" and any(True for _ in model.objective.quadratic_terms()):
         parameters.gscip.int_params.update(FEW_ROUNDS)
+    if solver == "scip":
+        parameters.gscip.real_params.update({"limits/gap": gap, "limits/absgap": gap})
     if not presolve:
         parameters.presolve = mathopt.Emphasis.OFF
     given = mathopt.ModelSolveParameters(solution_hints=hints)
@@ -107,7 +112,7 @@ def _parameters(solver: str, budget: Budget, seed: int, threads: int) -> mathopt
     if solver != "glop":
         parameters.threads = threads
     if solver == "scip":
-        parameters.gscip.real_params.update({"limits/gap": 0.0, "numerics/feastol": 1e-9})
+        parameters.gscip.real_params["numerics/feastol"] = 1e-9
     return parameters
 
 

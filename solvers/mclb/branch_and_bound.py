@@ -11,18 +11,19 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings, Termination
+from keyshift.models.errors import InputError
 from keyshift.models.guards import Whole
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import shared_squares, window_bound
-from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, descend, local_search
+from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, local_search
 from keyshift.solvers.mclb.near_sets import FewNodes
-from keyshift.solvers.mclb.pair_splits import PairSplits
+from keyshift.solvers.mclb.pair_splits import PairSplits, descend
 from keyshift.solvers.mclb.sdp import SemidefiniteSettings, semidefinite_squares
 from keyshift.solvers.mclb.set_partitioning import SetPartitioning
-from keyshift.solvers.mclb.statement import solve_cpsat
+from keyshift.solvers.mclb.statement import solve_cpsat, solve_scip
 from keyshift.solvers.rows import rule_rows
 
 
@@ -45,6 +46,10 @@ class TreeSettings(Settings):
     few_nodes, few_windows, stated, stated_seconds : int, int, float, float
         With a budget and at most this many nodes and windows, CP-SAT runs after the first search, for this share of the
         time and at most this many seconds.
+    scip_windows, first_scip, by_scip, scip_least : int, float, float, tuple of float
+        With a budget, more than `small` key groups and at most this many windows, the first search has `first_scip` of the time
+        and SCIP `by_scip` of what is left: unless the first search came nearer to the bound than these shares of the problem's
+        scale and of the bound itself.
     slice : int
         Loads that the search reads between two checks of the clock.
     first_search, first_alone : float
@@ -78,6 +83,10 @@ class TreeSettings(Settings):
     few_windows: int = 12
     stated: float = 0.8
     stated_seconds: float = 20.0
+    scip_windows: int = 1
+    first_scip: float = 0.3
+    by_scip: float = 0.85
+    scip_least: tuple[float, float] = (0.05, 0.002)
     slice: int = 2_000_000
     first_search: float = 0.25
     first_alone: float = 0.75
@@ -97,10 +106,11 @@ def branch_and_bound(
     """The optimum, given time; within a limit the best placement with the best root bound.
 
     Dozens of key groups are answered by the sets of them that nodes can hold, from a placement that `descend` and
-    `PairSplits` find: on a few nodes by `FewNodes`, else by `SetPartitioning`. More than these, or where the sets are too
-    many: key groups are placed one after another, the largest first, each on the node where it adds least; a partial
-    placement is cut when its completion with divisible load is no better than the incumbent. Of interchangeable
-    empty nodes only the first is tried. Exponential in the number of key groups; without a limit it ends in a proof.
+    `PairSplits` find: on a few nodes by `FewNodes`, else by `SetPartitioning`. Where a budget keeps one window far from even,
+    SCIP goes on from a local search, and CP-SAT on two or three nodes. More than these, or where the sets are too many: key
+    groups are placed one after another, the largest first, each on the node where it adds least; a partial placement is cut
+    when its completion with divisible load is no better than the incumbent. Of interchangeable empty nodes only the first is
+    tried. Exponential in the number of key groups; without a limit it ends in a proof.
 
     Parameters
     ----------
@@ -143,13 +153,13 @@ def branch_and_bound(
             return Answer(best, root, "optimal" if done else budget.why, details={"tree_nodes": sets.visited})
     search = DepthFirst(problem, core, known, settings)
     hopeless = _hopeless(core, budget, settings)
-    share = settings.first_alone if hopeless else settings.first_search
-    search.improve(budget.part(share), seed, root + problem.tolerance, effort=1.0)
-    if max_tree is None and _for_cpsat(core, settings):
-        answer = search.ask_cpsat(budget.part(settings.stated, settings.stated_seconds), seed, root)
-        if answer.termination in ("optimal", "infeasible"):
-            return answer
-        root = max(root, answer.bound or 0.0)
+    by_scip = _for_scip(core, settings)
+    share = settings.first_scip if by_scip else settings.first_alone if hopeless else settings.first_search
+    search.improve(budget.part(share), seed, root + problem.tolerance_of(root), effort=1.0)
+    answer = search.ask_solvers(budget, seed, root) if max_tree is None else Answer(None, root, "gap")
+    if answer.termination in ("optimal", "infeasible"):
+        return answer
+    root = answer.bound or root
     small = core.load.shape[0] <= settings.small
     done = small and search.run(budget, min(settings.first_look * search.slice, max_tree or sys.maxsize))
     proven = not done and search.value - root <= problem.tolerance
@@ -188,6 +198,12 @@ def _for_cpsat(core: Core, settings: TreeSettings) -> bool:
     p, windows = core.load.shape
     size = settings.small < p <= settings.hopeless
     return size and core.limited and core.nodes <= settings.few_nodes and windows <= settings.few_windows
+
+
+def _for_scip(core: Core, settings: TreeSettings) -> bool:
+    """Whether a budget on so few windows keeps placements far from the mean: then SCIP proves what no search finds."""
+    p, windows = core.load.shape
+    return p > settings.small and core.limited and windows <= settings.scip_windows and not _for_cpsat(core, settings)
 
 
 def _by_sets(core: Core, settings: TreeSettings) -> list[tuple[Any, float]]:
@@ -280,7 +296,7 @@ class DepthFirst:
     def __init__(
         self, problem: MCLB, core: Core, incumbent: IntArray | None, settings: TreeSettings | None = None
     ) -> None:
-        settings = settings or TreeSettings.now()
+        self.settings = settings = settings or TreeSettings.now()
         self.problem, self.core, self.best = problem, core, incumbent
         self.local: PlacementSearch | None = None
         self.order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")
@@ -326,15 +342,29 @@ class DepthFirst:
         core = self.core
         if self.local is None:
             self.local = PlacementSearch(core, self.best, seed)
+        elif self.best is not None:
+            self.local.take(self.best)
         if self.take(self.local.go_on(budget, effort, enough * core.nodes)):
             budget.report(objective=self.value)
 
-    def ask_cpsat(self, budget: Budget, seed: int, root: float) -> Answer:
-        """CP-SAT on the declarative statement, from the best; what it finds is taken over."""
+    def ask_solvers(self, budget: Budget, seed: int, root: float) -> Answer:
+        """CP-SAT or SCIP, where one of them closes in, from the best; what it finds is taken over."""
+        settings = self.settings
+        far = max(least * size for least, size in zip(settings.scip_least, (self.problem.scale, root), strict=True))
+        if _for_cpsat(self.core, settings):
+            solve, part = solve_cpsat, budget.part(settings.stated, settings.stated_seconds)
+        elif _for_scip(self.core, settings) and self.value - root > far and not budget.expired:
+            solve, part = solve_scip, budget.part(settings.by_scip)
+        else:
+            return Answer(None, root, "gap")
         start = None if self.best is None else self.core.lift(self.best)
-        answer = solve_cpsat(self.problem, budget=budget, seed=seed, start=start)
+        try:
+            answer = solve(self.problem, budget=part, seed=seed, start=start)
+        except InputError:  # now and then SCIP fails on a linear program of its own
+            return Answer(None, root, "gap")
         self.take(None if answer.assignment is None else self.core.lower(answer.assignment))
-        budget.report(bound=max(root, answer.bound or 0.0))
+        answer.bound = max(root, answer.bound or 0.0)
+        budget.report(bound=answer.bound)
         return answer
 
     def take(self, found: IntArray | None) -> bool:

@@ -22,7 +22,7 @@ from keyshift.solvers.checked import kept, promised
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.local_search_kernels import KeptRules
-from keyshift.solvers.mclb.pair_splits import PairSplits, shaken
+from keyshift.solvers.mclb.pair_splits import PairSplits
 from keyshift.solvers.rows import RowFamily, rows_of, rule_rows, sum_rows
 from keyshift.solvers.threads import one_blas_thread
 from keyshift.solvers.within_rows import Task, search_within
@@ -40,8 +40,9 @@ class PlacementSearchSettings(Settings):
         Annealing steps of a run for each key group; the most candidates of a run.
     runs : int
         Number of runs at `effort` 1; after every so many runs their length doubles.
-    glance : float
-        Length of the quick first run as a share of a run, for very short limits.
+    glance, growth : float
+        Length of the quick first run as a share of a run, for very short limits; how many times longer each next one is, up to
+        that of a run.
     look : int
         Candidates between two checks of the clock.
     small : int
@@ -60,15 +61,19 @@ class PlacementSearchSettings(Settings):
         of the best sum of squares, of which a giant key group may leave much that nothing can mend.
     reheated : tuple of float
         The range, in shares of its stages, from which the first stage of a run from the best is drawn.
+    ahead, compared : float
+        Where `PairSplits` suits, too, whoever found the better by itself works so many times as much as the other, which has this
+        share of the time left for a turn.
     by_splits : float
-        The share of the time that `PairSplits` has before, where it suits.
+        The share of the time that `PairSplits` has before sweeps.
     """
 
     annealed: int = 1500
     steps_for_each: int = 2_000
     most: int = 300_000_000
-    runs: int = 13
+    runs: int = 15
     glance: float = 0.05
+    growth: float = 3.0
     look: int = 10_000_000
     small: int = 12
     softness: Annotated[tuple[NonNegative, ...], MinLen(0)] = (1.0, 3.0, 8.0)
@@ -78,6 +83,8 @@ class PlacementSearchSettings(Settings):
     cold: float = 1.5
     frozen: tuple[float, float] = (0.13, 1e-2)
     reheated: tuple[float, float] = (0.2, 0.8)
+    ahead: float = 4.0
+    compared: float = 0.2
     by_splits: float = 0.5
 
 
@@ -183,25 +190,43 @@ class PlacementSearch:
         self.settings = settings = PlacementSearchSettings.now()
         self.load = compressed(core.load)
         self.best = _starting_point(core, self.load, start)
-        self.annealing: _Annealing | None = None
+        self.searches: list[PairSplits | _Annealing] = []
+        if PairSplits.suits(core):
+            self.searches.append(PairSplits(core, self.best, seed))
         if self.load.shape[0] <= settings.annealed:
-            self.annealing = _Annealing(core, self.load, self.best, self.rng, settings)
-        self.splits = PairSplits(core, self.best, seed) if PairSplits.suits(core) else None
+            self.searches.append(_Annealing(core, self.load, self.best, self.rng, settings))
 
     def go_on(self, budget: Budget, effort: float = 1.0, enough: float = 0.0) -> IntArray:
         """The best placement after so much effort in all, or once the sum of squares is `enough`."""
-        core = self.core
-        if core.nodes == 1 or budget.expired:
+        if self.core.nodes == 1 or budget.expired:
             return self.best
-        if self.splits is not None:
-            self.splits.take(self.best)
-            self.best = self.splits.go_on(budget.part(self.settings.by_splits), effort, enough)
-        if self.annealing is not None:
-            self.annealing.take(self.best)
-            self.best = self.annealing.go_on(budget, effort, enough)
-        else:
-            self.best = _by_sweeps(core, self.load, self.best, budget, self.rng, effort, enough)
+        if self.load.shape[0] > self.settings.annealed:
+            for each in self.searches:
+                self.take(each.go_on(budget.part(self.settings.by_splits), effort, enough))
+            self.take(_by_sweeps(self.core, self.load, self.best, budget, self.rng, effort, enough))
+            return self.best
+        while not budget.expired:
+            going = [each for each in self.searches if each.unfinished(effort, enough)]
+            if not going:
+                break
+            each, leads = self._next(going)
+            each.turn(budget if leads else budget.part(self.settings.compared))
+            self.take(each.best)
         return self.best
+
+    def take(self, found: IntArray) -> None:
+        """Take a placement over if it is better: the annealing goes on from it now and then, splits go on from their own."""
+        if self.core.squares(found) < self.core.squares(self.best):
+            self.best = found
+        for each in self.searches:
+            if isinstance(each, _Annealing):
+                each.take(self.best)
+
+    def _next(self, going: list[PairSplits | _Annealing]) -> tuple[PairSplits | _Annealing, bool]:
+        """Whoever found the better placement by itself, unless it has worked so much longer than the other; whether it did."""
+        first, *others = sorted(going, key=lambda each: each.own)
+        behind = [each for each in others if first.work > self.settings.ahead * each.work]
+        return (behind[0], False) if behind else (first, True)
 
 
 def compressed(load: FloatArray) -> FloatArray:
@@ -276,7 +301,7 @@ class _Annealing:
         self.best, self.value, self.own = best, core.squares(best), core.squares(first)
         kinds = (0.0, *settings.softness) if p > settings.small else (0.0,)
         self.tried: dict[float, list[float]] = {kind: [] for kind in kinds}
-        self.number = 0
+        self.number, self.work = 0, 0
 
     def go_on(self, budget: Budget, effort: float, enough: float) -> IntArray:
         """Coolings from a heat at which everything moves, plain or softened, every fourth from the best so far.
@@ -286,15 +311,20 @@ class _Annealing:
         and who has to leave it costs state. What is known beforehand guides only the runs from the best: the others are the
         same with a start or without, with a budget or one that is let out, as long as it does not bind.
         """
-        settings, core = self.settings, self.core
-        runs = 2 + round(effort * (settings.runs - 2)) if math.isfinite(effort) else sys.maxsize
-        while self.number < runs and self.positive.size and not budget.expired:
-            if self.value <= max(enough, self.floor * (1 + 1e-9)):
-                break
-            found = self._run(budget)
-            if self.take(found):
-                budget.report(objective=self.value / core.nodes, note="local search")
+        while self.unfinished(effort, enough) and not budget.expired:
+            self.turn(budget)
         return self.best
+
+    def unfinished(self, effort: float, enough: float) -> bool:
+        """Whether there are runs left, and there is something better to find."""
+        settings = self.settings
+        runs = 2 + round(effort * (settings.runs - 2)) if math.isfinite(effort) else sys.maxsize
+        return self.number < runs and self.positive.size > 0 and self.value > max(enough, self.floor * (1 + 1e-9))
+
+    def turn(self, budget: Budget) -> None:
+        """One run."""
+        if self.take(self._run(budget)):
+            budget.report(objective=self.value / self.core.nodes, note="local search")
 
     def take(self, found: IntArray) -> bool:
         """Whether a placement within the budget is better: then it is the best."""
@@ -307,7 +337,7 @@ class _Annealing:
     def _run(self, budget: Budget) -> IntArray:
         settings = self.settings
         self.price = PROHIBITIVE if self.rng.random() < 0.5 else self.fair_price
-        longer = 2.0 ** (self.number // settings.runs) if self.number else settings.glance
+        longer = min(2.0 ** (self.number // settings.runs), settings.glance * settings.growth**self.number)
         kind, again = _next_kind(self.tried, self.rng), self.number % 4 == 3
         stages = max(settings.stages, math.ceil(self.steps * longer * self.moment.shape[0] / settings.look))
         schedule = self._softened(kind, stages) if kind else self._plain(stages)
@@ -322,7 +352,7 @@ class _Annealing:
         found = self._cooled(self.firsts[self.number % 2], schedule, steps, budget)
         now = self.core.squares(found)
         self.own = min(self.own, now)
-        if self.number > 1:
+        if longer >= 1:
             self.tried[kind].append(now)
         return found
 
@@ -358,6 +388,7 @@ class _Annealing:
                 self.rng, self.rules,
             )  # fmt: skip
             budget.spend(steps)
+            self.work += steps * at.size
             spent = core.moved(found)
             promised(math.isinf(gained) or spent <= core.budget * (1 + SLACK), f"{spent} of {core.budget} moves")
             if (now := core.squares(found)) < value and spent <= core.budget:
@@ -406,84 +437,3 @@ def _by_sweeps(
         value -= fall
         budget.report(objective=max(value, 0.0) / core.nodes, note="local search")
     return chosen
-
-
-# A first placement without a compiled loop: the steepest moves and swaps, from different beginnings ------------------
-
-
-MOST_DESCENTS, DESCENTS_OF_EACH, STEPS_OF_DESCENT = 200, 4, 3
-"""Placements that `descend` shakes, at most and for each key group; steps of search that one takes, for each pair of these."""
-
-
-def descend(
-    core: Core, seed: int, rounds: int | None = None, start: IntArray | None = None, limit: Budget | None = None
-) -> IntArray:
-    """A good placement by the steepest move or swap, again and again from shaken ones until the limit; within the budget.
-
-    It begins from a start, from the current nodes and from greedy placements. No compiled loop: it is for dozens of key groups.
-    """
-    rng = np.random.default_rng([seed, 5])
-    order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")
-    beginnings = [_filled(core, np.full(order.size, -1), order), _filled(core, core.current, order)]
-    beginnings += [] if start is None else [start]
-    found = [_steepest(core, placed) for placed in beginnings if core.moved(placed) <= core.budget]
-    best = min(found, key=core.squares)
-    value = core.squares(best)
-    most = min(MOST_DESCENTS, DESCENTS_OF_EACH * order.size) if rounds is None else rounds
-    for _ in range(most if core.nodes > 1 else 0):
-        if limit is not None:
-            if limit.expired:
-                break
-            limit.spend(STEPS_OF_DESCENT * order.size**2)
-        other = _steepest(core, shaken(core, best, rng))
-        if (reached := core.squares(other)) < value:
-            best, value = other, reached
-    return best
-
-
-def _filled(core: Core, placed: IntArray, order: IntArray) -> IntArray:
-    """Key groups without a node placed one after another where they add least, as long as the budget lasts."""
-    placed, loads, left = placed.copy(), np.zeros((core.nodes, core.load.shape[1])), core.budget
-    np.add.at(loads, placed[placed >= 0], core.load[placed >= 0])
-    for k in order[placed[order] < 0]:
-        rise = loads @ core.load[k]
-        if core.state[k] > left:
-            rise[np.arange(core.nodes) != core.current[k]] = np.inf
-        placed[k] = int(rise.argmin())
-        loads[placed[k]] += core.load[k]
-        left -= core.state[k] * (placed[k] != core.current[k])
-    return placed
-
-
-def _steepest(core: Core, placed: IntArray) -> IntArray:
-    """The best move or swap within the budget, until none lowers the sum of squares."""
-    load, a, p = core.load, placed.copy(), placed.size
-    each = np.arange(p)
-    cost = np.where(core.current[:, None] == np.arange(core.nodes), 0.0, core.state[:, None])
-    own, inner = np.square(load).sum(axis=1), load @ load.T
-    apart = own[:, None] + own - 2 * inner
-    while True:
-        loads = np.zeros((core.nodes, load.shape[1]))
-        np.add.at(loads, a, load)
-        meets, left = load @ loads.T, core.budget - core.moved(a)
-        here, paid = meets[each, a], cost[each, a]
-        move = 2 * (meets - here[:, None] + own[:, None])
-        move[(cost - paid[:, None] > left)] = np.inf
-        move[each, a] = np.inf
-        other, there = meets[:, a], cost[:, a]
-        swap = 2 * (other + other.T - here[:, None] - here + apart)
-        swap[(there + there.T - paid[:, None] - paid > left) | (a[:, None] == a)] = np.inf
-        gain = -1e-9 * float(own.sum())
-        if move.min() <= swap.min() and move.min() < gain:
-            k, i = np.unravel_index(int(move.argmin()), move.shape)
-            after = a.copy()
-            after[k] = i
-        elif swap.min() < gain:
-            k, k2 = np.unravel_index(int(swap.argmin()), swap.shape)
-            after = a.copy()
-            after[k], after[k2] = a[k2], a[k]
-        else:
-            return a
-        if core.moved(after) > core.budget:
-            return a
-        a = after

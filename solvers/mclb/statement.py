@@ -18,6 +18,8 @@ from keyshift.solvers.checked import within, without_false_bound
 if TYPE_CHECKING:
     from keyshift.models.mclb.pyomo_model import MCLBPyomo
 
+SCIP_GAP = 4e-7
+"""Together with what `MCLBMathOpt.bound` takes off, less than the tolerance of 1e-6."""
 NO_PLACEMENT = "no placement keeps within the budget"
 
 
@@ -40,7 +42,7 @@ def solve_scip(
     core, best_bound = problem.core, 0.0
     while True:
         hints = [] if start is None else [statement.hint(start)]
-        result = mathopt.run(statement.model, "scip", budget, seed=seed, threads=threads, hints=hints)
+        result = mathopt.run(statement.model, "scip", budget, seed=seed, threads=threads, hints=hints, gap=SCIP_GAP)
         if result is None:
             return Answer(start, best_bound, budget.why)
         ended = mathopt.ended(result, budget)

@@ -10,7 +10,9 @@ from enumeration import optimum
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.mclb.local_search import PlacementSearchSettings
+from keyshift.models.errors import InputError
+from keyshift.solvers.mclb import branch_and_bound
+from keyshift.solvers.mclb.local_search import PlacementSearch, PlacementSearchSettings
 from keyshift.solvers.mclb.pair_splits import PairSplits
 
 
@@ -132,8 +134,6 @@ def test_the_best_step_of_a_key_group_is_the_best_of_all(small, compiled, limite
 
 
 def test_the_search_goes_on_as_if_it_had_not_been_interrupted():
-    from keyshift.solvers.mclb.local_search import PlacementSearch
-
     rng = np.random.default_rng(5)
     core = problem(rng.integers(1, 50, (4, 20)), rng.integers(0, 4, 20), 4, limit=8).core
     whole, twice = PlacementSearch(core, None, 3), PlacementSearch(core, None, 3)
@@ -142,8 +142,6 @@ def test_the_search_goes_on_as_if_it_had_not_been_interrupted():
 
 
 def test_large_key_groups_are_placed_as_if_there_were_no_small_ones():
-    from keyshift.solvers.mclb.local_search import PlacementSearch
-
     rng = np.random.default_rng(6)
     load = np.hstack([1e6 * rng.integers(1, 50, (4, 15)), rng.integers(1, 9, (4, 5))])
     core = problem(load, rng.integers(0, 4, 20), 4, limit=15, state=np.r_[np.ones(15), np.full(5, 9.0)]).core
@@ -257,3 +255,39 @@ def test_rounding_is_no_gain():
     splits.go_on(budget)
     assert splits.value == 0.0
     assert not budget.expired
+
+
+def heavy_tails(seed: int, share: float | None, nodes: int = 6, key_groups: int = 60, windows: int = 1) -> ks.MCLB:
+    rng = np.random.default_rng(seed)
+    load, state = rng.pareto(1.1, (windows, key_groups)) + 0.05, rng.pareto(1.1, key_groups) + 0.05
+    limit = None if share is None else share * state.sum()
+    return problem(load, rng.integers(0, nodes, key_groups), nodes, limit=limit, state=state)
+
+
+def test_whoever_finds_the_better_placement_has_most_of_the_work():
+    """Splits of two nodes come nearest where all may move; where a budget binds they end far from what annealing finds."""
+    for share, leads in ((None, "PairSplits"), (0.02, "_Annealing")):
+        core = heavy_tails(1, share, key_groups=90, windows=2).core
+        search = PlacementSearch(core, None, 0)
+        search.go_on(Budget(effort=0.5), effort=np.inf)
+        least = min(search.searches, key=lambda each: each.own)
+        assert type(least).__name__ == leads
+        assert least.work >= max(each.work for each in search.searches)
+        assert min(each.work for each in search.searches) > 0, "each had its turns"
+        assert core.squares(search.best) <= least.own
+
+
+def test_a_budget_on_one_window_ends_in_a_proof_by_scip(monkeypatch):
+    p = heavy_tails(4, 0.05, key_groups=80)
+    found = ks.solve(p, effort=10)
+    assert found.status == "optimal"
+    assert found.objective <= ks.solve(p, "local-search", effort=0.3).objective
+
+    def fail(*given, **options):
+        raise InputError("scip does not take this model, or fails on it")
+
+    monkeypatch.setattr(branch_and_bound, "solve_scip", fail)
+    without = ks.solve(p, effort=0.5)
+    assert without.status == "feasible"
+    assert without.bound < found.bound
+    assert without.objective >= found.bound

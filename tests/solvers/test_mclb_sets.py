@@ -15,9 +15,8 @@ from keyshift.models import Budget
 from keyshift.models.answer import STEP
 from keyshift.solvers.mclb import near_sets
 from keyshift.solvers.mclb.branch_and_bound import TreeSettings, _hopeless
-from keyshift.solvers.mclb.local_search import descend
 from keyshift.solvers.mclb.near_sets import FewNodes, NearSettings
-from keyshift.solvers.mclb.pair_splits import PairSplits
+from keyshift.solvers.mclb.pair_splits import PairSplits, descend
 from keyshift.solvers.mclb.set_partitioning import PartitioningSettings, SetPartitioning
 
 MANY, FEW, FEWER = (

@@ -10,8 +10,7 @@ from draws import draws
 
 import keyshift as ks
 from keyshift.models import Budget, answer
-from keyshift.solvers.mclb.local_search import descend
-from keyshift.solvers.mclb.pair_splits import PairSettings, PairSplits, nearest_subset
+from keyshift.solvers.mclb.pair_splits import PairSettings, PairSplits, descend, nearest_subset
 from keyshift.solvers.set_partitioning import half_sums
 
 
