@@ -301,7 +301,7 @@ class _Annealing:
         self.best, self.value, self.own = best, core.squares(best), core.squares(first)
         kinds = (0.0, *settings.softness) if p > settings.small else (0.0,)
         self.tried: dict[float, list[float]] = {kind: [] for kind in kinds}
-        self.number, self.work = 0, 0
+        self.number, self.work, self.share = 0, 0, settings.glance
 
     def go_on(self, budget: Budget, effort: float, enough: float) -> IntArray:
         """Coolings from a heat at which everything moves, plain or softened, every fourth from the best so far.
@@ -337,7 +337,8 @@ class _Annealing:
     def _run(self, budget: Budget) -> IntArray:
         settings = self.settings
         self.price = PROHIBITIVE if self.rng.random() < 0.5 else self.fair_price
-        longer = min(2.0 ** (self.number // settings.runs), settings.glance * settings.growth**self.number)
+        longer = self.share if self.share < 1 else 2.0 ** (self.number // settings.runs)
+        self.share = min(1.0, self.share * settings.growth)
         kind, again = _next_kind(self.tried, self.rng), self.number % 4 == 3
         stages = max(settings.stages, math.ceil(self.steps * longer * self.moment.shape[0] / settings.look))
         schedule = self._softened(kind, stages) if kind else self._plain(stages)
