@@ -117,7 +117,8 @@ class SemidefiniteAscent:
                 )
                 changed = float(np.linalg.norm(projected - self.X)) / self.step
                 if max(broken, changed) > 2 * min(broken, changed):
-                    self.step *= settings.factor if changed > broken else 1 / settings.factor
+                    longer = self.step * (settings.factor if changed > broken else 1 / settings.factor)
+                    self.step = min(max(longer, 1 / FARTHEST), FARTHEST)
             self.X = self.X + settings.beyond * (projected - self.X)
             budget.spend(self.work)
 
@@ -134,6 +135,8 @@ class SemidefiniteAscent:
         return linear + self.trace * min(0.0, least_eigenvalue(made)) - doubt
 
 
+FARTHEST = 1e30
+"""Where no X keeps the rows the step length would follow them down to 0: it stays within this of 1."""
 CUBE, ENTRIES = 150.0, 5.0
 """By what the third power of the matrix' size, and the entries of its rows, are divided for `work`: measured."""
 

@@ -19,10 +19,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from annotated_types import Gt, Lt
 
 from keyshift.models import Budget
 from keyshift.models.answer import Settings
@@ -76,7 +77,7 @@ class NarrowSettings(Settings):
     heavy_pairs: float = 1e8
     block: int = 1_000_000
     least_free: int = 24
-    shrink: float = 0.5
+    shrink: Annotated[float, Gt(0), Lt(1)] = 0.5
 
 
 ROOM = 1e-9

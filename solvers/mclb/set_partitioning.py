@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from annotated_types import Gt, Lt
 from scipy.spatial import cKDTree
 
 from keyshift.models import Budget
@@ -63,7 +64,7 @@ class PartitioningSettings(Settings):
     most_cells: int = 600_000_000
     batch: int = 300
     sample: int = 256
-    shrink: float = 0.75
+    shrink: Annotated[float, Gt(0), Lt(1)] = 0.75
     least_share: float = 0.01
     block: int = 2_000_000
     piece: int = 10_000_000

@@ -13,6 +13,7 @@ from instances.mclb import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.models.answer import in_force
 from keyshift.solvers import safe_bounds, semidefinite
 from keyshift.solvers.mclb import bounds, sdp
 from keyshift.solvers.mclb import sdp as kernels
@@ -292,3 +293,13 @@ def test_the_semidefinite_bound_begins_no_step_that_would_outlast_the_limit(monk
     solution = ks.solve(problem, "sdp", time_limit=1.0)
     assert "too many for a step" in solution.message
     assert solution.bound == pytest.approx(ks.solve(problem, "combinatorial").bound)
+
+
+def test_the_ascent_keeps_a_step_however_long_it_shrinks():
+    """Where nothing changes any more the step length fell to 0, by which the next sweep divided."""
+    p = problem([[0.6, 2.1], [0, 0], [8e-9, 6e-9]], [1, 1], 2, limit=3e9 - 1e5, state=[3e9 + 3e3, 3e9 + 3e2])
+    with in_force([sdp.SemidefiniteSettings(rescale=1, factor=10.0)]):
+        dual = sdp.SemidefiniteDual(p.core, sdp._quick_value(p.core))
+        dual.iterate(1000, Budget(20))
+    assert 0 < dual.step < 1e-20
+    assert dual.safe_value() <= optimum(p) * p.core.nodes

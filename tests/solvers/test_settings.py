@@ -16,6 +16,7 @@ from keyshift.solvers.allocation.settings import PortfolioSettings, RoundSetting
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.portfolio import CollocationSettings
 from keyshift.solvers.mclb.branch_and_bound import TreeSettings
+from keyshift.solvers.mclb.set_partitioning import PartitioningSettings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -77,6 +78,7 @@ def test_values_that_no_search_can_use_are_refused(kind):
         (RoundSettings(cycle=("walk",)), "RoundSettings.cycle.* must be 'anneal'"),
         (PortfolioSettings(rounds=RoundSettings(tight=-0.5)), "RoundSettings.tight = -0.5 must be at least 0"),
         (CollocationSettings(turns=0), "CollocationSettings.turns = 0 must be at least 1"),
+        (PartitioningSettings(shrink=1.0), "PartitioningSettings.shrink = 1.0 must be below 1"),
     ],
 )
 def test_a_refused_setting_is_named_with_its_range(wrong, said):
