@@ -325,7 +325,7 @@ def windows(page: Page) -> None:
 
 MCLB = [
     Part("sets near the mean", ("mclb.near_sets",), instead("mclb.branch_and_bound.FewNodes.suits", lambda core: False)),
-    Part("splits of two nodes", ("mclb.pair_splits",), instead("mclb.pair_splits.PairSplits.suits", lambda core: False)),
+    Part("splits of two nodes", ("mclb.pair_splits.PairSettings", "mclb.pair_splits.PairSplits", "mclb.pair_splits.nearest_subset"), instead("mclb.pair_splits.PairSplits.suits", lambda core: False)),
     Part("SCIP on one window with a budget", (), set_to("mclb.branch_and_bound.TreeSettings.scip_windows", 0)),
     Part("short runs of the annealing first", (), set_to("mclb.local_search.PlacementSearchSettings.growth", 1e9)),
     Part("set partitioning", ("mclb.set_partitioning", "set_partitioning"), set_to("mclb.branch_and_bound.TreeSettings.few", 0)),
