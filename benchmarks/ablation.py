@@ -345,7 +345,7 @@ MCLB = [
 def mclb(page: Page) -> None:
     """Minimum-cost load balancing.
 
-    `branch-and-bound` on the papers' settings, hard instances and teaching sizes.
+    `branch-and-bound` on the papers' settings, hard instances, teaching sizes, and heavy tails of which little state may move.
     """
     instances = [
         *drawn("guo-mclb", nodes=5, key_groups=30, windows=20), *drawn("guo-mclb", nodes=5, key_groups=50, windows=20, share_moved=0.1),
