@@ -230,10 +230,9 @@ def dozens() -> list[Named]:
 
 
 def tails_within_a_budget() -> list[Named]:
-    """MCLB of heavy tails, of which two per cent of the state may move: one window, and four."""
-    loads = [(heavy(seed, nodes, p), p) for seed, nodes, p in ((1, 6, 80), (2, 9, 180), (3, 8, 128))]
-    loads += [(heavy(4, 5, 400, windows=4), 400), (heavy(5, 20, 400, windows=2), 400)]
-    return [(f"heavy tails {p}, {w.windows} windows", ks.MCLB(w, max_state_moved=0.02 * float(w.state.sum()))) for w, p in loads]  # fmt: skip
+    """MCLB of heavy tails, of which two per cent of the state may move: one window, two, and four."""
+    loads = [heavy(1, 6, 80), heavy(2, 9, 180), heavy(3, 8, 128), heavy(4, 5, 400, 4), heavy(5, 20, 400, 2)]
+    return [(f"heavy tails {w.key_groups}, {w.windows} windows", ks.MCLB(w, max_state_moved=0.02 * float(w.state.sum()))) for w in loads]  # fmt: skip
 
 
 def heavy(seed: int, nodes: int, key_groups: int, windows: int | None = None) -> ks.Workload:

@@ -205,7 +205,7 @@ class PlacementSearch:
                 self.take(each.go_on(budget.part(self.settings.by_splits), effort, enough))
             self.take(_by_sweeps(self.core, self.load, self.best, budget, self.rng, effort, enough))
             return self.best
-        while not budget.expired:
+        while self.core.squares(self.best) > enough and not budget.expired:
             going = [each for each in self.searches if each.unfinished(effort, enough)]
             if not going:
                 break

@@ -276,6 +276,9 @@ def test_whoever_finds_the_better_placement_has_most_of_the_work():
         assert least.work >= max(each.work for each in search.searches)
         assert min(each.work for each in search.searches) > 0, "each had its turns"
         assert core.squares(search.best) <= least.own
+        work = [each.work for each in search.searches]
+        search.go_on(Budget(effort=0.1), effort=np.inf, enough=core.squares(search.best))
+        assert work == [each.work for each in search.searches], "what is found is enough"
 
 
 def test_a_search_may_make_a_thousand_runs():
