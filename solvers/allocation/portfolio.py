@@ -33,8 +33,8 @@ def solve_milp(
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
     0. Instances of at most 300 (key group, node) pairs: CP-SAT on the declarative statement, for a moment.
-    1. Where rules have rows, the linear relaxation. A short search, and a lower bound by counting departures and arrivals
-       (`keyshift.solvers.allocation.counting.bound`).
+    1. Where rules have rows or nodes drain, the linear relaxation. A short search, and a lower bound by counting departures
+       and arrivals (`keyshift.solvers.allocation.counting.bound`).
     2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), in turns with plans for a target
        distance between bound and best (`keyshift.solvers.allocation.counting.planner`) and with branch and price, which rules a
        target out or plans how to reach it (`keyshift.solvers.allocation.pricing.tree`). After the first turns HiGHS and CP-SAT
@@ -103,8 +103,13 @@ class Portfolio(Incumbent):
         return self.answer()
 
     def linear_bound(self) -> None:
-        """The linear relaxation's bound where rules have rows: counts and prices know of none."""
-        if not self.problem.lowered.linear or self.too_large():
+        """The linear relaxation's bound: where rules have rows, of which counts and prices know none, or nodes drain.
+
+        Where a few key groups have much of the load, what draining takes is better known by counting.
+        """
+        drain = self.problem.planned.count == 1 and self.problem.workload.draining.any()
+        load = self.problem.workload.last_load
+        if not (self.problem.lowered.linear or (drain and load.std() < load.mean())) or self.too_large():
             return
         with off_clock():
             from keyshift.solvers.allocation.statement import lp_bound

@@ -153,7 +153,7 @@ class PortfolioSettings(Settings):
         Over k windows, and for a bound under rules, statements are built for at most this many (key group, node,
         window) triples.
     linear_share : float
-        The share of the time for the linear relaxation if rules add rows.
+        The share of the time for the linear relaxation if rules add rows or nodes drain.
     rounds : RoundSettings
     """
 

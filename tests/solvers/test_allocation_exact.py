@@ -108,6 +108,20 @@ def test_count_bound_cut_short_is_lower_not_wrong():
     assert (CountBound(Instance(problem), lambda: True).table == 0).all()  # nodes not looked at allow everything
 
 
+def test_where_nodes_drain_the_linear_relaxation_says_more_than_counting():
+    w = synthetic_workload(6, 60, varies=0.6)
+    w = w.replace(draining=np.arange(6) < 2)
+    problem = ks.KeyGroupAllocation(w, max_migrations=14)
+    run = Portfolio(problem, Budget(60.0))
+    run.linear_bound()
+    counts = CountBound(Instance(problem)).bound() * problem.scale
+    assert run.bound > counts + 0.01 * problem.scale
+    uneven = dataclasses.replace(problem, workload=w.replace(load=w.load * np.r_[1000.0, np.ones(59)]))
+    run = Portfolio(uneven, Budget(60.0))
+    run.linear_bound()
+    assert run.bound == 0.0  # of heavy tails counting knows more
+
+
 def test_count_bound_by_hand():
     # One node 3 above the mean in units of 1; the mean is 5. One departure leaves d = 2, two leave 1, three 0.
     w = ks.Workload(load=np.ones(15), state=np.ones(15), current=[0] * 8 + [1] * 5 + [2] * 2, nodes=3)
