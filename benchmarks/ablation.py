@@ -28,6 +28,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import teaching_sizes
+from never_beaten import drawn as at_random
 from page import run
 
 import keyshift as ks
@@ -379,7 +380,7 @@ COLLOCATION = [
     Part("move: swap", ("collocation.move_kernels.swap",), shares(join=0.35, relocate=0.41, swap=0.0)),
     Part("move: send back", ("collocation.move_kernels.go_back",), shares(join=0.375, relocate=0.4375, swap=0.1875)),
     Part("joins that send somebody the other way", (), shares(exchange=0.0)),
-    Part("rounds of three temperatures", (), set_to("collocation.local_search.LocalSearchSettings.heats", (1.0,))),
+    Part("rounds of two more temperatures", (), set_to("collocation.local_search.LocalSearchSettings.heats", (1.0,))),
     Part("prices of broken limits", (), set_to("collocation.local_search.LocalSearchSettings.firmness", (4.0,))),
 ]  # fmt: skip
 
@@ -387,12 +388,12 @@ COLLOCATION = [
 def collocation(page: Page) -> None:
     """Collocated allocation.
 
-    `milp` on the paper's settings, hard instances and teaching sizes.
+    `milp` on the paper's settings, hard instances, teaching sizes, and heavy tails of which few may move.
     """
     instances = [
         *drawn("madsen-collocation"), *drawn("madsen-collocation", nodes=10, key_groups=200, one_to_one=1.0, max_migrations=40),
         *drawn("madsen-collocation", nodes=6, key_groups=60, max_migrations=10),
-        *hard("collocation", "two-scales"), *small(teaching_sizes.collocation, 3),
+        *hard("collocation", "two-scales"), *small(teaching_sizes.collocation, 3), *at_random(150, 400_400, "tails, colloc"),
     ]  # fmt: skip
     ablate(page, "collocation", COLLOCATION, instances)
 

@@ -50,17 +50,17 @@ class LocalSearchSettings(Settings):
         If the worst windows count, the weight of the mean in the search's objective.
     """
 
-    chunk: int = 25_000
+    chunk: int = 12_500
     most_chunks: int = 4
     grow: int = 8
     join: float = 0.30
     relocate: float = 0.35
     swap: float = 0.15
     exchange: float = 0.3
-    heats: tuple[float, ...] = (3.0, 1.0, 0.3)
+    heats: tuple[float, ...] = (3.0, 1.0)
     cool: float = 0.25
     fall: Positive = 100.0
-    from_best: int = 5
+    from_best: int = 3
     firmness: tuple[float, ...] = (4.0, 1200.0, 0.4)
     worth_while: float = 1e-3
     blend: float = 0.2
@@ -108,8 +108,8 @@ class Annealing:
     their traffic is, swaps two, or sends one back to its current node; when the migration limit is full, others go back with
     it. Migration limits are never broken; broken load and resource limits cost a penalty, which grows while too much time is
     spent beyond them and falls while too little is. Rounds begin from the best so far, hot then cold; the first begins from
-    the start, or from the current nodes, and so does every search that is to go on `again` after one that gained nothing for
-    half of its time.
+    the start, or from the current nodes, and every search that is to go on `again` after one that gained nothing for half of
+    its time from these two in turns.
 
     No guarantee. A step costs O(degree of the key group + nodes). The same seed and
     number of steps give the same answer.
@@ -136,13 +136,13 @@ class Annealing:
         self.unit = (float(data.traffic.max()) if data.traffic.size else 1.0) / typical / data.windows
         self.beginnings, self.penalty = 0, self.settings.firmness[0] * self.unit
         self.rng = generator(seed, 71)
-        self.base = data.current if self.best is None else self.best
+        self.bases = [data.current] if self.best is None else [self.best, data.current]
         self.led = self.best  # the best since the last beginning
         # What that was worth when a gain last counted.
         self.mark = np.inf if self.led is None else problem.objective(self.led)
         rows = rule_rows(problem.lowered, data.nodes)
         self.read = _data_of(data, goal_of(problem, data, self.settings), rows, self.settings)
-        self.state, self.record = _state_of(data, self.base, self.read.rows), self.base.copy()
+        self.state, self.record = _state_of(data, self.bases[0], self.read.rows), self.bases[0].copy()
         self.wanted = Proposal(*np.empty((2, MOST), np.int64), *np.empty((2, len(data.traffic), MOST)))
         self.before = Before(np.empty(len(data.traffic)), np.empty(4), np.empty(max(data.nodes, 2 * MOST)))
         refresh(self.read, self.state)
@@ -160,9 +160,10 @@ class Annealing:
                 return
             if again and self.settled:
                 self.begun = self.gained = self.rounds
-                self.state.a[:], self.led, self.mark = self.base, None, np.inf
                 self.beginnings += 1
-                self.penalty = self.unit * self.settings.firmness[self.beginnings % len(self.settings.firmness)]
+                turn, base = divmod(self.beginnings, len(self.bases))
+                self.state.a[:], self.led, self.mark = self.bases[base], None, np.inf
+                self.penalty = self.unit * self.settings.firmness[turn % len(self.settings.firmness)]
             since = self.rounds - self.begun
             long = min(steps, self.settings.chunk * min(self.settings.most_chunks, 1 + since // self.settings.grow))
             self._round(budget, long)

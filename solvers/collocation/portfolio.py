@@ -65,8 +65,9 @@ class CollocationSettings(Settings):
         Steps of each search in the remaining time.
     most_columns, columns_per_second, columns_of_few : int
         The most variables for HiGHS, in total and for each second left, since neither building a model nor its first
-        relaxation can be interrupted; the third for each second where few key groups may move, whose relaxation is near the
-        optimum. Further pairs, those with least traffic first, are bounded instead.
+        relaxation can be interrupted. Further pairs, those with least traffic first, are bounded instead. Where few key groups
+        may move, the relaxation is near the optimum: HiGHS proves it, or has found nothing at the end of its time. There the
+        third is the most for one second, for four twice as many, and with more of them HiGHS is not asked.
     free_windows : int
         Over more windows than this HiGHS gets fewer variables, since every window adds rows.
     confirmed : int
@@ -82,7 +83,7 @@ class CollocationSettings(Settings):
     small: int = 15_000
     searching_few: float = 0.4
     bounding_few: float = 0.12
-    proving_few: float = 0.9
+    proving_few: float = 0.75
     semidefinite: float = 0.25
     by_sets: float = 0.85
     before_sets: int = 1_000_000
@@ -96,7 +97,7 @@ class CollocationSettings(Settings):
     late_steps: int = 5_000_000
     most_columns: int = 60_000
     columns_per_second: int = 1_000
-    columns_of_few: int = 9_000
+    columns_of_few: int = 5_000
     free_windows: int = 4
     confirmed: int = 3_000
 
@@ -136,7 +137,8 @@ def solve_milp(
        Stages 1 to 3 take a few turns while what is open is too large for stage 4; where few key groups may move, one
        is enough if it is not.
     4. HiGHS on what is left open, from the incumbent. Where even that is too large, the weakest pairs are bounded
-       rather than modelled, and the answer keeps a gap. Time that is left goes to stage 1 again.
+       rather than modelled, and the answer keeps a gap; where few key groups may move, HiGHS is not asked then. Time that
+       is left goes to stage 1 again.
 
     Parameters
     ----------
@@ -215,12 +217,12 @@ def _searched_on(
 def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, asked: _Asked) -> Answer:
     """Stages 1 to 4."""
     data, finish, tuned = search.data, asked.finish, CollocationSettings.now()
+    few = finish and _few_move(data)
     steps = min(1_500_000, 1_000 * data.key_groups * data.nodes) if asked.search_steps is None else asked.search_steps
     further = min(tuned.further, tuned.for_each * data.key_groups * data.nodes)
     bound_steps = min(1500, 50 + 5 * data.key_groups) if asked.bound_steps is None else asked.bound_steps
     lagrangian, mean = LagrangianBound(data), data if data.windows == 1 else arrays_of(problem.averaged())
     bound = mean_bound(problem, most_by_structure(mean, budget))
-    few = finish and _few_move(data)
     searching = tuned.searching_few if few else tuned.searching
     bounding = tuned.bounding_few if few else tuned.bounding
     for turn in range(tuned.turns if finish else 1):
@@ -300,8 +302,10 @@ def _few_move(data: Arrays) -> bool:
 def _room(data: Arrays, open_to: BoolArray, budget: Budget) -> int:
     """How many z the exact stage may have."""
     settings = CollocationSettings.now()
-    each_second = settings.columns_of_few if _few_move(data) else settings.columns_per_second
-    most = min(settings.most_columns, each_second * budget.remaining)
+    in_time = settings.columns_per_second * budget.remaining
+    if _few_move(data):
+        in_time = settings.columns_of_few * np.sqrt(budget.remaining)
+    most = min(settings.most_columns, in_time)
     return int(most / max(1.0, data.windows / settings.free_windows)) - int(open_to.sum())
 
 
@@ -322,7 +326,9 @@ def _finish(
     left_out = int((~explicit).sum())
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
     # Where z weighs on loads, or on more than one window's traffic, no pair can be left out.
-    if (room < 0 and np.isfinite(budget.remaining)) or (left_out and (data.cost.max() > 0 or data.row_share.size > 1)):
+    whole = data.cost.max() > 0 or data.row_share.size > 1
+    late = np.isfinite(budget.remaining) and (room < 0 or (left_out and _few_move(data)))
+    if late or (left_out and whole):
         said = "what the bound leaves open is too large to be solved exactly"
         return Answer(best, answer.bound, "gap", said, details)
     outside = (None, None) if left_out == 0 else (explicit, lagrangian.beyond(explicit))

@@ -13,7 +13,7 @@ from instances.collocation import random_problem
 from interpreted import interpret
 
 import keyshift as ks
-from keyshift.models import Budget
+from keyshift.models import Answer, Budget
 from keyshift.rules import Apart, Count, Moves, Never
 from keyshift.solvers.collocation import lagrangian as tree_kernel
 from keyshift.solvers.collocation import local_search, portfolio, structural_bounds
@@ -154,6 +154,33 @@ def test_a_large_model_leaves_few_moves_to_the_semidefinite_bound():
     assert portfolio._few_move(arrays_of(replace(dense, max_migrations=15)))
     sparse = cluster(np.ones(128), [(k, k + 1, 1.0) for k in range(127)], 8, max_migrations=30)
     assert portfolio._few_move(arrays_of(sparse))
+
+
+def test_a_search_begins_again_from_its_start_and_from_the_current_nodes():
+    problem = cluster(np.ones(24), [(k, k + 1, 1.0) for k in range(23)], 3, max_migrations=6)
+    moved = problem.workload.current.copy()
+    moved[[0, 1]] = moved[[1, 0]]
+    search, begun = local_search.Annealing(problem, moved, 0), []
+    search._round = lambda *given: begun.append(search.state.a.copy())
+    for search.beginnings in range(-1, 3):
+        search.rounds = search.gained + 100  # nothing gained for long
+        search.go_on(Budget(10.0), 1, again=True)
+    for place, start in zip(begun, (moved, problem.workload.current) * 2, strict=True):
+        assert (place == start).all()
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(1.0, False), (100.0, True), (np.inf, True)])
+def test_highs_is_not_asked_about_few_moves_that_it_cannot_prove_in_time(seconds, asked, monkeypatch):
+    rng = np.random.default_rng(0)
+    pairs = [(int(k), int(m), 1.0) for k, m in rng.integers(0, 100, (600, 2)) if k != m]
+    problem = cluster(np.ones(100), pairs, 10, max_migrations=10)
+    seen = []
+    monkeypatch.setattr(portfolio, "run_highs", lambda *given: seen.append(given) or Answer(None, 0.0, "gap"))
+    data = arrays_of(problem)
+    bound, start = portfolio.LagrangianBound(data), Answer(problem.workload.current, 0.0, "gap")
+    found = portfolio._finish(problem, data, bound, start, Budget(seconds), 0, 1)
+    assert bool(seen) == asked
+    assert asked or "too large" in found.message
 
 
 @pytest.mark.parametrize("seed", range(10))
