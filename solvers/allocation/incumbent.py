@@ -89,6 +89,12 @@ class Incumbent:
     infeasible: str = ""
     stopped: bool = False  # HiGHS ended by proof, within its tolerances
 
+    @property
+    def heavy_tailed(self) -> bool:
+        """Whether a few key groups have much of the load: where these go is a solver's question, however near the bound is."""
+        load = self.problem.by_window[0].workload.last_load
+        return bool(load.std() > load.mean())
+
     @cached_property
     def steps(self) -> WholeLoads | None:
         """The distances there are, where loads are whole multiples of a unit."""

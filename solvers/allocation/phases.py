@@ -214,7 +214,7 @@ class Rounds:
 
     def _look_closer(self) -> None:
         """What takes longer than a turn: sets again, and solvers; of heavy tails solvers know most."""
-        asked_first = self._heavy_tailed and not self.found.done
+        asked_first = self.found.heavy_tailed and not self.found.done
         if asked_first:
             self._ask_solvers()
         if self.cut_short:
@@ -240,11 +240,6 @@ class Rounds:
             self.many_moves
             and self._distance() - self.found.bound / self.found.problem.scale < self.settings.within_reach
         )
-
-    @property
-    def _heavy_tailed(self) -> bool:
-        """Whether a few key groups have much of the load: where these go is a solver's question, however near the bound is."""
-        return bool(self.instance.load.std() > self.instance.load.mean())
 
     def _ask_solvers(self) -> None:
         """HiGHS and CP-SAT for a moment each, from the best answer."""

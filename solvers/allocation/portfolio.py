@@ -107,9 +107,8 @@ class Portfolio(Incumbent):
 
         Where a few key groups have much of the load, what draining takes is better known by counting.
         """
-        drain = self.problem.planned.count == 1 and self.problem.workload.draining.any()
-        load = self.problem.workload.last_load
-        if not (self.problem.lowered.linear or (drain and load.std() < load.mean())) or self.too_large():
+        drain = self.problem.planned.count == 1 and self.problem.workload.draining.any() and not self.heavy_tailed
+        if not (self.problem.lowered.linear or drain) or self.too_large():
             return
         with off_clock():
             from keyshift.solvers.allocation.statement import lp_bound

@@ -66,8 +66,8 @@ class CollocationSettings(Settings):
     most_columns, columns_per_second, columns_of_few : int
         The most variables for HiGHS, in total and for each second left, since neither building a model nor its first
         relaxation can be interrupted. Further pairs, those with least traffic first, are bounded instead. Where few key groups
-        may move, the relaxation is near the optimum: HiGHS proves it, or has found nothing at the end of its time. There the
-        third is the most for one second, for four twice as many, and with more of them HiGHS is not asked.
+        may move, the relaxation is near the optimum: HiGHS mostly proves it, or has found nothing at the end of its time.
+        There the third is the most for one second left, for four seconds it is twice as many; with more HiGHS is not asked.
     free_windows : int
         Over more windows than this HiGHS gets fewer variables, since every window adds rows.
     confirmed : int

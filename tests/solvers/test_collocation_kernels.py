@@ -160,6 +160,7 @@ def test_a_search_begins_again_from_its_start_and_from_the_current_nodes():
     problem = cluster(np.ones(24), [(k, k + 1, 1.0) for k in range(23)], 3, max_migrations=6)
     moved = problem.workload.current.copy()
     moved[[0, 1]] = moved[[1, 0]]
+    assert (moved != problem.workload.current).any()
     search, begun = local_search.Annealing(problem, moved, 0), []
     search._round = lambda *given: begun.append(search.state.a.copy())
     for search.beginnings in range(-1, 3):
