@@ -131,6 +131,10 @@ class MultilevelSettings(Settings):
         Number of partitions kept for combination.
     fresh : float
         Share of the combinations for which one of the two is new.
+    tight : float
+        Share of the combinations that go through coarse graphs with less room.
+    slack : float
+        How much of the room to spare blocks have then; all of it on the graph itself.
     """
 
     coarsest: int = 100
@@ -146,6 +150,8 @@ class MultilevelSettings(Settings):
     rounds: int = 50
     population: Annotated[int, Ge(2)] = 5
     fresh: float = 0.25
+    tight: float = 0.5
+    slack: float = 0.5
 
 
 class Multilevel:
@@ -154,7 +160,8 @@ class Multilevel:
     A cycle contracts clusters of vertices that are tied together until few are left, bisects these again and again, and
     refines the partition - by local search, and by minimum cuts between two blocks - while it undoes the contractions. A few
     such partitions are then combined, two at a time: contracting no edge that either cuts, so that both survive to the coarsest
-    graph, and refining the better one on the way back ([Sanders2012]). Now and then one of the two is new.
+    graph, and refining the better one on the way back ([Sanders2012]). Now and then one of the two is new. Half of the time
+    blocks have half of the room to spare until the last level: a partition that has used it all on a coarse graph is stuck.
 
     No guarantee. The same seed and number of cycles give the same partitions.
     """
@@ -199,7 +206,8 @@ class Multilevel:
                 self.keep(self.cycle(budget))
                 continue
             one, other = sorted(self._mates(budget), key=lambda found: found[:2])
-            self.keep(self.cycle(budget, one[2] * self.nodes.size + other[2], one[2]))
+            slack = self.settings.slack if self.draw.random() < self.settings.tight else 1.0
+            self.keep(self.cycle(budget, one[2] * self.nodes.size + other[2], one[2], slack))
 
     def _mates(self, budget: Budget) -> list[Found]:
         """Two partitions to combine, which are in order: the better the likelier, or one of them and a new one."""
@@ -230,7 +238,9 @@ class Multilevel:
         pairs, of = self.problem.pairs, self._as_given(found[2])
         return of[pairs.first] != of[pairs.second]
 
-    def cycle(self, budget: Budget, kin: IntArray | None = None, start: IntArray | None = None) -> Found:
+    def cycle(
+        self, budget: Budget, kin: IntArray | None = None, start: IntArray | None = None, slack: float = 1.0
+    ) -> Found:
         """Down to a coarse graph and back; with `kin`, only vertices of the same come together, and `start` is refined."""
         graph, blocks = self.graph, self.nodes.size
         enough = self.settings.coarsest + self.settings.per_block * blocks
@@ -242,9 +252,9 @@ class Multilevel:
                 break
             levels.append((graph, into))
             graph, kin, start = _contracted(graph, into), kin[heads], None if start is None else start[heads]
-        found = self.refined(graph, self._split(graph, np.arange(blocks)) if start is None else start, budget)
+        found = self.refined(graph, self._split(graph, np.arange(blocks)) if start is None else start, budget, slack)
         for finer, into in reversed(levels):
-            found = self.refined(finer, found[2][into], budget)
+            found = self.refined(finer, found[2][into], budget, slack)
         return found
 
     def _clusters(self, graph: Graph, kin: IntArray, heaviest: float) -> tuple[IntArray, IntArray]:
@@ -270,9 +280,10 @@ class Multilevel:
             of[inside] = self._split(_induced(graph, inside), half)
         return of
 
-    def refined(self, graph: Graph, of: IntArray, budget: Budget) -> Found:
-        """A partition of a graph, refined within the problem's limits."""
-        return self._refined(graph, of, self.most, self.least, budget)
+    def refined(self, graph: Graph, of: IntArray, budget: Budget, slack: float = 1.0) -> Found:
+        """A partition of a graph, refined within the problem's limits; of a coarse one with so much of the room to spare."""
+        most = self.most if graph is self.graph else self.most - (1 - slack) * _spare(graph, self.most)
+        return self._refined(graph, of, most, self.least, budget)
 
     def _refined(self, graph: Graph, of: IntArray, most: FloatArray, least: FloatArray | None, budget: Budget) -> Found:
         """Rounds of local search, and of cuts by flows, until one gains little; without a `least` blocks grow first."""
@@ -307,9 +318,8 @@ class Multilevel:
         whose = (np.ones(known.size), (blocks.of[known], np.arange(known.size)))
         between = sp.csr_array(whose, shape=(blocks.most.shape[1], known.size)) @ blocks.tie[known]
         pairs = self.draw.permutation(np.argwhere(np.triu(between > 0, 1)))
-        left = np.maximum(1 - graph.size.sum(axis=1) / np.maximum(blocks.most.sum(axis=1), TINY), 0.0)
-        spare, chosen, network = blocks.most * left[:, np.newaxis], self.settings, self._network(graph, on, known)
-        return cut_pairs(pairs, chosen.widest, chosen.reach - 1, spare, graph, blocks, network)
+        chosen, network = self.settings, self._network(graph, on, known)
+        return cut_pairs(pairs, chosen.widest, chosen.reach - 1, _spare(graph, blocks.most), graph, blocks, network)
 
     def _network(self, graph: Graph, on: BoolArray, known: IntArray) -> Network:
         """Room for flows, and the boundary."""
@@ -339,6 +349,12 @@ def _broken(blocks: Blocks) -> float:
     """By how much blocks break their limits in all."""
     broken = (np.maximum(blocks.held - blocks.most, 0) + np.maximum(blocks.least - blocks.held, 0)).sum()
     return float(broken) if broken > SLIGHT else 0.0  # rounding
+
+
+def _spare(graph: Graph, most: FloatArray) -> FloatArray:
+    """What of each block's limits stays free where all blocks are filled to the same share of them."""
+    left = np.maximum(1 - graph.size.sum(axis=1) / np.maximum(most.sum(axis=1), TINY), 0.0)
+    return most * left[:, np.newaxis]
 
 
 def _boundary(blocks: Blocks, whole: FloatArray, vertices: IntArray) -> BoolArray:

@@ -167,3 +167,22 @@ def test_a_node_filled_to_the_brim_breaks_nothing_by_rounding():
     blocks = Blocks(np.zeros(0, np.int64), full, np.array([[0.3, 0.3]]), np.zeros((1, 2)), np.zeros((0, 2)))
     assert _broken(blocks) == 0.0
     assert _broken(blocks._replace(held=full + 1e-6)) == pytest.approx(2e-6)
+
+
+def test_half_the_room_to_spare_on_coarse_graphs_all_of_it_on_the_last(monkeypatch):
+    """What tight combinations are refined within: halfway between the average and the limit, but for the graph itself."""
+    search = search_of(problem_of(nx.grid_2d_graph(25, 25), 2))
+    search.settings = replace(search.settings, tight=1.0)
+    search.go_on(Budget(), search.settings.population)
+    most, whole = [], Multilevel._refined
+
+    def seen(self, graph, of, limit, least, budget):
+        most.append((graph is self.graph, limit.tolist()))
+        return whole(self, graph, of, limit, least, budget)
+
+    monkeypatch.setattr(Multilevel, "_refined", seen)
+    kin = search.found[0][2] * 2 + search.found[1][2]
+    search.cycle(Budget(), kin, search.found[0][2], search.settings.slack)
+    assert len(most) > 1
+    assert most[-1] == (True, search.most.tolist())
+    assert all(not last and np.allclose(limit, (1 + search.most) / 2) for last, limit in most[:-1])
