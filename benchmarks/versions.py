@@ -14,9 +14,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import never_beaten
 import numpy as np
 import pandas as pd
 from best_known import INSTANCES, TABLE
@@ -25,6 +27,7 @@ from page import run
 
 import keyshift as ks
 from keyshift.models import Problem
+from keyshift.models.families.allocation import madsen_allocation, madsen_windows
 from keyshift.models.families.mclb import section_5_stream
 from keyshift.papers.page import Page
 from keyshift.studies.best_known import BestKnown
@@ -176,6 +179,57 @@ def bars(page: Page) -> None:
     page.table(frame.drop(columns="problem"), "bars")
 
 
+def points(page: Page) -> None:
+    """Gaps of allocation, before and after.
+
+    The 120 drifts of [Madsen2016] where moves abound, six seconds each, and 24 settings of 52 windows on 60 nodes, four seconds each:
+    drifts, moves, and what becomes of the windows' distances. Gaps are in points of the mean node load.
+    """
+    moves, more = (10, 20, 30, 40), {"nodes": 60, "key_groups": 1200, "windows": 52}
+    drifts: list[Problem] = [
+        madsen_allocation(seed=seed, nodes=n, key_groups=20 * n, varies=varies, max_migrations=limit)
+        for n, varies, limit, seed in product((20, 40, 60), (0.2, 0.4), moves, range(5))
+    ]
+    windows: list[Problem] = [
+        madsen_windows(**more, over=over, varies=varies, max_migrations=limit, seed=0)
+        for over, varies, limit in product(("mean", "max", "cvar"), (0.2, 0.4), moves)
+    ]
+    asked: list[Asked] = [
+        (f"{what} {at}", problem, None, seconds)
+        for what, problems, seconds in (("drift", drifts, 6.0), ("52 windows", windows, 4.0))
+        for at, problem in enumerate(problems[:: 12 if page.quick else 1])
+    ]
+    frame = beside(page, asked)
+    scale = {label: problem.scale for label, problem, _, _ in asked}
+    frame["gap"] = 100 * (frame["objective"] - frame["bound"].fillna(0)) / frame["instance"].map(scale)
+    page.keep(frame, "points")
+    frame["instances"] = frame["instance"].str.rsplit(n=1).str[0]
+    frame["proven"], frame["within 0.005"] = frame["status"] == "optimal", frame["gap"] <= 0.005
+    told = {"gap": ["count", "median", "max"], "proven": "sum", "within 0.005": "sum"}
+    table = frame.groupby(["instances", "version"]).agg(told).round(3)
+    page.table(table.set_axis([a if b == "sum" else b for a, b in table], axis=1).reset_index())
+
+
+def tails(page: Page) -> None:
+    """Heavy tails, before and after.
+
+    The instances of `benchmarks/never_beaten.py --problem tails`, two seconds each: how many a version proves, and on how many its answer
+    is better than this version's, or worse, by more than tolerance.
+    """
+    drawn = list(never_beaten.drawn(30 if page.quick else 1_500, 400_000, "tails"))
+    asked: list[Asked] = [(label, problem, None, 2.0) for label, problem in drawn]
+    frame = page.keep(beside(page, asked), "tails")
+    problems, by = dict(drawn), frame.pivot(index="instance", columns="version", values="objective")
+    slack = [problems[label].tolerance_of(value) for label, value in by[__version__].fillna(0.0).items()]
+    rows = []
+    for (problem, version), part in frame.groupby(["problem", "version"], sort=False):
+        less = (by[version].fillna(np.inf) - by[__version__].fillna(np.inf)).fillna(0.0).loc[part["instance"]]
+        allowed = pd.Series(slack, by.index).loc[part["instance"]]
+        rows.append({"problem": problem, "version": version, "instances": len(part), "proven": (part["status"] == "optimal").sum(),
+                     "better": (less < -allowed).sum(), "worse": (less > allowed).sum()})  # fmt: skip
+    page.table(rows)
+
+
 SMALL: dict[str, dict[str, Any]] = {
     "hard-allocation": {"nodes": 4, "key_groups": 16},
     "hard-collocation": {"nodes": 3, "key_groups": 12},
@@ -278,7 +332,7 @@ PLAIN = {"version_other": "other version", "seconds_other": "its seconds", "seco
          "ended": "ends now"}  # fmt: skip
 """Names of columns, as the page has them."""
 
-PARTS: tuple[Callable[[Page], None], ...] = (releases, bars, answers_by_seed, timings)
+PARTS: tuple[Callable[[Page], None], ...] = (releases, bars, points, tails, answers_by_seed, timings)
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
