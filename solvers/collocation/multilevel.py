@@ -21,6 +21,7 @@ from keyshift.solvers.collocation.multilevel_kernels import (
     OUTSIDE,
     SLIGHT,
     cluster,
+    contract,
     cut_pairs,
     fill,
     refine,
@@ -364,8 +365,12 @@ def _boundary(blocks: Blocks, whole: FloatArray, vertices: IntArray) -> BoolArra
 
 def _contracted(graph: Graph, into: IntArray) -> Graph:
     """The graph of clusters."""
-    member = sp.csr_array((np.ones(into.size), (into, np.arange(into.size))), shape=(int(into.max()) + 1, into.size))
-    return _graph(member @ _adjacency(graph) @ member.T, (member @ graph.size.T).T)
+    clusters, edges = int(into.max()) + 1, graph.weight.size
+    size = np.zeros((graph.size.shape[0], clusters))
+    coarse = Graph(np.zeros(clusters + 1, np.int64), np.empty(edges, np.int64), np.empty(edges), size)
+    edges = contract(into, np.full(clusters, -1), np.empty_like(into), np.full(clusters, -1), graph, coarse)
+    joined = (coarse.weight[:edges], coarse.neighbour[:edges], coarse.indptr)
+    return _of(sp.csr_array(joined, shape=(clusters, clusters)), size)
 
 
 def _induced(graph: Graph, inside: IntArray) -> Graph:
@@ -383,8 +388,13 @@ def _graph(adjacency: sp.csr_array, size: FloatArray) -> Graph:
     a = sp.csr_array(adjacency)
     a.setdiag(0)
     a.eliminate_zeros()
-    a.sort_indices()
-    return Graph(a.indptr.astype(np.int64), a.indices.astype(np.int64), a.data, np.ascontiguousarray(size))
+    return _of(a, np.ascontiguousarray(size))
+
+
+def _of(adjacency: sp.csr_array, size: FloatArray) -> Graph:
+    """The graph of a symmetric matrix that has no loops, its neighbours in order."""
+    adjacency.sort_indices()
+    return Graph(adjacency.indptr.astype(np.int64), adjacency.indices.astype(np.int64), adjacency.data, size)
 
 
 def _by_peer(peer: Peer, graph: Graph, blocks: int, share: float, seed: int) -> IntArray:

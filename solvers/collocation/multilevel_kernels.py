@@ -41,6 +41,33 @@ def cluster(order, most, kin, graph, into, mass, tie):
 
 
 @njit(**LEAF)
+def contract(into, first, after, place, graph, coarse):
+    """Fill the graph of clusters, which has no loops and its sizes 0 before; returns how many edges it has, both ways.
+
+    `first` and `place` have -1 for each cluster; `after` is room for a number for each vertex.
+    """
+    for v in range(into.size - 1, -1, -1):
+        after[v], first[into[v]] = first[into[v]], v
+    edges = 0
+    for c in range(first.size):
+        begin, v = edges, first[c]
+        while v >= 0:
+            for r in range(graph.size.shape[0]):
+                coarse.size[r, c] += graph.size[r, v]
+            for j in range(graph.indptr[v], graph.indptr[v + 1]):
+                to = into[graph.neighbour[j]]
+                if to == c:
+                    continue
+                if place[to] < begin:
+                    place[to], coarse.neighbour[edges], coarse.weight[edges] = edges, to, 0.0
+                    edges += 1
+                coarse.weight[place[to]] += graph.weight[j]
+            v = after[v]
+        coarse.indptr[c + 1] = edges
+    return edges
+
+
+@njit(**LEAF)
 def fill(graph, blocks):
     """Sum up what blocks hold, and the ties of all vertices; returns the weight between blocks, counted both ways."""
     of, cut = blocks.of, 0.0

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.collocation.arrays import arrays_of
-from keyshift.solvers.collocation.multilevel import Blocks, Multilevel, _broken
+from keyshift.solvers.collocation.multilevel import Blocks, Multilevel, _adjacency, _broken, _contracted
 from keyshift.solvers.collocation.multilevel_kernels import connect, cut_pairs, fill, maximum, region
 
 
@@ -186,3 +186,15 @@ def test_half_the_room_to_spare_on_coarse_graphs_all_of_it_on_the_last(monkeypat
     assert len(most) > 1
     assert most[-1] == (True, search.most.tolist())
     assert all(not last and np.allclose(limit, (1 + search.most) / 2) for last, limit in most[:-1])
+
+
+def test_the_graph_of_clusters_is_a_product_of_matrices():
+    problem = problem_of(nx.gnm_random_graph(60, 200, seed=2), 3, 2, weighted=True)
+    graph, into = search_of(problem).graph, np.random.default_rng(3).integers(0, 9, 60)
+    whose = np.equal.outer(np.arange(9), into).astype(float)
+    product = whose @ _adjacency(graph).toarray() @ whose.T
+    np.fill_diagonal(product, 0.0)
+    contracted = _contracted(graph, into)
+    assert _adjacency(contracted).toarray() == pytest.approx(product)
+    assert _adjacency(contracted).has_sorted_indices
+    assert contracted.size == pytest.approx(graph.size @ whose.T)
