@@ -34,7 +34,7 @@ from keyshift.studies.best_known import BestKnown
 from keyshift.version import __version__
 
 ASKED = """
-import pickle, sys, time
+import inspect, pickle, sys, time
 time.monotonic = time.perf_counter = time.process_time
 import numpy as np
 import keyshift as ks
@@ -44,7 +44,9 @@ def posed(name, workload, options):
     return kind(**options) if workload is None else kind(ks.Workload(**workload), **options)
 
 told, warm = [], set()
-for name, workload, options, method, limit in pickle.load(open(sys.argv[1], "rb")):
+asked, more = pickle.load(open(sys.argv[1], "rb"))
+more = {name: value for name, value in more.items() if name in inspect.signature(ks.solve).parameters}
+for name, workload, options, method, limit in asked:
     try:
         problem = posed(name, workload, options)
         if name not in warm:  # what is compiled is compiled now, also where a version runs without at first
@@ -52,7 +54,7 @@ for name, workload, options, method, limit in pickle.load(open(sys.argv[1], "rb"
             getattr(ks, "warm_up", lambda *_: None)(problem)
             ks.solve(problem, method, time_limit=2.0)
         began = time.process_time()
-        found = ks.solve(problem, method, time_limit=limit)
+        found = ks.solve(problem, method, time_limit=limit, **more)
         seconds = time.process_time() - began
         answer = None if found.assignment is None else np.asarray(found.assignment)
         told.append((found.status, found.objective, found.bound, answer, seconds))
@@ -84,24 +86,25 @@ def plain(problem: Problem) -> tuple[str, dict[str, Any] | None, dict[str, Any]]
     return type(problem).__name__, workload, given
 
 
-def answers(python: str, asked: Iterable[Asked]) -> list[tuple[Any, ...]]:
-    """What the version behind an interpreter answers."""
+def answers(python: str, asked: Iterable[Asked], more: dict[str, float]) -> list[tuple[Any, ...]]:
+    """What the version behind an interpreter answers, asked with such of these options as it knows."""
     with tempfile.TemporaryDirectory() as folder:
         script, given, told = (Path(folder) / name for name in ("ask.py", "given", "told"))
         script.write_text(ASKED)
-        given.write_bytes(pickle.dumps([(*plain(problem), method, limit) for _, problem, method, limit in asked]))
+        posed = [(*plain(problem), method, limit) for _, problem, method, limit in asked]
+        given.write_bytes(pickle.dumps((posed, more)))
         subprocess.run([python, str(script), str(given), str(told)], check=True, cwd=folder)
         found: list[tuple[Any, ...]] = pickle.loads(told.read_bytes())
     return found
 
 
-def beside(page: Page, asked: list[Asked]) -> pd.DataFrame:
+def beside(page: Page, asked: list[Asked], **more: float) -> pd.DataFrame:
     """A row for each instance and version: what this version makes of the answer, and the bound that was told."""
     rows = []
     pythons = dict(one.split("=", 1) for one in page.given.python) | {__version__: sys.executable}
     for version, python in pythons.items():
         for (label, problem, _, _), (status, told, bound, answer, seconds) in zip(
-            asked, answers(python, asked), strict=True
+            asked, answers(python, asked, more), strict=True
         ):
             value = told
             if answer is not None and problem.name not in ("key-splitting", "migration-policy"):
@@ -183,7 +186,8 @@ def points(page: Page) -> None:
     """Gaps of allocation, before and after.
 
     The 120 drifts of [Madsen2016] where moves abound, six seconds each, and 24 settings of 52 windows on 60 nodes, four seconds each:
-    drifts, moves, and what becomes of the windows' distances. Gaps are in points of the mean node load.
+    drifts, moves, and what becomes of the windows' distances. Both go on until nothing is left of a gap; gaps are in points of the mean
+    node load.
     """
     moves, more = (10, 20, 30, 40), {"nodes": 60, "key_groups": 1200, "windows": 52}
     drifts: list[Problem] = [
@@ -199,7 +203,7 @@ def points(page: Page) -> None:
         for what, problems, seconds in (("drift", drifts, 6.0), ("52 windows", windows, 4.0))
         for at, problem in enumerate(problems[:: 12 if page.quick else 1])
     ]
-    frame = beside(page, asked)
+    frame = beside(page, asked, gap=0.0)
     scale = {label: problem.scale for label, problem, _, _ in asked}
     frame["gap"] = 100 * (frame["objective"] - frame["bound"].fillna(0)) / frame["instance"].map(scale)
     page.keep(frame, "points")
@@ -218,7 +222,7 @@ def tails(page: Page) -> None:
     """
     drawn = list(never_beaten.drawn(30 if page.quick else 1_500, 400_000, "tails"))
     asked: list[Asked] = [(label, problem, None, 2.0) for label, problem in drawn]
-    frame = page.keep(beside(page, asked), "tails")
+    frame = page.keep(beside(page, asked, gap=0.0), "tails")
     problems, by = dict(drawn), frame.pivot(index="instance", columns="version", values="objective")
     slack = [problems[label].tolerance_of(value) for label, value in by[__version__].fillna(0.0).items()]
     rows = []

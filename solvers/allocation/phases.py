@@ -340,22 +340,28 @@ class Rounds:
     def _price_while_it_helps(self, turn: int, done: int) -> int:
         """Ask the prices while that improves a bound or the best; returns the steps of search that take as long.
 
-        After a run that was of no use they pause until the search has taken as long, and longer each time; where they are
-        ample, for some turns at least.
+        A best distance that they cannot exclude is no reason to stop: something below it is asked next, which mostly takes
+        less. After a run that was of no use they pause until the search has taken a third as long - as long where loads are
+        uneven under rules - and twice as long each time; where moves are ample, for some turns at least.
         """
         if not self.trees or self.planner is None or done < self.price_again:
             return 0
         ample = self._ample(self.planner.counts)
         if ample and self.price_pause.now:
             return 0
-        before, runs = self.trees[0].bound.worked, 1
-        while not self.found.done and self._price(self.planner, turn, ample):
-            runs += 1
-        self.price_pause.after(runs > 1)
+        before, runs, helped = self.trees[0].bound.worked, 0, False
+        while not self.found.done:
+            runs, unproven = runs + 1, self.unproven
+            better = self._price(self.planner, turn, ample)
+            helped = helped or better
+            if not better and self.unproven == unproven:
+                break
+        self.price_pause.after(helped)
         steps = runs * self.settings.priced_steps
-        if runs == 1:
+        if not helped:
             worked = (self.trees[0].bound.worked - before) / self.settings.work_of_step
-            self.price_again = done + steps + self.price_pause.turns / 2 * worked
+            pause = self.price_pause.turns / (2 if self.search.uneven else 6)
+            self.price_again = done + steps + pause * worked
         return steps
 
     def _ample(self, counts: CountBound) -> bool:

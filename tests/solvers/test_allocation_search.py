@@ -93,27 +93,48 @@ def test_rounds_over_uneven_loads_grow_and_every_third_continues_from_the_best()
         assert max(one.steps for one in others) < 2 * others[0].steps
 
 
-def test_prices_of_no_use_wait_until_the_search_has_taken_as_long():
+def priced(seen):
+    """Rounds whose runs of prices take long, and are what `seen` makes of them."""
     run = Rounds(Incumbent(madsen_allocation(nodes=6, key_groups=60), Budget()), seed=0)
-    counts = CountBound(run.instance)
+    counts, curves = CountBound(run.instance), 1200
     run.planner, run.trees = CountPlanner(run.instance, counts, 0), price_trees(run.instance, counts, run.found.budget)
-    asked, curves = [], 400
 
-    def of_no_use(planner, turn, ample):
-        asked.append(turn)
+    def price(planner, turn, ample):
         run.trees[0].bound.worked += curves * run.trees[0].bound.work
+        return seen(run, turn)
+
+    run._price, run._ample = price, lambda counts: False
+    return run, int(curves * run.trees[0].bound.work / run.settings.work_of_step)
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+def test_prices_of_no_use_wait_until_the_search_has_taken_so_long(uneven):
+    """A third as long as they took, or as long where loads are uneven under rules."""
+    asked = []
+    run, took = priced(lambda run, turn: bool(asked.append(turn)))
+    run.search.uneven = uneven
+    wait = took if uneven else took // 3
+    assert wait > run.settings.priced_steps
+    run._price_while_it_helps(1, 0)
+    run._price_while_it_helps(2, wait)
+    run._price_while_it_helps(3, wait + run.settings.priced_steps + 1)
+    again = wait + 2 * run.settings.priced_steps
+    run._price_while_it_helps(4, again + wait)  # twice as long the second time
+    run._price_while_it_helps(5, again + 2 * wait + 4)
+    assert asked == [1, 3, 5]
+
+
+def test_where_prices_do_not_prove_the_best_they_are_asked_about_less_at_once():
+    asked = []
+
+    def not_proven(run, turn):
+        asked.append(turn)
+        run.unproven = 0.5
         return False
 
-    run._price, run._ample = of_no_use, lambda counts: False
+    run, _ = priced(not_proven)
     run._price_while_it_helps(1, 0)
-    as_long = int(curves * run.trees[0].bound.work / run.settings.work_of_step)
-    assert as_long > run.settings.priced_steps
-    run._price_while_it_helps(2, as_long)
-    run._price_while_it_helps(3, as_long + run.settings.priced_steps + 1)
-    again = as_long + 2 * run.settings.priced_steps
-    run._price_while_it_helps(4, again + as_long)  # twice as long the second time
-    run._price_while_it_helps(5, again + 2 * as_long + 2)
-    assert asked == [1, 3, 5]
+    assert asked == [1, 1]  # the second is no news about the best
 
 
 def test_the_fewest_moves_are_those_of_all_balanced_choices():
