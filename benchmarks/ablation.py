@@ -96,13 +96,15 @@ def without_move(name: str) -> Off:
     """A move of the annealing over lists of moves that is never drawn; the others are, as often in proportion."""
     from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 
-    plain = AnnealingSettings()
-    shares = {each: getattr(plain, each) for each in DRAWN}
-    shares["lengthen_chain"] = 1.0 - sum(shares.values())
-    insert = 0.0 if name == "insert" else plain.insert
-    shares |= {name: 0.0} if name in shares else {}
-    held = np.round([insert, *np.cumsum([shares[each] for each in DRAWN]) / sum(shares.values())], 9)
-    return instead("allocation.annealing.search.AnnealingSettings.shares", property(lambda _: held))
+    def off() -> contextlib.AbstractContextManager[object]:
+        insert, *others = AnnealingSettings().shares.tolist()
+        shares = dict(zip((*DRAWN, "lengthen_chain"), np.diff([0.0, *others, 1.0]), strict=True))
+        insert = 0.0 if name == "insert" else insert
+        shares |= {name: 0.0} if name in shares else {}
+        held = np.round([insert, *np.cumsum([shares[each] for each in DRAWN]) / sum(shares.values())], 9)
+        return mock.patch.object(AnnealingSettings, "shares", property(lambda _: held))
+
+    return off
 
 
 def lines_of(path: str) -> int:
@@ -246,11 +248,19 @@ def heavy(seed: int, nodes: int, key_groups: int, windows: int | None = None) ->
 
 def spared(*phases: str) -> Off:
     """Turns of the allocation's rounds without some phases; annealing takes them where nothing else is left."""
+    return cycles(lambda cycle: tuple(phase for phase in cycle if phase not in phases) or ("anneal",))
+
+
+def cycles(changed: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Off:
+    """Other turns of the allocation's rounds."""
     from keyshift.solvers.allocation.settings import RoundSettings
 
-    plain, where = RoundSettings(), "allocation.settings.RoundSettings"
-    left = {name: tuple(phase for phase in getattr(plain, name) if phase not in phases) or ("anneal",) for name in ("cycle", "cycle_of_few", "cycle_of_small")}  # fmt: skip
-    return several(*(set_to(f"{where}.{name}", value) for name, value in left.items()))
+    def off() -> contextlib.AbstractContextManager[object]:
+        now = RoundSettings.now()
+        names = "cycle", "cycle_of_few", "cycle_of_small"
+        return in_force([replace(now, **{name: changed(getattr(now, name)) for name in names})])
+
+    return off
 
 
 NEVER = property(lambda _: False)
@@ -258,7 +268,13 @@ PHASES, SEARCH = "allocation.phases.Rounds", "allocation.annealing"
 ALLOCATION = [
     Part("exchanges between three nodes", (f"{SEARCH}.exchanges", f"{PHASES}._exchange_next", f"{PHASES}._kind_of_start", f"{PHASES}._start", f"{PHASES}._annealed", f"{SEARCH}.search.Search.cool"), spared("exchange")),
     Part("exchanges from where it cooled down anew", (f"{SEARCH}.search.Search.cool",), set_to("allocation.settings.RoundSettings.starts", {"planned": 8})),
-    Part("planner: counts planned, then realised", ("allocation.counting.planner", f"{PHASES}._plan_next", f"{PHASES}._plan", f"{PHASES}._drawn_up", f"{PHASES}._polish"), instead("allocation.counting.planner.CountPlanner.useful", property(lambda _: False, lambda _, given: None))),
+    Part("planner: counts planned, then realised", ("allocation.counting.planner", f"{PHASES}._plan_next", f"{PHASES}._plan", f"{PHASES}._drawn_up", f"{PHASES}._polish"), several(instead("allocation.counting.planner.CountPlanner.useful", property(lambda _: False, lambda _, given: None)), instead(f"{PHASES}._realise", lambda *given: None))),
+    Part("exchanges from the best, heated again", (), set_to("allocation.settings.RoundSettings.starts", {"cooled": 4})),
+    Part("cycles for few moves and small instances", (), cycles(lambda cycle: tuple(phase for phase in ("anneal", "exchange", "plan", "price") if phase in cycle or phase == "anneal"))),
+    Part("pauses", ("allocation.phases.Pause",), instead("allocation.phases.Pause.after", lambda self, helped: None)),
+    Part("sharper exponents for many nodes", (), set_to("allocation.annealing.search.AnnealingSettings.many_nodes", 10**9)),
+    Part("rounds that go on from the best", (), set_to("allocation.annealing.search.AnnealingSettings.continue_every", 10**9)),
+    Part("rounds that grow with the moves", (), set_to("allocation.annealing.search.AnnealingSettings.longest", 1.0)),
     Part("planner in rounds of their own", (f"{PHASES}._plan_next", f"{PHASES}._plan"), spared("plan")),
     Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.phases.price_trees", lambda *given: [])),
     Part("plans of the prices", (), instead("allocation.phases.Rounds._realise", lambda *given: None)),
