@@ -39,26 +39,17 @@ def rehearse(method: Method, problems: Iterable[Problem], **options: object) -> 
 
 
 def allocation(method: Method) -> None:
-    """Every phase of "milp" once: counting, planning, realising, annealing, pricing; and the method for a moment."""
+    """Every phase of "milp" once: counting, annealing, exchanging, pricing; and the method for a moment."""
     from keyshift.solvers.allocation.annealing.exchanges import Exchanges
     from keyshift.solvers.allocation.annealing.search import Search
     from keyshift.solvers.allocation.arrays import Instance
     from keyshift.solvers.allocation.counting.bound import CountBound
-    from keyshift.solvers.allocation.counting.planner import CountPlanner
-    from keyshift.solvers.allocation.few_moves import FewMoves
     from keyshift.solvers.allocation.pricing.tree import price_bound
 
     problem = _balanced()
     instance = Instance(problem)
-    counts = CountBound(instance)
-    counts.bound()
+    CountBound(instance).bound()
     CountBound(Instance(_balanced(max_migrations=None))).bound()
-    FewMoves(instance, counts.table, instance.distance(instance.current)).go_on(10, lambda: False)
-    planner = CountPlanner(instance, counts, seed=0)
-    target = 0.5 * instance.distance(instance.current)
-    pairs = planner.pairs(target, np.random.default_rng(0))
-    if pairs is not None:
-        planner.realise(pairs, target, 10, 1)
     price_bound(_balanced(nodes=3, key_groups=12, max_migrations=3), budget=Budget())
     two = replace(problem, scenarios=np.tile(problem.workload.last_load, (2, 1)))
     for some in (instance, Instance(two)):

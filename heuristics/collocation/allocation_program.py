@@ -45,9 +45,9 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int
     """
     with off_clock():
         from keyshift.solvers.allocation.portfolio import solve_milp
-        from keyshift.solvers.allocation.settings import PortfolioSettings
+        from keyshift.solvers.allocation.settings import AllocationSettings
 
-    if problem.space.pairs <= PortfolioSettings().small:
+    if problem.space.pairs <= AllocationSettings().small:
         return _small(problem, budget, seed)
     start = flux(problem, budget=budget, seed=seed).assignment
     if start is None or problem.violations(start):

@@ -15,7 +15,7 @@ from keyshift.models.guards import NonNegative, Threads, Whole
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.incumbent import PLANNED, Incumbent
-from keyshift.solvers.allocation.settings import PortfolioSettings
+from keyshift.solvers.allocation.settings import AllocationSettings
 from keyshift.solvers.checked import kept, within
 
 
@@ -78,7 +78,7 @@ class Portfolio(Incumbent):
     """The phases that improve the best assignment and the best bound."""
 
     seed: int = 0
-    settings: PortfolioSettings = field(default_factory=PortfolioSettings.now)
+    settings: AllocationSettings = field(default_factory=AllocationSettings.now)
     details: dict[str, object] = field(default_factory=dict)
 
     def run(self, threads: int = 1, second_stage: bool = True, rounds: int | None = None) -> Answer:
@@ -88,7 +88,7 @@ class Portfolio(Incumbent):
         one = self.problem.planned.count == 1
         large = self.problem.space.pairs * self.problem.planned.count > self.settings.small
         if not large:
-            self.ask_cpsat(threads, self.settings.first_effort, self.settings.first_share)
+            self.ask_cpsat(threads, self.settings.first_effort, 0.25)
         if not self.done and rounds is None:
             self.linear_bound()
         if not self.done:
@@ -113,7 +113,7 @@ class Portfolio(Incumbent):
         with off_clock():
             from keyshift.solvers.allocation.statement import lp_bound
 
-        share = self.budget.part(self.settings.linear_share, scale=self.problem.scale)
+        share = self.budget.part(0.1, scale=self.problem.scale)
         self.hear(lp_bound(self.problem, budget=share, seed=self.seed), "linear relaxation")
 
     def too_large(self) -> bool:
@@ -125,11 +125,11 @@ class Portfolio(Incumbent):
         with off_clock():
             from keyshift.solvers.allocation.phases import Rounds
 
-        self.details |= Rounds(self, self.seed, rounds, self.settings.rounds).run()
+        self.details |= Rounds(self, self.seed, rounds, self.settings).run()
 
     def declared(self, threads: int) -> None:
         """Phase 3: CP-SAT for a while from the best answer, then HiGHS, each on its declarative statement."""
-        self.ask_cpsat(threads, self.settings.cpsat_effort)
+        self.ask_cpsat(threads, self.settings.last_effort)
         if not self.done:
             self._highs(threads)
 
@@ -156,7 +156,7 @@ class Portfolio(Incumbent):
 
     def second_stage(self) -> None:
         """Among the assignments of this load distance, one of least deviation_sum."""
-        if self.best is None or self.problem.space.pairs > self.settings.second_stage_pairs:
+        if self.best is None or self.problem.space.pairs > self.settings.second_stage:
             return
         with off_clock():
             from keyshift.models.allocation.cpsat_model import AllocationCpSat
@@ -169,7 +169,7 @@ class Portfolio(Incumbent):
         statement.minimise("deviation_sum")
         statement.set_start(self.best)
         outcome = cpsat.minimise(
-            statement.model, self.budget, seed=self.seed, max_deterministic_time=self.settings.second_stage_effort
+            statement.model, self.budget, seed=self.seed, max_deterministic_time=self.settings.second_effort
         )
         if not outcome.found:
             return

@@ -15,7 +15,7 @@ from keyshift.models import Violation
 from keyshift.models.routing.choices import records_of
 from keyshift.rules import Apart, Count, Moves, Never, Pinned, Together, Use
 from keyshift.solvers import checked
-from keyshift.solvers.allocation.settings import PortfolioSettings
+from keyshift.solvers.allocation.settings import AllocationSettings
 
 
 def allocation(rng):
@@ -109,7 +109,7 @@ def test_the_allocation_search_itself_keeps_rules_and_finds_the_best(seed, monke
     monkeypatch.setattr(checked, "STRICT", True)
     plain, problem = drawn("allocation", 3000 + seed)
     best = best_of(problem, plain)
-    answer = ks.solve(problem, effort=0.5, gap=0, settings=[PortfolioSettings(small=0)])
+    answer = ks.solve(problem, effort=0.5, gap=0, settings=[AllocationSettings(small=0)])
     assert (answer.assignment is None) == (best is None)
     if best is not None:
         assert answer.objective == pytest.approx(best, abs=problem.tolerance_of(best))

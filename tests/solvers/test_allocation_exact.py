@@ -18,7 +18,7 @@ from keyshift.solvers.allocation.annealing.search import Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.portfolio import Portfolio
-from keyshift.solvers.allocation.settings import PortfolioSettings, RoundSettings
+from keyshift.solvers.allocation.settings import AllocationSettings
 
 
 def instances(seed: int, count: int) -> list[ks.KeyGroupAllocation]:
@@ -65,10 +65,10 @@ def test_all_exact_methods_agree_with_brute_force_on_thousands(seed):
 
 def test_search_alone_agrees_with_brute_force():
     """Without the shortcut for small instances the counts and the search face every option too."""
-    short = RoundSettings(least_steps=600_000, most_steps=600_000, steps_for_each=1)
+    short = AllocationSettings(small=0, steps_for_each=1_500)
     for problem in instances(11, 30):
         best = brute_force(problem)[0]
-        answer = Portfolio(problem, Budget(), settings=PortfolioSettings(small=0, rounds=short)).run()
+        answer = Portfolio(problem, Budget(), settings=short).run()
         if best is None:
             assert answer.termination == "infeasible"
             continue

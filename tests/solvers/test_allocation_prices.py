@@ -164,22 +164,6 @@ def test_branching_rules_out_what_prices_alone_do_not():
     assert not PriceTree(bound).excludes(0.003, 1, never)
 
 
-def test_a_plan_says_who_sends_and_takes_how_many():
-    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)))
-    plans = []
-
-    def keep(plan: np.ndarray) -> bool:
-        plans.append(plan)
-        return len(plans) == 2
-
-    assert not PriceTree(bound).excludes(0.0033, 200, never, keep, most_plans=9)
-    assert plans
-    for plan in plans:
-        sent, taken = plan.sum(axis=0)
-        assert sent == taken <= 20
-    assert not PriceTree(bound).excludes(0.0033, 200, never, keep, most_plans=1)
-
-
 def test_columns_of_late_use_are_kept():
     problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)
     bound = PriceBound(Instance(problem), PriceSettings(most_columns=100))

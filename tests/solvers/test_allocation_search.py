@@ -22,13 +22,11 @@ from keyshift.solvers.allocation.annealing import search as search_module
 from keyshift.solvers.allocation.annealing.search import Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound as count_kernels
-from keyshift.solvers.allocation.counting import planner as plan_kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.allocation.counting.planner import CountPlanner, PlannerSettings
 from keyshift.solvers.allocation.incumbent import Incumbent
-from keyshift.solvers.allocation.phases import Pause, Rounds
+from keyshift.solvers.allocation.phases import WORK_OF_STEP, Rounds
 from keyshift.solvers.allocation.pricing.tree import price_trees
-from keyshift.solvers.allocation.settings import RoundSettings
+from keyshift.solvers.allocation.settings import AllocationSettings
 
 
 def instances(seed: int, count: int) -> list[ks.KeyGroupAllocation]:
@@ -43,7 +41,6 @@ def test_kernels_say_the_same_compiled_and_not():
         assert count_kernels.fewest_moves(table, distance, 3) == count_kernels.fewest_moves.py_func(table, distance, 3)
         compiled = count_kernels.least_weighted(table, distance, 0.4)
         assert compiled == count_kernels.least_weighted.py_func(table, distance, 0.4)
-    assert plan_kernels.plan(table, 4, 3)[0] == pytest.approx(plan_kernels.plan.py_func(table, 4, 3)[0])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -70,17 +67,6 @@ def test_rounds_that_cool_down_keep_every_limit_and_touch_every_node():
     assert not search.data.still[1].any()
 
 
-def test_a_phase_that_is_of_no_use_rests_longer_each_time():
-    rest, taken = Pause(4), []
-    for turn in range(14):
-        if not rest.now:
-            taken.append(turn)
-            rest.after(helped=False)
-    assert taken == [0, 2, 6, 10]
-    rest.after(helped=True)
-    assert not rest.now
-
-
 def test_rounds_over_uneven_loads_grow_and_every_third_continues_from_the_best():
     _, uneven = next(ks.family("replicas-allocation", nodes=20, key_groups=400, seed=20))
     rounds = [Search(Instance(uneven), 0).schedule(turn) for turn in range(9)]
@@ -91,50 +77,6 @@ def test_rounds_over_uneven_loads_grow_and_every_third_continues_from_the_best()
     for instance in (free, even):  # without rules, or over even loads, rounds stay short
         others = [Search(instance, 0).schedule(turn) for turn in range(9)]
         assert max(one.steps for one in others) < 2 * others[0].steps
-
-
-def priced(seen):
-    """Rounds whose runs of prices take long, and are what `seen` makes of them."""
-    run = Rounds(Incumbent(madsen_allocation(nodes=6, key_groups=60), Budget()), seed=0)
-    counts, curves = CountBound(run.instance), 1200
-    run.planner, run.trees = CountPlanner(run.instance, counts, 0), price_trees(run.instance, counts, run.found.budget)
-
-    def price(planner, turn, ample):
-        run.trees[0].bound.worked += curves * run.trees[0].bound.work
-        return seen(run, turn)
-
-    run._price, run._ample = price, lambda counts: False
-    return run, int(curves * run.trees[0].bound.work / run.settings.work_of_step)
-
-
-@pytest.mark.parametrize("uneven", [False, True])
-def test_prices_of_no_use_wait_until_the_search_has_taken_so_long(uneven):
-    """A third as long as they took, or as long where loads are uneven under rules."""
-    asked = []
-    run, took = priced(lambda run, turn: bool(asked.append(turn)))
-    run.search.uneven = uneven
-    wait = took if uneven else took // 3
-    assert wait > run.settings.priced_steps
-    run._price_while_it_helps(1, 0)
-    run._price_while_it_helps(2, wait)
-    run._price_while_it_helps(3, wait + run.settings.priced_steps + 1)
-    again = wait + 2 * run.settings.priced_steps
-    run._price_while_it_helps(4, again + wait)  # twice as long the second time
-    run._price_while_it_helps(5, again + 2 * wait + 4)
-    assert asked == [1, 3, 5]
-
-
-def test_where_prices_do_not_prove_the_best_they_are_asked_about_less_at_once():
-    asked = []
-
-    def not_proven(run, turn):
-        asked.append(turn)
-        run.unproven = 0.5
-        return False
-
-    run, _ = priced(not_proven)
-    run._price_while_it_helps(1, 0)
-    assert asked == [1, 1]  # the second is no news about the best
 
 
 def test_the_fewest_moves_are_those_of_all_balanced_choices():
@@ -151,19 +93,6 @@ def test_the_fewest_moves_are_those_of_all_balanced_choices():
         assert min(count_kernels.fewest_moves(table, distance, most), most + 1) == min(fewest, most + 1)
 
 
-def test_plan_is_the_least_penalty_of_all_balanced_choices():
-    rng = np.random.default_rng(8)
-    penalty = rng.random((3, 3, 3))
-    best = np.inf
-    for choice in itertools.product(range(9), repeat=3):
-        out, into = np.divmod(choice, 3)
-        if out.sum() == into.sum() <= 4:
-            best = min(best, penalty.reshape(3, 9)[range(3), choice].sum())
-    total, pairs = plan_kernels.plan(penalty, 4, 4)
-    assert total == pytest.approx(best)
-    assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 4
-
-
 def test_rounds_are_counted_and_enough_is_enough():
     problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.4), max_migrations=20)
     one, again = (ks.solve(problem, "milp", rounds=3) for _ in range(2))
@@ -176,27 +105,48 @@ def test_rounds_are_counted_and_enough_is_enough():
     assert 0 < easy.objective <= 0.01 * problem.scale
 
 
-def test_counts_that_are_no_plan_are_not_realised():
-    """Too many moves, departures without arrivals, more departures than key groups."""
+def test_prices_of_no_use_wait_until_the_search_has_taken_as_long(monkeypatch):
+    problem = madsen_allocation(nodes=6, key_groups=60, max_migrations=5)
+    found = Incumbent(problem, Budget())
+    found.offer(problem.workload.current)
+    run = Rounds(found, seed=0)
+    run.trees = price_trees(run.instance, CountBound(run.instance), found.budget)
+    asked = []
+
+    def in_vain(steps):
+        asked.append(run.searched)
+        run.trees[0].bound.worked += 1000 * WORK_OF_STEP
+        return False
+
+    monkeypatch.setattr(run, "_price", in_vain)
+    for searched in (0, 0, 500, 999, 1000, 1500, 2000):
+        run.searched = searched
+        run._ask_prices()
+    assert asked == [0, 1000, 2000]
+
+
+def test_where_prices_do_not_prove_the_best_they_are_asked_about_less_at_once(monkeypatch):
+    problem = madsen_allocation(nodes=6, key_groups=60, max_migrations=5)
+    found = Incumbent(problem, Budget())
+    found.offer(problem.workload.current)
+    run = Rounds(found, seed=0)
+    run.trees, run.searched = price_trees(run.instance, CountBound(run.instance), found.budget), 1e6
+    asked = []
+
+    def not_proven(steps):
+        asked.append(steps)
+        run.not_excluded = 0.5
+        return False
+
+    monkeypatch.setattr(run, "_price", not_proven)
+    run._ask_prices()
+    assert len(asked) == 2  # the second is no news about the best
+
+
+def test_a_search_does_not_begin_beyond_the_limit_of_moves():
     instance = Instance(ks.KeyGroupAllocation(synthetic_workload(3, 12, varies=0.6), max_migrations=4))
-    planner = CountPlanner(instance, CountBound(instance), seed=0)
-    for pairs in ([[5, 0], [0, 5], [0, 0]], [[2, 0], [0, 1], [0, 0]], [[5, 0], [0, 4], [0, 1]]):
-        assert planner.realise(np.array(pairs), 0.1, 100, 1) is None
     with pytest.raises(ValueError, match="5 key groups have moved, the limit is 4"):
         Search(instance, seed=0).begin((instance.current + (np.arange(12) < 5)) % 3, 0)
-
-
-def test_a_plan_is_realised_within_every_limit():
-    w = synthetic_workload(20, 400, drain=2)
-    problem = ks.KeyGroupAllocation(w, max_migrations=30, max_migration_cost=2950.0)
-    instance = Instance(problem)
-    planner = CountPlanner(instance, CountBound(instance), seed=0)
-    pairs = planner.pairs(0.09, np.random.default_rng(0))
-    assert pairs is not None
-    found = planner.realise(pairs, 0.09, 50_000, 1)
-    report = problem.check(found)
-    assert report.feasible, report
-    assert report.metrics["migrations"] == pairs[:, 0].sum()
 
 
 @pytest.mark.parametrize("over", [None, "max", "mean", "cvar"])
@@ -273,17 +223,15 @@ def heavy_tails(seed: int) -> ks.KeyGroupAllocation:
     )
 
 
-@pytest.mark.parametrize("few_pairs", [0, RoundSettings().few_pairs])
-def test_a_solver_proves_heavy_tails_between_the_rounds(few_pairs):
-    """One round of annealing and one plan, and the solvers after them only where pairs are few."""
+@pytest.mark.parametrize("asked", [0, AllocationSettings().asked])
+def test_a_solver_proves_heavy_tails_between_the_rounds(asked):
+    """Some rounds of annealing, and the solvers after them only where pairs are few."""
     problem = heavy_tails(1)
     found = Incumbent(problem, Budget())
     found.offer(problem.workload.current)
-    few = RoundSettings(
-        cycle=("anneal", "plan"), least_steps=400_000, most_steps=400_000, few_pairs=few_pairs, most_few=0
-    )
+    few = AllocationSettings(steps_for_each=6_000, asked=asked, priced=0.0)
     Rounds(found, seed=0, settings=few).run()
-    assert (found.proven or found.stopped) == (few_pairs > 0)
+    assert (found.proven or found.stopped) == (asked > 0)
 
 
 def test_heavy_tails_ask_solvers_before_sets_are_tried_again():
@@ -305,7 +253,7 @@ def test_a_solver_leaves_the_search_of_a_small_instance_some_time(seed):
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")  # the generator multiplies modulo 2 ** 64
-def test_search_and_planning_say_the_same_compiled_and_not(monkeypatch):
+def test_search_says_the_same_compiled_and_not(monkeypatch):
     w = synthetic_workload(5, 30, changed=0.4, seed=2)
     problem = ks.KeyGroupAllocation(w, max_migrations=4, max_migration_cost=450.0, resource_capacity={"load": 9.0})
 
@@ -316,16 +264,11 @@ def test_search_and_planning_say_the_same_compiled_and_not(monkeypatch):
         found = search.run(3000, 3.0, 0.1, np.inf)
         search.begin(found, 2)
         search.run(300, 1.0, 0.1, instance.distance(found), doublings=1)
-        counts = CountBound(instance)
-        planner = CountPlanner(instance, counts, seed=1, settings=PlannerSettings(samples=20))
-        pairs = planner.pairs(0.15, np.random.default_rng(1))
-        assert pairs is not None
-        planned = planner.realise(pairs, 0.15, 300, 3)
         held = [part for part in search.state if part is not None]
-        return [counts.table, planner.samples, pairs, planned, found, *held]
+        return [CountBound(instance).table, found, *held]
 
     compiled = everything()
-    modules = (count_kernels, plan_kernels, state_kernels, move_kernels, search_kernels, search_module)
+    modules = (count_kernels, state_kernels, move_kernels, search_kernels, search_module)
     for module in modules:
         interpret(monkeypatch, module, *modules)
     for ours, theirs in zip(compiled, everything(), strict=True):
@@ -358,9 +301,8 @@ def test_among_many_nodes_the_worst_one_is_met_and_emptied():
 
 @pytest.mark.parametrize("first", rest_slow(1, range(0, 300, 100)))
 def test_the_search_itself_agrees_with_brute_force(first):
-    """Small instances go to CP-SAT first: here annealing, counts, plans, exchanges and prices answer them alone."""
-    quick = RoundSettings(few_pairs=0, within_reach=0.0, least_steps=40_000, most_steps=40_000, priced_steps=20_000,
-                          planned_steps=5_000, exchange_steps=10_000, exchanges_tried=5)  # fmt: skip
+    """Small instances go to CP-SAT first: here annealing, counts, exchanges and prices answer them alone."""
+    quick = AllocationSettings(asked=0, steps_for_each=100, exchanges=5)
     proven = met = 0
     for seed in range(first, first + 100):
         rng = np.random.default_rng([33, seed])

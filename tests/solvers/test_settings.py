@@ -12,7 +12,7 @@ from hostile.tuned import kinds
 import keyshift as ks
 from keyshift import fronts, heuristics, plans, solvers
 from keyshift.models.answer import Settings, in_force
-from keyshift.solvers.allocation.settings import PortfolioSettings, RoundSettings
+from keyshift.solvers.allocation.settings import AllocationSettings
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.portfolio import CollocationSettings
 from keyshift.solvers.mclb.branch_and_bound import TreeSettings
@@ -35,10 +35,10 @@ def test_settings_reach_a_search_and_go_with_the_run():
 
 
 def test_settings_reach_what_others_are_made_of_and_threads():
-    with in_force([RoundSettings(tight=0.7)]):
-        assert PortfolioSettings.now().rounds.tight == 0.7
-        assert within(ks.models.Budget(60), RoundSettings.now).tight == 0.7
-    assert RoundSettings.now() == RoundSettings()
+    with in_force([AllocationSettings(priced=0.7)]):
+        assert AllocationSettings.now().priced == 0.7
+        assert within(ks.models.Budget(60), AllocationSettings.now).priced == 0.7
+    assert AllocationSettings.now() == AllocationSettings()
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,8 @@ def test_values_that_no_search_can_use_are_refused(kind):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (RoundSettings(attempts=-1), "RoundSettings.attempts = -1 must be at least 0"),
-        (RoundSettings(planned_at=()), "RoundSettings.planned_at = .* at least 1 entry"),
-        (RoundSettings(cycle=("walk",)), "RoundSettings.cycle.* must be 'anneal'"),
-        (PortfolioSettings(rounds=RoundSettings(tight=-0.5)), "RoundSettings.tight = -0.5 must be at least 0"),
+        (AllocationSettings(exchanges=-1), "AllocationSettings.exchanges = -1 must be at least 0"),
+        (AllocationSettings(priced=-0.5), "AllocationSettings.priced = -0.5 must be at least 0"),
         (CollocationSettings(turns=0), "CollocationSettings.turns = 0 must be at least 1"),
         (PartitioningSettings(shrink=1.0), "PartitioningSettings.shrink = 1.0 must be below 1"),
     ],

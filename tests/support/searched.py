@@ -17,7 +17,7 @@ from keyshift.solvers import checked
 from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 from keyshift.solvers.allocation.portfolio import Portfolio
 from keyshift.solvers.allocation.pricing.tree import price_bound
-from keyshift.solvers.allocation.settings import PortfolioSettings
+from keyshift.solvers.allocation.settings import AllocationSettings
 from keyshift.solvers.collocation.portfolio import solve_milp as collocation
 from keyshift.solvers.mclb.local_search import local_search as placement
 from keyshift.solvers.routing.statement import solve_milp as routing
@@ -76,7 +76,7 @@ def allocation(rng: np.random.Generator) -> Tiny:
             some = np.flatnonzero(rng.random(w.key_groups) < 0.4)
             space = space.closed(some) if rng.random() < 0.5 else space.closed(some, rng.integers(0, w.nodes, 1))
         vars(problem)["space"], allowed = space, space.allowed  # what a rule of the problem's own would do
-    settings, seed = PortfolioSettings(small=0), int(rng.integers(1000))
+    settings, seed = AllocationSettings(small=0), int(rng.integers(1000))
     searches = {
         "milp": lambda: Portfolio(problem, Budget(), seed=seed, settings=settings).run(rounds=30 if several else 14)
     }

@@ -1,1 +1,1 @@
-"""Departures and arrivals counted for pairs of nodes: a lower bound, and a planner that realises such counts."""
+"""Departures and arrivals counted for pairs of nodes: a lower bound."""

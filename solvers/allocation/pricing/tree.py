@@ -1,10 +1,9 @@
-r"""Branch and price on how many key groups each node sends and takes: bounds, and the plans that realise them.
+r"""Branch and price on how many key groups each node sends and takes.
 
 Where prices alone (`keyshift.solvers.allocation.pricing.bound`) cannot rule a distance out, the master program mixes columns
 of one node: half of "send one", half of "send three". One of the two must be chosen: either the node sends at most
 two, or at least three. Each half is priced again; when both are ruled out, so is the distance. Where the program
-mixes no counts any more, it has made a plan: departures and arrivals of every node, with which a distance may be
-within reach. Depth first, the nearer half first.
+mixes no counts any more, the distance may be within reach, and stays open. Depth first, the nearer half first.
 """
 
 from __future__ import annotations
@@ -40,8 +39,6 @@ class PriceTree:
         distance: float,
         most_nodes: int,
         expired: Callable[[], bool],
-        realise: Callable[[IntArray], bool] = lambda plan: False,
-        most_plans: int = 1,
     ) -> bool:
         """Whether no assignment of the allowed number of moves lies within a distance.
 
@@ -53,14 +50,9 @@ class PriceTree:
             Branches to price at most.
         expired : callable
             Ends the search when it says so.
-        realise : callable
-            Told every plan, shape (n, 2), departures and arrivals; says whether to stop. Where the program ended above
-            the limit, so does its plan.
-        most_plans : int, default 1
-            Plans after which to stop, since a plan that is not ruled out leaves the distance open.
         """
         stack = [(self.bound.counts, self.bound.curve)]
-        nodes, plans = 0, 0
+        nodes = 0
         while stack:
             if nodes >= most_nodes or expired():
                 return False
@@ -72,13 +64,10 @@ class PriceTree:
                 continue
             use = priced.master.use()
             side = most_mixed(use)
-            if side is not None:
-                stack += halves(use, side, counts, priced.curve)
-                continue
-            plans += 1
-            if (use.balanced and realise(np.rint(use.mean).astype(np.int64))) or plans >= most_plans:
+            if side is None:  # counts with which the distance may be within reach
                 return False
-        return plans == 0
+            stack += halves(use, side, counts, priced.curve)
+        return True
 
     def highest(self, low: float, high: float, precision: float, most_nodes: int, expired: Callable[[], bool]) -> float:
         """Bisect for the highest distance that is ruled out.
