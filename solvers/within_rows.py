@@ -16,7 +16,6 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings
 from keyshift.models.compiling import LEAF, njit
-from keyshift.models.guards import Positive
 from keyshift.models.rules.lowered import ROUNDING, Lowered
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
@@ -33,35 +32,24 @@ class RuledSearchSettings(Settings):
     ----------
     rounds : int
         Coolings in a row without gain before the search ends, at `effort` 1.
-    first, most, longest : int
-        Steps of the first cooling for each item, which then double; the most steps; the most numbers that one cooling
-        reads.
-    revisits : int
-        A cooling takes no more steps than this many times the number of assignments.
+    first, most : int
+        Steps of the first cooling for each item, which then double; the most steps.
     each_second : int
-        The same for each second left, since the clock is not checked during a cooling.
-    hot, cold : (float, float)
-        Ranges from which a cooling's first and last temperature are drawn, in units of the mean cost of a key group.
-    melted, frozen : (float, float)
-        The same for a search on squares, in units of the temperature at which random moves keep them unchanged.
-    first_price : (float, float)
-        Range of the first price, in units of what it costs the median key group to leave a row.
-    last_price : float
-        The last price, in units of the most expensive one's.
+        The most numbers that one cooling reads for each second left, since the clock is not checked during it.
     """
 
     rounds: int = 8
     first: int = 500
     most: int = 50_000
-    longest: int = 10_000_000
-    revisits: int = 20
     each_second: int = 3_000_000
-    hot: tuple[Positive, Positive] = (0.03, 0.5)
-    cold: tuple[Positive, Positive] = (1e-3, 1e-2)
-    melted: tuple[Positive, Positive] = (1.0, 4.0)
-    frozen: tuple[Positive, Positive] = (0.1, 0.5)
-    first_price: tuple[Positive, Positive] = (0.03, 2.0)
-    last_price: float = 10.0
+
+
+HOT, COLD = (0.03, 0.5), (1e-3, 1e-2)
+"""Ranges from which a cooling's first and last temperature are drawn, in units of the mean cost of a key group."""
+MELTED, FROZEN = (1.0, 4.0), (0.1, 0.5)
+"""The same for a search on squares, in units of the temperature at which random moves keep them unchanged."""
+FIRST_PRICE = 0.03, 2.0
+"""Range of the first price, in units of what it costs the median key group to leave a row."""
 
 
 class Task(NamedTuple):
@@ -124,10 +112,10 @@ def search_within(
         last = task, arrays
         if not arrays.possible:
             break
-        longest = min(settings.longest, settings.each_second * budget.remaining) / arrays.touched
-        enough = settings.revisits * arrays.assignments
+        longest = min(10_000_000, settings.each_second * budget.remaining) / arrays.touched
+        enough = 20 * arrays.assignments
         most = max(1, int(min(steps * arrays.items, settings.most * arrays.items, longest, enough)))
-        found, excess = arrays.cool(place, most, settings, rng, state)
+        found, excess = arrays.cool(place, most, rng, state)
         turn, idle, steps = turn + 1, idle + 1, 2 * steps
         within = excess <= arrays.slack and kept(problem, found)
         value = problem.objective(found) if within else math.inf
@@ -171,12 +159,7 @@ class _Arrays:
         self.touched = 1.0 + load.shape[1] / 8 + rows.weight.size / p
 
     def cool(
-        self,
-        place: IntArray | None,
-        steps: int,
-        settings: RuledSearchSettings,
-        rng: np.random.Generator,
-        state: IntArray,
+        self, place: IntArray | None, steps: int, rng: np.random.Generator, state: IntArray
     ) -> tuple[IntArray, float]:
         """One cooling from an assignment, or from today's: the best on the way, and by how much it breaks rows."""
 
@@ -187,13 +170,13 @@ class _Arrays:
         held = np.zeros(data.rows.most.size)
         sums = np.zeros((data.enter.shape[1], data.load.shape[1])) if self.squares else None
         gather(data, made, held, sums)
-        hot, cold = settings.hot, settings.cold
+        hot, cold = HOT, COLD
         if sums is not None:
             freedom = max(1, (sums.shape[0] - 1) * sums.shape[1])
             self.unit = 2 * float(np.square(sums - sums.mean(axis=0)).sum()) / freedom
-            hot, cold = settings.melted, settings.frozen
+            hot, cold = MELTED, FROZEN
         heats = self.unit * np.array([drawn(hot), drawn(cold)])
-        prices = np.array([self.unit * drawn(settings.first_price), settings.last_price * self.highest])
+        prices = np.array([self.unit * drawn(FIRST_PRICE), 10.0 * self.highest])
         return anneal(data, made, held, sums, prices, heats, steps, self.slack, state)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -12,11 +13,11 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing.exchanges import Exchanges
 from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound, counted, too_few
+from keyshift.solvers.allocation.counting.bound import CountBound, counted, fewest_moves, too_few
 from keyshift.solvers.allocation.incumbent import PROVEN, SEARCHED, Incumbent
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.narrow_sets import NarrowSets
-from keyshift.solvers.allocation.pricing.tree import PriceTree, price_trees
+from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
 from keyshift.solvers.allocation.settings import AllocationSettings
 
 COUNTED = 0.7, 0.2
@@ -61,7 +62,7 @@ class Rounds:
         self.narrow = NarrowSets(found, self.instance, seed) if few else None
         self.relaxation: JointRelaxation | None = None
         self.trees: list[PriceTree] = []
-        self.asked, self.not_excluded = 0, math.inf
+        self.asked, self.attempts, self.not_excluded = 0, 0, math.inf
         self.searched = self.wasted = 0.0
 
     @property
@@ -104,7 +105,7 @@ class Rounds:
             if not self.one and self.most is None:
                 self._relax()
             if self.one and self.most is None:
-                self.trees = price_trees(self.instance, counts[0], found.budget)
+                self.counts, self.trees = counts[0], price_trees(self.instance, counts[0], found.budget)
             turn = self._take_turns()
         return {"count_bound": low * scale, "rounds": turn}
 
@@ -156,17 +157,27 @@ class Rounds:
         What they ask in vain takes no more than a share of what the search has taken.
         """
         found = self.found
-        share = self.settings.priced / (8.0 if self.many_moves else 1.0)  # there plans are short, and prices say little
-        while self.trees and not found.done and self.wasted <= share * self.searched:
+        if not self.trees:
+            return
+        share, least = (self.settings.priced / 8, 125_000) if self._ample else (self.settings.priced, 4_000_000)
+        while not found.done and self.wasted <= share * self.searched:
             before, not_excluded = self.trees[0].bound.worked, self.not_excluded
-            helped = self._price(share * self.searched - self.wasted)
+            helped = self._price(max(least, share * self.searched - self.wasted))
             if not helped:
                 self.wasted += max(1.0, (self.trees[0].bound.worked - before) / WORK_OF_STEP)
                 if self.not_excluded == not_excluded:
                     break
 
+    @property
+    def _ample(self) -> bool:
+        """Whether many more may move than the best distance takes by the counts: there prices say little."""
+        if not self.many_moves or not self.counts.exact:
+            return self.many_moves
+        most = self.instance.max_moves
+        return bool(fewest_moves(self.counts.table, self.distance, most) < most - 0.3 * self.instance.nodes)
+
     def _price(self, steps: float) -> bool:
-        """Ask prices about the best distance when it is new, else one below; whether that raised the bound."""
+        """Ask prices about the best distance when it is new, else one below; whether that raised the bound or reached it."""
         scale = self.found.problem.scale
         low, high = self.found.bound / scale, self.found.objective / scale - 0.9 * PROVEN
         if not low < high < math.inf:
@@ -176,11 +187,28 @@ class Rounds:
         target = high if high < self.not_excluded else low + (high - low) * aim
         branches = int(np.clip(steps * WORK_OF_STEP / tree.bound.work, 1, 512))
         self.asked += 1
-        if tree.excludes(target, branches, lambda: self.found.budget.expired):
+        if tree.excludes(target, branches, lambda: self.found.budget.expired, partial(self._realise, target)):
             self.found.raise_bound(target * scale, "prices")
             return True
         if target == high:
             self.not_excluded = high
+        return self.distance <= target
+
+    def _realise(self, target: float, plan: IntArray) -> bool:
+        """Look for an assignment with the counts of a plan, and then near it; whether that came within the target."""
+        for _ in range(8):
+            self.attempts += 1
+            rng = np.random.default_rng([self.seed, self.attempts])
+            start = dealt(self.instance, plan, rng)
+            if start is None or self.found.done:
+                return self.found.done
+            near = self.search.realise(start, target, self.attempts)
+            if near is not None:
+                self.found.offer(near, "planned", SEARCHED)
+                self._anneal(near, self.search.polish, self.attempts)
+            self.searched += self.settings.steps / 2
+            if self.distance <= target:
+                return True
         return False
 
     def _choose_prices(self, target: float) -> PriceTree:

@@ -27,6 +27,14 @@ class AllocationSettings(Settings):
         Exchanges between three nodes in a row that may fail.
     priced : float
         What prices ask in vain takes no more than this share of the search's time.
+    knots : int
+        Number of points of a price curve. With sixty the bounds were the same after two to three times the rounds.
+    most_out, most_in : int
+        The most departures and arrivals of a column that are priced one by one; beyond, a weaker bound is used.
+    most_work : float
+        The most elementary steps for one curve; on larger instances only the bound by counting is used.
+    most_columns : int
+        The most columns kept for other distances.
     narrow, tries : int
         With at most `narrow` pairs, covers by sets near the mean are searched; the key groups of a few nodes are
         then shared out anew until `tries` tries in a row fail.
@@ -45,6 +53,11 @@ class AllocationSettings(Settings):
     endless: int = 5_000
     exchanges: int = 100
     priced: float = 1.0
+    knots: int = 24
+    most_out: int = 6
+    most_in: int = 5
+    most_work: float = 3e8
+    most_columns: int = 3_000
     narrow: int = 1_000
     tries: int = 24
     asked: int = 3_000

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Threads
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
@@ -24,28 +22,8 @@ DOUBT = 1e-12
 """Relative rounding taken off a sum of floats."""
 
 
-@dataclass(frozen=True)
-class MovementSettings(Settings):
-    """Tuning parameters of the exact methods.
-
-    Attributes
-    ----------
-    large : int
-        With more (key group, node) pairs than this, local search gets half of a limited time, since HiGHS may not find
-        any answer.
-    before : float
-        The local search's `effort` before a program.
-    ruled : float
-        Under rules, whose programs are slow to better anything, its share of the time, with effort 1.
-    smaller : float
-        If an optimum is smaller than this share of the value known before, states are capped again, so that its last
-        digits are exact.
-    """
-
-    large: int = 20_000
-    before: float = 0.125
-    ruled: float = 0.05
-    smaller: float = 1 / 8
+LARGE = 20_000
+"""With more (key group, node) pairs local search gets half of a limited time, since HiGHS may not find any answer."""
 
 
 def forced_movement(problem: MovementWithinLimits) -> float:
@@ -108,9 +86,8 @@ def solve_milp(
     with off_clock():
         from keyshift.models.movement.pyomo_model import MovementPyomo
 
-    settings = MovementSettings.now()
     pairs = problem.workload.key_groups * problem.node_limit
-    large, limited = pairs > settings.large, not math.isinf(budget.remaining)
+    large, limited = pairs > LARGE, not math.isinf(budget.remaining)
     half = limited and (large or bool(problem.rules))
     first = budget.part(0.5) if half else budget
     answer = _by_size(problem, first, start, MovementPyomo, highs.solve, seed=seed, threads=threads)
@@ -198,13 +175,12 @@ def _by_size(
         if answer.assignment is None or answer.termination != "optimal" or is_met(problem, answer):
             return answer
         value = problem.objective(answer.assignment)
-        if value > MovementSettings.now().smaller * most:
+        if value > most / 8:  # else states are capped again, so that the last digits are exact
             return answer
         best, most = answer.assignment, value
 
 
 def _searched(problem: MovementWithinLimits, budget: Budget, seed: int, start: IntArray | None) -> IntArray | None:
     """What the local search finds in a little while, which caps what the program may move."""
-    settings = MovementSettings.now()
-    share, effort = (settings.ruled, 1.0) if problem.rules else (0.5, settings.before)
+    share, effort = (0.05, 1.0) if problem.rules else (0.5, 0.125)  # under rules programs are slow to better anything
     return local_search(problem, budget=budget.part(share), seed=seed, start=start, effort=effort).assignment

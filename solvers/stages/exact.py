@@ -84,10 +84,9 @@ def by_search_and_solvers(
     answer = _settled(stage, Answer(start, bound, budget.why), start)
     if is_met(stage, answer) or budget.expired:
         return answer
-    settings = StageSettings.now()
-    if _columns(stage.problem) > min(settings.most_columns, settings.columns_per_second * budget.remaining):
+    if _columns(stage.problem) > min(StageSettings.now().most_columns, 3_000 * budget.remaining):
         return Answer(start, bound, "gap" if start is not None else "completed")
-    for solver, share in ((by_cpsat, settings.cpsat_share), (by_highs, 1.0)):
+    for solver, share in ((by_cpsat, 0.5), (by_highs, 1.0)):
         answer = solver(stage, formulation, budget=budget.part(share), seed=seed, start=start)
         if answer.termination == "infeasible":
             return answer

@@ -40,34 +40,22 @@ class StageSettings(Settings):
 
     Attributes
     ----------
-    share : float
-        Every stage but the last may take this share of the time left.
-    own_share : float
-        The method itself may take this share of a stage's time; if it has no proof, local search continues.
-    mending : float
-        If the current placement breaks rules, the method may search for one that keeps them all for this share of the
-        time.
-    rounds, steps, most_steps : int
-        Rounds of the local search; steps of each, between two checks of the clock, for each key group; the most steps.
-    hot, cold : float
-        First and last temperature, as shares of the measure's value at the start.
-    most_columns, columns_per_second : int
-        The most variables of a statement that is solved after a search, in total and for each second left.
-    cpsat_share : float
-        CP-SAT's share of the time left then; HiGHS has the rest.
+    rounds, steps : int
+        Rounds of the local search; steps of each, between two checks of the clock, for each key group, 20,000 at most.
+    most_columns : int
+        The most variables of a statement that is solved after a search, if there is time for so many.
     """
 
-    share: float = 0.5
-    own_share: float = 0.7
-    mending: float = 0.3
     rounds: int = 12
     steps: int = 500
-    most_steps: int = 20_000
-    hot: float = 0.03
-    cold: float = 1e-5
     most_columns: int = 60_000
-    columns_per_second: int = 3_000
-    cpsat_share: float = 0.5
+
+
+SHARE, OWN_SHARE = 0.5, 0.7
+"""Of the time left every stage but the last may take the first; of a stage's time the method itself may take the second, and
+local search goes on where it has no proof."""
+COOLED = 1 / 3_000
+"""The last temperature of a round as a share of the first."""
 
 
 def improve_within(
@@ -101,14 +89,14 @@ def improve_within(
     )
     rng = generator(seed, 83)
     best, record, value = start, start.copy(), stage.objective(start)
-    size, steps = max(it.value(stage.measure, value), 1e-9), min(settings.steps * start.size, settings.most_steps)
+    size, steps = max(it.value(stage.measure, value), 1e-9), min(settings.steps * start.size, 20_000)
     for turn in range(settings.rounds if rounds is None else rounds):
         if budget.expired or value <= 0 or size >= UNLIMITED:
             break
         state.place[:] = best
-        warm = settings.hot * size * (1.0 if turn % 2 == 0 else 0.2)
+        warm = size * (0.03 if turn % 2 == 0 else 0.006)
         hot = 1.0 if goal >= BROKEN and goal != PLACES["state_moved"] else warm
-        heats = np.array([hot, hot * settings.cold / settings.hot])
+        heats = np.array([hot, hot * COOLED])
         search(it.data, state, record, limits, goal, heats, rng, steps)
         found = stage.objective(record)
         if found < value and kept(stage, record):
@@ -267,7 +255,7 @@ def lexicographic(
     if names[0] == BROKEN_RULES:
         found = _mended(problem, own, budget, found)
     proven: list[StageBound] = []
-    told, settings = Answer(start), StageSettings.now()
+    told = Answer(start)
     for place, name in enumerate(names):
         stage = Stage(plain, name, dict(kept))
         if place and found is not None and budget.expired:  # nothing is begun any more
@@ -275,18 +263,16 @@ def lexicographic(
             ends.append(False)
             kept[name] = stage.objective(found)
             continue
-        share = budget.part(1.0 if place == len(names) - 1 else settings.share, scale=stage.scale)
+        share = budget.part(1.0 if place == len(names) - 1 else SHARE, scale=stage.scale)
         by_itself = name == plain.own_measure and (later is not None or place == 0)
         posed = _limited(plain, kept, found) if by_itself else None
         if posed is not None:
-            answer = own(posed, share if later is None else share.part(settings.own_share), found)
+            answer = own(posed, share if later is None else share.part(OWN_SHARE), found)
             if later is not None:
                 answer = _searched_on(stage, answer, share, seed)
         elif later is not None:
             if BROKEN_RULES in kept and name == plain.own_measure and found is not None:
-                alike = share.part(
-                    settings.own_share, scale=stage.scale
-                )  # another problem: its bound is not the stage's
+                alike = share.part(OWN_SHARE, scale=stage.scale)  # another problem: its bound is not the stage's
                 found = _as_broken(plain, stage, own, found, alike)
             answer = later(stage, budget=share, seed=seed, start=found)
         else:
@@ -320,7 +306,7 @@ def _mended(problem: Prioritised, own: Own, budget: Budget, found: IntArray | No
         return known
     if strict.conflicts():
         return found
-    answer = own(strict, budget.part(StageSettings.now().mending, scale=strict.scale), None)
+    answer = own(strict, budget.part(0.3, scale=strict.scale), None)
     able = answer.assignment is not None and answer.problem is None and not strict.violations(answer.assignment)
     return answer.assignment if able else found
 

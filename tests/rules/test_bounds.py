@@ -14,9 +14,10 @@ from keyshift import rules
 from keyshift.models import Budget
 from keyshift.models.answer import in_force
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound, CountingSettings
-from keyshift.solvers.allocation.pricing.bound import PriceSettings
+from keyshift.solvers.allocation.counting import bound as counting
+from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.pricing.tree import price_bound
+from keyshift.solvers.allocation.settings import AllocationSettings
 
 
 def crowded():
@@ -76,17 +77,18 @@ def test_racks_keep_their_numbers():
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_moves_out_of_a_rack_are_counted(exact):
+def test_moves_out_of_a_rack_are_counted(exact, monkeypatch):
     """4 + 4 | 4 + 4 in one rack, nothing in the other: each node sends one, but one may leave the rack."""
     w = ks.Workload(load=[4.0] * 4, state=[1] * 4, current=[0, 0, 1, 1], nodes=4)
     problem = ks.KeyGroupAllocation(w, rules=[rules.Moves(1, out_of=[0, 1])])
-    with in_force([] if exact else [CountingSettings(most_exact=0)]):
-        assert CountBound(Instance(problem)).bound() * problem.scale == pytest.approx(4)
-        assert CountBound(Instance(problem, rows=False)).bound() == 0
+    monkeypatch.setattr(counting, "MOST_EXACT", counting.MOST_EXACT if exact else 0)
+    assert CountBound(Instance(problem)).bound() * problem.scale == pytest.approx(4)
+    assert CountBound(Instance(problem, rows=False)).bound() == 0
 
 
-@pytest.mark.parametrize("settings", [(), (CountingSettings(most_exact=0), PriceSettings(most_out=1, most_in=2))])
-def test_bounds_by_counts_and_prices_are_safe_under_rules(settings):
+@pytest.mark.parametrize("settings", [(), (AllocationSettings(most_out=1, most_in=2),)])
+def test_bounds_by_counts_and_prices_are_safe_under_rules(settings, monkeypatch):
+    monkeypatch.setattr(counting, "MOST_EXACT", 0 if settings else counting.MOST_EXACT)
     tight, unaware, no = 0, 0, 0
     for seed in range(2000, 2040):
         plain, problem = drawn("allocation", seed)

@@ -12,19 +12,21 @@ from instances.allocation import random_problem
 
 import keyshift as ks
 from keyshift.models.families.allocation import synthetic_workload
+from keyshift.solvers.allocation.annealing.search import Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.pricing import kernels as price_kernels
-from keyshift.solvers.allocation.pricing.bound import LOOKED, PriceBound, PriceSettings
+from keyshift.solvers.allocation.pricing.bound import LOOKED, PriceBound
 from keyshift.solvers.allocation.pricing.master import Column, Master
-from keyshift.solvers.allocation.pricing.tree import PriceTree
+from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt
+from keyshift.solvers.allocation.settings import AllocationSettings
 
 
 def never() -> bool:
     return False
 
 
-def exclude_all(problem: ks.KeyGroupAllocation, best: float, settings: PriceSettings | None = None) -> None:
+def exclude_all(problem: ks.KeyGroupAllocation, best: float, settings: AllocationSettings | None = None) -> None:
     """Whatever prices rule out must lie below the optimum, be they in moves, in cost or in something of both."""
     it, scale = Instance(problem), problem.scale
     for part in (0.0, 0.3, 1.0) if problem.max_migration_cost is not None else (0.0,):
@@ -71,7 +73,7 @@ def test_prices_never_rule_out_the_optimum_of_thousands():
 @draws(10, 60)
 def test_the_relaxed_columns_are_safe_too(count):
     """With hardly any column priced one by one, slopes and sums of steps carry the bound."""
-    few = PriceSettings(most_in=1, most_out=1)
+    few = AllocationSettings(most_in=1, most_out=1)
     rng = np.random.default_rng(5)
     for _ in range(count):
         problem = random_problem(rng, 6, 3)
@@ -128,7 +130,7 @@ def test_by_hand():
     problem = ks.KeyGroupAllocation(w, max_migrations=3)
     assert CountBound(Instance(problem)).bound() == 0
     told: list[float] = []
-    bound = PriceBound(Instance(problem), PriceSettings(knots=11), spend=told.append)  # some of them at 3, 4 and 5
+    bound = PriceBound(Instance(problem), AllocationSettings(knots=11), spend=told.append)  # some of them at 3, 4 and 5
     by_hand = np.interp(bound.knots * problem.scale, [3, 4, 5], [0, 1, 0])
     value, _ = bound._answer(by_hand, 0.9 / problem.scale, bound.counts)
     assert value == pytest.approx(5)
@@ -142,7 +144,7 @@ def test_an_instance_beyond_reach_is_left_to_the_counts():
     w = synthetic_workload(4, 40, varies=0.6, seed=0)
     near = Instance(ks.KeyGroupAllocation(w, max_migrations=2))
     assert PriceBound(near).affordable
-    assert not PriceBound(near, PriceSettings(most_work=PriceBound(near).work - 1)).affordable
+    assert not PriceBound(near, AllocationSettings(most_work=PriceBound(near).work - 1)).affordable
     problem = ks.KeyGroupAllocation(w.replace(nodes=[1, 1, 1, 2000]), max_migrations=2)
     assert not PriceBound(Instance(problem)).affordable  # the windows are too far apart
     assert ks.solve(problem, "prices").bound == CountBound(Instance(problem)).bound() * problem.scale
@@ -166,7 +168,7 @@ def test_branching_rules_out_what_prices_alone_do_not():
 
 def test_columns_of_late_use_are_kept():
     problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)
-    bound = PriceBound(Instance(problem), PriceSettings(most_columns=100))
+    bound = PriceBound(Instance(problem), AllocationSettings(most_columns=100))
     PriceTree(bound).excludes(0.0033, 9, never)
     assert 0 < len(bound.met) <= 100
 
@@ -210,3 +212,44 @@ def test_kernels_say_the_same_compiled_and_not():
             value = kernel(node, np.array([0, 4, 0, 4]), 1, 1, load, price, np.array([-1.0, 0, 1]), pick)
             beyond.append((value, *pick))
         assert beyond[0] == pytest.approx(beyond[1])
+
+
+def test_a_plan_says_who_sends_and_takes_how_many():
+    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)))
+    plans = []
+
+    def keep(plan: np.ndarray) -> bool:
+        plans.append(plan)
+        return len(plans) == 2
+
+    assert not PriceTree(bound).excludes(0.0033, 200, never, keep, most_plans=9)
+    assert plans
+    for plan in plans:
+        sent, taken = plan.sum(axis=0)
+        assert sent == taken <= 20
+    assert not PriceTree(bound).excludes(0.0033, 200, never, keep, most_plans=1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_plan_is_dealt_and_realised_with_its_counts_within_every_limit(seed):
+    w = synthetic_workload(20, 400, drain=2)
+    problem = ks.KeyGroupAllocation(w, max_migrations=30, max_migration_cost=2950.0)
+    instance, rng = Instance(problem), np.random.default_rng(seed)
+    plan = np.zeros((20, 2), dtype=np.int64)
+    np.add.at(plan[:, 0], rng.integers(0, 20, 12), 1)
+    np.add.at(plan[:, 1], rng.integers(0, 18, 12), 1)
+    start = dealt(instance, plan, rng)
+    found = Search(instance, seed).realise(start, 0.5, seed)
+    for place in (start, found):
+        moved = place != w.current
+        assert np.array_equal(np.bincount(w.current[moved], minlength=20), plan[:, 0])
+        assert np.array_equal(np.bincount(place[moved], minlength=20), plan[:, 1])
+    assert problem.check(found).feasible
+    assert instance.distance(found) <= instance.distance(start)
+
+
+def test_counts_that_are_no_plan_are_not_dealt():
+    """Departures without arrivals, more departures than key groups, nobody who may come."""
+    instance = Instance(ks.KeyGroupAllocation(synthetic_workload(3, 12, varies=0.6), max_migrations=4))
+    for plan in ([[2, 0], [0, 1], [0, 0]], [[5, 0], [0, 4], [0, 1]], [[1, 1], [0, 0], [0, 0]]):
+        assert dealt(instance, np.array(plan), np.random.default_rng(0)) is None

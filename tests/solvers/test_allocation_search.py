@@ -61,7 +61,7 @@ def test_rounds_that_cool_down_keep_every_limit_and_touch_every_node():
     anew = search.cool(0)
     assert not problem.violations(anew)
     typical = search.instance.load.mean()
-    assert search.instance.distance(anew) < search_module.AnnealingSettings.first_level * typical
+    assert search.instance.distance(anew) < search_module.FIRST_LEVEL * typical
     again = search.cool(1, anew)
     assert again is None or not problem.violations(again)
     assert not search.data.still[1].any()

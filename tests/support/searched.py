@@ -14,7 +14,6 @@ import keyshift as ks
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import in_force
 from keyshift.solvers import checked
-from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 from keyshift.solvers.allocation.portfolio import Portfolio
 from keyshift.solvers.allocation.pricing.tree import price_bound
 from keyshift.solvers.allocation.settings import AllocationSettings
@@ -130,7 +129,7 @@ def wrong(kind: str, seed: int) -> list[str]:
     values = [problem.objective(a) for a in feasible]
     found = [f"{kind} {seed}: {problem.conflicts()}, but {feasible[0]} is feasible"] if forbidden and values else []
     for name, search in () if forbidden else tiny.searches.items():
-        with in_force([AnnealingSettings(steps=4_000)]):
+        with in_force([AllocationSettings(steps=4_000)]):
             answer = search()
         value = None if answer.assignment is None else problem.objective(answer.assignment)
         if not values:

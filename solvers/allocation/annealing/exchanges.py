@@ -17,10 +17,11 @@ import numpy as np
 
 from keyshift.models.compiling import njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.rows import Placed, RuleRows, closing, put_if_kept, sum_rows
 
+MOST_MOVED, MOST_STAYING = 8, 60
+"""How many moved and how many unmoved key groups an exchange chooses from."""
 NOTICED = 1e-12
 """A lower value counts when it is lower by more than rounding, in units of the mean."""
 
@@ -82,9 +83,8 @@ class Exchanges:
         movers = it.space.movers
         inside = movers[np.isin(self.place[movers], nodes)]
         away = self.place != it.current
-        settings = AnnealingSettings.now()
-        moved = self._some(inside[away[inside]], settings.exchange_moved)
-        staying = self._some(inside[~away[inside]], settings.exchange_staying)
+        moved = self._some(inside[away[inside]], MOST_MOVED)
+        staying = self._some(inside[~away[inside]], MOST_STAYING)
         spare_moves = it.max_moves - int(away.sum())
         spare_cost = it.max_cost - float(it.cost[away].sum())
         three = ThreeNodes(self.dev[nodes], it.weight[nodes], it.draining[nodes])

@@ -26,7 +26,7 @@ class Edit(NamedTuple):
     keys: IntArray
     targets: IntArray
     shares: FloatArray
-    """How often each move is drawn, cumulative (`keyshift.solvers.allocation.annealing.search.AnnealingSettings`)."""
+    """How often each move is drawn, cumulative (`keyshift.solvers.allocation.annealing.search.SHARES`)."""
 
 
 @njit(**LEAF)

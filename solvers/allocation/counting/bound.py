@@ -16,40 +16,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.forced import Tilt
 
-
-@dataclass(frozen=True)
-class CountingSettings(Settings):
-    """Tuning parameters of the bound by counting.
-
-    Attributes
-    ----------
-    most_exact : int
-        Up to this many moves departures and arrivals are balanced exactly; beyond, by a multiplier.
-    most_entries : int
-        The most entries of D.
-    most_paired : int
-        The most key groups for which pairs of arrivals are examined.
-    most_subsets : int
-        The most sets of departures of one size that are listed for a node.
-    shares : tuple of float
-        The multipliers tried, between counting departures alone (0) and arrivals alone (1).
-    """
-
-    most_exact: int = 64
-    most_entries: int = 4_000_000
-    most_paired: int = 2_000
-    most_subsets: int = 20_000
-    shares: tuple[float, ...] = tuple(i / 16 for i in range(17))
+MOST_EXACT = 64
+"""Up to this many moves departures and arrivals are balanced exactly; beyond, by a multiplier."""
+SHARES = tuple(i / 16 for i in range(17))
+"""The multipliers tried, between counting departures alone (0) and arrivals alone (1)."""
 
 
 class CountBound:
@@ -68,9 +46,9 @@ class CountBound:
     """
 
     def __init__(self, instance: Instance, expired: Callable[[], bool] = lambda: False) -> None:
-        self.instance, self.expired, self.settings = instance, expired, CountingSettings.now()
-        self.exact = instance.max_moves <= self.settings.most_exact
-        size = int(math.sqrt(self.settings.most_entries / instance.nodes))
+        self.instance, self.expired = instance, expired
+        self.exact = instance.max_moves <= MOST_EXACT
+        size = int(math.sqrt(4_000_000 / instance.nodes))
         if self.exact and instance.max_moves + 1 > size:
             self.exact = False
         reach = instance.max_moves if self.exact else min(instance.max_moves, max(2, size - 1), 127)
@@ -85,7 +63,7 @@ class CountBound:
         excess, used = it.deviations(it.current) / it.weight, it.used(it.current)
         ascending = it.space.movers[np.argsort(it.load[it.space.movers], kind="stable")]
         singles = it.load[ascending]
-        paired = it.key_groups <= self.settings.most_paired
+        paired = it.key_groups <= 2_000  # pairs of arrivals are looked at
         ends = min(ascending.size, reach + int(np.diff(starts).max()) + it.space.barred)
         furthest = np.argsort(-np.abs(excess * it.weight), kind="stable")
         for at, i in enumerate(furthest.tolist()):
@@ -106,7 +84,7 @@ class CountBound:
                 it.draining[i],
                 singles,
                 paired,
-                self.settings.most_subsets,
+                20_000,
                 table[i],
             )
             self._forced_by_resources(table[i], i, order[starts[i] : starts[i + 1]], used[:, i])
@@ -136,7 +114,7 @@ class CountBound:
             return False
         if self.exact:
             return bool(fewest_moves(self.table, distance, most) <= most)
-        return all(least_weighted(self.table, distance, share) <= most * (1 + 1e-9) for share in self.settings.shares)
+        return all(least_weighted(self.table, distance, share) <= most * (1 + 1e-9) for share in SHARES)
 
     def _fewest_within(self, tilt: Tilt, distance: float) -> float:
         """The count where sets of nodes keep (F5) and (F3): exactly, or by a multiplier of each set."""
@@ -145,7 +123,7 @@ class CountBound:
             left, come = 0.0, 0.0
             for nodes, least, high, out in zip(*tilt, strict=True):
                 some = np.ascontiguousarray(self.table[nodes])
-                sums = [(share, least_weighted(some, distance, share)) for share in self.settings.shares]
+                sums = [(share, least_weighted(some, distance, share)) for share in SHARES]
                 leaving = max(0.0, *(total - (1 - share) * high for share, total in sums))
                 left += leaving if leaving <= out * (1 + 1e-9) else math.inf
                 come += max(0.0, *(total + share * least for share, total in sums))

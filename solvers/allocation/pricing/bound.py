@@ -31,68 +31,23 @@ never will.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from math import comb
 from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.answer import Settings
-from keyshift.models.guards import Finite
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.forced import Company
 from keyshift.solvers.allocation.pricing import kernels
 from keyshift.solvers.allocation.pricing.master import Column, Master
+from keyshift.solvers.allocation.settings import AllocationSettings
 
-
-@dataclass(frozen=True)
-class PriceSettings(Settings):
-    """Effort and resolution of the bound by prices.
-
-    Attributes
-    ----------
-    knots : int
-        Number of points of a price curve. With sixty the bounds were the same after two to three times the rounds.
-    rounds : int
-        The most curves tried for one distance.
-    most_subsets : int
-        Sets of departures of one node that are tried one by one.
-    most_out, most_in : int
-        The most departures and arrivals of a column that are priced one by one; beyond, a weaker bound is used.
-    slopes : tuple of float
-        Prices for the spread of the loads, tried for columns with more.
-    steps, most_steps : int
-        Steps of the sums of three arrivals and more to the width of a target, and to the spread of the loads at most.
-    most_work : float
-        The most elementary steps for one curve; on larger instances only the bound by counting is used.
-    widest : float
-        Target intervals are measured in steps of the narrowest, that of the smallest node; beyond this ratio of
-        capacities the tables would be too wide.
-    most_columns : int
-        The most columns kept for other distances.
-    most_nodes : int
-        The most branches priced for one distance by the method "prices".
-    precision : float
-        Precision of the bisection for the bound, in units of the mean load.
-    """
-
-    knots: int = 24
-    rounds: int = 60
-    most_subsets: int = 30_000
-    most_out: int = 6
-    most_in: int = 5
-    slopes: tuple[Finite, ...] = (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0)
-    steps: int = 100
-    most_steps: int = 20_000
-    most_work: float = 3e8
-    widest: float = 1_000.0
-    most_columns: int = 3_000
-    most_nodes: int = 64
-    precision: float = 1e-6
-
-
+SLOPES = -4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0
+"""Prices for the spread of the loads, tried for columns with more departures and arrivals than are priced one by one."""
+MOST_STEPS = 20_000
+"""Steps of the sums of three arrivals and more to the spread of the loads, at most."""
 LOOKED, MIXED, LEAST = 0.06, 0.003, 0.07
 """Steps of search that take as long as one look of `kernels.cheapest_column`, `arrival_costs` and `window_minima`."""
 PROGRAM, ADDED = 8_000, 200
@@ -107,7 +62,7 @@ class PriceBound:
     Parameters
     ----------
     instance : Instance
-    settings : PriceSettings, optional
+    settings : AllocationSettings, optional
     effort : ndarray, shape (p,), optional
         Of every key group's move; 1 by default.
     least : ndarray, shape (n, A, A), optional
@@ -130,7 +85,7 @@ class PriceBound:
     def __init__(
         self,
         instance: Instance,
-        settings: PriceSettings | None = None,
+        settings: AllocationSettings | None = None,
         effort: FloatArray | None = None,
         least: FloatArray | None = None,
         spend: Callable[[float], None] = lambda steps: None,
@@ -138,7 +93,7 @@ class PriceBound:
         it = self.instance = instance
         self.spend = spend
         self.least = np.zeros((it.nodes, 0, 0)) if least is None else least
-        self.settings = settings or PriceSettings.now()
+        self.settings = settings or AllocationSettings.now()
         self.effort = np.ones(it.key_groups) if effort is None else effort
         self.ascending = it.space.movers[np.argsort(it.load[it.space.movers], kind="stable")]
         self.load = np.ascontiguousarray(it.load[self.ascending])
@@ -147,7 +102,7 @@ class PriceBound:
         self.excess = it.deviations(it.current) / it.weight
         self.knots = np.unique(np.quantile(self.load, np.linspace(0, 1, self.settings.knots)))
         self.spread = float(self.load[-1] - self.load[0])
-        self.slopes = np.array(self.settings.slopes) / self.spread if self.spread > 0 else np.zeros(1)
+        self.slopes = np.array(SLOPES) / self.spread if self.spread > 0 else np.zeros(1)
         self.curve = np.full(self.knots.size, 0.5)
         self.value = self.worked = 0.0
         self.counts = np.tile(np.array([0, it.max_moves]), (it.nodes, 2))
@@ -190,16 +145,16 @@ class PriceBound:
     def work(self) -> float:
         """Elementary steps to answer one curve, roughly."""
         it, settings = self.instance, self.settings
-        sums = min(it.key_groups, settings.most_steps) * settings.most_steps * settings.most_in**2 / 20
+        sums = min(it.key_groups, MOST_STEPS) * MOST_STEPS * settings.most_in**2 / 20
         subsets = sum(comb(own.size, self._most_out(own)) for own in self.own) * settings.most_in
-        others = it.nodes * len(settings.slopes) * min(it.max_moves, max(own.size for own in self.own)) * it.max_moves
+        others = it.nodes * len(SLOPES) * min(it.max_moves, max(own.size for own in self.own)) * it.max_moves
         return float(sums + subsets + others)
 
     @property
     def affordable(self) -> bool:
         """Whether a curve is answered with `most_work` at most, for nodes not too far apart in capacity."""
-        weight, settings = self.instance.weight, self.settings
-        return self.work <= settings.most_work and float(weight.max() / weight.min()) <= settings.widest
+        weight = self.instance.weight
+        return self.work <= self.settings.most_work and float(weight.max() / weight.min()) <= 1_000.0
 
     def excludes(self, distance: float, expired: Callable[[], bool] = lambda: False) -> bool:
         """Whether no assignment of the allowed number of moves lies within a distance, in units of the mean."""
@@ -229,7 +184,7 @@ class PriceBound:
         master = Master(it.nodes, curve.size, it.max_moves + 1.0)
         master.add(column for column in self.met.values() if column.distance <= distance and _within(column, counts))
         best, center, trust = -np.inf, curve, 0.5
-        for turn in range(self.settings.rounds):
+        for turn in range(60):
             proposed = center
             if turn:
                 proposed = trust * center + (1 - trust) * master.solve()
@@ -310,7 +265,7 @@ class PriceBound:
 
     def _most_out(self, own: IntArray) -> int:
         """How many departures of a node are tried one by one."""
-        most = max(a for a in range(self.settings.most_out + 1) if comb(own.size, a) <= self.settings.most_subsets)
+        most = max(a for a in range(self.settings.most_out + 1) if comb(own.size, a) <= 30_000)
         return min(most, self.instance.max_moves, own.size)
 
     def _column(self, i: int, departures: IntArray, arrivals: IntArray) -> Column:
@@ -361,7 +316,7 @@ class _Tariff:
         self.price = bound.basis @ curve
         self.load, self.ascending = bound.load, self.price[bound.ascending]
         self.most_in = min(settings.most_in, bound.instance.max_moves)
-        self.step = max(2 * reach / settings.steps, bound.spread / settings.most_steps) or 1.0
+        self.step = max(2 * reach / 100, bound.spread / MOST_STEPS) or 1.0
         self.sums, self.who = kernels.arrival_costs(bound.load, self.ascending, bound.load[0], self.step, self.most_in)
         self._by_width: dict[int, kernels.ArrivalPrices] = {}
 

@@ -1,9 +1,10 @@
-r"""Branch and price on how many key groups each node sends and takes.
+r"""Branch and price on how many key groups each node sends and takes: bounds, and the plans that realise them.
 
 Where prices alone (`keyshift.solvers.allocation.pricing.bound`) cannot rule a distance out, the master program mixes columns
 of one node: half of "send one", half of "send three". One of the two must be chosen: either the node sends at most
 two, or at least three. Each half is priced again; when both are ruled out, so is the distance. Where the program
-mixes no counts any more, the distance may be within reach, and stays open. Depth first, the nearer half first.
+mixes no counts any more, it has made a plan: departures and arrivals of every node, with which a distance may be
+within reach. Depth first, the nearer half first.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class PriceTree:
         distance: float,
         most_nodes: int,
         expired: Callable[[], bool],
+        realise: Callable[[IntArray], bool] = lambda plan: False,
+        most_plans: int = 1,
     ) -> bool:
         """Whether no assignment of the allowed number of moves lies within a distance.
 
@@ -50,9 +53,14 @@ class PriceTree:
             Branches to price at most.
         expired : callable
             Ends the search when it says so.
+        realise : callable
+            Told every plan, shape (n, 2), departures and arrivals; says whether to stop. Where the program ended above
+            the limit, so does its plan.
+        most_plans : int, default 1
+            Plans after which to stop, since a plan that is not ruled out leaves the distance open.
         """
         stack = [(self.bound.counts, self.bound.curve)]
-        nodes = 0
+        nodes, plans = 0, 0
         while stack:
             if nodes >= most_nodes or expired():
                 return False
@@ -64,10 +72,13 @@ class PriceTree:
                 continue
             use = priced.master.use()
             side = most_mixed(use)
-            if side is None:  # counts with which the distance may be within reach
+            if side is not None:
+                stack += halves(use, side, counts, priced.curve)
+                continue
+            plans += 1
+            if (use.balanced and realise(np.rint(use.mean).astype(np.int64))) or plans >= most_plans:
                 return False
-            stack += halves(use, side, counts, priced.curve)
-        return True
+        return plans == 0
 
     def highest(self, low: float, high: float, precision: float, most_nodes: int, expired: Callable[[], bool]) -> float:
         """Bisect for the highest distance that is ruled out.
@@ -107,6 +118,24 @@ def price_trees(instance: Instance, counts: CountBound, budget: Budget) -> list[
         shares = (1.0,)
     bounds = [PriceBound(instance, None, instance.effort(share), counts.table, budget.spend) for share in shares]
     return [PriceTree(bound) for bound in bounds if bound.affordable]
+
+
+def dealt(instance: Instance, plan: IntArray, rng: np.random.Generator) -> IntArray | None:
+    """An assignment with the departures and arrivals of a plan, whoever they are; None where none was met."""
+    order, starts = instance.space.by_node
+    if plan[:, 0].sum() != plan[:, 1].sum() or (plan[:, 0] > np.diff(starts)).any():
+        return None
+    leaving = [rng.choice(order[starts[i] : starts[i + 1]], out, replace=False) for i, out in enumerate(plan[:, 0])]
+    keys, targets = np.concatenate(leaving), rng.permutation(np.repeat(np.arange(instance.nodes), plan[:, 1]))
+    for _ in range(50):
+        stuck = (instance.current[keys] == targets) | ~instance.space.may_enter(keys, targets)
+        if not stuck.any():
+            place = instance.current.copy()
+            place[keys] = targets
+            return place
+        again = stuck | (rng.random(keys.size) < 0.2)
+        targets[again] = rng.permutation(targets[again])
+    return None
 
 
 def most_mixed(use: NodeUse) -> tuple[int, int] | None:
@@ -158,6 +187,5 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
         return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
     high = max(low, instance.distance(instance.current))
     for tree in price_trees(instance, counts[0], budget):
-        settings = tree.bound.settings
-        low = tree.highest(low, high, settings.precision, settings.most_nodes, lambda: budget.expired)
+        low = tree.highest(low, high, 1e-6, 64, lambda: budget.expired)
     return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
