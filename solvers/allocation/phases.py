@@ -22,7 +22,7 @@ from keyshift.solvers.allocation.settings import AllocationSettings
 
 COUNTED = 0.7, 0.2
 """The share of the time that the bound by counts may take: where fewer may move than there are nodes, and otherwise."""
-BEFORE_SOLVERS = 5
+BEFORE_SOLVERS = 2
 """Turns before solvers are asked for a moment."""
 PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1
 """Where between the bound and the best distance prices are asked, in turn; at 1 they look for a proof."""
