@@ -94,15 +94,16 @@ DRAWN = "swap_targets", "replace", "relocate", "replace_source", "reinsert", "re
 
 def without_move(name: str) -> Off:
     """A move of the annealing over lists of moves that is never drawn; the others are, as often in proportion."""
-    from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 
     def off() -> contextlib.AbstractContextManager[object]:
-        insert, *others = AnnealingSettings().shares.tolist()
+        from keyshift.solvers.allocation.annealing import search
+
+        insert, *others = search.SHARES.tolist()
         shares = dict(zip((*DRAWN, "lengthen_chain"), np.diff([0.0, *others, 1.0]), strict=True))
         insert = 0.0 if name == "insert" else insert
         shares |= {name: 0.0} if name in shares else {}
         held = np.round([insert, *np.cumsum([shares[each] for each in DRAWN]) / sum(shares.values())], 9)
-        return mock.patch.object(AnnealingSettings, "shares", property(lambda _: held))
+        return mock.patch.object(search, "SHARES", held)
 
     return off
 
@@ -246,43 +247,16 @@ def heavy(seed: int, nodes: int, key_groups: int, windows: int | None = None) ->
     return ks.Workload(load=load, state=rng.uniform(1, 10, key_groups), current=rng.integers(0, nodes, key_groups), nodes=nodes)  # fmt: skip
 
 
-def spared(*phases: str) -> Off:
-    """Turns of the allocation's rounds without some phases; annealing takes them where nothing else is left."""
-    return cycles(lambda cycle: tuple(phase for phase in cycle if phase not in phases) or ("anneal",))
-
-
-def cycles(changed: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Off:
-    """Other turns of the allocation's rounds."""
-    from keyshift.solvers.allocation.settings import RoundSettings
-
-    def off() -> contextlib.AbstractContextManager[object]:
-        now = RoundSettings.now()
-        names = "cycle", "cycle_of_few", "cycle_of_small"
-        return in_force([replace(now, **{name: changed(getattr(now, name)) for name in names})])
-
-    return off
-
-
 NEVER = property(lambda _: False)
 PHASES, SEARCH = "allocation.phases.Rounds", "allocation.annealing"
 ALLOCATION = [
-    Part("exchanges between three nodes", (f"{SEARCH}.exchanges", f"{PHASES}._exchange_next", f"{PHASES}._kind_of_start", f"{PHASES}._start", f"{PHASES}._annealed", f"{SEARCH}.search.Search.cool"), spared("exchange")),
-    Part("exchanges from where it cooled down anew", (f"{SEARCH}.search.Search.cool",), set_to("allocation.settings.RoundSettings.starts", {"planned": 8})),
-    Part("planner: counts planned, then realised", ("allocation.counting.planner", f"{PHASES}._plan_next", f"{PHASES}._plan", f"{PHASES}._drawn_up", f"{PHASES}._polish"), several(instead("allocation.counting.planner.CountPlanner.useful", property(lambda _: False, lambda _, given: None)), instead(f"{PHASES}._realise", lambda *given: None))),
-    Part("exchanges from the best, heated again", (), set_to("allocation.settings.RoundSettings.starts", {"cooled": 4})),
-    Part("cycles for few moves and small instances", (), cycles(lambda cycle: tuple(phase for phase in ("anneal", "exchange", "plan", "price") if phase in cycle or phase == "anneal"))),
-    Part("pauses", ("allocation.phases.Pause",), instead("allocation.phases.Pause.after", lambda self, helped: None)),
-    Part("sharper exponents for many nodes", (), set_to("allocation.annealing.search.AnnealingSettings.many_nodes", 10**9)),
-    Part("rounds that go on from the best", (), set_to("allocation.annealing.search.AnnealingSettings.continue_every", 10**9)),
-    Part("rounds that grow with the moves", (), set_to("allocation.annealing.search.AnnealingSettings.longest", 1.0)),
-    Part("planner in rounds of their own", (f"{PHASES}._plan_next", f"{PHASES}._plan"), spared("plan")),
+    Part("exchanges between three nodes", (f"{SEARCH}.exchanges", f"{PHASES}._exchange_next", f"{SEARCH}.search.Search.cool"), instead(f"{PHASES}._exchanges", NEVER)),
     Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.phases.price_trees", lambda *given: [])),
-    Part("plans of the prices", (), instead("allocation.phases.Rounds._realise", lambda *given: None)),
+    Part("plans of the prices", ("allocation.pricing.tree.dealt", f"{PHASES}._realise", f"{SEARCH}.search.Search.realise"), instead(f"{PHASES}._realise", lambda *given: False)),
     Part("bound by counts", ("allocation.counting.bound",), instead("allocation.counting.bound.CountBound.bound", lambda self: 0.0)),
-    Part("annealing", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead("allocation.phases.Rounds._anneal", lambda self, start, todo, turn: todo.steps)),
-    Part("all choices of a few moves", ("allocation.few_moves", f"{PHASES}._few_moves"), set_to("allocation.settings.RoundSettings.most_few", 0)),
-    Part("sets near the mean", ("allocation.narrow_sets", f"{PHASES}._narrow"), set_to("allocation.settings.RoundSettings.narrow_pairs", 0)),
-    Part("CP-SAT first", (), set_to("allocation.settings.PortfolioSettings.small", 0)),
+    Part("annealing", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),
+    Part("sets near the mean", ("allocation.narrow_sets", f"{PHASES}._narrow"), set_to("allocation.settings.AllocationSettings.narrow", 0)),
+    Part("CP-SAT first", (), set_to("allocation.settings.AllocationSettings.small", 0)),
     Part("solvers asked early", (f"{PHASES}._ask_solvers",), instead("allocation.phases.Rounds._ask_solvers", lambda self: None)),
     Part("CP-SAT and HiGHS last", ("allocation.portfolio.Portfolio.declared", "allocation.portfolio.Portfolio._highs"), instead("allocation.portfolio.Portfolio.declared", lambda self, threads: None)),
     Part("HiGHS last", ("allocation.portfolio.Portfolio._highs",), instead("allocation.portfolio.Portfolio._highs", lambda self, threads: None)),
@@ -290,10 +264,17 @@ ALLOCATION = [
 ]  # fmt: skip
 JOINT = "allocation.joint_relaxation"
 WINDOWS = [
-    Part("annealing over windows", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead(f"{PHASES}._anneal", lambda self, start, todo, turn: todo.steps)),
+    Part("annealing over windows", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),
     Part("joint relaxation", (JOINT,), instead(f"{PHASES}._relax", lambda self: None)),
     Part("its linear program", (f"{JOINT}.MoveMaster",), instead(f"{JOINT}.JointRelaxation.improve", lambda self, expired, rounds=60: (setattr(self, "ended", True), self.best)[1])),
     Part("rounds that begin at its roundings", (f"{JOINT}.MoveMaster.rounded",), instead(f"{PHASES}._fresh", lambda self, turn: self.instance.current)),
+]  # fmt: skip
+RULED = [
+    Part("what rules force on nodes, in the bounds", ("allocation.forced",), instead("allocation.arrays.Instance.forced", property(lambda _: None))),
+    Part("linear relaxation", ("allocation.portfolio.Portfolio.linear_bound",), instead("allocation.portfolio.Portfolio.linear_bound", lambda self: None)),
+    Part("bound by prices", (), instead("allocation.phases.price_trees", lambda *given: [])),
+    Part("longer rounds over uneven loads", (), instead(f"{SEARCH}.search.Search.uneven", NEVER)),
+    Part("exchanges between three nodes", (), instead(f"{PHASES}._exchanges", NEVER)),
 ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import teaching_sizes
-from ablation import ALLOCATION, WINDOWS, Named, Outcome, Part, drawn, heavy, lines_of, several, small
+from ablation import ALLOCATION, MOVES, RULED, WINDOWS, Named, Outcome, Part, drawn, heavy, lines_of, several, small
 from page import run
 
 import keyshift as ks
@@ -223,9 +223,32 @@ def windows(page: Page) -> None:
     eliminate(page, "windows", WINDOWS, cases, seconds=2.0)
 
 
+def moves(page: Page) -> None:
+    """Moves of the search for allocation.
+
+    Six rounds of search from the current assignment, without prices and solvers: no clock is asked, and the bound is that of counting.
+    """
+    instances = [case for nodes, most in ((20, 20), (40, 60), (10, 40)) for case in drawn("madsen-allocation", 4, nodes=nodes, key_groups=20 * nodes, max_migrations=most)]  # fmt: skip
+    instances += [
+        (f"heavy tails {p}", ks.KeyGroupAllocation(heavy(p, 10, p), max_migrations=30)) for p in range(200, 204)
+    ]
+    for kind in ("giant", "two-scales", "draining", "ties"):
+        instances += drawn("hard-allocation", 2, kind=kind)
+    eliminate(page, "moves", MOVES, instances, seconds=20.0, rounds=6)
+
+
+def ruled(page: Page) -> None:
+    """Key-group allocation under rules.
+
+    `milp` on partitions with replicas, racks and counts.
+    """
+    cases = [case for nodes, p in ((6, 60), (10, 120), (20, 400)) for case in drawn("replicas-allocation", 4, nodes=nodes, key_groups=p)]  # fmt: skip
+    eliminate(page, "ruled", RULED, cases, seconds=2.0)
+
+
 if __name__ == "__main__":
     run(
-        "elimination", "Only what earns its place", __doc__ or "", [allocation, windows],
+        "elimination", "Only what earns its place", __doc__ or "", [allocation, windows, moves, ruled],
         seconds={"type": float, "default": None, "help": "of the processor, for each run"},
         least={"type": float, "default": 0.02, "help": "hundredths of the scale that answers may be worse in the mean"},
         part={"nargs": "*", "default": (), "help": "only parts whose name has one of these words"},

@@ -35,10 +35,10 @@ def solve_milp(
     0. Instances of at most 300 (key group, node) pairs: CP-SAT on the declarative statement, for a moment.
     1. Where rules have rows or nodes drain, the linear relaxation. A short search, and a lower bound by counting departures
        and arrivals (`keyshift.solvers.allocation.counting.bound`).
-    2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), in turns with plans for a target
-       distance between bound and best (`keyshift.solvers.allocation.counting.planner`) and with branch and price, which rules a
-       target out or plans how to reach it (`keyshift.solvers.allocation.pricing.tree`). After the first turns HiGHS and CP-SAT
-       are asked for a moment, and where few may move, all choices are enumerated (`keyshift.solvers.allocation.few_moves`).
+    2. In turns, a round of annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), exchanges between three
+       nodes where many may move (`keyshift.solvers.allocation.annealing.exchanges`), and branch and price for a target distance
+       between bound and best, which it rules out or plans how to reach (`keyshift.solvers.allocation.pricing.tree`). After two
+       turns HiGHS and CP-SAT are asked about small instances for a moment.
     3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
     Last, moves that neither stage needs are undone, and moves left over empty draining nodes
@@ -47,7 +47,7 @@ def solve_milp(
     Every phase ends early when objective and bound meet. A Pyomo model is built for HiGHS only.
 
     Over more windows than one annealing values all of them, their joint linear relaxation
-    (`keyshift.solvers.allocation.joint_relaxation`) takes the place of plans and prices, and only small instances are stated for
+    (`keyshift.solvers.allocation.joint_relaxation`) takes the place of prices, and only small instances are stated for
     a solver; there is no second stage.
 
     Parameters
