@@ -255,7 +255,7 @@ ALLOCATION = [
     Part("plans of the prices", ("allocation.pricing.tree.dealt", f"{PHASES}._realise", f"{SEARCH}.search.Search.realise"), instead(f"{PHASES}._realise", lambda *given: False)),
     Part("bound by counts", ("allocation.counting.bound",), instead("allocation.counting.bound.CountBound.bound", lambda self: 0.0)),
     Part("annealing", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),
-    Part("sets near the mean", ("allocation.narrow_sets", f"{PHASES}._narrow"), set_to("allocation.settings.AllocationSettings.narrow", 0)),
+    Part("few nodes shared out anew", ("allocation.large_neighbourhood",), set_to("allocation.settings.AllocationSettings.evened", 0)),
     Part("CP-SAT first", (), set_to("allocation.settings.AllocationSettings.small", 0)),
     Part("solvers asked early", (f"{PHASES}._ask_solvers",), instead("allocation.phases.Rounds._ask_solvers", lambda self: None)),
     Part("CP-SAT and HiGHS last", ("allocation.portfolio.Portfolio.declared", "allocation.portfolio.Portfolio._highs"), instead("allocation.portfolio.Portfolio.declared", lambda self, threads: None)),

@@ -16,7 +16,7 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound, counted, fewest_moves, too_few
 from keyshift.solvers.allocation.incumbent import PROVEN, SEARCHED, Incumbent
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
-from keyshift.solvers.allocation.narrow_sets import NarrowSets
+from keyshift.solvers.allocation.large_neighbourhood import even_out
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
 from keyshift.solvers.allocation.settings import AllocationSettings
 
@@ -57,9 +57,6 @@ class Rounds:
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed, expired=lambda: found.done, spend=found.budget.spend)
         self.one = self.instance.windows == 1
-        few = movable(self.instance) and self.size <= self.settings.narrow and most is None
-        few = few and self.one and not found.problem.lowered
-        self.narrow = NarrowSets(found, self.instance, seed) if few else None
         self.relaxation: JointRelaxation | None = None
         self.trees: list[PriceTree] = []
         self.asked, self.attempts, self.not_excluded = 0, 0, math.inf
@@ -101,7 +98,10 @@ class Rounds:
         found.raise_bound(low * scale, "counts")
         turn = 1
         if movable(self.instance) and not found.done:
-            self._narrow(0.2)
+            few = self.size <= self.settings.evened and self.one and self.most is None
+            if few and self.many_moves and not found.problem.lowered:
+                rng = np.random.default_rng([self.seed, 64])
+                even_out(found, self.instance, rng, self.settings.tries, found.budget.part(0.2))
             if not self.one and self.most is None:
                 self._relax()
             if self.one and self.most is None:
@@ -140,16 +140,6 @@ class Rounds:
         found.raise_bound(relaxation.begin() * found.problem.scale, "relaxation")
         while not relaxation.ended and not part.expired and not found.done:
             found.raise_bound(relaxation.improve(lambda: part.expired, 1) * found.problem.scale, "relaxation")
-
-    def _narrow(self, share: float) -> None:
-        """Covers by sets near the mean, where there are few key groups, in a share of the time left."""
-        if self.narrow is not None and not self.found.done:
-            self.narrow.budget = self.found.budget.part(share)
-            if self.many_moves:
-                self.narrow.even_out(self.settings.tries)
-            self.narrow.heaviest_first(self.settings.tries if self.many_moves else 0)
-            self.narrow.prove()
-            self.narrow.budget = self.found.budget
 
     def _ask_prices(self) -> None:
         """Ask prices about distances while that helps.

@@ -35,9 +35,8 @@ class AllocationSettings(Settings):
         The most elementary steps for one curve; on larger instances only the bound by counting is used.
     most_columns : int
         The most columns kept for other distances.
-    narrow, tries : int
-        With at most `narrow` pairs, covers by sets near the mean are searched; the key groups of a few nodes are
-        then shared out anew until `tries` tries in a row fail.
+    evened, tries : int
+        With at most `evened` pairs, the key groups of a few nodes are shared out anew until `tries` tries in a row fail.
     asked, solver_effort, last_effort : int, float, float
         With at most `asked` pairs, CP-SAT gets `solver_effort` deterministic seconds after some turns: if few key groups have
         heavy-tailed loads, a solver often proves the optimum in a second. Last it gets `last_effort`, before HiGHS takes over.
@@ -58,7 +57,7 @@ class AllocationSettings(Settings):
     most_in: int = 5
     most_work: float = 3e8
     most_columns: int = 3_000
-    narrow: int = 1_000
+    evened: int = 1_000
     tries: int = 24
     asked: int = 3_000
     solver_effort: float = 3.0
