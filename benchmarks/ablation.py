@@ -270,10 +270,8 @@ WINDOWS = [
     Part("rounds that begin at its roundings", (f"{JOINT}.MoveMaster.rounded",), instead(f"{PHASES}._fresh", lambda self, turn: self.instance.current)),
 ]  # fmt: skip
 RULED = [
-    Part("what rules force on nodes, in the bounds", ("allocation.forced",), instead("allocation.arrays.Instance.forced", property(lambda _: None))),
     Part("linear relaxation", ("allocation.portfolio.Portfolio.linear_bound",), instead("allocation.portfolio.Portfolio.linear_bound", lambda self: None)),
     Part("bound by prices", (), instead("allocation.phases.price_trees", lambda *given: [])),
-    Part("longer rounds over uneven loads", (), instead(f"{SEARCH}.search.Search.uneven", NEVER)),
     Part("exchanges between three nodes", (), instead(f"{PHASES}._exchanges", NEVER)),
 ]  # fmt: skip
 

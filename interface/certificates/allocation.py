@@ -36,7 +36,7 @@ def prove_allocation(
     if value is None:
         return prove_distance(problem, case, first)
     bound = 0.0 if solution.bound is None else solution.bound
-    counted = CountBound(Instance(problem, rows=False)).bound() * problem.scale
+    counted = CountBound(Instance(problem)).bound() * problem.scale
     known = min(float(value), max(bound, counted if np.isfinite(counted) else 0.0))
     same = value - Fraction(problem.tolerance_of(float(value))) * 9 / 10
     for target in (same, *(Fraction(known * share) for share in LESS)):
@@ -88,7 +88,7 @@ class MovePrices:
         """The proof; None where time or branches run out."""
         if self.budget.expired or self.problem.space.movers.size == 0:
             return None
-        self.bound = PriceBound(Instance(self.problem, rows=False))
+        self.bound = PriceBound(Instance(self.problem))
         if not self.bound.affordable:
             return None
         self.case.untried = verify.MOST_STEPS

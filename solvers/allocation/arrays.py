@@ -11,7 +11,6 @@ import numpy as np
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
-from keyshift.solvers.allocation.forced import Forced
 
 EPSILON = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
@@ -28,12 +27,9 @@ class Instance:
     Parameters
     ----------
     problem : KeyGroupAllocation
-    rows : bool, default True
-        Whether bounds know what rows of rules force; the checker of certificates does not.
     """
 
     problem: KeyGroupAllocation
-    rows: bool = True
 
     @cached_property
     def loads(self) -> FloatArray:
@@ -55,7 +51,7 @@ class Instance:
         """The instance of each window alone, each in units of its own; this one where there is one."""
         if self.windows == 1:
             return (self,)
-        return tuple(Instance(window, self.rows) for window in self.problem.by_window)
+        return tuple(Instance(window) for window in self.problem.by_window)
 
     @cached_property
     def load(self) -> FloatArray:
@@ -134,13 +130,7 @@ class Instance:
         if math.isfinite(self.max_cost):
             cheapest = np.cumsum(np.sort(self.cost[movers]))
             moves = min(moves, int(np.searchsorted(cheapest * (1 - 1e-12 * self.key_groups), self.max_cost, "right")))
-        moves = min(moves, movers.size)
-        return moves if self.forced is None else min(moves, self.forced.most_moves)
-
-    @cached_property
-    def forced(self) -> Forced | None:
-        """What rows of rules force; None where there are none."""
-        return Forced(self) if self.rows and self.problem.lowered.linear else None
+        return min(moves, movers.size)
 
     def effort(self, share: float) -> FloatArray:
         """The effort of each move: how much of the limits of (2) it takes, in units of which there are `max_moves`, shape (p,).

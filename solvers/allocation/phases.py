@@ -13,7 +13,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing.exchanges import Exchanges
 from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound, counted, fewest_moves, too_few
+from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, counted, fewest_moves
 from keyshift.solvers.allocation.incumbent import PROVEN, SEARCHED, Incumbent
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.large_neighbourhood import even_out
@@ -93,7 +93,7 @@ class Rounds:
         counts = [CountBound(window, lambda: share.expired) for window in self.instance.by_window]
         low = counted(found.problem, counts)
         if math.isinf(low):
-            found.infeasible = too_few(self.instance)
+            found.infeasible = TOO_FEW
             return {}
         found.raise_bound(low * scale, "counts")
         turn = 1
@@ -105,7 +105,7 @@ class Rounds:
             if not self.one and self.most is None:
                 self._relax()
             if self.one and self.most is None:
-                self.counts, self.trees = counts[0], price_trees(self.instance, counts[0], found.budget)
+                self.counts, self.trees = counts[0], price_trees(self.instance, found.budget)
             turn = self._take_turns()
         return {"count_bound": low * scale, "rounds": turn}
 

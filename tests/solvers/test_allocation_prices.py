@@ -199,7 +199,7 @@ def test_kernels_say_the_same_compiled_and_not():
     own, leaving, foreign = rng.uniform(0.1, 0.2, 4), rng.uniform(0, 1, 4), np.ones(9, bool)
     prices = price_kernels.ArrivalPrices(load, price, load[0], price.min(), 0.01, f, who, minima, widths)
     for excess in (-0.4, 0.0, 0.1):
-        node = price_kernels.NodeTerms(own, leaving, foreign, excess, 0.02, False, None)
+        node = price_kernels.NodeTerms(own, leaving, foreign, excess, 0.02, False)
         answers = []
         for kernel in (price_kernels.cheapest_column, price_kernels.cheapest_column.py_func):
             column, numbers = np.zeros(10, np.int64), np.zeros((3, 4), np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,18 +66,6 @@ def test_rounds_that_cool_down_keep_every_limit_and_touch_every_node():
     assert not search.data.still[1].any()
 
 
-def test_rounds_over_uneven_loads_grow_and_every_third_continues_from_the_best():
-    _, uneven = next(ks.family("replicas-allocation", nodes=20, key_groups=400, seed=20))
-    rounds = [Search(Instance(uneven), 0).schedule(turn) for turn in range(9)]
-    free, even = Instance(replace(uneven, rules=())), Instance(madsen_allocation(nodes=20, key_groups=400))
-    assert [one.steps / rounds[0].steps for one in rounds] == [1, 2, 4, 8, 10, 10, 10, 10, 10]
-    assert [one.fresh for one in rounds] == [True, True, False] * 3
-    assert len({one.doublings for one in rounds if not one.fresh}) == 2
-    for instance in (free, even):  # without rules, or over even loads, rounds stay short
-        others = [Search(instance, 0).schedule(turn) for turn in range(9)]
-        assert max(one.steps for one in others) < 2 * others[0].steps
-
-
 def test_the_fewest_moves_are_those_of_all_balanced_choices():
     rng = np.random.default_rng(4)
     for _ in range(200):
@@ -110,7 +97,7 @@ def test_prices_of_no_use_wait_until_the_search_has_taken_as_long(monkeypatch):
     found = Incumbent(problem, Budget())
     found.offer(problem.workload.current)
     run = Rounds(found, seed=0)
-    run.trees = price_trees(run.instance, CountBound(run.instance), found.budget)
+    run.trees = price_trees(run.instance, found.budget)
     asked = []
 
     def in_vain(steps):
@@ -130,7 +117,7 @@ def test_where_prices_do_not_prove_the_best_they_are_asked_about_less_at_once(mo
     found = Incumbent(problem, Budget())
     found.offer(problem.workload.current)
     run = Rounds(found, seed=0)
-    run.trees, run.searched = price_trees(run.instance, CountBound(run.instance), found.budget), 1e6
+    run.trees, run.searched = price_trees(run.instance, found.budget), 1e6
     asked = []
 
     def not_proven(steps):

@@ -6,8 +6,7 @@ arrivals only: a node slightly off needs a departure and an arrival, one far abo
 
 .. math:: count(d) = \min \sum_i a_i \quad \text{s.t.} \quad \sum_i a_i = \sum_i b_i, \quad D_i(a_i, b_i) \le d
 
-is a relaxation of the number of moves: it forgets only that an arrival is somebody else's departure. What rows of rules force
-(`keyshift.solvers.allocation.forced`) closes pairs (a, b), and holds the balance within racks. Every d with
+is a relaxation of the number of moves: it forgets only that an arrival is somebody else's departure. Every d with
 count(d) > maxMigrations is impossible. count falls in steps at the values of D, so that the least possible d of the
 relaxation is found exactly, by bisection over them.
 """
@@ -22,7 +21,6 @@ import numpy as np
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.compiling import njit
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.forced import Tilt
 
 MOST_EXACT = 64
 """Up to this many moves departures and arrivals are balanced exactly; beyond, by a multiplier."""
@@ -53,7 +51,6 @@ class CountBound:
             self.exact = False
         reach = instance.max_moves if self.exact else min(instance.max_moves, max(2, size - 1), 127)
         self.table = self._fill(reach)
-        self.tilts = [] if instance.forced is None else instance.forced.tilts
 
     def _fill(self, reach: int) -> np.ndarray:
         """D up to `reach` departures and arrivals a node."""
@@ -88,7 +85,6 @@ class CountBound:
                 table[i],
             )
             self._forced_by_resources(table[i], i, order[starts[i] : starts[i + 1]], used[:, i])
-            self._forced_by_rules(table[i], i, order[starts[i] : starts[i + 1]], ascending)
         return np.where(table < UNREACHABLE, np.maximum(table - it.doubt, 0.0), np.inf)
 
     def _forced_by_resources(self, table: np.ndarray, i: int, own: np.ndarray, used: np.ndarray) -> None:
@@ -99,47 +95,12 @@ class CountBound:
             stays = held * (1 - 1e-9) - largest * (1 + 1e-9)
             table[: stays.size][stays > room[i]] = UNREACHABLE
 
-    def _forced_by_rules(self, table: np.ndarray, i: int, own: np.ndarray, movers: np.ndarray) -> None:
-        """(F1) to (F4) of `keyshift.solvers.allocation.forced`."""
-        if (forced := self.instance.forced) is None:
-            return
-        table[forced.impossible(i, table.shape[0])] = UNREACHABLE
-        for a, b, least in forced.singly(i, own, movers) if table.shape[0] > 1 else ():
-            table[a, b] = max(table[a, b], min(least, UNREACHABLE))
-
     def possible(self, distance: float) -> bool:
         """Whether the count does not rule a distance out."""
         most = self.instance.max_moves
-        if any(self._fewest_within(tilt, distance) > most * (1 + 1e-9) for tilt in self.tilts):
-            return False
         if self.exact:
             return bool(fewest_moves(self.table, distance, most) <= most)
         return all(least_weighted(self.table, distance, share) <= most * (1 + 1e-9) for share in SHARES)
-
-    def _fewest_within(self, tilt: Tilt, distance: float) -> float:
-        """The count where sets of nodes keep (F5) and (F3): exactly, or by a multiplier of each set."""
-        most = self.instance.max_moves
-        if not self.exact:
-            left, come = 0.0, 0.0
-            for nodes, least, high, out in zip(*tilt, strict=True):
-                some = np.ascontiguousarray(self.table[nodes])
-                sums = [(share, least_weighted(some, distance, share)) for share in SHARES]
-                leaving = max(0.0, *(total - (1 - share) * high for share, total in sums))
-                left += leaving if leaving <= out * (1 + 1e-9) else math.inf
-                come += max(0.0, *(total + share * least for share, total in sums))
-            return max(left, come)
-        fewest = np.full(2 * most + 1, np.inf)
-        fewest[most] = 0.0
-        for nodes, least, high, out in zip(*tilt, strict=True):
-            layer = fewest_by_tilt(np.ascontiguousarray(self.table[nodes]), distance, most)
-            following = np.full(fewest.size, np.inf)
-            for t in range(max(-most, -high), min(most, -least) + 1):  # departures beyond arrivals
-                if layer[t + most] <= min(most, out):
-                    shifted = np.full(fewest.size, np.inf)
-                    shifted[max(0, t) : fewest.size + min(0, t)] = fewest[max(0, -t) : fewest.size - max(0, t)]
-                    following = np.minimum(following, shifted + layer[t + most])
-            fewest = following
-        return float(fewest[most])
 
     def bound(self) -> float:
         """The least distance that is not ruled out, in units of the mean; `inf` when none is."""
@@ -167,10 +128,8 @@ def counted(problem: KeyGroupAllocation, counts: list[CountBound]) -> float:
     return problem.planned.combined(lows) * (1 - 1e-12 * (lows.size - 1))
 
 
-def too_few(instance: Instance) -> str:
-    """What it means that the counts rule out every distance."""
-    rules = "" if instance.forced is None else " and to keep the rules"
-    return f"the migrations allowed are too few to bring every node within its capacity{rules}"
+TOO_FEW = "the migrations allowed are too few to bring every node within its capacity"
+"""What it means that the counts rule out every distance."""
 
 
 # The compiled loops --------------------------------------------------------------------------------------------------
@@ -286,15 +245,10 @@ def least_distances(own, foreign_low, foreign_high, excess, weight, upward_only,
 
 @njit(cache=True)
 def fewest_moves(table, distance, most):
-    """Fewest departures in all, when departures and arrivals must balance; above `most` when there are too many."""
-    return fewest_by_tilt(table, distance, most)[most]
+    """Fewest departures in all, when departures and arrivals must balance; above `most` when there are too many.
 
-
-@njit(cache=True)
-def fewest_by_tilt(table, distance, most):
-    """Fewest departures of some nodes for each excess, from -most to most, of departures over arrivals.
-
-    Of the pairs of a node that tilt the balance alike, only the one of fewest departures counts.
+    A dynamic program over the excess, from -most to most, of departures over arrivals; of the pairs of a node that change
+    it alike, only the one of fewest departures counts.
     """
     width = 2 * most + 1
     none = 1 << 40
@@ -317,7 +271,7 @@ def fewest_by_tilt(table, distance, most):
                 if layer[t] + fewest[at] < following[t + tilt]:
                     following[t + tilt] = layer[t] + fewest[at]
         layer = following
-    return layer
+    return layer[most]
 
 
 @njit(cache=True)

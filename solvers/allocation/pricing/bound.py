@@ -20,8 +20,6 @@ wants to take becomes expensive, and so does sending what everybody wants to sen
 Where migrations have a cost limit, a move's price is not 1 but its :math:`effort_k`: what it takes of the limits, in units
 of which there are ``maxMigrations`` (`keyshift.solvers.allocation.arrays.Instance.effort`).
 
-Under rules no column is taken that breaks what rows force on its node (`keyshift.solvers.allocation.forced`).
-
 Prices, as shares of the effort, follow a curve over the load, piecewise linear, since neighbours in load can stand in
 for each other: some twenty numbers instead of p. Column generation finds them: a linear program over the columns met
 proposes a curve, the cheapest column of each node answers it, until L(q) exceeds the limit or the program says that it
@@ -39,7 +37,6 @@ import numpy as np
 
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.forced import Company
 from keyshift.solvers.allocation.pricing import kernels
 from keyshift.solvers.allocation.pricing.master import Column, Master
 from keyshift.solvers.allocation.settings import AllocationSettings
@@ -65,8 +62,6 @@ class PriceBound:
     settings : AllocationSettings, optional
     effort : ndarray, shape (p,), optional
         Of every key group's move; 1 by default.
-    least : ndarray, shape (n, A, A), optional
-        What counts know of departures and arrivals under rules (`CountBound.table`).
     spend : callable, optional
         Told the steps taken, where work is counted.
 
@@ -87,12 +82,10 @@ class PriceBound:
         instance: Instance,
         settings: AllocationSettings | None = None,
         effort: FloatArray | None = None,
-        least: FloatArray | None = None,
         spend: Callable[[float], None] = lambda steps: None,
     ) -> None:
         it = self.instance = instance
         self.spend = spend
-        self.least = np.zeros((it.nodes, 0, 0)) if least is None else least
         self.settings = settings or AllocationSettings.now()
         self.effort = np.ones(it.key_groups) if effort is None else effort
         self.ascending = it.space.movers[np.argsort(it.load[it.space.movers], kind="stable")]
@@ -123,18 +116,6 @@ class PriceBound:
     def foreign(self) -> list[BoolArray]:
         """Which movers, by ascending load, may come to each node."""
         return [self.instance.space.may_enter(self.ascending, i) for i in range(self.instance.nodes)]
-
-    @cached_property
-    def ruled(self) -> list[tuple[BoolArray, Company]] | None:
-        """To whose place movers may come to each node (`Forced.fits`), and who goes with whom; None without rules."""
-        forced, movers, alone = self.instance.forced, self.ascending, np.zeros(0, dtype=np.int64)
-        if forced is None:
-            return None
-        merged = self.instance.problem.lowered.merged
-        return [
-            (forced.fits(i, own, movers), forced.company(i, own, movers) if merged else Company(alone, alone, alone))
-            for i, own in enumerate(self.own)
-        ]
 
     @property
     def prices(self) -> FloatArray:
@@ -226,7 +207,7 @@ class PriceBound:
         for i in range(it.nodes):
             if expired():
                 return -np.inf, columns
-            value, column = self._cheapest(i, float(reach[i]), distance, tariff, counts[i])
+            value, column = self._cheapest(i, float(reach[i]), tariff, counts[i])
             if column is None:
                 return np.inf, columns
             total += value
@@ -235,17 +216,11 @@ class PriceBound:
         self.subset.looked[0] = 0
         return total, columns
 
-    def _cheapest(
-        self, i: int, reach: float, distance: float, tariff: _Tariff, counts: IntArray
-    ) -> tuple[float, Column | None]:
+    def _cheapest(self, i: int, reach: float, tariff: _Tariff, counts: IntArray) -> tuple[float, Column | None]:
         """The least term of node i in (P4), and a column that costs as much; None when it has none."""
-        it, own, rules = self.instance, self.own[i], None
-        if self.ruled is not None:
-            fits, company = self.ruled[i]
-            rules = kernels.RuleTerms(fits, self.least[i], distance, *company)
+        it, own = self.instance, self.own[i]
         node = kernels.NodeTerms(
-            it.load[own], self.effort[own] - tariff.price[own], self.foreign[i], self.excess[i], reach, bool(it.draining[i]),
-            rules,
+            it.load[own], self.effort[own] - tariff.price[own], self.foreign[i], self.excess[i], reach, bool(it.draining[i])
         )  # fmt: skip
         value, column, tried_out, tried_in = kernels.NEVER, None, -1, -1
         if it.space.open[i] and not it.draining[i]:

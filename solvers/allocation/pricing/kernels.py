@@ -18,22 +18,6 @@ GAIN = 1e-12
 """A lower cost counts when it is lower by more than rounding."""
 
 
-class RuleTerms(NamedTuple):
-    """What rules say of a node's columns."""
-
-    fits: BoolArray
-    """`NodeTerms.foreign` as rows have it: in the last row where more than one leaves, in the first if nobody does, and in the
-    others if this one of its own does alone; or the same for all, in one row."""
-    least: FloatArray
-    """The least deviation by departures and arrivals, as counts know it."""
-    distance: float
-    """The deviation allowed."""
-    team: IntArray
-    """Who leaves with whom, how many they are, and who comes with whom (`Company`); empty where everybody goes alone."""
-    size: IntArray
-    mate: IntArray
-
-
 class NodeTerms(NamedTuple):
     """One node's terms in the pricing of its columns."""
 
@@ -49,8 +33,6 @@ class NodeTerms(NamedTuple):
     """How far from the mean a column may leave it."""
     upward_only: bool
     """Whether it may come to any load below."""
-    rules: RuleTerms | None
-    """None where there are none: the compiler leaves the branches out that ask for more."""
 
 
 class ArrivalPrices(NamedTuple):
@@ -139,56 +121,30 @@ def last_step(b, least, prices):
 
 
 @njit(**LEAF)
-def comes(k, place, rules, node):
-    """Whether a key group may come from elsewhere to the place of those who leave."""
-    if rules is None:
-        return node.foreign[k]
-    return rules.fits[place, k]
-
-
-@njit(**LEAF)
-def comes_alone(k, rules):
-    """Whether a key group may come without others."""
-    if rules is None:
-        return True
-    return rules.mate.size == 0 or rules.mate[k] == k
-
-
-@njit(**LEAF)
-def come_together(j, k, rules):
-    """Whether two key groups may come without others."""
-    if rules is None:
-        return True
-    return rules.mate.size == 0 or rules.mate[j] == k or (rules.mate[j] == j and rules.mate[k] == k)
-
-
-@njit(**LEAF)
-def one_arrival(least, most, load, price, place, node):
-    """The cheapest foreign key group with a load in [least, most] that comes alone, -1 for none; `load` ascends."""
+def one_arrival(least, most, load, price, node):
+    """The cheapest foreign key group with a load in [least, most], -1 for none; `load` ascends."""
     best = -1
     for k in range(np.searchsorted(load, least), load.size):
         if load[k] > most:
             break
-        if comes(k, place, node.rules, node) and (best < 0 or price[k] < price[best]) and comes_alone(k, node.rules):
+        if node.foreign[k] and (best < 0 or price[k] < price[best]):
             best = k
     return best
 
 
 @njit(**LEAF)
-def two_arrivals(least, most, limit, prices, place, node, pair):
+def two_arrivals(least, most, limit, prices, node, pair):
     """The cheapest two foreign key groups with a sum in [least, most] below a cost; False for none."""
     load, price, found = prices.load, prices.price, False
     for j in range(load.size):
-        if not comes(j, place, node.rules, node) or price[j] + prices.cheapest >= limit - GAIN:
+        if not node.foreign[j] or price[j] + prices.cheapest >= limit - GAIN:
             continue
         if most - load[j] < load[0] or least - load[j] > load[j]:
             continue
         for k in range(np.searchsorted(load, least - load[j]), j):
             if load[k] > most - load[j]:
                 break
-            if not comes(k, place, node.rules, node) or not come_together(j, k, node.rules):
-                continue
-            if price[j] + price[k] < limit - GAIN:
+            if node.foreign[k] and price[j] + price[k] < limit - GAIN:
                 limit = price[j] + price[k]
                 pair[0], pair[1] = j, k
                 found = True
@@ -208,7 +164,7 @@ def trace(b, cell, f, who, price, chosen):
 
 
 @njit(**LEAF)
-def with_arrivals(b, spent, best, least, most, place, node, prices, subset):
+def with_arrivals(b, spent, best, least, most, node, prices, subset):
     """The cost of departures of cost `spent` and the cheapest b arrivals with a sum in [least, most].
 
     `NEVER` where it is not below `best`. One and two arrivals are found exactly, more of them by their sums in steps,
@@ -222,10 +178,10 @@ def with_arrivals(b, spent, best, least, most, place, node, prices, subset):
         return NEVER
     subset.looked[0] += price.size
     if b == 1:
-        k = chosen[0] = one_arrival(least, most, prices.load, price, place, node)
+        k = chosen[0] = one_arrival(least, most, prices.load, price, node)
         return spent + price[k] if k >= 0 and spent + price[k] < best - GAIN else NEVER
     if b == 2:
-        if two_arrivals(least, most, best - spent, prices, place, node, chosen):
+        if two_arrivals(least, most, best - spent, prices, node, chosen):
             return spent + price[chosen[0]] + price[chosen[1]]
         return NEVER
     cell = max(0, at - prices.widths[b])
@@ -256,41 +212,6 @@ def next_departures(a, most_out, node, subset):
 
 
 @njit(**LEAF)
-def shut(rules, a, b):
-    """Whether counts rule out so many departures and arrivals."""
-    if rules is None:
-        return False
-    return a < rules.least.shape[0] and b < rules.least.shape[1] and rules.least[a, b] > rules.distance
-
-
-@njit(**LEAF)
-def together(rules, a, leaving):
-    """Whether a departures are those of whole teams."""
-    if rules is None:
-        return True
-    if rules.team.size == 0:
-        return True
-    for t in range(a):
-        count = 0
-        for u in range(a):
-            count += rules.team[leaving[u]] == rules.team[leaving[t]]
-        if count < rules.size[leaving[t]]:
-            return False
-    return True
-
-
-@njit(**LEAF)
-def place_of(rules, a, leaving):
-    """The row of `RuleTerms.fits` for those who leave."""
-    if rules is None:
-        return 0
-    last = rules.fits.shape[0] - 1
-    if a >= 2 or last == 0:
-        return last
-    return 0 if a == 0 else 1 + leaving[0]
-
-
-@njit(**LEAF)
 def cheapest_column(node, counts, prices, subset, column):
     """Least price of this many departures and arrivals that bring a node within its reach; `NEVER` when none do.
 
@@ -301,14 +222,11 @@ def cheapest_column(node, counts, prices, subset, column):
     while a >= 0:
         least = subset.sums[a] - node.excess - node.reach
         most = subset.sums[a] - node.excess + node.reach
-        place = place_of(node.rules, a, subset.leaving)
         subset.looked[0] += counts[3] + 1
-        for b in range(counts[2], counts[3] + 1 if a >= counts[0] and together(node.rules, a, subset.leaving) else 0):
+        for b in range(counts[2], counts[3] + 1 if a >= counts[0] else 0):
             if most < b * prices.low:
                 break
-            if shut(node.rules, a, b):
-                continue
-            total = with_arrivals(b, subset.costs[a], best, least, most, place, node, prices, subset)
+            total = with_arrivals(b, subset.costs[a], best, least, most, node, prices, subset)
             if total == NEVER:
                 continue
             best = total
@@ -346,7 +264,7 @@ def beyond(node, counts, tried_out, tried_in, load, price, slopes, pick):
     best = NEVER
     for a in range(counts[0], most_a + 1):
         for b in range(counts[2], counts[3] + 1):
-            if (a <= tried_out and b <= tried_in) or shut(node.rules, a, b):
+            if a <= tried_out and b <= tried_in:
                 continue
             too_low = not node.upward_only and b * high - light[a] < -reach - excess
             if too_low or b * low - heavy[a] > reach - excess:

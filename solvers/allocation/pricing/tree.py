@@ -18,7 +18,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound, counted, too_few
+from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, counted
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.master import NodeUse
@@ -106,7 +106,7 @@ class PriceTree:
         return low
 
 
-def price_trees(instance: Instance, counts: CountBound, budget: Budget) -> list[PriceTree]:
+def price_trees(instance: Instance, budget: Budget) -> list[PriceTree]:
     """For prices in moves, in cost and in half of each, as far as there are limits on them; none where they cost too much."""
     problem = instance.problem
     if instance.space.movers.size == 0:
@@ -116,7 +116,7 @@ def price_trees(instance: Instance, counts: CountBound, budget: Budget) -> list[
         shares = (0.0,)
     elif problem.max_migrations is None:
         shares = (1.0,)
-    bounds = [PriceBound(instance, None, instance.effort(share), counts.table, budget.spend) for share in shares]
+    bounds = [PriceBound(instance, None, instance.effort(share), budget.spend) for share in shares]
     return [PriceTree(bound) for bound in bounds if bound.affordable]
 
 
@@ -181,11 +181,11 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
     counts = [CountBound(window, lambda: budget.expired) for window in instance.by_window]
     low = counted(problem, counts)
     if np.isinf(low):
-        return Answer(None, termination="infeasible", message=too_few(instance))
+        return Answer(None, termination="infeasible", message=TOO_FEW)
     if instance.windows > 1:
         low = max(low, JointRelaxation(instance).improve(lambda: budget.expired))
         return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
     high = max(low, instance.distance(instance.current))
-    for tree in price_trees(instance, counts[0], budget):
+    for tree in price_trees(instance, budget):
         low = tree.highest(low, high, 1e-6, 64, lambda: budget.expired)
     return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
