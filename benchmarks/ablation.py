@@ -257,7 +257,7 @@ ALLOCATION = [
     Part("annealing", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),
     Part("few nodes shared out anew", ("allocation.large_neighbourhood",), set_to("allocation.settings.AllocationSettings.evened", 0)),
     Part("CP-SAT first", (), set_to("allocation.settings.AllocationSettings.small", 0)),
-    Part("solvers asked early", (f"{PHASES}._ask_solvers",), instead("allocation.phases.Rounds._ask_solvers", lambda self: None)),
+    Part("CP-SAT asked early", (f"{PHASES}._ask_solver",), instead(f"{PHASES}._ask_solver", lambda self: None)),
     Part("CP-SAT and HiGHS last", ("allocation.portfolio.Portfolio.declared", "allocation.portfolio.Portfolio._highs"), instead("allocation.portfolio.Portfolio.declared", lambda self, threads: None)),
     Part("HiGHS last", ("allocation.portfolio.Portfolio._highs",), instead("allocation.portfolio.Portfolio._highs", lambda self, threads: None)),
     Part("whole loads", ("allocation.incumbent.WholeLoads", "allocation.incumbent.Incumbent.raise_bound"), instead("allocation.incumbent.Incumbent.steps", None)),
@@ -267,7 +267,6 @@ WINDOWS = [
     Part("annealing over windows", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),
     Part("joint relaxation", (JOINT,), instead(f"{PHASES}._relax", lambda self: None)),
     Part("its linear program", (f"{JOINT}.MoveMaster",), instead(f"{JOINT}.JointRelaxation.improve", lambda self, expired, rounds=60: (setattr(self, "ended", True), self.best)[1])),
-    Part("rounds that begin at its roundings", (f"{JOINT}.MoveMaster.rounded",), instead(f"{PHASES}._fresh", lambda self, turn: self.instance.current)),
 ]  # fmt: skip
 RULED = [
     Part("linear relaxation", ("allocation.portfolio.Portfolio.linear_bound",), instead("allocation.portfolio.Portfolio.linear_bound", lambda self: None)),

@@ -17,42 +17,17 @@ worst node, to which each round adds what is broken and what would pay. It conve
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import highspy
 import numpy as np
 
-from keyshift.models.answer import Settings
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import FloatArray
 from keyshift.solvers.allocation.arrays import Instance
 
 PAYS, NEAR = 1e-9, 1e-8
 """A move whose reduced cost is not below the first is left out; a row that is broken by less than the other, in units of the
 mean, too."""
-
-
-@dataclass(frozen=True)
-class JointSettings(Settings):
-    """Tuning parameters of the joint relaxation over windows.
-
-    Attributes
-    ----------
-    rounds : int
-        The most rounds of added rows and columns.
-    moved, targets : int
-        How many key groups get new columns in a round, and how many targets each, the cheapest first.
-    rows : int
-        How many nodes of a window get rows in a round, those that deviate most first.
-    slight : float
-        A weight below this share of the largest of its window adds no row.
-    """
-
-    rounds: int = 60
-    moved: int = 150
-    targets: int = 3
-    rows: int = 4
-    slight: float = 1e-3
 
 
 class Weights(NamedTuple):
@@ -135,16 +110,14 @@ class MoveMaster:
         it, dev = self.instance, self.deviations()
         excess, added = it.sizes(dev) - self.values[: it.windows], 0
         for s in range(it.windows):
-            for i in np.argsort(-excess[:, s])[: JointSettings.now().rows].tolist():
+            for i in np.argsort(-excess[:, s])[:4].tolist():
                 if excess[i, s] > NEAR:
                     added += self._add_row(i, s, 1 if dev[i, s] > 0 else -1)
         return added
 
     def add_rows(self, signed: FloatArray) -> None:
         """Add the rows that weights of signed deviations name."""
-        for i, s in np.argwhere(
-            np.abs(signed) > JointSettings.now().slight * self.instance.problem.planned.most
-        ).tolist():
+        for i, s in np.argwhere(np.abs(signed) > 1e-3 * self.instance.problem.planned.most).tolist():
             self._add_row(i, s, 1 if signed[i, s] > 0 else -1)
 
     def _add_row(self, i: int, s: int, sign: int) -> bool:
@@ -181,18 +154,6 @@ class MoveMaster:
         self.of_node[j].append((k, column, 1.0))
         self.of_node[i].append((k, column, -1.0))
         return True
-
-    def rounded(self, rng: np.random.Generator) -> IntArray:
-        """An assignment drawn by the shares of the moves, at most one for each key group, and no more than are allowed."""
-        it, assignment = self.instance, self.instance.current.copy()
-        shares = ((self.values[column], k, j) for (k, j), column in self.moves.items())
-        drawn = [(share, k, j) for share, k, j in shares if share > rng.random()]
-        spent = 0.0
-        for _, k, j in sorted(drawn, reverse=True):
-            cost, moves = float(it.cost[k]), int((assignment != it.current).sum())
-            if assignment[k] == it.current[k] and moves < it.max_moves and spent + cost <= it.max_cost:
-                assignment[k], spent = j, spent + cost
-        return assignment
 
     def weights(self) -> Weights:
         """The duals as weights that the bound may take: (8) allows their sums, and draining nodes count upwards only."""
@@ -255,7 +216,7 @@ class JointRelaxation:
         """Some rounds more, the first after the rows and moves that it begins with; returns the best bound."""
         if not (self.ended or self.master.rows):
             self.begin()
-        for _ in range(JointSettings.now().rounds if rounds is None else rounds):
+        for _ in range(60 if rounds is None else rounds):
             if self.ended or expired():
                 break
             broken = self.master.add_broken_rows()
@@ -289,9 +250,9 @@ class JointRelaxation:
 
     def _add_paying(self, cost: FloatArray, pays: float) -> int:
         """Add moves that cost less than nothing; how many."""
-        added, settings = 0, JointSettings.now()
-        for k in np.argsort(cost.min(axis=1))[: settings.moved].tolist():
-            for j in np.argsort(cost[k])[: settings.targets].tolist():
+        added = 0
+        for k in np.argsort(cost.min(axis=1))[:150].tolist():
+            for j in np.argsort(cost[k])[:3].tolist():
                 if cost[k, j] < -pays:
                     added += self.master.add_move(k, j)
         return added

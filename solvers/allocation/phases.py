@@ -22,8 +22,8 @@ from keyshift.solvers.allocation.settings import AllocationSettings
 
 COUNTED = 0.7, 0.2
 """The share of the time that the bound by counts may take: where fewer may move than there are nodes, and otherwise."""
-BEFORE_SOLVERS = 2
-"""Turns before solvers are asked for a moment."""
+BEFORE_SOLVER = 2
+"""Turns before a solver is asked about few pairs for a moment: of heavy tails it knows most."""
 PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1
 """Where between the bound and the best distance prices are asked, in turn; at 1 they look for a proof."""
 WORK_OF_STEP = 100.0
@@ -57,7 +57,6 @@ class Rounds:
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed, expired=lambda: found.done, spend=found.budget.spend)
         self.one = self.instance.windows == 1
-        self.relaxation: JointRelaxation | None = None
         self.trees: list[PriceTree] = []
         self.asked, self.attempts, self.not_excluded = 0, 0, math.inf
         self.searched = self.wasted = 0.0
@@ -119,8 +118,8 @@ class Rounds:
                 self._exchange_next(turn)
             self._ask_prices()
             turn += 1
-            if small and turn == BEFORE_SOLVERS and not self.found.done:
-                self._ask_solvers()
+            if small and turn == BEFORE_SOLVER and not self.found.done:
+                self._ask_solver()
         return turn
 
     @property
@@ -136,7 +135,7 @@ class Rounds:
     def _relax(self) -> None:
         """The joint relaxation of the windows, within a share of the time."""
         found, part = self.found, self.found.budget.part(0.5)
-        relaxation = self.relaxation = JointRelaxation(self.instance)
+        relaxation = JointRelaxation(self.instance)
         found.raise_bound(relaxation.begin() * found.problem.scale, "relaxation")
         while not relaxation.ended and not part.expired and not found.done:
             found.raise_bound(relaxation.improve(lambda: part.expired, 1) * found.problem.scale, "relaxation")
@@ -209,22 +208,15 @@ class Rounds:
             self.trees = [max(self.trees, key=lambda tree: tree.bound.value)]
         return self.trees[0]
 
-    def _ask_solvers(self) -> None:
-        """HiGHS and CP-SAT for a moment each, from the best answer."""
+    def _ask_solver(self) -> None:
+        """CP-SAT for a moment, from the best answer; where more search is worth more, only about heavy tails."""
         with off_clock():
             from keyshift.solvers.allocation.cpsat_statement import run_cpsat
-            from keyshift.solvers.allocation.statement import ask_highs
 
         found = self.found
         if self.within_reach and not found.heavy_tailed:
             return
         part = found.budget.part(0.4) if self.within_reach else found.budget
-        answer = ask_highs(found.problem, part, found.best, self.seed, 500)
-        if answer.termination != "infeasible":  # CP-SAT counts in whole numbers: that verdict is its own
-            found.hear(answer, "HiGHS")
-        found.stopped = answer.termination == "optimal"
-        if found.done or part.expired:
-            return
         answer = run_cpsat(
             found.problem, part, found.best, seed=self.seed, threads=1, known=found.bound,
             max_deterministic_time=self.settings.solver_effort,
@@ -236,15 +228,7 @@ class Rounds:
     def _anneal_next(self, turn: int) -> None:
         """One round of annealing."""
         todo, best = self.search.schedule(turn), self.found.best
-        self._anneal(self._fresh(turn) if todo.fresh or best is None else best, todo, turn)
-
-    def _fresh(self, turn: int) -> IntArray:
-        """Where everything runs now; over windows the best of some moves drawn by their shares in the relaxation."""
-        if self.relaxation is None or self.found.problem.lowered.merged:
-            return self.instance.current
-        rng = np.random.default_rng([self.seed, turn])
-        drawn = [self.relaxation.master.rounded(rng) for _ in range(30)]
-        return min(drawn, key=self.instance.distance)
+        self._anneal(self.instance.current if todo.fresh or best is None else best, todo, turn)
 
     def _anneal(self, start: IntArray, todo: Round, turn: int) -> None:
         self.search.begin(start, turn)

@@ -38,8 +38,8 @@ def solve_milp(
     2. In turns, a round of annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), exchanges between
        three nodes where many may move (`keyshift.solvers.allocation.annealing.exchanges`), and branch and price for a target
        distance between bound and best, which it rules out or plans how to reach
-       (`keyshift.solvers.allocation.pricing.tree`). After two turns HiGHS and CP-SAT are asked about small instances for a
-       moment. Of dozens of key groups, those of a few nodes are shared out anew before
+       (`keyshift.solvers.allocation.pricing.tree`). After two turns CP-SAT is asked about small instances for a
+       moment. Before, of dozens of key groups those of a few nodes are shared out anew
        (`keyshift.solvers.allocation.large_neighbourhood`).
     3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 

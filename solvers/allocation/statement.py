@@ -69,14 +69,6 @@ def solve_highs(
     return first
 
 
-def ask_highs(problem: KeyGroupAllocation, budget: Budget, start: np.ndarray | None, seed: int, nodes: int) -> Answer:
-    """The incumbent and bound of HiGHS after this many nodes of its tree; "optimal" only where its bound meets its answer."""
-    answer = _by_highs(problem, budget, start, seed=seed, threads=1, options={"mip_max_nodes": nodes})
-    if answer.termination == "optimal" and not is_met(problem, answer):
-        answer.termination = "gap"
-    return answer
-
-
 def _by_highs(
     problem: KeyGroupAllocation,
     budget: Budget,
