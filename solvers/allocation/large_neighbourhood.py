@@ -65,7 +65,7 @@ def _free(instance: Instance, place: IntArray, nodes: IntArray, most: int, rng: 
     return chosen[np.argsort(-instance.load[chosen], kind="stable")]
 
 
-class NearSets(NamedTuple):
+class CandidateSets(NamedTuple):
     """Sets of key groups, those next to the target first."""
 
     bits: np.ndarray
@@ -74,14 +74,14 @@ class NearSets(NamedTuple):
     moved: FloatArray
     """Shares of the limits (2) that they take, shape (sets, rows)."""
 
-    def take(self, kept: np.ndarray | slice) -> NearSets:
+    def take(self, kept: np.ndarray | slice) -> CandidateSets:
         """Some of them."""
-        return NearSets(*(one[kept] for one in self))
+        return CandidateSets(*(one[kept] for one in self))
 
 
-def joined(parts: Sequence[NearSets]) -> NearSets:
+def joined(parts: Sequence[CandidateSets]) -> CandidateSets:
     """All of them, those next to the target first."""
-    whole = NearSets(*(np.concatenate(one) for one in zip(*parts, strict=True)))
+    whole = CandidateSets(*(np.concatenate(one) for one in zip(*parts, strict=True)))
     return whole.take(np.argsort(whole.distance, kind="stable"))
 
 
@@ -123,7 +123,7 @@ class Subproblem:
             marks.append(np.concatenate([own, here if len(self.moved) else []]).tobytes())
         return [self.nodes[kind] for kind in alike(marks)]
 
-    def near(self, distance: float, target: float) -> NearSets | None:
+    def near(self, distance: float, target: float) -> CandidateSets | None:
         """The sets within a distance of the target, a deviation, or within less where they are too many.
 
         None where the halves have too many subsets, or too many sets are as near as rounding can tell: loads that are alike.
@@ -171,7 +171,7 @@ class Subproblem:
 
     def _met(
         self, kind: int, first: Subsets, second: Subsets, low: IntArray, high: IntArray, target: float
-    ) -> NearSets:
+    ) -> CandidateSets:
         """The sets of those pairs that keep the limits."""
         it, i, r = self.instance, int(self.kinds[kind][0]), len(self.moved)
         a = np.repeat(np.arange(low.size), high - low)
@@ -181,9 +181,9 @@ class Subproblem:
         fits &= (sums[:, 1 : 1 + r] <= self.room).all(axis=1)
         fits &= (sums[:, 1 + r :] <= it.room[:, i] - self.used[:, i]).all(axis=1)
         bits, off = (first.bits[a] | second.bits[b])[fits], np.abs(sums[fits, 0] + self.fixed[i] - target)
-        return NearSets(bits, np.full(bits.size, kind), off, sums[fits, 1 : 1 + r])
+        return CandidateSets(bits, np.full(bits.size, kind), off, sums[fits, 1 : 1 + r])
 
-    def choice(self, near: NearSets, budget: Budget) -> NearSets | None:
+    def choice(self, near: CandidateSets, budget: Budget) -> CandidateSets | None:
         """Sets of which each node takes one and every key group is in one: from the nearest, then from more; None without any."""
         left, size = MOST_PAIRS, 200
         while near.bits.size:
@@ -193,7 +193,7 @@ class Subproblem:
             size *= 2
         return None
 
-    def _search(self, near: NearSets, left: float, budget: Budget) -> tuple[NearSets | None, float]:
+    def _search(self, near: CandidateSets, left: float, budget: Budget) -> tuple[CandidateSets | None, float]:
         """Depth first by the first key group that is in none yet, many partial choices at once; and the pairs that are left."""
         p, sizes = self.keys.size, self.sizes
         full = np.uint64((1 << p) - 1)
@@ -228,7 +228,7 @@ class Subproblem:
                 stack.append((bits[go], more[go], spent[i[go]] + near.moved[j[go]], path[go]))
         return None, left
 
-    def placed(self, place: IntArray, chosen: NearSets) -> IntArray:
+    def placed(self, place: IntArray, chosen: CandidateSets) -> IntArray:
         """The assignment with these sets."""
         made, found = place.copy(), placed(members_of(chosen.bits, self.keys.size), chosen.kind, self.kinds)
         made[self.keys[found >= 0]] = found[found >= 0]
