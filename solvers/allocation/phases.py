@@ -14,6 +14,7 @@ from keyshift.solvers.allocation.annealing.exchanges import Exchanges
 from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, counted, fewest_moves
+from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.incumbent import PROVEN, SEARCHED, Incumbent
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.large_neighbourhood import even_out
@@ -22,10 +23,14 @@ from keyshift.solvers.allocation.settings import AllocationSettings
 
 COUNTED = 0.7, 0.2
 """The share of the time that the bound by counts may take: where fewer may move than there are nodes, and otherwise."""
+BEFORE_PRICES = 3
+"""Turns before prices are asked: of what the search finds at once they need not be."""
 BEFORE_SOLVER = 2
 """Turns before a solver is asked about few pairs for a moment: of heavy tails it knows most."""
 PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1
 """Where between the bound and the best distance prices are asked, in turn; at 1 they look for a proof."""
+PLANNED_AT = 0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1
+"""Likewise for plans of counts."""
 WORK_OF_STEP = 100.0
 """Elementary steps of prices that take as long as a step of search."""
 WITHIN_REACH = 0.01
@@ -57,6 +62,7 @@ class Rounds:
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed, expired=lambda: found.done, spend=found.budget.spend)
         self.one = self.instance.windows == 1
+        self.planner: CountPlanner | None = None
         self.trees: list[PriceTree] = []
         self.asked, self.attempts, self.not_excluded = 0, 0, math.inf
         self.searched = self.wasted = 0.0
@@ -105,6 +111,8 @@ class Rounds:
                 self._relax()
             if self.one and self.most is None:
                 self.counts, self.trees = counts[0], price_trees(self.instance, found.budget)
+            if self.one and not found.problem.lowered.merged and not found.done:
+                self.planner = CountPlanner(self.instance, counts[0], self.seed)
             turn = self._take_turns()
         return {"count_bound": low * scale, "rounds": turn}
 
@@ -113,10 +121,12 @@ class Rounds:
         small = self.size <= self.settings.asked and self.one and self.most is None
         turn = 1
         while not self.found.done and self._goes_on and turn != self.most:
+            self._plan_next(turn)
             self._anneal_next(turn)
             if self._exchanges:
                 self._exchange_next(turn)
-            self._ask_prices()
+            if turn >= BEFORE_PRICES:
+                self._ask_prices()
             turn += 1
             if small and turn == BEFORE_SOLVER and not self.found.done:
                 self._ask_solver()
@@ -183,9 +193,20 @@ class Rounds:
             self.not_excluded = high
         return self.distance <= target
 
-    def _realise(self, target: float, plan: IntArray) -> bool:
+    def _plan_next(self, turn: int) -> None:
+        """Plan counts for a distance between the bound and the best, and realise them."""
+        if self.planner is None or not self.planner.useful or self.found.done:
+            return
+        low = self.found.bound / self.found.problem.scale
+        high = min(self.distance, self.instance.distance(self.instance.current))
+        target = low + (high - low) * PLANNED_AT[turn % len(PLANNED_AT)]
+        plan = self.planner.pairs(target, np.random.default_rng([self.seed, turn]))
+        if plan is not None:
+            self._realise(target, plan, 1)
+
+    def _realise(self, target: float, plan: IntArray, attempts: int = 8) -> bool:
         """Look for an assignment with the counts of a plan, and then near it; whether that came within the target."""
-        for _ in range(8):
+        for _ in range(attempts):
             self.attempts += 1
             rng = np.random.default_rng([self.seed, self.attempts])
             start = dealt(self.instance, plan, rng)
