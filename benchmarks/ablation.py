@@ -252,6 +252,7 @@ PHASES, SEARCH = "allocation.phases.Rounds", "allocation.annealing"
 ALLOCATION = [
     Part("exchanges between three nodes", (f"{SEARCH}.exchanges", f"{PHASES}._exchange_next", f"{SEARCH}.search.Search.cool"), instead(f"{PHASES}._exchanges", NEVER)),
     Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.phases.price_trees", lambda *given: [])),
+    Part("plans by counts", ("allocation.counting.planner", f"{PHASES}._plan_next"), instead(f"{PHASES}._plan_next", lambda self, turn: None)),
     Part("plans of the prices", ("allocation.pricing.tree.dealt", f"{PHASES}._realise", f"{SEARCH}.search.Search.realise"), instead(f"{PHASES}._realise", lambda *given: False)),
     Part("bound by counts", ("allocation.counting.bound",), instead("allocation.counting.bound.CountBound.bound", lambda self: 0.0)),
     Part("annealing", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),

@@ -39,16 +39,19 @@ def rehearse(method: Method, problems: Iterable[Problem], **options: object) -> 
 
 
 def allocation(method: Method) -> None:
-    """Every phase of "milp" once: counting, annealing, exchanging, pricing; and the method for a moment."""
+    """Every phase of "milp" once: counting, planning, annealing, exchanging, pricing; and the method for a moment."""
     from keyshift.solvers.allocation.annealing.exchanges import Exchanges
     from keyshift.solvers.allocation.annealing.search import Search
     from keyshift.solvers.allocation.arrays import Instance
     from keyshift.solvers.allocation.counting.bound import CountBound
+    from keyshift.solvers.allocation.counting.planner import CountPlanner
     from keyshift.solvers.allocation.pricing.tree import price_bound
 
     problem = _balanced()
     instance = Instance(problem)
-    CountBound(instance).bound()
+    counts = CountBound(instance)
+    counts.bound()
+    CountPlanner(instance, counts, seed=0).pairs(0.1, np.random.default_rng(0))
     CountBound(Instance(_balanced(max_migrations=None))).bound()
     price_bound(_balanced(nodes=3, key_groups=12, max_migrations=3), budget=Budget())
     two = replace(problem, scenarios=np.tile(problem.workload.last_load, (2, 1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from keyshift.solvers.allocation.annealing import search as search_module
 from keyshift.solvers.allocation.annealing.search import Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound as count_kernels
+from keyshift.solvers.allocation.counting import planner as plan_kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.incumbent import Incumbent
 from keyshift.solvers.allocation.phases import WORK_OF_STEP, Rounds
@@ -80,6 +82,31 @@ def test_the_fewest_moves_are_those_of_all_balanced_choices():
         assert min(count_kernels.fewest_moves(table, distance, most), most + 1) == min(fewest, most + 1)
 
 
+def test_plan_is_the_least_penalty_of_all_balanced_choices():
+    rng = np.random.default_rng(8)
+    penalty = rng.random((3, 3, 3))
+    best = np.inf
+    for choice in itertools.product(range(9), repeat=3):
+        out, into = np.divmod(choice, 3)
+        if out.sum() == into.sum() <= 4:
+            best = min(best, penalty.reshape(3, 9)[range(3), choice].sum())
+    total, pairs = plan_kernels.plan(penalty, 4, 4)
+    assert total == pytest.approx(best)
+    assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 4
+
+
+def test_rounds_over_uneven_loads_grow_and_every_third_continues_from_the_best():
+    _, uneven = next(ks.family("replicas-allocation", nodes=20, key_groups=400, seed=20))
+    rounds = [Search(Instance(uneven), 0).schedule(turn) for turn in range(9)]
+    free, even = Instance(replace(uneven, rules=())), Instance(madsen_allocation(nodes=20, key_groups=400))
+    assert [one.steps / rounds[0].steps for one in rounds] == [1, 2, 4, 8, 10, 10, 10, 10, 10]
+    assert [one.fresh for one in rounds] == [True, True, False] * 3
+    assert len({one.doublings for one in rounds if not one.fresh}) == 2
+    for instance in (free, even):  # without rules, or over even loads, rounds stay short
+        others = [Search(instance, 0).schedule(turn) for turn in range(9)]
+        assert max(one.steps for one in others) < 2 * others[0].steps
+
+
 def test_rounds_are_counted_and_enough_is_enough():
     problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.4), max_migrations=20)
     one, again = (ks.solve(problem, "milp", rounds=3) for _ in range(2))
@@ -134,6 +161,17 @@ def test_a_search_does_not_begin_beyond_the_limit_of_moves():
     instance = Instance(ks.KeyGroupAllocation(synthetic_workload(3, 12, varies=0.6), max_migrations=4))
     with pytest.raises(ValueError, match="5 key groups have moved, the limit is 4"):
         Search(instance, seed=0).begin((instance.current + (np.arange(12) < 5)) % 3, 0)
+
+
+def test_the_kernel_of_plans_says_the_same_compiled_and_not():
+    table = np.random.default_rng(3).random((4, 4, 4)).round(2)
+    assert plan_kernels.plan(table, 4, 3)[0] == pytest.approx(plan_kernels.plan.py_func(table, 4, 3)[0])
+
+
+def test_a_plan_balances_and_keeps_the_number_of_moves():
+    instance = Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, drain=2), max_migrations=30))
+    pairs = plan_kernels.CountPlanner(instance, CountBound(instance), 0).pairs(0.09, np.random.default_rng(0))
+    assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 30
 
 
 @pytest.mark.parametrize("over", [None, "max", "mean", "cvar"])

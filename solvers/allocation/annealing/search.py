@@ -109,17 +109,30 @@ class Search:
         """By what rounds are longer where many may move."""
         return float(np.clip((self.instance.max_moves / 40) ** 1.5, 1.0, 100.0))
 
+    @property
+    def uneven(self) -> bool:
+        """Whether loads differ so much, on so large an instance under rules, that longer rounds find more."""
+        load = self.instance.load
+        large = self.rows is not None and self.instance.space.pairs > 5_000
+        return large and bool(load.std() >= 0.5 * load.mean())
+
     def schedule(self, turn: int) -> Round:
         """Steps and temperatures of a round.
 
         Many short rounds from the current assignment find more than one long one, and fourth powers and squares find
         different things.
         Large instances need long rounds. There short and cold ones, each twice as long, improve the given start first,
-        so that a short time limit is served too; later every third round continues from the best.
+        so that a short time limit is served too; later every third round continues from the best. Uneven loads under rules
+        need long rounds, too, and every third heats the best up again, with squares and eighth powers in turn.
         """
         if self.instance.windows > 1:
             return self._over_windows(turn)
         size, last_of_cycle = self.size, turn % 3 == 2
+        if self.uneven and size < 10.0:
+            steps = int(self.steps * min(size * 2.0**turn, 10.0))
+            if last_of_cycle:
+                return Round(steps, 2.0, 0.05, 1 if turn % 2 == 0 else 3, False)
+            return Round(steps, 3.0, 0.1, 2, True) if turn % 2 == 0 else Round(steps, 1.0, 0.1, 1, True)
         short = 2.0 ** min(turn, 30) < size
         steps = int(self.steps * (2.0**turn if short else size * (1.0 + turn / 60)))
         if short or (size > 1 and last_of_cycle):
