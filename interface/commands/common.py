@@ -185,8 +185,22 @@ def expect_problem(name: str | None) -> None:
 
 def read_problem(path: Path, name: str, extra: list[str], last: int | None = None) -> Problem:
     """Build a problem from a file, of which only the `last` windows count, and the rest of the line (``--max-migrations 13``)."""
-    options = problem_options(name, extra)
+    options = problem_options(name, with_rules_beside(path, name, extra))
     return FORMULATIONS[name].problem_class.from_path(path, last=last, **options)
+
+
+def rules_beside(workload: Path) -> Path:
+    """Where an import writes the rules that its workload needs."""
+    return workload.with_suffix(".rules.yaml") if workload.suffix == ".json" else workload / "rules.yaml"
+
+
+def with_rules_beside(path: Path, name: str, extra: list[str]) -> list[str]:
+    """The rest of a line with the rules that lie beside the workload, unless ``--rules`` names others."""
+    expect_problem(name)
+    known = inspect.signature(FORMULATIONS[name].problem_class).parameters
+    told = any(token.partition("=")[0] == "--rules" for token in extra)
+    file = rules_beside(path)
+    return [*extra, "--rules", str(file)] if "rules" in known and not told and file.is_file() else extra
 
 
 def problem_options(name: str, extra: list[str]) -> dict[str, Any]:
@@ -233,8 +247,8 @@ RULE_OPTIONS = ("--rules", "--rule")
 def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
     """The rules that a line gives, and the rest of it.
 
-    ``--rules FILE`` names a list of rules, in YAML or JSON: words, or mappings. ``--rule "apart partition rack"`` is one
-    in words. Both may be repeated.
+    ``--rules FILE`` names a list of rules, in YAML or JSON: words, or mappings; ``--rules none`` names none.
+    ``--rule "apart partition rack"`` is one in words. Both may be repeated.
     """
     from keyshift.models.files.disk import read_json
     from keyshift.models.files.schema import naming
@@ -256,6 +270,8 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
             raise InputError(said)
         if option == "--rule":
             rules.append(read_rule(value, "--rule"))
+            continue
+        if value == "none":  # not even those that lie beside the workload
             continue
         file = Path(value)
         if file.suffix == ".json":
