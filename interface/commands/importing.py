@@ -207,7 +207,8 @@ def redis(
     from keyshift.engines import redis as engine
 
     leaving = [] if draining is None else draining.split(",")
-    return written(engine.read_workload(url, counts, sample=sample, draining=leaving), out, "redis")
+    read = engine.read_workload(url, counts, sample=sample, draining=leaving)
+    return written(read, out, "redis", rules=engine.slot_rules(read) or None)
 
 
 def _written_for_kafka(

@@ -152,6 +152,7 @@ def write_folder(folder: str | Path, files: Mapping[str, str]) -> list[Path]:
 
 
 def write_assignments(folder: str | Path, plan: Plan, made: Callable[[np.ndarray], Mapping[str, Any]]) -> list[Path]:
-    """Write where everything runs before a plan and after each of its phases: ``00-assignment.json`` is the way back."""
-    steps = enumerate([plan.current, *plan.assignments()])
-    return write_folder(folder, {f"{number:02}-assignment.json": as_json(made(nodes)) for number, nodes in steps})
+    """Write where everything runs: ``before-assignment.json``, the way back, and ``NN-assignment.json`` after phase NN."""
+    after = zip(plan.phases, plan.assignments(), strict=True)
+    steps = {"before": plan.current, **{f"{phase.number:02}": nodes for phase, nodes in after}}
+    return write_folder(folder, {f"{name}-assignment.json": as_json(made(nodes)) for name, nodes in steps.items()})

@@ -76,10 +76,9 @@ def kafka() -> Iterator[Case]:
 def _replicas(alone: list[str]) -> Iterator[Case]:
     """Racks that are wrong, or asked for without --replicas."""
     yield case("kafka", "--replicas, no assignment", FILES, [*alone, "--replicas"])
-    yield case("kafka", "--racks without --replicas", FILES, [*WORDS, "--racks=1:a,2:b"])
     for racks in ("1:a", "1:a,2:b,3:c", "1:a,1:b", "x:a,2:b", "1:,2:b", "1", "1:a,2:b,"):
         yield case("kafka", f"--replicas --racks {racks}", FILES, [*WORDS, "--replicas", f"--racks={racks}"])
-    files: dict[str, Any] = {"empty": "", "not UTF-8": b"\xff\xfe", "no colon": "1 a\n2 b\n", "129 MiB": HUGE}
+    files: dict[str, Any] = {"empty": "", "not UTF-8": b"\xff{", "no colon": "1 a\n2 b\n", "129 MiB": HUGE}
     for name, content in files.items():
         words = [*WORDS, "--replicas", "--racks", "racks.txt"]
         yield case(
@@ -103,14 +102,13 @@ def _log_dirs() -> Iterator[Case]:
         "a size below 0": log_dirs(lambda c: _first(c).update(size=-1)),
         "a size as text": log_dirs(lambda c: _first(c).update(size="7")), "a size of 1.5": log_dirs(lambda c: _first(c).update(size=1.5)),
         "a size beyond floats": log_dirs(lambda c: _first(c).update(size=2**60)),
-        "a directory with an error": log_dirs(lambda c: c["brokers"][0]["logDirs"][0].update(error="java.io.IOException")),
         "a replica that moves": log_dirs(lambda c: _first(c).update(isFuture=True)),
         "a partition without a number": log_dirs(lambda c: _first(c).update(partition="orders")),
         "a partition with a path": log_dirs(lambda c: _first(c).update(partition="../etc-0")),
         "a partition twice": log_dirs(lambda c: _first(c).update(partition="t-1")),
         "a broker twice": log_dirs(lambda c: c["brokers"][0].update(broker=2)),
-        "a field twice": HEAD + '{"version":1,"version":1,"brokers":[]}', "deep": HEAD + "[" * 100_000,
-        "not UTF-8": b"\xff\xfe", "129 MiB": HUGE,
+        "a field twice": HEAD + '{"version":1,"version":1,"brokers":[]}', "deep": HEAD + '{"a":' * 100_000,
+        "not UTF-8": b"\xff{", "129 MiB": HUGE,
     }  # fmt: skip
     for name, content in dirs.items():
         yield case("kafka", f"log dirs: {name}", FILES, WORDS, {"dirs.txt": content})
@@ -160,7 +158,7 @@ def _exports() -> Iterator[Case]:
         ("an unknown engine", ["--to", "pulsar", "--out", "k"], good, [1, 2]), ("no engine", ["--out", "k"], good, [1, 2]),
         ("nodes without names", to, good, None), ("a broker with a name", to, good, ["a", "b"]),
         ("keys without names", to, None, [1, 2]), ("keys without replicas", to, ["t-0", "t-1"], [1, 2]),
-        ("a key that is not a partition", to, ["x", "y"], [1, 2]), ("another leader", to, ["t-0 [2,1]", "t-1 [1,2]"], [1, 2]),
+        ("a key that is not a partition", to, ["x", "y"], [1, 2]), ("another leader", to, ["t-0 [2,3]", "t-1 [1,2]"], [1, 2]),
         ("a replica twice", to, ["t-0 [1,1]", "t-1 [1,2]"], [1, 2]), ("another assignment now", [*to, "--assignment", "now.txt"], good, [1, 2]),
         ("a rack unknown", [*to, "--racks", "1:a"], ["t-0 [1]", "t-1 [1]"], [1, 2]), ("racks as JSON", [*to, "--racks", "{}"], good, [1, 2]),
         ("a folder with something in it", ["--to", "kafka", "--out", "full"], good, [1, 2]),

@@ -373,7 +373,7 @@ def test_another_plan_is_none_for_redis():
 def test_scripts_are_shell_and_name_every_slot(servers, tmp_path):
     plan = planned(servers)
     files = engine.write_slots(plan, tmp_path / "slots")
-    assert [f.name for f in files][:3] == ["STEPS.md", "01-move.sh", "01-back.sh"]
+    assert [f.name for f in files][:3] == ["STEPS.md", "00-move.sh", "00-back.sh"]
     assert len(files) == 1 + 2 * len(plan.phases)
     for script in files[1:]:
         subprocess.run(["bash", "-n", str(script)], check=True)
