@@ -24,6 +24,7 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from keyshift.catalogue import FORMULATIONS
+from keyshift.commands.beside import with_rules_beside
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.compiling import COMPILING
@@ -187,20 +188,6 @@ def read_problem(path: Path, name: str, extra: list[str], last: int | None = Non
     """Build a problem from a file, of which only the `last` windows count, and the rest of the line (``--max-migrations 13``)."""
     options = problem_options(name, with_rules_beside(path, name, extra))
     return FORMULATIONS[name].problem_class.from_path(path, last=last, **options)
-
-
-def rules_beside(workload: Path) -> Path:
-    """Where an import writes the rules that its workload needs."""
-    return workload.with_suffix(".rules.yaml") if workload.suffix == ".json" else workload / "rules.yaml"
-
-
-def with_rules_beside(path: Path, name: str, extra: list[str]) -> list[str]:
-    """The rest of a line with the rules that lie beside the workload, unless ``--rules`` names others."""
-    expect_problem(name)
-    known = inspect.signature(FORMULATIONS[name].problem_class).parameters
-    told = any(token.partition("=")[0] == "--rules" for token in extra)
-    file = rules_beside(path)
-    return [*extra, "--rules", str(file)] if "rules" in known and not told and file.is_file() else extra
 
 
 def problem_options(name: str, extra: list[str]) -> dict[str, Any]:

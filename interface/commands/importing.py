@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from keyshift.commands import common, showing
+from keyshift.commands.beside import rules_beside
 from keyshift.models import InputError, Workload
 from keyshift.models.figures import figure
 from keyshift.models.plans.plan import Plan
@@ -239,7 +240,7 @@ def written(
     draining = [workload.node(i) for i in np.flatnonzero(workload.draining)]
     sums = {"load": workload.last_load.sum(), "state": workload.state.sum()}
     shown = [*filter(None, [note]), *notes, f"{workload!r} written to {out}"]
-    file = common.rules_beside(out)
+    file = rules_beside(out)
     if rules is not None:
         write_text(file, "".join(f"- {json.dumps(rule.record())}\n" for rule in rules) or "[]\n")
         said = "; ".join(map(str, rules)) or "none"

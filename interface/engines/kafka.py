@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keyshift.engines.formats import counted, some
-from keyshift.engines.kafka_cluster import LEADERS_ASSUMED, Cluster, Standing, listed, read_cluster
+from keyshift.engines.kafka_cluster import LEADERS_ASSUMED, KafkaCluster, PartitionState, listed, read_cluster
 from keyshift.engines.kafka_files import (
     Partition,
     Racks,
@@ -145,12 +145,12 @@ def read_workload(
 class _Chosen(NamedTuple):
     """The partitions to plan, and what is said about the others."""
 
-    partitions: dict[Partition, Standing]
+    partitions: dict[Partition, PartitionState]
     notes: list[str]
 
 
 def _chosen(
-    cluster: Cluster,
+    cluster: KafkaCluster,
     values: Mapping[Partition, tuple[float, ...]] | None,
     without: Sequence[Partition],
     lists: Iterable[Partition] | None,
@@ -195,8 +195,8 @@ def _chosen(
 
 
 def _made_of(
-    cluster: Cluster,
-    chosen: Mapping[Partition, Standing],
+    cluster: KafkaCluster,
+    chosen: Mapping[Partition, PartitionState],
     values: Mapping[Partition, tuple[float, ...]] | None,
     draining: Sequence[int],
     capacities: Mapping[int, float] | None,

@@ -28,7 +28,7 @@ SHORTER = 0.5
 LEADERS_ASSUMED = "Leaders are taken to be the first of the lists: --describe, of kafka-topics, says who leads."
 
 
-class Standing(NamedTuple):
+class PartitionState(NamedTuple):
     """A partition.
 
     Attributes
@@ -55,7 +55,7 @@ class Standing(NamedTuple):
         return float(seen[0] if seen else max(self.sizes.values(), default=0))
 
 
-class Cluster(NamedTuple):
+class KafkaCluster(NamedTuple):
     """A cluster.
 
     Attributes
@@ -74,7 +74,7 @@ class Cluster(NamedTuple):
 
     brokers: tuple[int, ...]
     down: tuple[int, ...]
-    partitions: dict[Partition, Standing]
+    partitions: dict[Partition, PartitionState]
     unlisted: dict[Partition, list[int]]
     under_way: dict[Partition, str]
     notes: list[str]
@@ -111,7 +111,7 @@ def read_cluster(
     describe: str | Path | None = None,
     reassigning: str | Path | None = None,
     settled: bool = False,
-) -> Cluster:
+) -> KafkaCluster:
     """Read a cluster from what its tools printed.
 
     Parameters
@@ -147,11 +147,11 @@ def read_cluster(
     if answering := sorted({b for d in described.values() for b in d.in_sync} & set(down)):
         said = f"broker {answering[0]} is in sync in {describe}, and {log_dirs} does not list it"
         raise InputError(f"{said}: ask kafka-log-dirs for all brokers")
-    partitions: dict[Partition, Standing] = {}
+    partitions: dict[Partition, PartitionState] = {}
     for p in sorted(lists):
         leader = described[p].leader if p in described else lists[p][0]
         moving = frozenset(found.moving.get(p, ()))
-        partitions[p] = Standing(lists[p], leader, found.sizes.get(p, {}), _offline(p, lists[p], found), moving)
+        partitions[p] = PartitionState(lists[p], leader, found.sizes.get(p, {}), _offline(p, lists[p], found), moving)
     if not settled:
         told = set(described) if reassigning is None else set(partitions)
         under_way |= {p: said for p, said in _doubtful(partitions).items() if p not in told and p not in under_way}
@@ -159,7 +159,7 @@ def read_cluster(
         if p not in under_way:
             _refuse_contradiction(p, s, found, settled)
     unlisted = {p: sorted(held) for p, held in sorted(found.sizes.items()) if p not in partitions}
-    made = Cluster(tuple(sorted({*found.brokers, *down})), tuple(down), partitions, unlisted, under_way, [])
+    made = KafkaCluster(tuple(sorted({*found.brokers, *down})), tuple(down), partitions, unlisted, under_way, [])
     made.notes.extend(_notes(made, found, described))
     return made
 
@@ -184,7 +184,7 @@ def under_way_by(described: Mapping[Partition, Described]) -> dict[Partition, st
     }
 
 
-def _doubtful(partitions: Mapping[Partition, Standing]) -> dict[Partition, str]:
+def _doubtful(partitions: Mapping[Partition, PartitionState]) -> dict[Partition, str]:
     """The partitions that look as if they were being reassigned: longer lists than others of the topic, far shorter logs."""
     least: dict[str, int] = defaultdict(lambda: 2**31)
     for p, s in partitions.items():
@@ -205,7 +205,7 @@ def _offline(p: Partition, replicas: tuple[int, ...], found: LogDirs) -> frozens
     return frozenset(b for b in replicas if b not in held and (b not in found.brokers or b in found.offline))
 
 
-def _refuse_contradiction(p: Partition, standing: Standing, found: LogDirs, settled: bool) -> None:
+def _refuse_contradiction(p: Partition, standing: PartitionState, found: LogDirs, settled: bool) -> None:
     missing = set(standing.replicas) - set(standing.sizes) - standing.offline
     stray = set() if settled else set(standing.sizes) - set(standing.replicas)
     if missing or stray:
@@ -216,7 +216,7 @@ def _refuse_contradiction(p: Partition, standing: Standing, found: LogDirs, sett
         )
 
 
-def _notes(made: Cluster, found: LogDirs, described: Mapping[Partition, Described]) -> list[str]:
+def _notes(made: KafkaCluster, found: LogDirs, described: Mapping[Partition, Described]) -> list[str]:
     """What is not as it should be, each by name."""
     notes = (
         [LEADERS_ASSUMED] if any(len(s.replicas) > 1 for p, s in made.partitions.items() if p not in described) else []

@@ -242,7 +242,7 @@ class Described(NamedTuple):
     removing: tuple[int, ...]
 
 
-_FIELD = re.compile(r"((?:Adding |Removing )?[A-Z][A-Za-z]*): ?(\S*)")
+_FIELD = re.compile(r"(?<!\S)((?:Adding |Removing )?[A-Z][A-Za-z]*): ?(\S*)")
 
 
 def read_topics(file: str | Path) -> dict[Partition, Described]:
@@ -259,13 +259,15 @@ def read_topics(file: str | Path) -> dict[Partition, Described]:
     counts: dict[str, int] = {}
     shape: frozenset[str] | None = None
     for number, line in enumerate(read_text(file, MOST_JSON).splitlines(), 1):
-        said, place = dict(_FIELD.findall(line)), f"{file}, line {number}"
+        fields, place = _FIELD.findall(line), f"{file}, line {number}"
+        said = dict(fields)
         if "Topic" in said and re.fullmatch("[0-9]{1,9}", said.get("PartitionCount", "")):
             counts[said["Topic"]] = int(said["PartitionCount"])
-        if not {"Topic", "Partition"} <= set(said):
+        if not re.search(r"Partition: ?[^\s,]", line):
             continue
         usual = frozenset(said) - {"Adding Replicas", "Removing Replicas", "MarkedForDeletion"}
-        if not {"Leader", "Replicas", "Isr"} <= usual or usual != (shape or usual):
+        more = _FIELD.sub("", line).strip() or len(said) < len(fields)
+        if more or not {"Topic", "Partition", "Leader", "Replicas", "Isr"} <= usual or usual != (shape or usual):
             raise InputError(f"{place}: {shown(line.strip())} is not a partition as kafka-topics --describe prints it")
         shape = usual
         name = Partition.of(f"{said['Topic']}-{said['Partition']}", place)

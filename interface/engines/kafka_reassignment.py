@@ -168,7 +168,7 @@ class _Written(NamedTuple):
     brokers: Sequence[int]
 
 
-class _Step(NamedTuple):
+class _PhaseFiles(NamedTuple):
     """A phase in the steps: its number as the plan has it, how many partitions, and whether leaders are elected."""
 
     number: str
@@ -186,7 +186,7 @@ def _write(plan: Plan, path: str | Path, of: _Written) -> Reassignment:
         phases.setdefault(change.phase.get(p, first), []).append(p)
     elections, copied, state_copied = 0, 0, 0.0
     files: dict[str, str] = {}
-    steps: list[_Step] = []
+    steps: list[_PhaseFiles] = []
     for number, partitions in sorted(phases.items()):
         lists = {p: change.after[p] for p in partitions}
         copies = {p: len(set(r) - set(change.before[p])) for p, r in lists.items()}
@@ -194,7 +194,7 @@ def _write(plan: Plan, path: str | Path, of: _Written) -> Reassignment:
         elections += sum(copies[p] == 0 and lists[p][0] != change.leader[p] for p in elected)
         copied += sum(copies.values())
         state_copied += sum(of.state[p] * count for p, count in copies.items())
-        step = _Step(f"{number:02}", len(lists), bool(elected))
+        step = _PhaseFiles(f"{number:02}", len(lists), bool(elected))
         steps.append(step)
         files[f"{step.number}-reassign.json"] = as_json(reassignment(lists))
         if elected:
@@ -338,7 +338,7 @@ def _replicas(
     return given[p]
 
 
-def _steps(made: Reassignment, changed: int, steps: Sequence[_Step], bandwidth: FloatArray | None) -> str:
+def _steps(made: Reassignment, changed: int, steps: Sequence[_PhaseFiles], bandwidth: FloatArray | None) -> str:
     """The commands to run, in order."""
     each = made.note == ALL_REPLICAS
     lines = ["# Reassignment", "", f"**{made.note}**", ""]
