@@ -242,6 +242,11 @@ class Described(NamedTuple):
     removing: tuple[int, ...]
 
 
+_FIELDS = {
+    "Topic", "Partition", "Leader", "Replicas", "Isr", "Offline", "Observers", "Elr", "LastKnownElr", "MarkedForDeletion",
+    "Adding Replicas", "Removing Replicas",
+}  # fmt: skip
+"""Of Kafka's and Confluent's tool. Others are refused: what is not understood may say that the partition is on its way."""
 _FIELD = re.compile(r"(?<!\S)((?:Adding |Removing )?[A-Z][A-Za-z]*): ?(\S*)")
 
 
@@ -266,7 +271,7 @@ def read_topics(file: str | Path) -> dict[Partition, Described]:
         if not re.search(r"Partition: ?[^\s,]", line):
             continue
         usual = frozenset(said) - {"Adding Replicas", "Removing Replicas", "MarkedForDeletion"}
-        more = _FIELD.sub("", line).strip() or len(said) < len(fields)
+        more = _FIELD.sub("", line).strip() or len(said) < len(fields) or not _FIELDS.issuperset(said)
         if more or not {"Topic", "Partition", "Leader", "Replicas", "Isr"} <= usual or usual != (shape or usual):
             raise InputError(f"{place}: {shown(line.strip())} is not a partition as kafka-topics --describe prints it")
         shape = usual
@@ -279,6 +284,8 @@ def read_topics(file: str | Path) -> dict[Partition, Described]:
             raise InputError(
                 f"{place}: {name} is led by {shown(said['Leader'])}, its replicas are {shown(said['Replicas'])}"
             )
+        if strange := {b for named in lists[1:] for b in named} - set(lists[0]):
+            raise InputError(f"{place}: {name} names broker {min(strange)}, which is none of its replicas")
         made[name] = Described(lists[0], None if leader is None else leader[0], *lists[1:])
     if not made:
         raise InputError(f"{file} describes no partition: is it what kafka-topics --describe printed?")
