@@ -57,6 +57,27 @@ def cluster() -> None:
     Path("loads.csv").write_text("\n".join(rows) + "\n")
     rows = ["topic,partition,in,out", *(f"orders,{n},{10 + n * n % 11},{5 * (n % 4)}" for n in replicas)]
     Path("traffic.csv").write_text("\n".join(rows) + "\n")
+    Path("racks.txt").write_text("1:a\n2:a\n3:b\n4:b\n")
+    for name, seconds in (("before.txt", 0), ("after.txt", 600)):
+        lines = [f"orders:{n}:{1_000 * n + seconds * (40 + 7 * (n * n % 11))}" for n in replicas]
+        Path(name).write_text("\n".join(lines) + "\n")
+    _cruise_control(replicas)
+
+
+def _cruise_control(replicas: dict[int, list[int]]) -> None:
+    """The same cluster as Cruise Control measured it."""
+    brokers = [{"Broker": b, "BrokerState": "ALIVE", "Rack": "a" if b < 3 else "b"} for b in range(1, 5)]
+    Path("load.json").write_text(json.dumps({"version": 1, "hosts": [], "brokers": brokers}))
+    records = [
+        {"topic": "orders", "partition": n, "leader": r[0], "followers": r[1:], "cpu": 2.0 + n * n % 11, "networkInbound": 90.0,
+         "networkOutbound": 120.0, "disk": 3.0 + n, "msg_in": 40.0}
+        for n, r in replicas.items()
+    ]  # fmt: skip
+    Path("partitions.json").write_text(json.dumps({"version": 1, "records": records}))
+    own = {"DISK": "60", "CPU": "100", "NW_IN": "5000", "NW_OUT": "5000"}
+    Path("capacity.json").write_text(json.dumps({"brokerCapacities": [{"brokerId": "-1", "capacity": own, "doc": ""}]}))
+    moved = {"topicPartition": {"topic": "orders", "partition": 3}, "oldLeader": 2, "oldReplicas": [2, 4], "newReplicas": [3, 4]}
+    Path("proposals.json").write_text(json.dumps({"proposals": [moved]}))
 
 
 def _kafka(topic: str, replicas: dict[int, list[int]], size: Any) -> None:
@@ -65,6 +86,11 @@ def _kafka(topic: str, replicas: dict[int, list[int]], size: Any) -> None:
     ]
     heading = "Current partition replica assignment\n"
     Path("current.txt").write_text(heading + json.dumps({"version": 1, "partitions": partitions}) + "\n")
+    lines = [f"Topic: {topic}\tPartitionCount: {len(replicas)}\tReplicationFactor: 2\tConfigs: "]
+    for n, r in replicas.items():
+        listed = ",".join(map(str, r))
+        lines.append(f"\tTopic: {topic}\tPartition: {n}\tLeader: {r[0]}\tReplicas: {listed}\tIsr: {listed}\tElr: \tLastKnownElr: ")
+    Path("topics.txt").write_text("\n".join(lines) + "\n")
     brokers = []
     for b in range(1, 5):
         held = [
