@@ -118,7 +118,29 @@ def redis_cluster() -> Iterator[None]:
     Path("counts.csv").write_text("key,count\n" + "".join(f"{k},{c}\n" for k, c in zip(keys, often, strict=True)))
     with servers.running(4, first=7_001) as names:
         servers.fill(names, keys, rng.integers(50, 500, len(keys)))
+        _tasks()
         yield
+
+
+def _tasks() -> None:
+    """Where the tasks of a Storm topology and of a Kafka Streams application run, and what Flink's REST API answers."""
+    slots = ["node-1:6700", "node-2:6700"]
+    tasks = [{"task": n, "component": "count" if n < 5 else "join", "slot": slots[0], "load": 10.0 * n} for n in range(1, 9)]
+    head: dict[str, Any] = {"format": "keyshift-storm-assignment", "version": 1, "topology": "words", "slots": slots}
+    Path("storm.json").write_text(json.dumps({**head, "tasks": tasks}))
+    processes = [f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2)]
+    active = [[{"id": f"0_{n}", "load": 4.0 + n, "state": 4096} for n in range(6)], []]
+    listed = [{"processId": name, "active": held} for name, held in zip(processes, active, strict=True)]
+    Path("streams.json").write_text(json.dumps({"format": "keyshift-streams-assignment", "version": 1, "processes": listed}))
+    Path("answers").mkdir()
+    subtasks = [{"subtask": i, "metrics": {"read-records": 500 + 90 * i, "accumulated-busy-time": 1.0}} for i in range(5)]
+    vertex = {"id": "b" * 32, "name": "count", "maxParallelism": 128, "parallelism": 5}
+    for name, content in {
+        "job": {"jid": "a" * 32, "name": "clicks", "state": "RUNNING", "vertices": [vertex]},
+        "vertex": {"id": "b" * 32, "parallelism": 5, "subtasks": subtasks},
+        "checkpoint": {"subtasks": [{"index": i, "status": "completed", "state_size": 1_000 + i} for i in range(5)]},
+    }.items():
+        Path(f"answers/{name}.json").write_text(json.dumps(content))
 
 
 def measured(file: str, rename: dict[str, str] | None = None) -> str:
