@@ -437,6 +437,8 @@ def read_racks(given: Racks) -> RacksOf:
         return RacksOf(given, "racks")
     found: dict[int, str] = {}
     source, text = "--racks", str(given)
+    if not isinstance(given, Path) and ":" not in given and not Path(given).exists():
+        raise InputError(f"--racks {given:.60} is no file, and no words such as 1:a,2:b")
     if isinstance(given, Path) or ":" not in given or Path(given).is_file():
         source, text = str(given), read_text(given, MOST_JSON).strip()
     for part in re.split(r"[,\n]", text):

@@ -70,6 +70,7 @@ def kafka() -> Iterator[Case]:
     yield case("kafka", "several replicas, no assignment", FILES, alone)
     yield case("kafka", "a folder for a file", FILES, ["import", "kafka", "--log-dirs", ".", "--out", "w"])
     yield from _replicas(alone)
+    yield from _described()
     yield from _exports()
 
 
@@ -129,6 +130,40 @@ def _assignments() -> Iterator[Case]:
     }  # fmt: skip
     for name, content in now.items():
         yield case("kafka", f"assignment: {name}", FILES, WORDS, {"now.txt": content})
+
+
+TOPICS = (
+    "Topic: t\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: \n"
+    "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\tElr: \tLastKnownElr: \n"
+    "\tTopic: t\tPartition: 1\tLeader: 2\tReplicas: 2,1\tIsr: 2,1\tElr: \tLastKnownElr: \n"
+)
+
+
+def _described() -> Iterator[Case]:
+    """What kafka-topics --describe printed, and the list of reassignments."""
+    files = {**FILES, "topics.txt": TOPICS, "list.txt": "No partition reassignments found.\n"}
+    words = [*WORDS, "--describe", "topics.txt", "--reassigning", "list.txt"]
+    topics: dict[str, Any] = {
+        "empty": "", "of another tool": HEAD, "cut short": TOPICS[: TOPICS.rindex("\tTopic")], "half a line": TOPICS[:-20],
+        "a partition twice": TOPICS + TOPICS.splitlines(keepends=True)[1], "a broker twice": TOPICS.replace("Replicas: 1,2", "Replicas: 1,1"),
+        "a leader without replica": TOPICS.replace("Leader: 1", "Leader: 7"), "a leader as a word": TOPICS.replace("Leader: 1", "Leader: one"),
+        "in sync without replica": TOPICS.replace("Isr: 1,2", "Isr: 1,3"), "an unknown field": TOPICS.replace("Elr:", "Epoch:"),
+        "on its way": TOPICS.replace("Isr: 1,2", "Isr: 1,2\tAdding Replicas: 2\tRemoving Replicas: 1"),
+        "other brokers than the assignment": TOPICS.replace("2,1", "2,3"), "another order": TOPICS.replace("Replicas: 2,1", "Replicas: 1,2"),
+        "nobody leads": TOPICS.replace("Leader: 1", "Leader: none").replace("Leader: 2", "Leader: none"), "129 MiB": HUGE,
+    }  # fmt: skip
+    for name, content in topics.items():
+        yield case("kafka", f"topics: {name}", files, words, {"topics.txt": content})
+    listed: dict[str, Any] = {
+        "empty": "", "on its way": "Current partition reassignments:\nt-0: replicas: 1,2. adding: 2. removing: 1.\n",
+        "cut short": "Current partition reassignments:\nt-0: replicas: 1,2. addi",
+    }  # fmt: skip
+    for name, content in listed.items():
+        yield case("kafka", f"list of reassignments: {name}", files, words, {"list.txt": content})
+    longer = assignment(lambda c: c["partitions"][0].update(replicas=[1, 2, 3], log_dirs=["any"] * 3))
+    yield case("kafka", "a longer list than others of its topic", FILES, WORDS, {"now.txt": longer})
+    shorter = log_dirs(lambda c: _first(c).update(size=900))
+    yield case("kafka", "a log far shorter than its leader's", FILES, WORDS, {"dirs.txt": shorter})
 
 
 def _loads() -> Iterator[Case]:
