@@ -130,9 +130,13 @@ def read_workload(
     cluster.refuse_under_way(chosen.partitions)
     made = _made_of(cluster, chosen.partitions, values, draining, capacities, replicas, known)
     told = cluster.notes + chosen.notes
-    if replicas and (most := max(map(len, (s.replicas for s in chosen.partitions.values())))) > made.kept.sum():
+    if replicas and (most := max(len(s.replicas) for s in chosen.partitions.values())) > made.kept.sum():
         told.append(
             f"There are partitions of {most} replicas, and {made.kept.sum()} brokers stay: no plan has a place for all."
+        )
+    if cluster.down and not replicas:
+        told.append(
+            "Where only leaders are planned, followers on a broker that is down stay there: plan with --replicas."
         )
     if notes is not None:
         notes.extend(told)
