@@ -119,10 +119,10 @@ def cruise_control(
         load,
         partition_load,
         capacity,
-        balance=balance,
+        balance=balance,  # type: ignore[arg-type]  # checked there
         replicas=replicas,
         racks=not no_racks,
-        notes=notes,  # type: ignore[arg-type]  # checked there
+        notes=notes,
     )
     theirs = None if proposals is None else engine.assignment_of(read, engine.read_proposals(proposals))
     limits = [] if capacity is None else engine.capacity_rules(read, capacity, balance)

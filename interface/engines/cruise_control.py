@@ -235,7 +235,7 @@ def _shares(used: Mapping[str, list[float]]) -> dict[str, Shares]:
     return {name: Shares(values, theirs.get(name, values)) for name, values in used.items()}
 
 
-def capacity_rules(workload: Workload, file: str | Path, balance: Resource = "cpu") -> list[Rule]:
+def capacity_rules(workload: Workload, file: str | Path, balance: str = "cpu") -> list[Rule]:
     """The limits of ``capacity.json`` on the resources that are not balanced, as rules: what is balanced has capacities."""
     brokers = [int(workload.node(i)) for i in range(workload.nodes)]
     limits = read_capacities(file, brokers)
