@@ -76,8 +76,9 @@ def arguments_from_frame(
     """
     table, home = Table(frame), columns.get("home")
     series = list(load) if isinstance(load, list | tuple) else [load]
-    names, capacities = _nodes_of(table, [node] if home is None else [node, home], nodes)
-    called = Names("node", unique_labels("nodes", names, length=len(names), of="nodes"), len(names))
+    listed, capacities = _nodes_of(table, [node] if home is None else [node, home], nodes)
+    names = list(unique_labels("nodes", listed, length=len(listed), of="nodes"))
+    called = Names("node", names, len(names))
     made: dict[str, Any] = {
         "load": np.array([table.column(name).to_numpy() for name in series], dtype=object),
         "state": table.column(state).to_numpy(),
@@ -105,11 +106,7 @@ def _named(column: Hashable, prefix: str) -> str:
 def _domains_of(table: Table, domains: Any, names: Names, current: np.ndarray) -> dict[str, Any]:
     """The labels of the nodes: as they are given, by the names of nodes, or from columns with a label for each row's node."""
     if isinstance(domains, Mapping):
-        made = dict(domains)
-        for name, given in domains.items():
-            if isinstance(given, Mapping):
-                made[name] = names.values(f"domains[{name!r:.60}]", given, None).tolist()
-        return made
+        return dict(domains)
     found: dict[str, Any] = {}
     for column in domains:
         labels: list[str | int | None] = [None] * len(names)

@@ -124,8 +124,8 @@ def by_text(said: str, given: Iterable[Any]) -> list[str]:
 
 
 def unique_labels(name: str, values: Sequence[Label], *, length: int, of: str = "key groups") -> tuple[Label, ...]:
-    """Labels for nodes or key groups, of which no two print alike."""
-    made = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    """Labels for nodes or key groups, of which no two print alike: texts and whole numbers, of anything else its text."""
+    made = tuple(map(_label, values))
     _expect_length(name, len(made), length, of)
     seen: dict[str, int] = {}
     for position, label in enumerate(made):
@@ -137,18 +137,22 @@ def unique_labels(name: str, values: Sequence[Label], *, length: int, of: str = 
 
 
 def label_columns(
-    name: str, values: Mapping[str, Sequence[Label]], *, length: int, of: str
+    name: str, values: Mapping[str, Sequence[Label] | Mapping[Any, Label]], names: Names
 ) -> Mapping[str, tuple[Label, ...]]:
-    """A read-only mapping of columns of labels, which may repeat: all of a column whole numbers, or all texts."""
+    """A read-only mapping of columns of labels, which may repeat: all of a column whole numbers, or all texts.
+
+    A column is in the order of those that have `names`, or a mapping of their names to labels.
+    """
     if not isinstance(values, Mapping):
         raise InputError(f"{name} must map names to labels, not be a {type(values).__name__}")
     made: dict[str, tuple[Label, ...]] = {}
     for column, given in zip(by_text(name, values), values.values(), strict=True):
         said = f"{name}[{column!r:.60}]"
         if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InputError(f"{said} must be a list of labels, one for each of the {of}")
-        found = tuple(v.item() if isinstance(v, np.generic) else v for v in given)
-        _expect_length(said, len(found), length, of)
+            raise InputError(f"{said} must be a list of labels, one for each of the {names.what}s")
+        listed = names.values(said, given, None) if isinstance(given, Mapping) else given
+        found = tuple(v.item() if isinstance(v, np.generic) else v for v in listed)
+        _expect_length(said, len(found), names.size, f"{names.what}s")
         for position, label in enumerate(found):
             if isinstance(label, bool) or not isinstance(label, str | int):
                 raise InputError(f"{said}[{position}] = {label!r:.60} must be a text or a whole number")
@@ -156,6 +160,11 @@ def label_columns(
         numbers = all(isinstance(label, int) and abs(label) < 2**63 for label in found)
         made[column] = found if numbers else tuple(map(printed, found))
     return MappingProxyType(made)
+
+
+def _label(given: Any) -> Label:
+    value = given.item() if isinstance(given, np.generic) else given
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else str(value)
 
 
 def _refuse_half(said: str, label: Hashable) -> None:

@@ -62,9 +62,9 @@ class Workload:
     node_names : sequence of str or int, optional
         A name for each node, no two alike: it comes back in plans, messages and figures.
     groups : mapping of str to sequence of str or int, each of length p, optional
-        Labels of key groups that rules may name: ``{"topic": [...], "partition": [...]}``.
+        Labels of key groups that rules may name: ``{"topic": [...], "partition": [...]}``; each in order, or by name.
     domains : mapping of str to sequence of str or int, each of length n, optional
-        Labels of nodes: ``{"rack": [...], "zone": [...]}``.
+        Labels of nodes: ``{"rack": [...], "zone": [...]}``; each in order, or by name: ``{"rack": {"b1": "r1", ...}}``.
 
     Raises
     ------
@@ -109,8 +109,8 @@ class Workload:
         resources: Mapping[str, ArrayLike] | None = None,
         keys: Sequence[str | int] | None = None,
         node_names: Sequence[str | int] | None = None,
-        groups: Mapping[str, Sequence[str | int]] | None = None,
-        domains: Mapping[str, Sequence[str | int]] | None = None,
+        groups: Mapping[str, Sequence[str | int] | Mapping[str | int, str | int]] | None = None,
+        domains: Mapping[str, Sequence[str | int] | Mapping[str | int, str | int]] | None = None,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -118,7 +118,8 @@ class Workload:
         put("load", guards.non_negative("load", load, ndim=(1, 2)))
         p = self.load.shape[1]
         if isinstance(nodes, Mapping):
-            node_names, nodes = list(nodes) if node_names is None else node_names, list(nodes.values())
+            node_names = list(nodes) if node_names is None else list(node_names)
+            nodes = Names("node", node_names, len(node_names)).values("nodes", nodes, 0.0)
         put("capacity", _capacities(nodes))
         n = self.capacity.size
         put("nodes", n)
@@ -136,8 +137,8 @@ class Workload:
         put("home", None if home is None else guards.indices("home", home, length=p, upper=n, what="node"))
         put("resources", guards.named("resources", resources or {}, length=p))
         put("keys", None if keys is None else unique_labels("keys", keys, length=p))
-        put("groups", label_columns("groups", groups or {}, length=p, of="key groups"))
-        put("domains", label_columns("domains", domains or {}, length=n, of="nodes"))
+        put("groups", label_columns("groups", groups or {}, self.names_of_key_groups))
+        put("domains", label_columns("domains", domains or {}, self.names_of_nodes))
 
     @property
     def key_groups(self) -> int:

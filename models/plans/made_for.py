@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models.guards import frozen
-from keyshift.models.names import Names
+from keyshift.models.names import Names, printed
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 NAMED = 3
@@ -112,13 +112,13 @@ class MadeFor:
             ("keys", self.keys, workload.keys),
             ("node_names", self.node_names, workload.node_names),
         ):
-            if was == now:
+            if was is None is now:
                 continue
             if was is None or now is None:
                 found.append(f"{what}: the plan was made {'without' if was is None else 'with'} them")
                 continue
-            at = next(i for i, pair in enumerate(zip(was, now, strict=True)) if pair[0] != pair[1])
-            found.append(f"{what}[{at}] is {now[at]!r}, was {was[at]!r}")
+            other = (i for i, pair in enumerate(zip(was, now, strict=True)) if printed(pair[0]) != printed(pair[1]))
+            found += [f"{what}[{at}] is {now[at]!r}, was {was[at]!r}" for at in [*other][:1]]
         return found
 
     def _elsewhere(self, workload: Workload) -> list[str]:
