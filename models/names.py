@@ -69,7 +69,7 @@ class Names:
         text = printed(given)
         if self.labels is not None:
             return self._known.get(text)
-        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else -1
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else self.size
         return number if number < self.size and str(number) == text else None
 
     def position(self, said: str, given: Any) -> int:

@@ -60,7 +60,7 @@ def _children(node: Any) -> list[Any]:
 
 
 class _TextLoader(_Loader):
-    """The same, but every scalar is the text that stands there."""
+    """The same, but every scalar is the text that stands there; null, or nothing, is none."""
 
 
 _TEXT = "tag:yaml.org,2002:str"
@@ -82,6 +82,7 @@ _Loader.add_constructor(
     "tag:yaml.org,2002:int", lambda loader, node: int(node.value, 16 if node.value[:2].lower() == "0x" else 10)
 )
 _TextLoader.yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}
+_TextLoader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile("null$|$"), ["n", ""])
 
 
 def parse_yaml(text: str, of: str, *, texts: bool = False) -> Any:
@@ -93,7 +94,7 @@ def parse_yaml(text: str, of: str, *, texts: bool = False) -> Any:
     of : str
         Where the text is from, for the message.
     texts : bool
-        Leave every scalar the text that stands there: 1_2, 007 and 1.10 are names, as on and null are.
+        Leave every scalar the text that stands there: 1_2, 007, 1.10 and on are names. Only null is none.
 
     Raises
     ------
