@@ -130,8 +130,7 @@ def _nodes_of(table: Table, columns: Sequence[Hashable], nodes: Any) -> tuple[li
         found = sorted(met, key=lambda name: (isinstance(name, str), name))
         return found, len(found)
     if isinstance(nodes, Mapping):
-        return [n if isinstance(n, str | int) else str(n) for n in nodes], list(nodes.values())
+        return list(nodes), list(nodes.values())
     if isinstance(nodes, int | np.integer) and not isinstance(nodes, bool):
         return list(range(int(nodes))), int(nodes)
-    listed = [n.item() if isinstance(n, np.generic) else n for n in nodes]
-    return listed, len(listed)
+    return list(nodes), len(nodes)

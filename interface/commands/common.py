@@ -308,7 +308,8 @@ def several(option: str, text: str | None, kind: Callable[[str], Value], example
         try:
             made.append(kind(part))
         except ValueError:
-            raise InputError(f"{option} {text:.60}: {part!r:.40} is not a number; write it as {example}") from None
+            wanted = "a number" if kind in (int, float) else "an id"
+            raise InputError(f"{option} {text:.60}: {part!r:.40} is not {wanted}; write it as {example}") from None
     return made
 
 
