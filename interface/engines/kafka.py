@@ -44,6 +44,7 @@ from keyshift.engines.kafka_replicas import (
     traffic,
 )
 from keyshift.models.errors import InputError
+from keyshift.models.names import Names
 from keyshift.models.workload import Workload
 
 __all__ = [
@@ -126,9 +127,11 @@ def read_workload(
         without += tuple(p for p in values if p not in cluster.partitions)
         values = {p: value for p, value in values.items() if p in cluster.partitions}
     lists = None if assignment is None else read_assignment(assignment)
-    chosen = _chosen(cluster, values, without, lists, {*draining, *cluster.down}, offsets is not None)
+    called = Names("broker", cluster.brokers, len(cluster.brokers))
+    leaving = [cluster.brokers[called.position("draining", b)] for b in draining]
+    chosen = _chosen(cluster, values, without, lists, {*leaving, *cluster.down}, offsets is not None)
     cluster.refuse_under_way(chosen.partitions)
-    made = _made_of(cluster, chosen.partitions, values, draining, capacities, replicas, known)
+    made = _made_of(cluster, chosen.partitions, values, leaving, capacities, replicas, known)
     told = cluster.notes + chosen.notes
     if replicas and (most := max(len(s.replicas) for s in chosen.partitions.values())) > made.kept.sum():
         told.append(
@@ -235,8 +238,7 @@ def _made_of(
             load = [i + o for i, o in zip(use["network_in"], use["network_out"], strict=True)]
     domains: dict[str, Mapping[int, str]] = {}
     if racks is not None:
-        racks.refuse_others(cluster.brokers)
-        domains["rack"] = racks.of
+        domains["rack"] = racks.of_all(cluster.brokers)
     if cluster.down:
         domains["state"] = {b: "DEAD" if b in cluster.down else "ALIVE" for b in cluster.brokers}
     marks = [standing(b, s.offline.difference(cluster.down), s.moving) for p, s in chosen.items() for b in held[p]]
@@ -273,11 +275,7 @@ def made_of(
 
     `lists` are Kafka's own, where another than the first may lead.
     """
-    position = {broker: i for i, broker in enumerate(brokers)}
-    for name, named in (("draining", draining), ("capacities", capacities or {})):
-        for broker in named:
-            if broker not in position:
-                raise InputError(f"{name} names broker {broker}; there are {listed(brokers)}")
+    called = Names("broker", brokers, len(brokers))
     if not replicas:
         raise InputError("there is no partition to plan")
     ordered = replicas if lists is None else lists
@@ -285,12 +283,12 @@ def made_of(
     return Workload(
         load=load,
         state=state,
-        current=[position[b] for r in replicas.values() for b in (r if each else r[:1])],
-        nodes=[(capacities or {}).get(broker, 1.0) for broker in brokers],
-        draining=[broker in draining for broker in brokers],
+        current=[called.position("replicas", b) for r in replicas.values() for b in (r if each else r[:1])],
+        nodes=called.values("capacities", capacities or {}, 1.0),
+        draining=called.values("draining", dict.fromkeys(draining, True), False),
         resources=resources,
         keys=[key.replace(", ", ",") for key in keys],
         node_names=list(brokers),
         groups={**columns, **(groups or {})} or None,
-        domains={name: [labelled[b] for b in brokers] for name, labelled in (domains or {}).items()},
+        domains={name: called.values(name, labelled, None) for name, labelled in (domains or {}).items()},
     )

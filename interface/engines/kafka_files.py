@@ -17,6 +17,7 @@ from keyshift.engines.formats import EngineModel, Id, One, OpenModel, documents,
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import MOST_JSON, read_text, shown
 from keyshift.models.files.schema import Whole, validated
+from keyshift.models.names import Names
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 CURRENT, PROPOSED = "Current partition replica assignment", "Proposed partition reassignment configuration"
@@ -422,13 +423,13 @@ class RacksOf(NamedTuple):
     of: Mapping[int, str]
     source: str
 
-    def refuse_others(self, brokers: Sequence[int]) -> None:
-        """Refuse racks of other brokers than these."""
-        if unlike := sorted(set(self.of) ^ set(brokers)):
-            what = "is no broker of the cluster" if unlike[0] in self.of else "is missing"
-            raise InputError(
-                f"{self.source}: broker {unlike[0]} {what}; without racks, replicas are only kept on different brokers"
-            )
+    def of_all(self, brokers: Sequence[int]) -> dict[int, str]:
+        """The rack of every broker; `InputError` for racks of other brokers than these, and where one is missing."""
+        found = Names("broker", brokers, len(brokers)).values(self.source, self.of, None).tolist()
+        if missing := [b for b, rack in zip(brokers, found, strict=True) if rack is None]:
+            said = f"{self.source}: broker {missing[0]} is missing"
+            raise InputError(f"{said}; without racks, replicas are only kept on different brokers")
+        return dict(zip(brokers, found, strict=True))
 
 
 def read_racks(given: Racks) -> RacksOf:
@@ -445,7 +446,7 @@ def read_racks(given: Racks) -> RacksOf:
         broker, _, rack = (word.strip() for word in part.partition(":"))
         if not part.strip() and source != "--racks":
             continue
-        if not rack or not re.fullmatch(r"[0-9]{1,9}", broker):
+        if not rack or not re.fullmatch(r"0|[1-9][0-9]{0,8}", broker):
             raise InputError(f"{source} {part.strip():.60}: write broker and value with a colon, such as 1:a,2:b")
         if int(broker) in found:
             raise InputError(f"{source} names broker {broker} twice")
