@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
-from keyshift.models.answer import Settings
 from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import parameters_of
 from keyshift.models.guards import by_name, non_negative, real, whole
@@ -24,19 +23,6 @@ from keyshift.plans.targets import thin
 from keyshift.solvers.plans.fast import Schedule, fast_schedule
 from keyshift.solvers.plans.steps import Order, Phases, cut, order_of, overload_of, ruled_phases
 from keyshift.solving import interruptible
-
-
-@dataclass(frozen=True)
-class PlanSettings(Settings):
-    """The tuning parameter of plans.
-
-    Attributes
-    ----------
-    exact_up_to : int
-        The most moves of a phase for which the exact model is solved.
-    """
-
-    exact_up_to: int = 30
 
 
 def plan(
@@ -226,7 +212,7 @@ def _schedule(
         part = raised.part(chosen, held)
         one_by_one = np.arange(chosen.size) if part.limited else None
         schedule = fast_schedule(part, budget, seed, one_by_one)
-        if not schedule.optimal and chosen.size <= PlanSettings.now().exact_up_to and not budget.expired:
+        if not schedule.optimal and chosen.size <= 30 and not budget.expired:
             from keyshift.solvers.plans.exact import exact_schedule
 
             schedule = exact_schedule(part, schedule, budget, seed)
