@@ -87,8 +87,8 @@ def test_a_key_that_fits_nowhere_stays_and_small_ones_leave_in_its_place():
     assert problem.objective(best) == 6
 
 
-@pytest.mark.parametrize(("room", "moved"), [(6, 12), (5, 14), (4, 16)])
-def test_some_nodes_shed_more_by_fewer_keys_where_the_table_asks_for_it(room, moved):
+@pytest.mark.parametrize(("room", "moved"), [(6, 12), (4, 16)])
+def test_nodes_shed_more_by_fewer_keys_where_the_table_asks_for_it(room, moved):
     """Two nodes have 6 too much: 4 + 1 + 1, or 4 + 4 at an entry less."""
     load, at = np.tile([4.0, 4, 1, 1, 8], 2), np.repeat([0, 1], 5)
     w = ks.Workload(load=load, state=np.where(load == 8, 100, load), current=at, home=at, nodes=4)
