@@ -307,9 +307,10 @@ def several(option: str, text: str | None, kind: Callable[[str], Value], example
     for part in [] if text is None else text.split(","):
         try:
             made.append(kind(part))
+            if isinstance(made[-1], int) and str(made[-1]) != part.strip():  # 007 and 1_2 are names of something else
+                raise ValueError
         except ValueError:
-            wanted = "a number" if kind in (int, float) else "an id"
-            raise InputError(f"{option} {text:.60}: {part!r:.40} is not {wanted}; write it as {example}") from None
+            raise InputError(f"{option} {text:.60}: {part!r:.40} is not a number; write it as {example}") from None
     return made
 
 
