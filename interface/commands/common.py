@@ -423,7 +423,8 @@ RepairOption = Annotated[
 RULES_HELP = (
     'FILE, --rule "WORDS"',
     "What the cluster does not allow besides: a YAML or JSON list of rules, words or mappings; or one rule in words, as in "
-    '--rule "apart partition rack", --rule "count 4000", --rule "never topic=orders rack=r1". Both may be repeated.',
+    '--rule "apart partition rack", --rule "count 4000", --rule "never topic=orders rack=r1". A name with blanks or commas is '
+    "quoted: --rule \"pinned 't-0 [1,2]'\". Both may be repeated.",
 )
 
 
