@@ -263,7 +263,7 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
         else:
             from keyshift.models.files.yaml_text import read_yaml
 
-            held = read_yaml(file)
+            held = read_yaml(file, texts=True)
         if not isinstance(held, list):
             raise InputError(f"{file}: there must be a list of rules, not {held!r:.60}")
         with naming(file):
@@ -307,6 +307,8 @@ def several(option: str, text: str | None, kind: Callable[[str], Value], example
     for part in [] if text is None else text.split(","):
         try:
             made.append(kind(part))
+            if isinstance(made[-1], int) and str(made[-1]) != part.strip():  # 007 and 1_2 are names of something else
+                raise ValueError
         except ValueError:
             raise InputError(f"{option} {text:.60}: {part!r:.40} is not a number; write it as {example}") from None
     return made
@@ -421,7 +423,8 @@ RepairOption = Annotated[
 RULES_HELP = (
     'FILE, --rule "WORDS"',
     "What the cluster does not allow besides: a YAML or JSON list of rules, words or mappings; or one rule in words, as in "
-    '--rule "apart partition rack", --rule "count 4000", --rule "never topic=orders rack=r1". Both may be repeated.',
+    '--rule "apart partition rack", --rule "count 4000", --rule "never topic=orders rack=r1". A name with blanks or commas is '
+    "quoted: --rule \"pinned 't-0 [1,2]'\". Both may be repeated.",
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -224,12 +223,13 @@ def pairs(option: str, text: str | None, kind: Callable[[str], common.Value], ex
     """Read ``1:a,2:b``; of numbers the workload itself checks the values."""
     found: dict[int, common.Value] = {}
     for part in [] if text is None else text.split(","):
-        broker, colon, value = part.partition(":")
-        if not colon or not value or not re.fullmatch(r"[0-9]{1,9}", broker):
+        name, colon, value = part.partition(":")
+        if not name or not colon or not value:
             raise InputError(f"{option} {part:.60}: write broker and value with a colon, such as {example}")
-        if int(broker) in found:
+        (broker,) = common.several(option, name, int, example)
+        if broker in found:
             raise InputError(f"{option} names broker {broker} twice")
-        found[int(broker)] = common.several(option, value, kind, example)[0]
+        found[broker] = common.several(option, value, kind, example)[0]
     return found
 
 

@@ -24,6 +24,7 @@ from keyshift.commands.common import named_values
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import read_text, shown
+from keyshift.models.names import Names
 from keyshift.models.placement import placement as place
 from keyshift.terminal import Terminal, table
 
@@ -352,7 +353,7 @@ def _places(file: Path, operators: Sequence[str], key_groups: int, nodes: int, p
 
 
 def _whole(what: str, text: Any, below: int) -> int:
-    stripped = str(text).strip()
-    if not stripped.isdecimal() or not stripped.isascii() or len(stripped) > 9 or int(stripped) >= below:
+    found = Names("", None, below).find(str(text).strip())
+    if found is None:
         raise InputError(f"{what} = {text!r} must be a whole number from 0 to {below - 1}")
-    return int(stripped)
+    return found
