@@ -23,7 +23,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
 from keyshift.models.pyomo import errors, pyo, standard_form
 from keyshift.models.workload import IntArray
-from keyshift.solvers.checked import within
+from keyshift.solvers.checked import within, within_bounds
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 from keyshift.solvers.scaling import Units, in_units, without_small
 from keyshift.solvers.threads import until_limit
@@ -70,6 +70,8 @@ class LinearResult:
         Multipliers of the rows of a relaxation, >= 0 where a row holds the objective up from below.
     doubt : float
         How far the solver's tolerances may have put its bound on the wrong side.
+    doubted : bool
+        Whether the solver gave values outside their bounds: then nothing of the run is used.
     """
 
     values: np.ndarray | None
@@ -78,6 +80,7 @@ class LinearResult:
     nodes: int = 0
     row_duals: np.ndarray | None = None
     doubt: float = 0.0
+    doubted: bool = False
 
 
 class LinearSolver(Protocol):
@@ -295,8 +298,8 @@ class Highs:
         }
         result = _run(program, budget, settings, start, report)
         small = program.integer.any() and program.integer.size <= CONFIRMED and result.nodes <= FEW_NODES
-        if small and "presolve" not in options:
-            for other in OTHERWISE if _far_apart(program) else OTHERWISE[:1]:
+        if (small or result.doubted) and "presolve" not in options:
+            for other in OTHERWISE if result.doubted or _far_apart(program) else OTHERWISE[:1]:
                 if not budget.expired:
                     result = _likelier(result, _run(program, budget, {**settings, **other}, start, report))
         return result
@@ -322,6 +325,10 @@ def _run(
         highs.setSolution(known)
     run = _Run(highs, budget, report)
     result = run.result(bool(program.integer.any())) if run.to_the_end() else run.left_behind()
+    if result.values is not None:
+        result.values = within_bounds(result.values, program.column_lower, program.column_upper, program.integer)
+        if result.values is None:
+            return LinearResult(None, -np.inf, "gap", result.nodes, doubted=True)
     if np.isfinite(result.bound):
         size = max(float(np.abs(program.cost).max(initial=0.0)), abs(result.bound))
         result.doubt = HIGHS_DOUBT * size + float(settings["mip_feasibility_tolerance"])
@@ -335,7 +342,9 @@ def _far_apart(program: LinearProgram) -> bool:
 
 
 def _likelier(first: LinearResult, second: LinearResult) -> LinearResult:
-    """The first of two runs on one program, unless the second has a point that the first has proven impossible."""
+    """The first of two runs on one program, unless it is doubted, or the second has a point that it calls impossible."""
+    if first.doubted:
+        return second
     impossible = first.termination == "infeasible" or second.bound < first.bound - first.doubt
     return second if second.termination == "optimal" and impossible else first
 
