@@ -133,6 +133,17 @@ class Limit:
         )  # fmt: skip
 
 
+def below_step(tolerance: float, step: float) -> float:
+    """A tolerance within which no two different objectives count as equal; as it is where there is no step between them."""
+    return min(tolerance, step / 2) if step > 0 else tolerance
+
+
+def step_of_sums(numbers: np.ndarray) -> float:
+    """By how much sums of some of these numbers differ at least: 1 where they are whole, or what floats can tell; else 0."""
+    whole = bool((numbers == np.floor(numbers)).all())
+    return max(1.0, 2.0**-50 * float(numbers.sum())) if whole else 0.0
+
+
 class Problem(ABC):
     """Base class of every formulation. A subclass is a frozen dataclass that validates itself in ``__post_init__``.
 
@@ -253,9 +264,14 @@ class Problem(ABC):
         """The size of one natural unit of the objective (the mean node load, the total state), > 0."""
 
     @property
+    def step(self) -> float:
+        """By how much two objectives differ at least, if at all, where the data are whole; 0 where nothing is known of it."""
+        return 0.0
+
+    @property
     def tolerance(self) -> float:
-        """Objectives that differ by less than this count as equal: a millionth of `scale`."""
-        return 1e-6 * self.scale
+        """Objectives that differ by less than this count as equal: a millionth of `scale`, and less than one `step`."""
+        return below_step(1e-6 * self.scale, self.step)
 
     def tolerance_of(self, objective: float) -> float:
         """How far below an objective a bound may lie that still proves it optimal, in the objective's units.
@@ -398,6 +414,10 @@ class MovesState(Problem):
     def scale(self) -> float:
         """All the state (1 when there is none)."""
         return float(self.workload.state.sum()) or 1.0  # type: ignore[attr-defined]  # a field of the subclass
+
+    @property
+    def step(self) -> float:
+        return step_of_sums(self.workload.state)  # type: ignore[attr-defined]  # a field of the subclass
 
 
 def _plain(value: Any) -> Any:

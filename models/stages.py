@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from keyshift.models.figures import apart
 from keyshift.models.integers import Scaled, scaled
 from keyshift.models.objectives import Prioritised
 from keyshift.models.problem import Problem, Violation
@@ -103,12 +104,13 @@ class Stage(Problem):
         return [*self.problem.violations(assignment), *self._given_up(assignment)]
 
     def _given_up(self, assignment: np.ndarray) -> list[Violation]:
-        figures = {name: self.problem.measured(name, assignment) for name in self.kept}
-        return [
-            Violation(name, f"{name} is {figures[name]:g}, an earlier stage has {most:g}", amount=figures[name] - most)
-            for name, most in self.kept.items()
-            if figures[name] > most + ROUNDING * self.problem.tie(name, most)
-        ]
+        broken = []
+        for name, most in self.kept.items():
+            value = self.problem.measured(name, assignment)
+            if value > most + ROUNDING * self.problem.tie(name, most):
+                now, earlier = apart(value, most)
+                broken.append(Violation(name, f"{name} is {now}, an earlier stage has {earlier}", amount=value - most))
+        return broken
 
     def most(self, value: float, bound: float | None) -> float:
         """The values that later stages may give this one, which ended at a value: all that is as good, if it is proven."""

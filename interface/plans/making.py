@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
 from keyshift.models.answer import Settings
-from keyshift.models.figures import figure, percent
+from keyshift.models.figures import apart, figure, percent
 from keyshift.models.files.problem import parameters_of
 from keyshift.models.guards import by_name, non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
@@ -152,12 +152,14 @@ class _Work:
 
 
 def _already_over(workload: Workload, names: tuple[str, ...], asked: FloatArray, limit: FloatArray) -> tuple[str, ...]:
-    return tuple(
-        f"node {workload.node(i)} has {figure(limit[r, i])} of {name} before or after the plan, above its limit "
-        f"{figure(asked[r, i])}: it goes no higher on the way"
-        for r, name in enumerate(names)
-        for i in np.flatnonzero(limit[r] > asked[r] * (1 + 1e-9))
-    )
+    found = []
+    for r, i in np.argwhere(limit > asked * (1 + 1e-9)).tolist():
+        held, most = apart(limit[r, i], asked[r, i], shown=figure)
+        found.append(
+            f"node {workload.node(i)} has {held} of {names[r]} before or after the plan, above its limit {most}: "
+            "it goes no higher on the way"
+        )
+    return tuple(found)
 
 
 def _table(rows: list[FloatArray], width: int) -> FloatArray:
@@ -279,9 +281,8 @@ def _notes(work: _Work, order: Order, phases: list[Phase], way: Way) -> tuple[st
         said.append(f"on the way some node exceeds its limit by {percent(order.overload)}: {least}")
     before, after = float(way.distance(way.before)), float(way.distance(way.after))
     if after > before * (1 + 1e-9) and len(phases) > 0:
-        said.append(
-            f"the plan itself raises the load distance, from {figure(before)} to {figure(after)}: it serves another purpose"
-        )
+        low, high = apart(before, after, shown=figure)
+        said.append(f"the plan itself raises the load distance, from {low} to {high}: it serves another purpose")
     elif worse := [p.number for p in phases if p.load_distance > before * (1 + 1e-9)]:
         said.append(f"after phase {worse[0]} the load distance is above that of the start")
     return tuple(said)

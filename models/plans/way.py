@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.files.problem import pose
 from keyshift.models.problem import Problem, Violation
 from keyshift.models.rules.lowered import ROUNDING, Lowered, labels_of
@@ -341,7 +342,8 @@ def broken_on_the_way(plan: Any, workload: Workload) -> list[Violation]:
     worst = way.worst(np.array(phase.moves, dtype=np.int64) for phase in plan.phases)
     if worst <= plan.broken_rules * (1 + ROUNDING):
         return []
-    said = f"rules are broken by {worst:g} on the way, the plan says by {plan.broken_rules:g}"
+    found, planned = apart(worst, plan.broken_rules)
+    said = f"rules are broken by {found} on the way, the plan says by {planned}"
     return [Violation("rules", said, amount=worst - plan.broken_rules)]
 
 
