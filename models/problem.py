@@ -139,9 +139,10 @@ def below_step(tolerance: float, step: float) -> float:
 
 
 def step_of_sums(numbers: np.ndarray) -> float:
-    """By how much sums of some of these numbers differ at least: 1 where they are whole, or what floats can tell; else 0."""
-    whole = bool((numbers == np.floor(numbers)).all())
-    return max(1.0, 2.0**-50 * float(numbers.sum())) if whole else 0.0
+    """By how much sums of some of these numbers differ at least: by their common divisor, or what floats can tell; else by 0."""
+    if not (numbers == np.floor(numbers)).all() or not numbers.max(initial=0.0) < 2.0**62:
+        return 0.0
+    return max(float(np.gcd.reduce(numbers.astype(np.int64).ravel())), 2.0**-50 * float(numbers.sum()))
 
 
 class Problem(ABC):
@@ -175,8 +176,8 @@ class Problem(ABC):
     objective_name: ClassVar[str]
     """The objective's name, for tables and axes; always minimised."""
 
-    worth: ClassVar[str] = "load distance"
-    """The unit of a move's worth in a plan: "load distance", "imbalance" or "remote traffic"."""
+    worth: ClassVar[str] = ""
+    """The unit of a move's worth in a plan: "load distance", "imbalance" or "remote traffic"; where empty, its own objective."""
 
     aim: ClassVar[str] = "load_distance"
     """The figure that a plan is after on the window that comes: what regret and worth are counted in."""
@@ -409,6 +410,8 @@ class Problem(ABC):
 
 class MovesState(Problem):
     """A problem whose objective is state moved."""
+
+    worth: ClassVar[str] = "load distance"
 
     @property
     def scale(self) -> float:

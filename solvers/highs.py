@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import highspy
 import numpy as np
@@ -142,7 +142,7 @@ def solve(
         statement.set_start(start)
     result = minimise_model(statement.model, budget, warm=start is not None, **settings)
     if result.termination == "infeasible":
-        return Answer(None, termination="infeasible", message=f"HiGHS proves that {infeasible}")
+        return Answer(None, termination="infeasible", message=f"{solver_name()} proves that {infeasible}")
     found = start if result.values is None else statement.assignment()
     return Answer(found, bound(result.bound), result.termination, details={"nodes": result.nodes})
 
@@ -273,6 +273,8 @@ def _whole_objective(program: LinearProgram) -> Scaled | None:
 class Highs:
     """HiGHS, one thread of which is a thread of its own here: see `_Run`."""
 
+    name: ClassVar[str] = "HiGHS"
+
     def run(
         self,
         program: LinearProgram,
@@ -361,6 +363,12 @@ def solved_by(solver: LinearSolver) -> Iterator[None]:
         yield
     finally:
         _solvers.pop()
+
+
+def solver_name() -> str:
+    """The solver that runs linear programs now: its `name`, or else its class's."""
+    solver = _solvers[-1]
+    return str(getattr(solver, "name", type(solver).__name__))
 
 
 def _model(program: LinearProgram) -> highspy.HighsLp:

@@ -17,7 +17,7 @@ from keyshift.models.guards import by_name, non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.transfers import TransferScheduling, durations
-from keyshift.models.plans.way import Phase, RuledWay, Target, Way, gains, read_target
+from keyshift.models.plans.way import Phase, RuledWay, Target, Way, read_target
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.targets import thin
@@ -263,7 +263,7 @@ def _assemble(
         method=reached.method, status=reached.status, objective=reached.objective, bound=reached.bound,
         measure=reached.measure, assignment=reached.target.copy(), key_group=moving, source=source, target=target,
         load=work.load[rows], state=w.state[moving],
-        gain=gains(reached.measure, w, w.current, reached.target, moving, reached.may_leave),
+        gain=reached.gains(moving),
         start=starts[rows], end=starts[rows] + p.seconds[rows], phase=phase_of[rows], phases=tuple(phases),
         capacity=way.capacity, leaving=way.leaving, bandwidth=work.bandwidth, parallel=p.parallel,
         limits=dict(zip(work.resources, p.limit, strict=True)),

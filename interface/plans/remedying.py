@@ -392,7 +392,8 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
     Parameters
     ----------
     problem : Problem
-        One with `repairable` limits: key-group allocation, collocated allocation, mixed routing.
+        One with `repairable` limits: key-group allocation, collocated allocation, mixed routing. Of another with rules, an answer
+        that keeps all of them, if there is one.
     method : str, optional
     time_limit : float or None, default 60.0
         Seconds; None: no limit.
@@ -410,7 +411,7 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
     InputError
         For any other problem.
     """
-    if not problem.repairable:
+    if not problem.repairable and not getattr(problem, "rules", ()):
         raise InputError(f"{problem.name} cannot be repaired: its limits do not depend on where key groups run")
     budget = Budget(real("time_limit", time_limit))
     with interruptible(budget.interrupt):
@@ -423,6 +424,10 @@ def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -
     verdict, solution = search.attempt(problem, budget.part(0.5))
     if verdict == "yes" and solution is not None:
         return replace(solution, details={**solution.details, "excess_left": 0.0, "excess_left_proven": True})
+    if not problem.repairable:
+        answer = solve(problem, method, time_limit=_left(budget), seed=seed)
+        said = f"{problem.name} keeps its rules as a whole or has no answer: key-group allocation keeps what it can of them"
+        return replace(answer, message="; ".join(filter(None, (answer.message, said))))
     soft = excess.yielding()
     pose = excess.at if soft is excess else lambda s: soft.at(s).plain()  # type: ignore[attr-defined]  # Prioritised
     share = Limit("excess", 0.0, pose, excess.needed, 1.0)

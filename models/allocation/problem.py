@@ -121,6 +121,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
     """
 
     name: ClassVar[str] = "key-group-allocation"
+    worth: ClassVar[str] = "load distance"
     repairable: ClassVar[tuple[str, ...]] = ("resource_capacity",)
     rescue: ClassVar[Literal["balance"]] = "balance"
     limits_first: ClassVar[bool] = True
@@ -298,11 +299,10 @@ class KeyGroupAllocation(Ruled, OverWindows):
         w = self.workload
         if measure not in ("load_distance", "deviation_sum"):
             return super().step_of(measure)
-        if not step_of_sums(self.planned.load):
-            return 0.0
+        step = step_of_sums(self.planned.load)
         alike = self.mean == "exact" and bool((w.capacity == w.capacity[0]).all())
         unit = float(w.capacity[w.kept].sum() if alike else w.capacity.max())
-        return max(1.0 / unit, 4 * self.rounding)
+        return max(step / unit, 4 * self.rounding) if step else 0.0
 
     def limited(self, kept: Mapping[str, float]) -> Self | None:
         if not kept or set(kept) - {"migrations"}:

@@ -21,7 +21,7 @@ from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.objectives import Over, OverWindows, Searched
-from keyshift.models.problem import Limit, Problem, Violation, step_of_sums
+from keyshift.models.problem import Limit, Problem, Violation
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -309,11 +309,9 @@ class CollocatedAllocation(Ruled, OverWindows):
         return units.get(measure) or self.allocation.unit(measure)
 
     def step_of(self, measure: str) -> float:
-        """Of traffic in one window, a tuple; of loads as in key-group allocation, where no tuple weighs on them."""
-        if measure == "remote_traffic":
-            return step_of_sums(self.workload.traffic.data) if self.planned.count == 1 else 0.0
-        weighed = measure in ("total_load", "load_distance") and self.load_model.per_tuple > 0
-        return 0.0 if weighed else self.allocation.step_of(measure)
+        """As in key-group allocation, where no tuple weighs on loads; traffic is told apart as far as solvers in floats can."""
+        weighed = measure == "total_load" or (measure == "load_distance" and self.load_model.per_tuple > 0)
+        return 0.0 if weighed or measure == "remote_traffic" else self.allocation.step_of(measure)
 
     def limited(self, kept: Mapping[str, float]) -> Self | None:
         limits: dict[str, Any] = {}

@@ -109,7 +109,7 @@ class MCLB(Ruled):
     @property
     def step(self) -> float:
         """Sums of squares of whole loads, with one sum in a window, differ by 2."""
-        return 2.0 / float(self.workload.kept.sum()) if step_of_sums(self.workload.load) else 0.0
+        return 2.0 * step_of_sums(self.workload.load) ** 2 / float(self.workload.kept.sum())
 
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the scale or of the objective, whichever is larger, since rounding grows with sums of squares."""

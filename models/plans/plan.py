@@ -54,7 +54,7 @@ class Plan:
     objective, bound : float or None
         Objective and bound of the target, in the problem's unit.
     measure : str
-        What `gain` is measured in: "load distance", "imbalance", "remote traffic".
+        What `gain` is measured in: "load distance", "imbalance", "remote traffic", or the objective of a problem of one's own.
     assignment : ndarray of int, shape (p,)
         The node of every key group once the plan is carried out.
     key_group, source, target : ndarray of int

@@ -93,6 +93,7 @@ class MixedRouting(Ruled, OverWindows):
 
     name: ClassVar[str] = "mixed-routing"
     aim: ClassVar[str] = "theta"
+    worth: ClassVar[str] = "load distance"
     repairable: ClassVar[tuple[str, ...]] = ("theta_max", "max_table_size")
     rescue: ClassVar[Literal["offered"]] = "offered"
     by_table: ClassVar[bool] = True
