@@ -263,7 +263,7 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
         else:
             from keyshift.models.files.yaml_text import read_yaml
 
-            held = read_yaml(file)
+            held = read_yaml(file, texts=True)
         if not isinstance(held, list):
             raise InputError(f"{file}: there must be a list of rules, not {held!r:.60}")
         with naming(file):
@@ -308,7 +308,8 @@ def several(option: str, text: str | None, kind: Callable[[str], Value], example
         try:
             made.append(kind(part))
         except ValueError:
-            raise InputError(f"{option} {text:.60}: {part!r:.40} is not a number; write it as {example}") from None
+            wanted = "a number" if kind in (int, float) else "an id"
+            raise InputError(f"{option} {text:.60}: {part!r:.40} is not {wanted}; write it as {example}") from None
     return made
 
 
