@@ -9,7 +9,7 @@ from typing import Any
 
 from hostile import exact as e
 
-DRAIN = ("key-group-allocation", "collocated-allocation")
+DRAIN = ("key-group-allocation",)
 LATER = ("load_distance", "migrations", "state_moved")
 
 
@@ -46,10 +46,7 @@ def second(truth: e.Truth, spec: dict[str, Any], solution: Any) -> list[tuple[st
     value = {
         "migrations": lambda a: e.moved(a, current, count), "state_moved": lambda a: e.moved(a, current, state),
     }.get(measure)  # fmt: skip
-    if value is None:
-        if spec["problem"] != "key-group-allocation":  # elsewhere the distance is that of loads with traffic
-            return []
-        value = truth.second  # type: ignore[attr-defined]
+    value = value or truth.second  # type: ignore[attr-defined]
     able = (a for a in truth.candidates() if truth.value(a) <= truth.best and truth.broken(a, Fraction(0)) is None)
     least = min(map(value, able), default=None)
     found = value(truth.read(solution.assignment))
