@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Problem, read_assignment
+from keyshift.models.figures import apart
+from keyshift.models.problem import Problem, below_step, read_assignment, step_of_sums
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 if TYPE_CHECKING:
@@ -207,9 +208,18 @@ class Prioritised(Problem):
     def unit(self, measure: str) -> float:
         """The size of one natural unit of a measure, > 0."""
 
+    def step_of(self, measure: str) -> float:
+        """As `step`, for any measure."""
+        w = self.workload
+        return step_of_sums({"state_moved": w.state, "draining_load": w.last_load}.get(measure, np.full(1, 0.5)))
+
+    @property
+    def step(self) -> float:
+        return self.step_of(self.stages[0])
+
     def tie(self, measure: str, value: float) -> float:
         """How far a value of a measure may be from the given one and still count as equal."""
-        return TIE * self.unit(measure)
+        return below_step(TIE * self.unit(measure), self.step_of(measure))
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         """A measure of a canonical assignment."""
@@ -264,7 +274,7 @@ class OverWindows(Prioritised):
         given = guards.non_negative("probabilities", self.probabilities, length=count, of=what)  # type: ignore[arg-type]
         total = float(given.sum())
         if abs(total - 1) > SUM_SLACK:
-            raise InputError(f"probabilities sum to {total:g}, expected 1")
+            raise InputError(f"probabilities sum to {apart(total, 1)[0]}, expected 1")
         return given
 
     def _refuse_priorities_of_one_window(self, *names: str) -> None:

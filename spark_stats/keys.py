@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.files.statistics import DRIVER_ROWS, node_count
 from keyshift.models.routing import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -323,14 +324,15 @@ def _room(totals: FloatArray, limit: FloatArray, listed: pd.DataFrame) -> tuple[
     room = limit - others
     if (room <= 0).any():
         at = int(np.argmin(room))
+        carried, most = apart(others[at], limit[at])
         raise InputError(
-            f"node {at}: the keys that are not listed carry {others[at]:g}, its limit is {limit[at]:g}: "
-            "raise movable or theta_max"
+            f"node {at}: the keys that are not listed carry {carried}, its limit is {most}: raise movable or theta_max"
         )
     heaviest = float(listed["load"].max()) if len(listed) else 0.0
     if heaviest > room.max() * (1 + 1e-9):
+        load, most = apart(heaviest, room.max())
         raise InputError(
-            f"a key carries {heaviest:g}, and beside the keys that are not listed no node has room for more than "
-            f"{room.max():g}: raise movable or theta_max"
+            f"a key carries {load}, and beside the keys that are not listed no node has room for more than "
+            f"{most}: raise movable or theta_max"
         )
     return room, room.sum() / (own.sum() or 1.0) - 1.0

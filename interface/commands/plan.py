@@ -223,7 +223,14 @@ def remedies(
     if not found:
         return common.Reply([], ["no limit has to be relaxed: the problem has an answer as it is"])
     rows = [
-        (r.limit, r.now, r.value, r.bound, "yes" if r.proven else "no", getattr(r.solution, "objective", None))
+        (
+            r.limit,
+            r.now,
+            r.enough,
+            "-" if r.bound is None else r.too_little,
+            "yes" if r.proven else "no",
+            getattr(r.solution, "objective", None),
+        )
         for r in found
         if not r.drops
     ]

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
-from keyshift.models.figures import figure, percent
+from keyshift.models.figures import apart, figure, percent
 from keyshift.models.files.problem import parameters_of
 from keyshift.models.guards import non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.transfers import TransferScheduling, durations
-from keyshift.models.plans.way import Phase, RuledWay, Target, Way, gains, read_target
+from keyshift.models.plans.way import Phase, RuledWay, Target, Way, read_target
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.targets import thin
@@ -138,12 +138,14 @@ class _Work:
 
 
 def _already_over(workload: Workload, names: tuple[str, ...], asked: FloatArray, limit: FloatArray) -> tuple[str, ...]:
-    return tuple(
-        f"node {workload.node(i)} has {figure(limit[r, i])} of {name} before or after the plan, above its limit "
-        f"{figure(asked[r, i])}: it goes no higher on the way"
-        for r, name in enumerate(names)
-        for i in np.flatnonzero(limit[r] > asked[r] * (1 + 1e-9))
-    )
+    found = []
+    for r, i in np.argwhere(limit > asked * (1 + 1e-9)).tolist():
+        held, most = apart(limit[r, i], asked[r, i], shown=figure)
+        found.append(
+            f"node {workload.node(i)} has {held} of {names[r]} before or after the plan, above its limit {most}: "
+            "it goes no higher on the way"
+        )
+    return tuple(found)
 
 
 def _table(rows: list[FloatArray], width: int) -> FloatArray:
@@ -247,7 +249,7 @@ def _assemble(
         method=reached.method, status=reached.status, objective=reached.objective, bound=reached.bound,
         measure=reached.measure, assignment=reached.target.copy(), key_group=moving, source=source, target=target,
         load=work.load[rows], state=w.state[moving],
-        gain=gains(reached.measure, w, w.current, reached.target, moving, reached.may_leave),
+        gain=reached.gains(moving),
         start=starts[rows], end=starts[rows] + p.seconds[rows], phase=phase_of[rows], phases=tuple(phases),
         capacity=way.capacity, leaving=way.leaving, bandwidth=work.bandwidth, parallel=p.parallel,
         limits=dict(zip(work.resources, p.limit, strict=True)),
@@ -265,9 +267,8 @@ def _notes(work: _Work, order: Order, phases: list[Phase], way: Way) -> tuple[st
         said.append(f"on the way some node exceeds its limit by {percent(order.overload)}: {least}")
     before, after = float(way.distance(way.before)), float(way.distance(way.after))
     if after > before * (1 + 1e-9) and len(phases) > 0:
-        said.append(
-            f"the plan itself raises the load distance, from {figure(before)} to {figure(after)}: it serves another purpose"
-        )
+        low, high = apart(before, after, shown=figure)
+        said.append(f"the plan itself raises the load distance, from {low} to {high}: it serves another purpose")
     elif worse := [p.number for p in phases if p.load_distance > before * (1 + 1e-9)]:
         said.append(f"after phase {worse[0]} the load distance is above that of the start")
     return tuple(said)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.files.plan import PlanFile
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
@@ -97,7 +98,8 @@ def _refuse_contradictions(record: PlanFile, plan: Plan) -> None:
         raise InputError(str(broken[0]))
     for name in ("seconds", "state_moved", "peak_load"):
         if not np.isclose(getattr(plan, name), getattr(record, name), rtol=1e-9, atol=1e-12):
-            raise InputError(f"{name} = {getattr(record, name):g}, its moves say {getattr(plan, name):g}")
+            given, counted = apart(getattr(record, name), getattr(plan, name))
+            raise InputError(f"{name} = {given}, its moves say {counted}")
 
 
 # A plan's predictions and measurements side by side --------------------------------------------------------------------

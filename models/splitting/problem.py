@@ -135,9 +135,9 @@ class KeySplitting(KeyStream):
         return self.total_weight / float(self.speeds.sum()) or 1.0
 
     @property
-    def tolerance(self) -> float:
-        """Less than one message if loads are numbers of messages."""
-        return min(super().tolerance, 0.5) if self.counts else super().tolerance
+    def step(self) -> float:
+        """One message if loads are numbers of messages."""
+        return 1.0 if self.counts else 0.0
 
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the largest load; `tolerance` if loads are numbers of messages."""

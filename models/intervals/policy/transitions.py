@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.intervals.exact_arithmetic import read_count
 from keyshift.models.workload import FloatArray
 
@@ -56,7 +57,7 @@ def _row(n: int, row: Mapping[Any, Any]) -> Mapping[int, float]:
     }
     total = float(sum(chances.values()))  # type: ignore[arg-type]
     if abs(total - 1.0) > ROW_SLACK:
-        raise InputError(f"transitions[{n}] sums to {total:g}, expected 1")
+        raise InputError(f"transitions[{n}] sums to {apart(total, 1)[0]}, expected 1")
     if abs(total - 1.0) <= 1e-12:
         total = 1.0  # only rounding: a row that was rescaled once comes back from a file as it was
     return MappingProxyType({after: p / total for after, p in sorted(chances.items()) if p})
