@@ -199,6 +199,22 @@ class Prioritised(Problem):
         """The problem with limits that hold measures at given values; None if it has no such limits."""
         return None if kept else self.plain()
 
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """Measures that choose among answers alike in all stages; nothing is proven of them."""
+        return ()
+
+    def without(self, measure: str, most: float) -> Self | None:
+        """The problem in which a measure is 0, by limits of its own.
+
+        None without such limits, or where a measure of at most `most` may be above 0.
+        """
+        return None
+
+    def least(self, measure: str) -> float:
+        """A lower bound on a measure by arithmetic alone."""
+        return 0.0
+
     @abstractmethod
     def searched(self) -> Searched:
         """The problem as the search for later stages sees it."""

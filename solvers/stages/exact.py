@@ -78,7 +78,7 @@ def by_search_and_solvers(
     """A stage by local search, then CP-SAT, then HiGHS, as far as the instance is small enough for them."""
     if start is not None:
         start = improve_within(stage, start, budget.part(0.3), seed)
-    bound, known = 0.0, formulation.measure_bounds.get(stage.measure)
+    bound, known = stage.problem.least(stage.measure), formulation.measure_bounds.get(stage.measure)
     if known is not None and not budget.expired:
         bound = float(known(stage.problem, budget.part(0.3), seed))
     answer = _settled(stage, Answer(start, bound, budget.why), start)
