@@ -93,9 +93,9 @@ class Asked:
     last: int | None = None
     line: Sequence[str] = ()
 
-    def read(self) -> Problem:
-        """The problem itself."""
-        return read_problem(self.path, self.problem, list(self.line), self.last)
+    def read(self, beside: bool = True) -> Problem:
+        """The problem itself; with the priorities that lie beside the workload, or as it is printed."""
+        return read_problem(self.path, self.problem, list(self.line), self.last, beside)
 
 
 class Unbroken(str):
@@ -183,10 +183,30 @@ def expect_problem(name: str | None) -> None:
         raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
 
 
-def read_problem(path: Path, name: str, extra: list[str], last: int | None = None) -> Problem:
+def read_problem(path: Path, name: str, extra: list[str], last: int | None = None, beside: bool = False) -> Problem:
     """Build a problem from a file, of which only the `last` windows count, and the rest of the line (``--max-migrations 13``)."""
     options = problem_options(name, extra)
-    return FORMULATIONS[name].problem_class.from_path(path, last=last, **options)
+    return FORMULATIONS[name].problem_class.from_path(
+        path, last=last, **(priorities_of(path, name) if beside else {}) | options
+    )
+
+
+def priorities_beside(workload: Path) -> Path:
+    """Where an import writes the priorities that its workload needs."""
+    return workload.with_suffix(".priorities.yaml") if workload.suffix == ".json" else workload / "priorities.yaml"
+
+
+def priorities_of(path: Path, name: str) -> dict[str, Any]:
+    """The priorities that lie beside a workload, for a problem that has such measures."""
+    from keyshift.models.files.yaml_text import read_yaml
+
+    file, known = priorities_beside(path), getattr(FORMULATIONS[name].problem_class, "measures", ())
+    if not file.is_file():
+        return {}
+    held = read_yaml(file)
+    if not isinstance(held, list) or not all(isinstance(measure, str) for measure in held):
+        raise InputError(f"{file}: there must be a list of measures, not {held!r:.60}")
+    return {"priorities": held} if set(held) <= set(known) else {}
 
 
 def problem_options(name: str, extra: list[str]) -> dict[str, Any]:

@@ -23,6 +23,9 @@ ReplicasOption = Annotated[
     bool, typer.Option("--replicas", help="A key group for each replica, leaders and followers; with their rules.yaml.")
 ]
 
+EMPTY_FIRST = ("draining_key_groups", "load_distance", "migrations")
+"""The priorities of a workload whose nodes drain: they are emptied, loads are balanced, nothing moves without need."""
+
 app = typer.Typer(help="Read a running cluster, from what the engine's own tools print.", no_args_is_help=True)
 
 
@@ -216,8 +219,24 @@ def written(workload: Workload, out: Path, engine: str, note: str = "") -> commo
     about = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
     draining = [workload.node(i) for i in np.flatnonzero(workload.draining)]
     sums = {"load": workload.last_load.sum(), "state": workload.state.sum()}
-    shown = [*filter(None, [note]), f"{workload!r} written to {out}"]
+    shown = [*filter(None, [note]), f"{workload!r} written to {out}", *_priorities(workload, out)]
     return common.Reply({**about, "draining": draining, **sums, "note": note}, shown)
+
+
+def _priorities(workload: Workload, out: Path) -> list[str]:
+    """Where nodes drain, write the priorities that empty them first, and say so."""
+    from keyshift.models.files.disk import write_text
+
+    file, drains = common.priorities_beside(out), np.flatnonzero(workload.draining).tolist()
+    if not drains:
+        file.unlink(missing_ok=True)  # those of another import into the same place
+        return []
+    write_text(file, "".join(f"- {measure}\n" for measure in EMPTY_FIRST))
+    names = ", ".join(str(workload.node(i)) for i in drains)
+    return [
+        f"Nodes that drain, and are emptied first: {names}. The priorities are {', '.join(EMPTY_FIRST)} ({file}), unless "
+        "--priorities names others."
+    ]
 
 
 def pairs(option: str, text: str | None, kind: Callable[[str], common.Value], example: str) -> dict[int, common.Value]:
