@@ -24,10 +24,12 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from keyshift.catalogue import FORMULATIONS
+from keyshift.commands.beside import priorities_of
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.compiling import COMPILING
 from keyshift.models.figures import figure
+from keyshift.models.plans.staying import staying
 from keyshift.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -191,24 +193,6 @@ def read_problem(path: Path, name: str, extra: list[str], last: int | None = Non
     )
 
 
-def priorities_beside(workload: Path) -> Path:
-    """Where an import writes the priorities that its workload needs."""
-    return workload.with_suffix(".priorities.yaml") if workload.suffix == ".json" else workload / "priorities.yaml"
-
-
-def priorities_of(path: Path, name: str) -> dict[str, Any]:
-    """The priorities that lie beside a workload, for a problem that has such measures."""
-    from keyshift.models.files.yaml_text import read_yaml
-
-    file, known = priorities_beside(path), getattr(FORMULATIONS[name].problem_class, "measures", ())
-    if not file.is_file():
-        return {}
-    held = read_yaml(file)
-    if not isinstance(held, list) or not all(isinstance(measure, str) for measure in held):
-        raise InputError(f"{file}: there must be a list of measures, not {held!r:.60}")
-    return {"priorities": held} if set(held) <= set(known) else {}
-
-
 def problem_options(name: str, extra: list[str]) -> dict[str, Any]:
     """Read a problem's own parameters from the rest of the command line."""
     expect_problem(name)
@@ -369,6 +353,8 @@ def as_record(solution: Solution, with_assignment: bool = True) -> dict[str, Any
     """A solution as a plain dictionary, for JSON."""
     names = ("method", "status", "termination", "objective", "bound", "gap_abs", "gap", "seconds", "metrics", "message")
     record = {"problem": solution.problem.name, **{name: getattr(solution, name) for name in names}}
+    if stays := staying(solution.problem, solution.assignment):
+        record["stays"] = list(stays)
     if solution.priorities:
         record["priorities"] = [stage._asdict() for stage in solution.priorities]
     if with_assignment:

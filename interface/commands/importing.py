@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from keyshift.commands import common, showing
+from keyshift.commands.beside import priorities_beside
 from keyshift.models import InputError, Workload
 from keyshift.models.figures import figure
 from keyshift.models.plans.plan import Plan
@@ -227,7 +228,7 @@ def _priorities(workload: Workload, out: Path) -> list[str]:
     """Where nodes drain, write the priorities that empty them first, and say so."""
     from keyshift.models.files.disk import write_text
 
-    file, drains = common.priorities_beside(out), np.flatnonzero(workload.draining).tolist()
+    file, drains = priorities_beside(out), np.flatnonzero(workload.draining).tolist()
     if not drains:
         file.unlink(missing_ok=True)  # those of another import into the same place
         return []
@@ -284,11 +285,12 @@ def export(
         figures, files = _kafka(made, out, assignment, racks)
     else:
         figures, files = {"note": "", "phases": len(made.phases)}, _assignments(made, out, to, topology)
-    record = {"engine": to, "path": str(out), **figures, "files": [file.name for file in files]}
+    notes = list(made.notes)
+    record = {"engine": to, "path": str(out), **figures, "notes": notes, "files": [file.name for file in files]}
     note = figures.pop("note")
     counted = showing.lines((name.replace("_", " "), _shown(value)) for name, value in figures.items())
     said = f"{len(files)} files written to {out}; begin with {files[0].name}"
-    return common.Reply(record, [*filter(None, [note]), *counted, said])
+    return common.Reply(record, [*filter(None, [note]), *counted, *showing.lines(("note", n) for n in notes), said])
 
 
 def _kafka(made: Plan, out: Path, assignment: Path | None, racks: str | None) -> tuple[dict[str, Any], list[Path]]:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.figures import NOTHING, figure, percent
+from keyshift.models.plans.staying import staying
 from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     found.append(("seconds", f"{s.seconds:.2f}"))
     if s.message:
         found.append(("note", s.message))
-    return found
+    return [*found, *(("note", stays) for stays in staying(problem, s.assignment))]
 
 
 def _mean(problem: Problem) -> float:

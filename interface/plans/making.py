@@ -16,6 +16,7 @@ from keyshift.models.files.problem import parameters_of
 from keyshift.models.guards import by_name, non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
+from keyshift.models.plans.staying import staying
 from keyshift.models.plans.transfers import TransferScheduling, durations
 from keyshift.models.plans.way import Phase, RuledWay, Target, Way, gains, read_target
 from keyshift.models.rules.ruled import Ruled
@@ -114,7 +115,8 @@ def plan(
     if ruled is not None and ruled.broken > 0:
         said = (*found.notes, _broken_on_the_way(ruled))
         found = replace(found, broken_rules=ruled.broken, broken_rules_bound=ruled.bound, notes=said)
-    return found if dropped is None else replace(found, notes=(*found.notes, str(dropped)))
+    dropping = () if dropped is None else (str(dropped),)
+    return replace(found, notes=(*found.notes, *staying(problem, reached.target), *dropping))
 
 
 @dataclass(frozen=True, eq=False)

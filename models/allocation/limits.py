@@ -61,8 +61,8 @@ def least_left(problem: Any, loaded: bool) -> float:
     if problem.cost_limit is not None:  # as if key groups could be divided
         cost, amount = problem.migration_cost[leaving], amounts[leaving]
         order = np.argsort(cost / np.maximum(amount, 1e-300), kind="stable")
-        before = np.cumsum(cost[order]) - cost[order]
-        share = np.clip((problem.cost_limit.limit - before) / np.maximum(cost[order], 1e-300), 0.0, 1.0)
+        rest = problem.cost_limit.limit - (np.cumsum(cost[order]) - cost[order])
+        share = np.where(cost[order] > 0, np.clip(rest / np.maximum(cost[order], 1e-300), 0.0, 1.0), 1.0)
         leave.append(float(share @ amount[order]))
     left = float(amounts[here].sum()) - min(leave)
     doubt = 1e-9 * float(amounts.sum())
