@@ -17,6 +17,7 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.errors import InputError
+from keyshift.models.labels import shortened, unlabelled
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -86,7 +87,7 @@ def flags(name: str, values: ArrayLike | None, *, length: int) -> NDArray[np.boo
     """Booleans (or 0/1); None means all False."""
     if values is None:
         return frozen(np.zeros(length, dtype=bool))
-    array = np.asarray(values)
+    array = np.asarray(unlabelled(name, values))
     if array.dtype != bool:
         array = _numbers(name, values)
         if array.ndim == 1:
@@ -152,8 +153,9 @@ def columns(
     made: dict[str, tuple[str | int, ...]] = {}
     for column, given in values.items():
         said = f"{name}[{column!r:.60}]"
-        if isinstance(given, str) or not isinstance(given, Iterable):
+        if isinstance(given, str | set | frozenset | Mapping) or not isinstance(given, Iterable):
             raise InputError(f"{said} must be a list of labels, one for each of the {of}")
+        unlabelled(said, given)
         found = tuple(v.item() if isinstance(v, np.generic) else v for v in given)
         _expect_length(said, len(found), length, of)
         for position, label in enumerate(found):
@@ -168,6 +170,9 @@ def columns(
 
 def labels(name: str, values: Sequence[str | int], *, length: int, of: str = "key groups") -> tuple[str | int, ...]:
     """Labels, no two alike."""
+    if isinstance(values, str | set | frozenset) or not isinstance(values, Iterable):
+        raise InputError(f"{name} must be a list of names, one for each of the {of}")
+    unlabelled(name, values)
     made = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     _expect_length(name, len(made), length, of)
     seen: dict[str | int, int] = {}
@@ -204,12 +209,6 @@ def by_name(
             raise InputError(f"{name} names node {label!r:.60}; the nodes are {shortened(list(known))}")
         full[known[label]] = value
     return full
-
-
-def shortened(labels: Sequence[object], most: int = 5) -> str:
-    """The first few of many labels, for a message."""
-    said = ", ".join(f"{label!r:.40}" for label in labels[:most])
-    return said if len(labels) <= most else f"{said} ... ({len(labels)} in all)"
 
 
 def one_of(name: str, value: Any, known: Iterable[str]) -> None:
@@ -262,6 +261,7 @@ def real(name: str, value: Any, *, least: float = 0.0, optional: bool = True, ab
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    values = unlabelled(name, values)
     try:
         given = np.asarray(values)
         if (

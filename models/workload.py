@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.labels import of_key_groups, of_nodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,10 +115,14 @@ class Workload:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
+        given, keys = of_key_groups(
+            {"load": load, "state": state, "current": current, "operator": operator, "home": home},
+            {"resources": resources, "groups": groups}, traffic, keys,
+        )  # fmt: skip
+        load, state, current, operator, home, resources, groups, traffic = given
+        nodes, draining, domains, node_names = of_nodes(nodes, draining, domains, node_names)
         put("load", guards.non_negative("load", load, ndim=(1, 2)))
         p = self.load.shape[1]
-        if isinstance(nodes, Mapping):
-            node_names, nodes = list(nodes) if node_names is None else node_names, list(nodes.values())
         put("capacity", _capacities(nodes))
         n = self.capacity.size
         put("nodes", n)

@@ -17,6 +17,7 @@ from keyshift.models import guards, metrics, records
 from keyshift.models.allocation.limits import allocation_limits, binding_limits, emptied, least_left
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Knapsack
+from keyshift.models.labels import by_label
 from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import Limit, Violation
 from keyshift.models.rules.rule import Rule
@@ -169,6 +170,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
             if name not in known:
                 raise InputError(f"resource_capacity names {name!r}; the workload has {', '.join(sorted(known))}")
             said = f"resource_capacity[{name!r}]"
+            limit = by_label(said, limit)
             if isinstance(limit, Mapping):  # a node that is not named has room for everything
                 limit = guards.by_name(said, limit, w.node_names, w.nodes, float(known[name].sum()))
             elif np.ndim(limit) == 0:

@@ -110,7 +110,7 @@ class MCLB(Ruled):
         return 1e-6 * max(self.scale, objective)
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
+        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         w = self.workload

@@ -135,7 +135,7 @@ class MovementWithinLimits(Ruled, MovesState):
         return 1e-6 * objective
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.node_limit)
+        return read_assignment(assignment, self.workload.key_groups, self.node_limit, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         return metrics.state_moved(self.workload, assignment)
