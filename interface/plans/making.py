@@ -14,7 +14,7 @@ from keyshift.models.answer import Settings
 from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import parameters_of
 from keyshift.models.guards import by_name, non_negative, real, whole
-from keyshift.models.labels import by_label
+from keyshift.models.labels import by_label, ordered
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.staying import staying
@@ -138,6 +138,7 @@ class _Work:
         way = Way.of(w, w.current, reached.target, reached.may_leave)
         moving = np.flatnonzero(w.current != reached.target)
         source, target = w.current[moving], reached.target[moving]
+        bandwidth = ordered("bandwidth", bandwidth, w.node_names, w.nodes, "nodes")
         speed = None if bandwidth is None else _above_0("bandwidth", bandwidth, way.nodes)
         names = tuple(limits)
         use = [_use(w, name) for name in names]

@@ -129,12 +129,7 @@ class LoadModel:
         said = "LoadModel.fitted is retired and goes in 0.5: write LoadModel(a, b), with a, b of scipy.optimize.nnls"
         warnings.warn(said, DeprecationWarning, stacklevel=2)
         measured = ordered("measured", measured, workload.keys, workload.key_groups)
-        extra = guards.non_negative(
-            "measured",
-            measured,
-            length=workload.key_groups,
-            of="key groups",
-        )
+        extra = guards.non_negative("measured", measured, length=workload.key_groups, of="key groups")
         sent = cls(1.0, 0.0).key_group_loads(workload, assignment) - workload.last_load
         received = cls(0.0, 1.0).key_group_loads(workload, assignment) - workload.last_load
         costs, _ = nnls(np.column_stack([sent, received]), extra - workload.last_load)
