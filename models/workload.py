@@ -31,13 +31,15 @@ MOST_NODES = 100_000
 class Workload:
     """Load, state and node of every key group, and the nodes.
 
-    p key groups, n nodes, m windows. The arrays are copied, validated and made read-only.
+    p key groups, n nodes, m windows. The arrays are copied, validated and made read-only. Data with labels - pandas objects,
+    mappings - are put into one order by them: that of `keys` and `node_names`, or of the first that has labels, which then are
+    the names.
 
     Parameters
     ----------
     load : array_like, shape (m, p) or (p,)
         Load of each key group in each window, oldest window first; >= 0, in any one unit (tuples, CPU
-        seconds, percent). Problems about a single window use the last row.
+        seconds, percent). Problems about a single window use the last row. The columns of a DataFrame are key groups.
     state : array_like, shape (p,)
         State size of each key group, >= 0: what a migration has to move (tuples, bytes).
     current : array_like of int, shape (p,)
