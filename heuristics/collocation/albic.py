@@ -138,9 +138,9 @@ def step_four(
     """
     begun = Invocation.of(problem, seed, score_factor)
     expected, partitions, demand = begun.demands(max_partition_load, anticipate)
-    rules: list[Rule] = [Together(piece.tolist()) for piece in partitions if piece.size > 1]
+    rules: list[Rule] = [Together(list(map(expected.key, piece))) for piece in partitions if piece.size > 1]
     if demand is not None:
-        rules.append(Only(demand.members.tolist(), [demand.node]))
+        rules.append(Only(list(map(expected.key, demand.members)), expected.node(demand.node)))
     program = begun.problem.allocation
     return replace(program, workload=expected, rules=(*program.rules, *rules))
 

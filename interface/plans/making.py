@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
 from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import parameters_of
-from keyshift.models.guards import by_name, non_negative, real, whole
+from keyshift.models.guards import non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.transfers import TransferScheduling, durations
@@ -168,7 +168,7 @@ def _use(workload: Workload, name: str) -> FloatArray:
 def _limit(name: str, given: Any, workload: Workload, nodes: int) -> FloatArray:
     said = f"max_on_the_way[{name!r}]"
     if isinstance(given, Mapping):  # while it moves, a key group counts twice
-        given = by_name(said, given, workload.node_names, nodes, 2 * float(_use(workload, name).sum()))
+        given = workload.names_of_nodes.grown(nodes).values(said, given, 2 * float(_use(workload, name).sum()))
     return _above_0(said, given, nodes)
 
 
