@@ -173,7 +173,8 @@ def _check_call(said: str, before: str, kind: str, token: str) -> None:
     if before == ".":
         raise InputError(f"{said} is refused: {name}: functions are called by their name alone")
     if name not in FUNCTIONS and not (kind == "word" and name in _BEFORE_PARENTHESIS):
-        raise InputError(f"{said} is refused: {name}: {REASONS.get(name, 'it is not on the list of functions')}")
+        why = REASONS.get(name, "it is not on the list of functions")
+        raise InputError(f"{said} is refused: {name}: {why} (a column of such a name? write it in backticks)")
 
 
 def _tokens(said: str, text: str) -> Iterator[tuple[str, str]]:
@@ -212,17 +213,24 @@ _REFUSED = (
 )  # fmt: skip
 
 
-def check_parsed(what: str, text: str, parser: Any) -> None:
+def attributes_of(parsed: Any) -> Iterator[list[str]]:
+    """The names, part by part, that an expression of Spark's parser takes for columns."""
+    for node in _nodes([parsed]):
+        if node.getClass().getSimpleName() == "UnresolvedAttribute":
+            parts = node.nameParts()
+            yield [str(parts.apply(i)) for i in range(parts.size())]
+
+
+def check_parsed(what: str, text: str, whole: Any) -> None:
     """Refuse an expression that calls other functions than `FUNCTIONS` in Spark's own reading of it.
 
     Parameters
     ----------
     what, text : str
         The expression, and what it is for the message.
-    parser : JavaObject
-        The session's `ParserInterface`.
+    whole : JavaObject
+        What Spark's parser makes of it.
     """
-    whole = parser.parseExpression(text)
     for node in _nodes([whole]):
         kind = node.getClass().getSimpleName()
         if kind == "UnresolvedFunction":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 
 from keyshift.models.errors import InputError
 
@@ -64,7 +64,8 @@ def in_one_sentence() -> Iterator[None]:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep PySpark from logging an exception, trace and all, that is about to be told in one sentence."""
-    loggers = [logging.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")]
+    # A plain logger of such a name, made before PySpark asks for its own, would break what PySpark says of every mistake.
+    loggers = [PySparkLogger.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True
