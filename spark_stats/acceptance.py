@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import exact_sums, tallies
-from keyshift.spark_stats.expressions import attributes_of, check_analysed, check_parsed, check_text
+from keyshift.spark_stats.expressions import attributes_of, check_analysed, check_order, check_parsed, check_text
 from keyshift.spark_stats.failures import first_line, quiet
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.topology import Operator, Topology
@@ -38,7 +38,16 @@ SECONDS = r"^\s*[-+]?[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?\s*$"
 NOT_NUMBERS = r"[xXpP]|[0-9][.]?[dDfF]\s*$"
 """Texts that Java takes for numbers, and nobody else: ``12d``, ``0x1p3``."""
 
-ROW_REASONS = ("malformed row", "no time", "late", "time not in seconds (if milliseconds: timestamp_millis)")
+AS_WRITTEN: dict[str, Any] = {"keyshift": "as written"}
+"""The metadata of a column of texts whose types are not known: of CSV without a schema. Only such texts are read as numbers."""
+
+ROW_REASONS = (
+    "malformed row",
+    "no time",
+    "late",
+    "time not in seconds (if milliseconds: timestamp_millis)",
+    "before since, or not before until",
+)
 OPERATOR_REASONS = (
     "null key",
     "null cost",
@@ -96,11 +105,13 @@ def read_tuples(
     corrupt = F.col(CORRUPT).isNotNull() if CORRUPT in events.columns else F.lit(False)
     log = Log(events, topology.trust)
     instant, beyond = (None, F.lit(False)) if time is None else log.instant(time)
-    columns: dict[str, Column] = {"window": windows.index(instant)}
+    outside = F.lit(False) if instant is None else F.coalesce(~windows.inside(instant), F.lit(False))
+    columns: dict[str, Column] = {"window": F.when(~outside, windows.index(instant))}
     reasons: list[Column] = []
     measures: Measures = {}
     values: dict[str, _Value] = {}
-    row_reason = F.when(corrupt, -1).when(beyond, tallies.BEYOND).when(columns["window"].isNull(), -2)
+    row_reason = F.when(corrupt, -1).when(beyond, tallies.BEYOND).when(outside, tallies.OUTSIDE)
+    row_reason = row_reason.when(columns["window"].isNull(), -2)
     if closed_until is not None:
         row_reason = row_reason.when(windows.end(columns["window"]) <= closed_until, tallies.LATE)
     for o, operator in enumerate(topology.operators):
@@ -142,7 +153,7 @@ def read_tuples(
 def _ranges(operators: int, senders: int, windows: Windows, key_groups: KeyGroups) -> dict[str, tuple[int, int]]:
     groups = {f"group_{o}": (-1, key_groups.count - 1) for o in range(operators + senders)}
     starts = zip(range(0, operators, PER_NUMBER), tallies.code_columns(operators), strict=True)
-    codes = {name: (tallies.BEYOND, BASE ** min(operators - start, PER_NUMBER)) for start, name in starts}
+    codes = {name: (tallies.OUTSIDE, BASE ** min(operators - start, PER_NUMBER)) for start, name in starts}
     return {"window": windows.range, **groups, **codes}
 
 
@@ -228,6 +239,7 @@ class Log:
     def __init__(self, frame: DataFrame, trust: bool = False) -> None:
         self.frame, self.trust = frame, trust
         self._known: dict[str, tuple[Column, T.DataType]] = {}
+        self._as_written = any(field.metadata == AS_WRITTEN for field in frame.schema)
 
     def column(self, what: str, text: str) -> Column:
         """Return the expression as a column; `what` is it for the message if it is refused."""
@@ -273,7 +285,7 @@ class Log:
             return column.cast("long"), True
         if isinstance(kind, T.NumericType):
             return column.cast("double"), False
-        if isinstance(kind, T.StringType):
+        if isinstance(kind, T.StringType) and self._as_written:
             return F.when(~column.rlike(NOT_NUMBERS), column.try_cast("double")), False
         raise InputError(f"{what} = {text!r} is of type {kind.simpleString()}, not a number")
 
@@ -314,6 +326,8 @@ class Log:
         chosen: Any = self.frame.select(column)
         if not self.trust:
             check_analysed(what, text, chosen._jdf.queryExecution().analyzed())
+        if self._as_written:
+            check_order(what, text, chosen._jdf.queryExecution().analyzed(), AS_WRITTEN)
         return column, chosen.schema[0].dataType
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import csv_rows
-from keyshift.spark_stats.acceptance import NOT_NUMBERS
+from keyshift.spark_stats.acceptance import AS_WRITTEN, NOT_NUMBERS
 from keyshift.spark_stats.csv_rows import HEAD, Dialect, RowPlan
 from keyshift.spark_stats.facts import in_arrow
 
@@ -157,9 +157,9 @@ def _parsed(
     """The columns of files, or of lines whose columns have `names`, all of them texts; then what folders say."""
     folders = [name for name in frame.columns if name != "value" and name.lower() not in {c.lower() for c in columns}]
     plan = RowPlan(dialect, columns, corrupt, tuple(folders), names)
-    given = T.StructType([T.StructField(name, T.StringType()) for name in (*columns, corrupt)])
-    made = T.StructType([*given, *(frame.schema[name] for name in folders)])
-    return in_arrow(frame.select("value", *map(quoted, folders)), partial(csv_rows.rows, plan=plan), made)
+    made = [T.StructField(name, T.StringType(), metadata=AS_WRITTEN) for name in columns]
+    made += [T.StructField(corrupt, T.StringType()), *(frame.schema[name] for name in folders)]
+    return in_arrow(frame.select("value", *map(quoted, folders)), partial(csv_rows.rows, plan=plan), T.StructType(made))
 
 
 def _typed(frame: DataFrame, schema: T.StructType | None, corrupt: str) -> DataFrame:
@@ -170,7 +170,7 @@ def _typed(frame: DataFrame, schema: T.StructType | None, corrupt: str) -> DataF
     typed: dict[str, Column] = {}
     wrong = F.lit(False)
     for field, name in zip(wanted, frame.columns, strict=False):
-        text = value = F.col(quoted(name))
+        text = value = F.col(quoted(name)).alias(name, metadata={})
         if not isinstance(field.dataType, T.StringType):
             value = text.try_cast(field.dataType)
             if isinstance(field.dataType, T.NumericType):

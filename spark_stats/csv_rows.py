@@ -50,7 +50,7 @@ class Dialect:
         return self.encoding or next((name for mark, name in MARKS if content.startswith(mark)), "utf-8")
 
     def names(self, text: str) -> list[str]:
-        """The names of the columns, from the beginning of a file; to those that are empty or twice there Spark's numbers are added.
+        """The names of the columns, from the beginning of a file; one that is empty or twice there gets a number, as in Spark.
 
         Raises
         ------

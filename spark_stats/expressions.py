@@ -12,9 +12,10 @@ one, cannot slip through.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from keyshift.models.errors import InputError
@@ -291,6 +292,25 @@ def check_analysed(what: str, text: str, plan: Any) -> None:
         kind = node.getClass().getSimpleName()
         if kind in _REFUSED or kind.startswith("Current") or not node.deterministic():
             raise InputError(f"{what} = {_short(text)} is refused: {node.prettyName()} needs more than one row")
+
+
+_ORDERED = frozenset(("LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "Greatest", "Least"))
+
+
+def check_order(what: str, text: str, plan: Any, mark: Mapping[str, str]) -> None:
+    """Refuse to order columns with a mark in their metadata: they are texts, of which 9 comes after 10, and may mean numbers."""
+    found = plan.expressions()
+    for node in _nodes([found.apply(i) for i in range(found.size())]):
+        if node.getClass().getSimpleName() in _ORDERED:
+            sides = [node.children().apply(i) for i in range(node.children().size())]
+            if all(
+                side.getClass().getSimpleName() == "AttributeReference" and json.loads(side.metadata().json()) == mark
+                for side in sides
+            ):
+                names = " and ".join(str(side.name()) for side in sides)
+                raise InputError(
+                    f"{what} = {_short(text)} orders {names}, which are texts, letter by letter: give a schema, or cast them"
+                )
 
 
 def _nodes(waiting: list[Any]) -> Iterator[Any]:

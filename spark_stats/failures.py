@@ -24,6 +24,8 @@ _KNOWN = (
     (r"PYTHON_VERSION_MISMATCH", "the Python on Spark's workers has another version: set PYSPARK_PYTHON to this one"),
     (r"Illegal Parquet type: INT64 \(TIMESTAMP\(NANOS", "a Parquet file has timestamps in nanoseconds"),
     (r"\[DIVIDE_BY_ZERO[^\]]*\]", "an expression divides by zero on some row: write try_divide, or filter such rows"),
+    (r"\[CAST_INVALID_INPUT\] (The value '[^\n]*' of the type \"STRING\" cannot be cast to \"\w+\")",
+     "an expression fails on some row: {0} (the columns of CSV are texts unless a schema gives their types)"),
     (r"\[(?:CAST_\w+|ARITHMETIC_OVERFLOW)[^\]]*\] ([^\n]+?)(?: (?:Use|To return|If necessary)|SQLSTATE|\n|$)",
      "an expression fails on some row: {0}"),
     (r"(\S+) is not a Parquet file", "{0} is not a Parquet file, or is damaged"),
