@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -93,6 +94,8 @@ class Workload:
     node_names: tuple[str | int, ...] | None
     groups: Mapping[str, tuple[str | int, ...]]
     domains: Mapping[str, tuple[str | int, ...]]
+    window_start: ClassVar[datetime | None] = None
+    """When the window begins whose workload this is, where it was counted from a log window by window."""
 
     # Anything array-like goes in, read-only arrays come out: hence an __init__ of our own.
     def __init__(
