@@ -40,8 +40,8 @@ def test_or_tools_4599_bins_that_are_too_small():
     """Weights are multiples of 6 and sum to 444, so four bins need 114 where 100 is given: tried."""
     weights = [48, 30, 42, 36, 36, 48, 42, 42, 36, 24, 30, 30]
     w = ks.Workload(load=weights, state=weights, current=[0] * 12, nodes=4)
-    assert not ks.solve(ks.KeyGroupAllocation(w, resource_capacity={"load": [113] * 4})).feasible
-    assert ks.solve(ks.KeyGroupAllocation(w, resource_capacity={"load": [114] * 4})).feasible
+    assert ks.solve(ks.KeyGroupAllocation(w, resource_capacity={"load": [113] * 4})).status == "infeasible"
+    assert ks.solve(ks.KeyGroupAllocation(w, resource_capacity={"load": [114] * 4})).status == "optimal"
     limit = next(
         r for r in ks.remedies(ks.KeyGroupAllocation(w, resource_capacity={"load": [100] * 4})) if "load" in r.limit
     )
@@ -98,7 +98,7 @@ def test_proxlb_35_virtual_machines_of_different_groups_never_share_a_host(words
         load=load, state=load, current=now, nodes=4, keys=ids, node_names=["igel53", "igel54", "igel55", "igel56"]
     )
     pairs = [(a, b) for (a, g), (b, h) in itertools.combinations(zip(ids, group, strict=True), 2) if g != h]
-    rules = [f"apart {a},{b}" for a, b in pairs] if words else [Apart(list(pair)) for pair in pairs]
+    rules = [f"apart key_groups={a},{b}" for a, b in pairs] if words else [Apart(list(pair)) for pair in pairs]
     right = least(load, now, 4, lambda place: len(set(zip(group, place, strict=True))) == len(set(place)))
     assert told(ks.KeyGroupAllocation(w, rules=rules, priorities=BOTH)) == right
 

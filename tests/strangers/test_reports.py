@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+import redis
 
 import keyshift as ks
 from keyshift.cli import main
@@ -176,7 +178,7 @@ def test_cruise_control_889_the_goal_as_a_rule(shell):
 def test_cruise_control_2184_one_broker_replaces_another(shell, words):
     """All that 1016 has, three replicas, goes to 1001, its neighbour in the rack; 1017 and 1018 get nothing."""
     shell.read("cruise-control-2184", "--load", "load.json", "--partition-load", "partitions.json", "--replicas")
-    rules = ["count at_most=0 1016", "moves 0 into=1017,1018"]
+    rules = ["count 0 nodes=1016", "moves 0 into=1017,1018"]
     if not words:
         rules = [Count(at_most=0, nodes=[1016]), Moves(0, into=[1017, 1018])]
     w = ks.read_workload(shell.folder / "w")
@@ -228,3 +230,79 @@ def test_kafka_5390_streams_tasks_of_a_heavy_subtopology(shell):
         "0_12": "12",
         "1_4": "13",
     }
+
+
+class Masters:
+    """Masters of a Redis Cluster without keys, and the slots of each, as redis-py says it; a client of any of them."""
+
+    def __init__(self, slots: dict[str, list[list[str]]], me: str = "", **settings: object) -> None:
+        self.slots, self.me = slots, me
+        self.waiting: list[tuple] = []
+
+    def __call__(self, host: str, port: int, **settings: object) -> Masters:
+        return Masters(self.slots, f"{host}:{port}")
+
+    def __enter__(self) -> Masters:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        pass
+
+    def pipeline(self, transaction: bool) -> Masters:
+        return Masters(self.slots, self.me)
+
+    def execute_command(self, name: str, *given: object) -> object:
+        self.waiting.append((name, *given))
+        if name == "CLUSTER NODES":
+            return {at: {"node_id": at, "flags": "myself,master" if at == self.me else "master", "slots": spans, "migrations": []}
+                    for at, spans in self.slots.items()}  # fmt: skip
+        if name == "CLUSTER SLOT-STATS":
+            raise redis.ResponseError("unknown subcommand")
+        return 0 if name == "CLUSTER COUNTKEYSINSLOT" else []
+
+    def execute(self, **_: object) -> list[int]:
+        return [0] * len(self.waiting)
+
+
+def test_redis_3001_a_master_of_weight_0_keeps_no_slot(shell, monkeypatch):
+    """4,096 slots leave, the last one too, and the other three, of 4,096 each, get a third of them: 5,462, 5,461 and 5,461."""
+    place = "10.240.0.{}:6379".format
+    slots = {place(44): [["0", "1364"], ["5461", "6826"], ["10923", "12287"]], place(43): [["12288", "16383"]],
+             place(33): [["6827", "10922"]], place(40): [["1365", "5460"]]}  # fmt: skip
+    monkeypatch.setattr(redis, "Redis", Masters(slots))
+    shell("import", "redis", place(40), "--draining", place(44), "--out", "@w")
+    answer = shell.solve("--rules", "@w/rules.yaml", *FIRST_MOVES)
+    moved = shell.moved(answer)
+    assert {source for _, source, _ in moved} == {place(44)}
+    assert sorted(Counter(target for _, _, target in moved).values()) == [1365, 1365, 1366]
+
+
+def test_redis_4941_new_masters_without_keys_get_their_share(shell, monkeypatch):
+    """One of five has all 16,384 slots and none has keys: four get 3,277 or one less."""
+    slots = {f"[::1]:{7001 + i}": [["0", "16383"]] if i == 0 else [] for i in range(5)}
+    monkeypatch.setattr(redis, "Redis", Masters(slots))
+    shell("import", "redis", "redis://[::1]:7001", "--out", "@w")
+    answer = shell.solve(*FIRST_LOAD)
+    assert answer["objective"] == pytest.approx(0.8)
+    assert sorted(Counter(target for _, _, target in shell.moved(answer)).values()) in (
+        [3276, 3277, 3277, 3277],
+        [3277] * 4,
+    )
+
+
+def test_kafka_5390_ids_of_processes_are_shown_whole(shell, monkeypatch):
+    """Sixteen columns more than the ids need; without loads there is no mean to be a share of."""
+    monkeypatch.setenv("COLUMNS", "132")
+    tasks = json.loads((DATA / "kafka-5390" / "assignment.json").read_text())
+    shell("import", "kafka-streams", str(DATA / "kafka-5390" / "assignment.json"), "--out", "@w")
+    said = shell("solve", "@w", "--max-migrations", "1")
+    assert tasks["processes"][0]["processId"] in said
+    for process in tasks["processes"]:
+        for task in process["active"]:
+            task["load"] = 0
+    (shell.folder / "idle.json").write_text(json.dumps(tasks))
+    shell("import", "kafka-streams", "@idle.json", "--out", "@idle")
+    assert "load distance 0 -> 0 peak load on the way 0 (mean 0)" in shell("plan", "@idle", "--out", "@idle-plan.json")
