@@ -9,14 +9,13 @@ labels (`unlabelled`), so that none is read by position without a word.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keyshift.models.errors import InputError
-
-Label = str | int
+from keyshift.models.names import Label, printed, shortened
 
 
 class Labelled(NamedTuple):
@@ -40,20 +39,27 @@ class Labelled(NamedTuple):
 
     def places(self, order: Sequence[Label], of: str) -> list[int]:
         """Where each label of an order is."""
-        place: dict[Label, int] = {}
+        place: dict[str, int] = {}
         for at, label in enumerate(self.labels):
-            if place.setdefault(label, at) != at:
-                raise InputError(f"{self.name} is labelled {label!r:.60} twice, at {place[label]} and at {at}")
+            if place.setdefault(text := printed(label), at) != at:
+                raise InputError(f"{self.name} is labelled {label!r:.60} twice, at {place[text]} and at {at}")
         if self.labels == order:
             return list(range(len(order)))
-        for wanted, found, missing, there in ((order, place, self.name, of), (self.labels, set(order), of, self.name)):
+        either: tuple[tuple[Sequence[Label], Collection[str], str, str], ...] = (
+            (order, place, self.name, of), (self.labels, _texts(order), of, self.name),
+        )  # fmt: skip
+        for wanted, found, missing, there in either:
             for label in wanted:
-                if label not in found:
+                if printed(label) not in found:
                     raise InputError(
                         f"{missing} has no {label!r:.60}, which {there} has: {self.name} is labelled "
                         f"{shortened(self.labels)}, and {of} {shortened(order)}"
                     )
-        return [place[label] for label in order]
+        return [place[printed(label)] for label in order]
+
+
+def _texts(labels: Sequence[Label]) -> set[str]:
+    return set(map(printed, labels))
 
 
 def labels_of(name: str, values: Any, axis: int = 0) -> Labelled | None:
@@ -124,6 +130,9 @@ def aligned(
         The axes of an argument that are about the same; (0,) by default, -1 is the last.
     """
     given = {name: values for name, values in {**arguments, what: names}.items() if values is not None}
+    for name, values in given.items():
+        if isinstance(values, set | frozenset):
+            raise InputError(f"{name} must be a list, in order, not a set")
     wide = [
         found
         for name, values in given.items()
@@ -152,9 +161,9 @@ def aligned(
 def _order_by(names: Any, first: Labelled, own: Labelled | None, what: str) -> tuple[Sequence[Label], str]:
     """The order that given names decide, or their own labels, or the numbers of rows in the first argument with labels."""
     plain = [_label(what, at, label) for at, label in enumerate(names)]
-    if set(plain) == set(first.labels):
+    if _texts(plain) == _texts(first.labels):
         return plain, what
-    if own is not None and set(own.labels) == set(first.labels):
+    if own is not None and _texts(own.labels) == _texts(first.labels):
         return own.labels, what
     if all(isinstance(label, int) for label in first.labels) and not all(isinstance(label, int) for label in plain):
         return first.labels, first.name
@@ -181,30 +190,37 @@ def of_key_groups(arrays: dict[str, Any], columns: Mapping[str, Any], traffic: A
 
 
 def of_nodes(nodes: Any, draining: Any, domains: Any, names: Any) -> tuple[Any, Any, Any, Any]:
-    """What a workload says of its nodes, in one order."""
-    if isinstance(nodes, Mapping) and names is None:
-        names = list(nodes)
+    """What a workload says of its nodes, in one order; a mapping of their names is read where these are known."""
+    mapped = isinstance(nodes, Mapping)
     parts, rest = _columns({"domains": domains})
-    flags = draining if hasattr(draining, "axes") else None
-    made, names = aligned({"nodes": nodes, "draining": flags, **parts}, names, "node_names")
-    return made.get("nodes"), made.get("draining", draining), *_gathered(rest, made), names
+    given = {"nodes": None if mapped else nodes, "draining": draining if hasattr(draining, "axes") else None, **parts}
+    made, names = aligned(given, list(nodes) if mapped and names is None else names, "node_names")
+    return made.get("nodes", nodes), made.get("draining", draining), *_gathered(rest, made), names
 
 
 def _columns(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns of mappings, by what messages call them; and the mappings, of which each column has its place there."""
+    """The columns of mappings, by what messages call them; and the mappings, of which each column has its place there.
+
+    A column that is a mapping of names stays as it is, but for resources.
+    """
     parts, rest = {}, dict[str, Any]()
     for name, columns in given.items():
         rest[name] = columns
         if isinstance(columns, Mapping):
-            places = {column: f"{name}[{column!r:.60}]" for column in columns}
-            parts |= {places[column]: values for column, values in columns.items()}
-            rest[name] = places
+            rest[name] = {}
+            for column, values in columns.items():
+                read = isinstance(values, Mapping) and name != "resources"
+                place = f"{name}[{column!r:.60}]"
+                parts |= {} if read else {place: values}
+                rest[name][column] = (place, values)
     return parts, rest
 
 
 def _gathered(rest: Mapping[str, Any], made: Mapping[str, Any]) -> list[Any]:
     return [
-        {column: made.get(place) for column, place in given.items()} if isinstance(given, Mapping) else given
+        {column: made.get(place, values) for column, (place, values) in given.items()}
+        if isinstance(given, Mapping)
+        else given
         for given in rest.values()
     ]
 
@@ -216,7 +232,8 @@ def _check_windows(load: Any, others: Mapping[str, Any]) -> None:
     columns = labels_of("load", load, 1)
     for name, values in others.items():
         one = None if name == "load" or rows.default else labels_of(name, values)
-        if one is not None and set(one.labels) == set(rows.labels) and set(one.labels) != set(columns.labels):  # type: ignore[union-attr]
+        texts = None if one is None else _texts(one.labels)
+        if texts == _texts(rows.labels) != _texts(columns.labels):  # type: ignore[union-attr]
             said = "load has in its rows the labels of"
             raise InputError(f"{said} {name}, but its rows are windows and its columns key groups: give load.T")
     in_time("load", load)
@@ -264,10 +281,3 @@ def _plain(values: Any) -> Any:
 
 def _taken(values: Any, places: list[int], axis: int) -> Any:
     return [values[at] for at in places] if isinstance(values, list) else np.take(np.asarray(values), places, axis)
-
-
-def shortened(labels: Iterable[object], most: int = 5) -> str:
-    """The first few of many labels, for a message."""
-    listed = list(labels)
-    said = ", ".join(f"{label!r:.40}" for label in listed[:most])
-    return said if len(listed) <= most else f"{said} ... ({len(listed)} in all)"

@@ -267,7 +267,7 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
         else:
             from keyshift.models.files.yaml_text import read_yaml
 
-            held = read_yaml(file)
+            held = read_yaml(file, texts=True)
         if not isinstance(held, list):
             raise InputError(f"{file}: there must be a list of rules, not {held!r:.60}")
         with naming(file):

@@ -65,7 +65,7 @@ def kafka(
         log_dirs,
         loads,
         assignment=assignment,
-        draining=common.several("--draining", draining, int, "3,4"),
+        draining=common.several("--draining", draining, broker_id, "3,4"),
         capacities=pairs("--capacities", capacities, float, "1:2,4:0.5"),
         replicas=replicas,
         racks=pairs("--racks", _lines(racks), str, "1:a,2:b") or None,
@@ -240,16 +240,24 @@ def _priorities(workload: Workload, out: Path) -> list[str]:
     ]
 
 
+def broker_id(text: str) -> int:
+    """The broker that is called so: 007 is not 7."""
+    if not re.fullmatch(r"0|[1-9][0-9]{0,8}", text):
+        raise ValueError
+    return int(text)
+
+
 def pairs(option: str, text: str | None, kind: Callable[[str], common.Value], example: str) -> dict[int, common.Value]:
     """Read ``1:a,2:b``; of numbers the workload itself checks the values."""
     found: dict[int, common.Value] = {}
     for part in [] if text is None else text.split(","):
-        broker, colon, value = part.partition(":")
-        if not colon or not value or not re.fullmatch(r"[0-9]{1,9}", broker):
+        name, colon, value = part.partition(":")
+        if not name or not colon or not value:
             raise InputError(f"{option} {part:.60}: write broker and value with a colon, such as {example}")
-        if int(broker) in found:
+        (broker,) = common.several(option, name, broker_id, example)
+        if broker in found:
             raise InputError(f"{option} names broker {broker} twice")
-        found[int(broker)] = common.several(option, value, kind, example)[0]
+        found[broker] = common.several(option, value, kind, example)[0]
     return found
 
 

@@ -40,6 +40,7 @@ from keyshift.engines.kafka_files import (
     traffic,
 )
 from keyshift.models.errors import InputError
+from keyshift.models.names import Names
 from keyshift.models.plans.plan import Plan
 from keyshift.models.workload import FloatArray, Workload
 
@@ -189,28 +190,26 @@ def made_of(
     domains: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Workload:
     """A workload of partitions in a given order, or with `domains` of their replicas, labelled for a plan that Kafka can read."""
-    position = {broker: i for i, broker in enumerate(brokers)}
-    for name, named in (("draining", draining), ("capacities", capacities or {})):
-        for broker in named:
-            if broker not in position:
-                raise InputError(f"{name} names broker {broker}; there are {', '.join(map(str, brokers))}")
+    called = Names("broker", brokers, len(brokers))
     if not replicas:
         raise InputError("there is no partition to plan")
     for name, labelled in (domains or {}).items():
-        if unlike := sorted(set(labelled) ^ set(brokers)):
-            raise InputError(f"{name}s: broker {unlike[0]} is {'not known' if unlike[0] in labelled else 'missing'}")
+        if missing := [
+            b for b, label in zip(brokers, called.values(f"{name}s", labelled, None), strict=True) if label is None
+        ]:
+            raise InputError(f"{name}s: broker {missing[0]} is missing")
     keys, groups = labels(replicas) if domains is not None else ([_key(p, r) for p, r in replicas.items()], None)
     return Workload(
         load=load,
         state=state,
-        current=[position[b] for r in replicas.values() for b in (r[:1] if domains is None else r)],
-        nodes=[(capacities or {}).get(broker, 1.0) for broker in brokers],
-        draining=[broker in draining for broker in brokers],
+        current=[called.position("replicas", b) for r in replicas.values() for b in (r[:1] if domains is None else r)],
+        nodes=called.values("capacities", capacities or {}, 1.0),
+        draining=called.values("draining", dict.fromkeys(draining, True), False),
         resources=resources,
         keys=keys,
         node_names=list(brokers),
         groups=groups,
-        domains={name: [labelled[b] for b in brokers] for name, labelled in (domains or {}).items()},
+        domains={name: called.values(name, labelled, None) for name, labelled in (domains or {}).items()},
     )
 
 

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
-from keyshift.models.answer import Settings
 from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import parameters_of
-from keyshift.models.guards import by_name, non_negative, real, whole
+from keyshift.models.guards import non_negative, real, whole
 from keyshift.models.labels import by_label, ordered
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
@@ -26,19 +25,6 @@ from keyshift.plans.targets import thin
 from keyshift.solvers.plans.fast import Schedule, fast_schedule
 from keyshift.solvers.plans.steps import Order, Phases, cut, order_of, overload_of, ruled_phases
 from keyshift.solving import interruptible
-
-
-@dataclass(frozen=True)
-class PlanSettings(Settings):
-    """The tuning parameter of plans.
-
-    Attributes
-    ----------
-    exact_up_to : int
-        The most moves of a phase for which the exact model is solved.
-    """
-
-    exact_up_to: int = 30
 
 
 def plan(
@@ -187,7 +173,7 @@ def _limit(name: str, given: Any, workload: Workload, nodes: int) -> FloatArray:
     said = f"max_on_the_way[{name!r}]"
     given = by_label(said, given)
     if isinstance(given, Mapping):  # while it moves, a key group counts twice
-        given = by_name(said, given, workload.node_names, nodes, 2 * float(_use(workload, name).sum()))
+        given = workload.names_of_nodes.grown(nodes).values(said, given, 2 * float(_use(workload, name).sum()))
     return _above_0(said, given, nodes)
 
 
@@ -231,7 +217,7 @@ def _schedule(
         part = raised.part(chosen, held)
         one_by_one = np.arange(chosen.size) if part.limited else None
         schedule = fast_schedule(part, budget, seed, one_by_one)
-        if not schedule.optimal and chosen.size <= PlanSettings.now().exact_up_to and not budget.expired:
+        if not schedule.optimal and chosen.size <= 30 and not budget.expired:
             from keyshift.solvers.plans.exact import exact_schedule
 
             schedule = exact_schedule(part, schedule, budget, seed)

@@ -172,7 +172,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
             said = f"resource_capacity[{name!r}]"
             limit = by_label(said, limit)
             if isinstance(limit, Mapping):  # a node that is not named has room for everything
-                limit = guards.by_name(said, limit, w.node_names, w.nodes, float(known[name].sum()))
+                limit = w.names_of_nodes.values(said, limit, float(known[name].sum()))
             elif np.ndim(limit) == 0:
                 limit = np.full(w.nodes, limit)
             limits[name] = guards.non_negative(said, limit, length=w.nodes, of="nodes")

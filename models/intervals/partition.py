@@ -47,7 +47,7 @@ class InIntervals(MovesState):
         self._require_equal_nodes("interval migration needs equal nodes")
         if torn := torn_node(self.workload.current):
             node, task = torn
-            said = f"current[{task}] = {node} begins a second interval of node {node}"
+            said = f"current[{task}] = {node} begins a second interval of node {self.workload.node(node)}"
             raise InputError(f"{said}: each node must run consecutive tasks")
 
     @property
@@ -72,7 +72,10 @@ class InIntervals(MovesState):
 
     def conflicts(self) -> list[str]:
         """For each number of nodes that cannot carry the tasks, however cut: the reason, and the smallest feasible tau."""
-        found = ((n, self.prefix.conflict(Fraction(self.tau), n)) for n in dict.fromkeys(self.certain_counts))
+        found = (
+            (n, self.prefix.conflict(Fraction(self.tau), n, self.workload.names_of_key_groups))
+            for n in dict.fromkeys(self.certain_counts)
+        )
         return [f"{self._when(n)}{blocked}" for n, blocked in found if blocked is not None]
 
     def _when(self, nodes: int) -> str:

@@ -61,11 +61,10 @@ class InTransit(MovesState):
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         astray = (assignment != self.workload.current) & (assignment != self.target)  # (1)
+        w, said = self.workload, "task {} is on node {}, but it moves from {} to {}"
         return [
             Violation(
-                "in_transit",
-                f"task {k} is on node {assignment[k]}, but it moves from {self.workload.current[k]} to {self.target[k]}",
-                int(k),
+                "in_transit", said.format(w.key(k), *map(w.node, (assignment[k], w.current[k], self.target[k]))), int(k)
             )
             for k in np.flatnonzero(astray)
         ]

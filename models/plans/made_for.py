@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models.guards import frozen
+from keyshift.models.names import Names, printed
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 NAMED = 3
@@ -74,11 +75,11 @@ class MadeFor:
 
     def key(self, k: int) -> str | int:
         """The name of a key group, its number where it has none."""
-        return k if self.keys is None else self.keys[k]
+        return Names("key group", self.keys, self.load.size)[k]
 
     def node(self, i: int) -> str | int:
         """The name of a node, its number where it has none."""
-        return i if self.node_names is None or i >= len(self.node_names) else self.node_names[i]
+        return Names("node", self.node_names, self.capacity.size)[i]
 
     def changes(self, workload: Workload) -> list[str]:
         """The differences of another workload, a sentence each; empty when it is the same."""
@@ -111,13 +112,13 @@ class MadeFor:
             ("keys", self.keys, workload.keys),
             ("node_names", self.node_names, workload.node_names),
         ):
-            if was == now:
+            if was is None is now:
                 continue
             if was is None or now is None:
                 found.append(f"{what}: the plan was made {'without' if was is None else 'with'} them")
                 continue
-            at = next(i for i, pair in enumerate(zip(was, now, strict=True)) if pair[0] != pair[1])
-            found.append(f"{what}[{at}] is {now[at]!r}, was {was[at]!r}")
+            other = (i for i, pair in enumerate(zip(was, now, strict=True)) if printed(pair[0]) != printed(pair[1]))
+            found += [f"{what}[{at}] is {now[at]!r}, was {was[at]!r}" for at in [*other][:1]]
         return found
 
     def _elsewhere(self, workload: Workload) -> list[str]:

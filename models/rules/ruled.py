@@ -39,7 +39,7 @@ def read_rules(given: Any) -> tuple[Rule, ...]:
 
 
 @dataclass(frozen=True)
-class NoWorse(Rule):
+class NoWorse(Rule, spoken=False):
     """Rules that give way where they are broken today, or by an assignment that is given: none of them gets worse."""
 
     name: ClassVar[str] = "no_worse"
@@ -155,6 +155,9 @@ class Ruled(Problem):
         rules = given.pop("rules", ())
         return {**given, "rules": [rule.record() for rule in rules]} if rules else given
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), **super().arguments()), ()  # the rules themselves: those of one's own are in no file
+
     def broken_rules(self, assignment: np.ndarray) -> list[Violation]:
         """What a canonical assignment breaks of the rules, as each rule words it."""
         scope, soft = self.scope, self.yielding
@@ -253,7 +256,7 @@ class Ruled(Problem):
 
 
 @dataclass(frozen=True)
-class Forms(Rule):
+class Forms(Rule, spoken=False):
     """Forms as a rule: what is left of all rules when key groups have become items."""
 
     name: ClassVar[str] = "forms"

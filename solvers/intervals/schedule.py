@@ -67,7 +67,7 @@ def schedule(
         state = workload.state[tasks]
         if state.max() > limit:
             k = int(tasks[np.argmax(state)])
-            raise InputError(f"max_state = {limit:g}: task {k} alone has state {workload.state[k]:g}")
+            raise InputError(f"max_state = {limit:g}: task {workload.key(k)} alone has state {workload.state[k]:g}")
         least = max(least, math.ceil(float(state.sum()) / limit * (1 - 1e-12)) if limit > 0 else 1)
         classes = _first_fit(ends, state, most or tasks.size, limit, link)
     return MigrationSchedule(workload, target, tuple(tasks[c] for c in classes), least, link, most, limit)

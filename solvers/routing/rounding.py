@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.guards import NonNegative
 from keyshift.models.integers import scaled
@@ -18,19 +16,6 @@ from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
 from keyshift.solvers.rows import RowFamily
 from keyshift.solvers.within_rows import Task, load_limits, search_within
-
-
-@dataclass(frozen=True)
-class RoundingSettings(Settings):
-    """The tuning parameter of the rounding.
-
-    Attributes
-    ----------
-    rounds : int
-        How often keys for which there was no room stay, and others leave instead.
-    """
-
-    rounds: int = 8
 
 
 @njit(cache=True)
@@ -128,7 +113,7 @@ class _Shedding:
         keys, kept = self.keys, self.problem.workload.kept
         orders = {i: _cheapest_first(keys, on, i, price) for i, on in self.full.items()}
         stays, taken = np.zeros(keys.size, dtype=bool), np.zeros(keys.size, dtype=np.int64)
-        for _ in range(RoundingSettings.now().rounds):
+        for _ in range(8):
             taken = np.zeros(keys.size, dtype=np.int64)
             for i, order in orders.items():
                 excess = self.used[i] - self.limit[i]
