@@ -17,6 +17,7 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.errors import InputError
+from keyshift.models.labels import unlabelled
 from keyshift.models.names import by_text
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def flags(name: str, values: ArrayLike | None, *, length: int) -> NDArray[np.boo
     """Booleans (or 0/1); None means all False."""
     if values is None:
         return frozen(np.zeros(length, dtype=bool))
-    array = np.asarray(values)
+    array = np.asarray(unlabelled(name, values))
     if array.dtype != bool:
         array = _numbers(name, values)
         if array.ndim == 1:
@@ -204,6 +205,7 @@ def real(name: str, value: Any, *, least: float = 0.0, optional: bool = True, ab
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    values = unlabelled(name, values)
     try:
         given = np.asarray(values)
         if (

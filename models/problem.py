@@ -18,6 +18,7 @@ import numpy as np
 
 from keyshift.models.errors import InputError
 from keyshift.models.figures import figure
+from keyshift.models.labels import ordered
 from keyshift.models.workload import IntArray, Workload, grown
 
 Number = float | Fraction
@@ -428,8 +429,11 @@ def _plain(value: Any) -> Any:
     return {k: _plain(v) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
-def read_assignment(assignment: Any, key_groups: int, nodes: int) -> np.ndarray:
-    """Read the node of each key group, shape (p,), as a fresh int64 array, or raise `InputError`."""
+def read_assignment(
+    assignment: Any, key_groups: int, nodes: int, keys: Sequence[str | int] | None = None
+) -> np.ndarray:
+    """Read the node of each key group, shape (p,), as a fresh int64 array, or raise `InputError`; one with labels by the keys."""
+    assignment = ordered("assignment", assignment, keys, key_groups)
     try:
         read = np.asarray(assignment)
         if read.dtype.kind not in "iufO":  # true is not a node, nor is the text "1"

@@ -58,6 +58,8 @@ def collect_keys(
     window: str | timedelta | None = None,
     origin: str | datetime | None = None,
     time_zone: str | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
     key_groups: int = 128,
     hash: str = "xxhash64",
     number: int | None = None,
@@ -71,7 +73,7 @@ def collect_keys(
     number : int, optional
         Number of the window; default: the last in which it accepts a tuple.
     """
-    windows = Windows.of(window, origin, zone_of(events, time_zone))
+    windows = Windows.of(window, origin, zone_of(events, time_zone), since, until)
     log = KeyLog.of(events, topology, time, windows, KeyGroups(key_groups, hash), operator)
     return Keys.of(log, operator, number)
 

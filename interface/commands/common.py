@@ -24,10 +24,12 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from keyshift.catalogue import FORMULATIONS
+from keyshift.commands.beside import priorities_of
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.compiling import COMPILING
 from keyshift.models.figures import figure
+from keyshift.models.plans.staying import staying
 from keyshift.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -93,9 +95,9 @@ class Asked:
     last: int | None = None
     line: Sequence[str] = ()
 
-    def read(self) -> Problem:
-        """The problem itself."""
-        return read_problem(self.path, self.problem, list(self.line), self.last)
+    def read(self, beside: bool = True) -> Problem:
+        """The problem itself; with the priorities that lie beside the workload, or as it is printed."""
+        return read_problem(self.path, self.problem, list(self.line), self.last, beside)
 
 
 class Unbroken(str):
@@ -183,10 +185,12 @@ def expect_problem(name: str | None) -> None:
         raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
 
 
-def read_problem(path: Path, name: str, extra: list[str], last: int | None = None) -> Problem:
+def read_problem(path: Path, name: str, extra: list[str], last: int | None = None, beside: bool = False) -> Problem:
     """Build a problem from a file, of which only the `last` windows count, and the rest of the line (``--max-migrations 13``)."""
     options = problem_options(name, extra)
-    return FORMULATIONS[name].problem_class.from_path(path, last=last, **options)
+    return FORMULATIONS[name].problem_class.from_path(
+        path, last=last, **(priorities_of(path, name) if beside else {}) | options
+    )
 
 
 def problem_options(name: str, extra: list[str]) -> dict[str, Any]:
@@ -351,6 +355,8 @@ def as_record(solution: Solution, with_assignment: bool = True) -> dict[str, Any
     """A solution as a plain dictionary, for JSON."""
     names = ("method", "status", "termination", "objective", "bound", "gap_abs", "gap", "seconds", "metrics", "message")
     record = {"problem": solution.problem.name, **{name: getattr(solution, name) for name in names}}
+    if stays := staying(solution.problem, solution.assignment):
+        record["stays"] = list(stays)
     if solution.priorities:
         record["priorities"] = [stage._asdict() for stage in solution.priorities]
     if with_assignment:

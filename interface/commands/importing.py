@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from keyshift.commands import common, showing
+from keyshift.commands.beside import priorities_beside
 from keyshift.models import InputError, Workload
 from keyshift.models.figures import figure
 from keyshift.models.plans.plan import Plan
@@ -21,6 +22,9 @@ DrainingOption = Annotated[str | None, typer.Option(help="Brokers to be removed,
 ReplicasOption = Annotated[
     bool, typer.Option("--replicas", help="A key group for each replica, leaders and followers; with their rules.yaml.")
 ]
+
+EMPTY_FIRST = ("draining_key_groups", "load_distance", "migrations")
+"""The priorities of a workload whose nodes drain: they are emptied, loads are balanced, nothing moves without need."""
 
 app = typer.Typer(help="Read a running cluster, from what the engine's own tools print.", no_args_is_help=True)
 
@@ -215,8 +219,24 @@ def written(workload: Workload, out: Path, engine: str, note: str = "") -> commo
     about = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
     draining = [workload.node(i) for i in np.flatnonzero(workload.draining)]
     sums = {"load": workload.last_load.sum(), "state": workload.state.sum()}
-    shown = [*filter(None, [note]), f"{workload!r} written to {out}"]
+    shown = [*filter(None, [note]), f"{workload!r} written to {out}", *_priorities(workload, out)]
     return common.Reply({**about, "draining": draining, **sums, "note": note}, shown)
+
+
+def _priorities(workload: Workload, out: Path) -> list[str]:
+    """Where nodes drain, write the priorities that empty them first, and say so."""
+    from keyshift.models.files.disk import write_text
+
+    file, drains = priorities_beside(out), np.flatnonzero(workload.draining).tolist()
+    if not drains:
+        file.unlink(missing_ok=True)  # those of another import into the same place
+        return []
+    write_text(file, "".join(f"- {measure}\n" for measure in EMPTY_FIRST))
+    names = ", ".join(str(workload.node(i)) for i in drains)
+    return [
+        f"Nodes that drain, and are emptied first: {names}. The priorities are {', '.join(EMPTY_FIRST)} ({file}), unless "
+        "--priorities names others."
+    ]
 
 
 def pairs(option: str, text: str | None, kind: Callable[[str], common.Value], example: str) -> dict[int, common.Value]:
@@ -265,11 +285,12 @@ def export(
         figures, files = _kafka(made, out, assignment, racks)
     else:
         figures, files = {"note": "", "phases": len(made.phases)}, _assignments(made, out, to, topology)
-    record = {"engine": to, "path": str(out), **figures, "files": [file.name for file in files]}
+    notes = list(made.notes)
+    record = {"engine": to, "path": str(out), **figures, "notes": notes, "files": [file.name for file in files]}
     note = figures.pop("note")
     counted = showing.lines((name.replace("_", " "), _shown(value)) for name, value in figures.items())
     said = f"{len(files)} files written to {out}; begin with {files[0].name}"
-    return common.Reply(record, [*filter(None, [note]), *counted, said])
+    return common.Reply(record, [*filter(None, [note]), *counted, *showing.lines(("note", n) for n in notes), said])
 
 
 def _kafka(made: Plan, out: Path, assignment: Path | None, racks: str | None) -> tuple[dict[str, Any], list[Path]]:

@@ -143,7 +143,7 @@ def _explained(found: Explanation, every: bool) -> Iterator[Any]:
 
     yield from showing.figures_of(found.solution, 5)
     yield f"{found.nothing[0].upper()}{found.nothing[1:]}."
-    yield from (f"- {sentence}" for sentence in found.binding)
+    yield from (f"- {sentence}" for sentence in (*found.binding, *found.stays))
     if len(found.moves):
         rows = [
             (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks)

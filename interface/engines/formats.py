@@ -80,3 +80,8 @@ def write_assignments(folder: str | Path, plan: Plan, made: Callable[[np.ndarray
     """Write where everything runs before a plan and after each of its phases: ``00-assignment.json`` is the way back."""
     steps = enumerate([plan.current, *plan.assignments()])
     return write_folder(folder, {f"{number:02}-assignment.json": as_json(made(nodes)) for number, nodes in steps})
+
+
+def with_notes(text: str, plan: Plan) -> str:
+    """The text of STEPS.md with what a plan says of itself: what draining nodes keep, and why."""
+    return text + ("\n## Notes\n\n" + "".join(f"- {note}\n" for note in plan.notes) if plan.notes else "")

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.engines.formats import as_json, write_folder
+from keyshift.engines.formats import as_json, with_notes, write_folder
 from keyshift.engines.kafka_files import (
     ALL_REPLICAS,
     LogDirs,
@@ -311,7 +311,9 @@ def write_reassignment(
     left = {b: n for b in sorted(leaving) if (n := sum(b in r[0 if members else 1 :] for r in now.values()))}
     made = Reassignment([], elections, copied, state_copied, left, ALL_REPLICAS if members else LEADERS_ONLY)
     changed = sum(now[p] != before[p] for p in now)
-    return made._replace(files=write_folder(path, {"STEPS.md": _steps(made, changed, steps, plan.bandwidth), **files}))
+    return made._replace(
+        files=write_folder(path, {"STEPS.md": with_notes(_steps(made, changed, steps, plan.bandwidth), plan), **files})
+    )
 
 
 def _lists_of_leaders(

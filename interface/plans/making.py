@@ -13,8 +13,10 @@ from keyshift.models import Budget, InputError, Problem, Solution, Workload
 from keyshift.models.figures import apart, figure, percent
 from keyshift.models.files.problem import parameters_of
 from keyshift.models.guards import non_negative, real, whole
+from keyshift.models.labels import by_label, ordered
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
+from keyshift.models.plans.staying import staying
 from keyshift.models.plans.transfers import TransferScheduling, durations
 from keyshift.models.plans.way import Phase, RuledWay, Target, Way, read_target
 from keyshift.models.rules.ruled import Ruled
@@ -100,7 +102,8 @@ def plan(
     if ruled is not None and ruled.broken > 0:
         said = (*found.notes, _broken_on_the_way(ruled))
         found = replace(found, broken_rules=ruled.broken, broken_rules_bound=ruled.bound, notes=said)
-    return found if dropped is None else replace(found, notes=(*found.notes, str(dropped)))
+    dropping = () if dropped is None else (str(dropped),)
+    return replace(found, notes=(*found.notes, *staying(problem, reached.target), *dropping))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +124,7 @@ class _Work:
         way = Way.of(w, w.current, reached.target, reached.may_leave)
         moving = np.flatnonzero(w.current != reached.target)
         source, target = w.current[moving], reached.target[moving]
+        bandwidth = ordered("bandwidth", bandwidth, w.node_names, w.nodes, "nodes")
         speed = None if bandwidth is None else _above_0("bandwidth", bandwidth, way.nodes)
         names = tuple(limits)
         use = [_use(w, name) for name in names]
@@ -169,6 +173,7 @@ def _use(workload: Workload, name: str) -> FloatArray:
 
 def _limit(name: str, given: Any, workload: Workload, nodes: int) -> FloatArray:
     said = f"max_on_the_way[{name!r}]"
+    given = by_label(said, given)
     if isinstance(given, Mapping):  # while it moves, a key group counts twice
         given = workload.names_of_nodes.grown(nodes).values(said, given, 2 * float(_use(workload, name).sum()))
     return _above_0(said, given, nodes)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.allocation.problem import EPSILON, SLACK, KeyGroupAllocation
+from keyshift.models.allocation.problem import DRAINING, EPSILON, SLACK, KeyGroupAllocation
 from keyshift.models.integers import BITS, WHOLE_BITS, scaled
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat, keep_within
 from keyshift.models.stages import FLOATS, CpSatStages, PlacedCpSat, WholeMeasure, weighed
@@ -212,9 +212,11 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
                 lambda most: math.floor((Fraction(most) + Fraction(doubt)) * it.unit),
                 lambda whole: float(Fraction(whole) / it.unit) - doubt,
             )
-        if name == "draining_load":
+        if name in DRAINING:
             nodes = np.flatnonzero(w.draining).tolist()
             left = [sum(self.x[k, i] for i in nodes if (k, i) in self.x) for k in range(w.key_groups)]
+            if name == "draining_key_groups":
+                return WholeMeasure.count(sum(left))
             return WholeMeasure.sum(*weighed(w.last_load, left), w.key_groups, self.problem.unit(name))
         return self.of_moves(name)
 

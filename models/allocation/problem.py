@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics, records
-from keyshift.models.allocation.limits import allocation_limits, binding_limits
+from keyshift.models.allocation.limits import allocation_limits, binding_limits, emptied, least_left
 from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.integers import Knapsack
+from keyshift.models.labels import by_label
 from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import Limit, Violation, step_of_sums
 from keyshift.models.rules.rule import Rule
@@ -27,6 +28,8 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace,
 EPSILON = 2.0**-52
 SLACK = 1e-9
 """Relative rounding allowed when a sum of floats is held against a limit."""
+DRAINING = ("draining_load", "draining_key_groups")
+"""The measures of what draining nodes keep."""
 LARGEST = 1e150
 """The sum of loads, per unit of the smallest capacity, must be smaller: searches square it."""
 
@@ -85,10 +88,13 @@ class KeyGroupAllocation(Ruled, OverWindows):
         ``{"load": {"b1": 80}}``, those that are not named have room for everything.
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
-        "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "migrations", "state_moved".
-        "broken_rules" may come first: rules that are broken today are then repaired as far as the limits allow, and get
-        no worse.
-        By default the load distance alone. Over k > 1 windows there are no "deviation_sum" and "draining_load".
+        "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "draining_key_groups" (how many key
+        groups they keep, those without load included), "migrations", "state_moved". "broken_rules" may come first: rules
+        that are broken today are then repaired as far as the limits allow, and get no worse.
+        By default the load distance alone, under which a draining node may keep what does not raise it above the mean:
+        ("draining_key_groups", "load_distance", "migrations") empties such nodes first. Where a draining measure is named,
+        ties go to fewer key groups on draining nodes, then to fewer migrations.
+        Over k > 1 windows there are no "deviation_sum" and "draining_load".
     windows : int, default 1
         Plan for the last so many windows at once. (7) is about the last one.
     over : {"max", "mean", "cvar"}, default "max"
@@ -126,7 +132,8 @@ class KeyGroupAllocation(Ruled, OverWindows):
     rescue: ClassVar[Literal["balance"]] = "balance"
     limits_first: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = (
-        "load_distance", "deviation_sum", "draining_load", "migrations", "state_moved", "broken_rules",
+        "load_distance", "deviation_sum", "draining_load", "draining_key_groups", "migrations", "state_moved",
+        "broken_rules",
     )  # fmt: skip
 
     workload: Workload
@@ -165,6 +172,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
             if name not in known:
                 raise InputError(f"resource_capacity names {name!r}; the workload has {', '.join(sorted(known))}")
             said = f"resource_capacity[{name!r}]"
+            limit = by_label(said, limit)
             if isinstance(limit, Mapping):  # a node that is not named has room for everything
                 limit = w.names_of_nodes.values(said, limit, float(known[name].sum()))
             elif np.ndim(limit) == 0:
@@ -322,20 +330,35 @@ class KeyGroupAllocation(Ruled, OverWindows):
             "lower_deviation": lower,  # d - d_l at its smallest
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
-            **({"draining_load": metrics.draining_load(self.workload, assignment)} if self._drains else {}),
+            **({name: self.measured(name, assignment) for name in DRAINING} if self._drains else {}),
             **self._left_broken(assignment),
         }
 
     @property
     def _drains(self) -> bool:
-        """Whether the load left on draining nodes is a metric."""
-        return bool(self.workload.draining.any() or "draining_load" in self.stages)
+        """Whether what is left on draining nodes is a metric."""
+        return bool(self.workload.draining.any() or not set(self.stages).isdisjoint(DRAINING))
+
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """Where a priority empties nodes, they keep nothing that could leave, and nothing moves without need."""
+        if not self.workload.draining.any() or set(self.stages).isdisjoint(DRAINING):
+            return ()
+        return tuple(name for name in ("draining_key_groups", "migrations") if name not in self.stages)
+
+    def without(self, measure: str, most: float) -> Self | None:
+        return emptied(self, most, loaded=measure == "draining_load") if measure in DRAINING else None
+
+    def least(self, measure: str) -> float:
+        return least_left(self, loaded=measure == "draining_load") if measure in DRAINING else 0.0
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         if measure == "load_distance":
             return self.planned.combined(self.distances(assignment))
         if measure == "draining_load":
             return metrics.draining_load(self.workload, assignment)
+        if measure == "draining_key_groups":
+            return float(metrics.draining_key_groups(self.workload, assignment))
         return super().measured(measure, assignment)
 
     def record(self) -> records.Record:

@@ -116,7 +116,7 @@ class MCLB(Ruled):
         return below_step(1e-6 * max(self.scale, objective), self.step)
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
+        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         w = self.workload

@@ -136,7 +136,7 @@ class MovementWithinLimits(Ruled, MovesState):
         return below_step(1e-6 * objective, self.step)
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.node_limit)
+        return read_assignment(assignment, self.workload.key_groups, self.node_limit, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         return metrics.state_moved(self.workload, assignment)

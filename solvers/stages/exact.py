@@ -81,9 +81,9 @@ def by_search_and_solvers(
     settings, moved = StageSettings.now(), stage.measure in MOVED
     large = _columns(stage.problem) > min(settings.most_columns, settings.columns_per_second * budget.remaining)
     start = _search(stage, start, budget.part(0.3), seed, large)
-    bound, known = 0.0, formulation.measure_bounds.get(stage.measure)
+    bound, known = stage.problem.least(stage.measure), formulation.measure_bounds.get(stage.measure)
     if moved:
-        bound = least_moved(stage.problem, stage.measure, stage.kept)
+        bound = max(bound, least_moved(stage.problem, stage.measure, stage.kept))
     elif known is not None and not budget.expired:
         bound = float(known(stage.problem, budget.part(0.3), seed))
     answer = _settled(stage, Answer(start, bound, budget.why), start)

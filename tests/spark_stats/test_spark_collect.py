@@ -205,7 +205,7 @@ def test_xxh64_oracle_against_published_values(spark):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"key": "nothing"}, "operator 'x': key = 'nothing' cannot be read"),
+        ({"key": "nothing"}, "operator 'x': key = 'nothing': the log has no column 'nothing'; its columns are ts, key"),
         ({"key": "key +"}, "operator 'x': key = 'key [+]' cannot be read"),
         ({"key": "key", "filter": "size"}, "filter = 'size' is of type bigint, expected boolean"),
         ({"key": "key", "cost": "key"}, "cost = 'key' is of type string, not a number"),

@@ -14,6 +14,7 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.intervals.exact_arithmetic import read_count
+from keyshift.models.labels import in_time
 from keyshift.models.workload import FloatArray
 
 Transitions = Mapping[int, Mapping[int, float]]
@@ -112,7 +113,7 @@ def _window_totals(arrivals: Any) -> ArrayLike:
         if missing:
             raise InputError(f"arrivals has no column {sorted(missing)[0]!r}")
         return arrivals.groupby("window_start")["load"].sum().sort_index().to_numpy()
-    return arrivals  # type: ignore[no-any-return]
+    return in_time("arrivals", arrivals)  # type: ignore[no-any-return]
 
 
 def transition_matrix(
@@ -135,7 +136,7 @@ def transition_matrix(
     -----
     A node count without an observed transition, for example the last one, stays with probability 1.
     """
-    given = np.asarray(counts)
+    given = np.asarray(in_time("counts", counts))
     if given.ndim != 1 or given.size < 2:
         raise InputError(f"counts has shape {given.shape}: transitions need at least two windows in a row")
     series = [read_count(f"counts[{t}]", n) for t, n in enumerate(given.tolist())]
