@@ -250,9 +250,9 @@ class Log:
                 with quiet():
                     self._known[text] = self._analysed(what, text)
             except PySparkException as error:
-                raise InputError(
-                    f"{what} = {text!r} cannot be read: {first_line(error)}{self._awkward(text)}"
-                ) from None
+                texts = self._as_written and "DATATYPE_MISMATCH" in str(error)
+                hint = "; the columns are texts: give a schema, or cast them" if texts else self._awkward(text)
+                raise InputError(f"{what} = {text!r} cannot be read: {first_line(error)}{hint}") from None
         return self._known[text][0]
 
     def _awkward(self, text: str) -> str:

@@ -65,22 +65,31 @@ def read_csv(spark: SparkSession, path: str, dialect: Dialect, schema: T.StructT
         A column of the schema that no file has; a large file in which rows are longer than their lines.
     """
     whole: Any = spark.read.text(path, wholetext=True)
-    files = whole.inputFiles()
-    sizes = {file: size_of(spark, file) for file in files}
-    if all(size <= SMALL for file, size in sizes.items()):
-        heads = whole.select(F.substring(F.col("value").cast("binary"), 1, HEAD).alias("head")).collect()
-        names = [dialect.names(dialect.text(bytes(row["head"]), cut=True)) for row in heads]
-        return _typed(_parsed(whole, dialect, _columns(names, schema, dialect), corrupt), schema, corrupt)
-    lines = spark.read.text(path, lineSep="\n")
-    return _typed(_large(whole, lines, sizes, dialect, schema, corrupt), schema, corrupt)
+    own = _own(whole, schema)
+    sizes = {file: size_of(spark, file) for file in whole.inputFiles()}
+    if all(size <= SMALL for size in sizes.values()):
+        heads = whole.select(F.substring(F.col("value").cast("binary"), 1, HEAD)).collect()
+        names = [dialect.names(dialect.text(bytes(head), cut=True)) for (head,) in heads]
+        frame = _parsed(whole, dialect, _columns(names, own, dialect), corrupt)
+    else:
+        frame = _large(whole, spark.read.text(path, lineSep="\n"), sizes, dialect, own, corrupt)
+    return _typed(frame, schema, dialect, corrupt)
 
 
 def read_csv_stream(
-    reader: Any, path: str, dialect: Dialect, names: Sequence[str], schema: T.StructType | None, corrupt: str
+    reader: Any, path: str, dialect: Dialect, known: T.StructType, schema: T.StructType | None, corrupt: str
 ) -> DataFrame:
-    """Read the CSV files that arrive in a folder, each of them whole."""
-    frame = _parsed(reader.text(path, wholetext=True), dialect, tuple(names), corrupt)
-    return _typed(frame, schema, corrupt)
+    """Read the CSV files that arrive in a folder, each of them whole; `known`: the columns without a schema."""
+    whole = reader.text(path, wholetext=True)
+    written = T.StructType([field for field in known if field.metadata == AS_WRITTEN])
+    own = _own(whole, schema) or written
+    columns = _columns([written.names or own.names], own, dialect)  # without a file yet, the schema is believed
+    return _typed(_parsed(whole, dialect, columns, corrupt), schema, dialect, corrupt)
+
+
+def _own(whole: DataFrame, schema: T.StructType | None) -> T.StructType | None:
+    """The columns of a schema that are not a folder's."""
+    return schema and T.StructType([field for field in schema if field.name not in whole.columns])
 
 
 def size_of(spark: SparkSession, file: str) -> int:
@@ -162,24 +171,26 @@ def _parsed(
     return in_arrow(frame.select("value", *map(quoted, folders)), partial(csv_rows.rows, plan=plan), T.StructType(made))
 
 
-def _typed(frame: DataFrame, schema: T.StructType | None, corrupt: str) -> DataFrame:
+def _typed(frame: DataFrame, schema: T.StructType | None, dialect: Dialect, corrupt: str) -> DataFrame:
     """The columns with the types of a schema; a row with a field that is of another is malformed."""
     if schema is None:
         return frame
-    wanted = [field for field in schema if field.name != corrupt]
-    typed: dict[str, Column] = {}
+    own = [field.name for field in frame.schema if field.metadata == AS_WRITTEN]
+    read = iter(own) if not dialect.header else None
+    typed: list[Column] = []
     wrong = F.lit(False)
-    for field, name in zip(wanted, frame.columns, strict=False):
-        text = value = F.col(quoted(name)).alias(name, metadata={})
+    for field in schema:
+        of_folder = field.name in frame.columns and field.name not in own
+        text = value = F.col(quoted(field.name if read is None or of_folder else next(read)))
         if not isinstance(field.dataType, T.StringType):
             value = text.try_cast(field.dataType)
             if isinstance(field.dataType, T.NumericType):
                 value = F.when(~text.rlike(NOT_NUMBERS), value)
             wrong = wrong | (text.isNotNull() & value.isNull())
-        typed[field.name] = value
+        typed.append(value.alias(field.name, metadata={}))
     why = F.when(wrong, F.lit("a field of another type")).otherwise(F.col(quoted(corrupt)))
-    others = [F.col(quoted(name)) for name in frame.columns[len(wanted) :] if name != corrupt]
-    return frame.select(*(value.alias(name) for name, value in typed.items()), *others, why.alias(corrupt))
+    others = [name for name in frame.columns if name not in (*own, *schema.names, corrupt)]
+    return frame.select(*typed, *(F.col(quoted(name)) for name in others), why.alias(corrupt))
 
 
 def quoted(name: str) -> str:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
@@ -121,7 +123,7 @@ def parsed(content: bytes, plan: RowPlan) -> pa.Table:
     if encoding not in ("utf-8", "utf-8-sig"):
         text = dialect.text(content)
         content, safe = text.encode(), REPLACED not in text
-    content = content.removeprefix(codecs.BOM_UTF8)
+    content = _with_one_line_end(content.removeprefix(codecs.BOM_UTF8), dialect.escape)
     if names is None:
         names = dialect.names(content[:HEAD].decode(errors="replace"))
     bad: list[str] = []
@@ -135,6 +137,22 @@ def parsed(content: bytes, plan: RowPlan) -> pa.Table:
     if not safe or b"\0" in content or len(names) == 1:
         found = _without_bad(found, bad, blank=len(names) == 1)
     return _placed(found, names, plan, bad)
+
+
+def _with_one_line_end(content: bytes, escape: str | None) -> bytes:
+    """Where both line feeds and carriage returns alone end lines, the rarer of them is in a field that is not quoted: no text."""
+    if b"\r" not in content.replace(b"\r\n", b""):
+        return content
+    plain = content if escape is None else re.sub(re.escape(escape.encode()) + b".", b"..", content, flags=re.DOTALL)
+    signs = np.frombuffer(plain, np.uint8)
+    quotes, feeds, returns = (np.flatnonzero(signs == ord(sign)) for sign in '"\n\r')
+    feeds, returns = (at[np.searchsorted(quotes, at) % 2 == 0] for at in (feeds, returns))
+    alone, lines = returns[~np.isin(returns + 1, feeds)], feeds[~np.isin(feeds - 1, returns)]
+    if not alone.size or not feeds.size:
+        return content
+    made = np.frombuffer(content, np.uint8).copy()
+    made[lines if lines.size == feeds.size < alone.size else alone] = 0
+    return made.tobytes()
 
 
 def _table(content: bytes, names: Sequence[str], dialect: Dialect, bad: list[str]) -> pa.Table | None:

@@ -96,8 +96,7 @@ def read_log(
     try:
         with _folders_as_text(spark):
             if kind == "csv":
-                own = given and T.StructType([field for field in given if field.name != CORRUPT])
-                return read_csv(spark, path, dialect, own, CORRUPT)
+                return read_csv(spark, path, dialect, _without_corrupt(given), CORRUPT)
             if kind == "json":
                 found = given or _configured(spark.read).load(path).schema
                 return _with_a_column(_configured(spark.read).schema(_with_corrupt(found)).load(path))
@@ -127,7 +126,7 @@ def read_log_stream(
     refuse_tables(spark, path)
     given = None if schema is None else _schema(schema)
     known = given
-    if known is None and kind != "words":
+    if kind != "words" and (known is None or kind == "csv"):
         known = read_log(spark, path, format=kind, **written).schema
     reader = spark.readStream
     if files is not None:
@@ -139,10 +138,7 @@ def read_log_stream(
             if kind == "parquet":
                 return reader.schema(known).parquet(path)
             if kind == "csv":
-                names = [name for name in known.names if name != CORRUPT]
-                if given is not None and not dialect.header:
-                    names = [f"_c{i}" for i in range(len(names))]
-                return read_csv_stream(reader, path, dialect, names, given, CORRUPT)
+                return read_csv_stream(reader, path, dialect, known, _without_corrupt(given), CORRUPT)
             return _with_a_column(_configured(reader).schema(_with_corrupt(known)).load(path))
     except (PySparkException, Py4JError) as error:
         raise InputError(f"cannot read {path}: {sentence(error)}") from None
@@ -206,6 +202,10 @@ def _with_a_column(frame: DataFrame) -> DataFrame:
         F.xxhash64(F.lit(0), *(F.col(quoted(name)).cast("string") for name in others[:1])) != 0
     )
     return frame.withColumn(CORRUPT, F.when(needed, corrupt))
+
+
+def _without_corrupt(schema: T.StructType | None) -> T.StructType | None:
+    return schema and T.StructType([field for field in schema if field.name != CORRUPT])
 
 
 def _with_corrupt(schema: T.StructType) -> T.StructType:
