@@ -31,6 +31,10 @@ REPORTS = {
     "csvkit 433, a lone quote": ("csvkit-433/languages.csv", "name", "1", {"As": 1, 'A"si': 1, 'Ba"ta': 1, "Zulu": 1}),
     "spark 23080, the last column of Windows": ("spark-23080/windows.csv", "TEXT", "1", {"x": 2, "y": 1}),
 }  # fmt: skip
+MISREAD = {report for report in REPORTS if report.startswith(("spark 5", "arrow", "spark-csv", "koku 4762, meters"))}
+TEXT = pytest.mark.xfail(
+    strict=True, reason="CSV by Spark's defaults: numbers for digits, quotes with backslashes, rows that end in quotes"
+)
 
 
 def stats(folder: Path, logs: dict[str, str], operators: list[dict[str, str]], *more: str) -> list[dict[str, float]]:
@@ -58,6 +62,8 @@ def found(spark, tmp_path_factory):
     return dict(zip(REPORTS, stats(tmp_path_factory.mktemp("reports"), logs, operators), strict=True))
 
 
-@pytest.mark.parametrize("report", REPORTS)
+@pytest.mark.parametrize(
+    "report", [pytest.param(report, marks=TEXT if report in MISREAD else ()) for report in REPORTS]
+)
 def test_keys_are_the_text_that_stands_there(found, report):
     assert {key: load for key, load in found[report].items() if key} == REPORTS[report][-1]
