@@ -212,7 +212,7 @@ SHARDS = pd.DataFrame(
 
 def test_elasticsearch_75660_the_same_number_of_shards_of_other_sizes():
     """What `_cat/shards` prints has units: refused with the column and the value. In bytes, 5, 5 and 3 on three nodes are one each."""
-    with pytest.raises(InputError, match=r"5\.1gb"):
+    with pytest.raises(InputError, match=r"load\[0, 0\] = '5\.1gb' must be a number"):
         ks.Workload.from_frame(
             SHARDS.assign(store=["5.1gb", "5.1gb", "890mb"]),
             load="store",
@@ -235,3 +235,17 @@ def test_value_counts_are_sorted_by_count_and_sums_by_key():
     except InputError:
         return
     assert set(zip(w.last_load, w.state, strict=True)) == {(3, 3), (2, 100), (1, 7), (4, 8)}
+
+
+@pytest.mark.parametrize("field", ["load", "state", "current", "nodes", "home"])
+def test_koku_4762_columns_read_as_text_are_no_numbers(field):
+    """The advice of that report is `read_csv(dtype=str)`: a column of texts is refused, whatever Python makes of 1_2 or 007."""
+    given = {
+        "load": [1, 2],
+        "state": [1, 2],
+        "current": [0, 1],
+        "nodes": 2,
+        field: pd.Series(["0_1", "001"], dtype=object),
+    }
+    with pytest.raises(InputError, match=rf"{field}\[0\] = '0_1' must be a number"):
+        ks.Workload(**given)
