@@ -226,7 +226,7 @@ def test_elasticsearch_75660_the_same_number_of_shards_of_other_sizes():
 
 @LABELS
 def test_value_counts_are_sorted_by_count_and_sums_by_key():
-    """A page on `value_counts`: beside `groupby(...).sum()` the rows are in another order: aligned by label, or refused."""
+    """The page "Value Counts and Unique": beside `groupby(...).sum()` the rows are in another order: aligned by label, or refused."""
     rows = pd.DataFrame({"key": list("aaabbc") + ["d"] * 4, "bytes": [1, 1, 1, 50, 50, 7, 2, 2, 2, 2]})
     try:
         w = ks.Workload(

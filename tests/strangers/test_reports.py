@@ -22,6 +22,7 @@ DATA = Path(__file__).parent / "data" / "reports"
 TOOLS = pytest.mark.xfail(
     strict=True, reason="files as the tools print them today: noise, marks, dead brokers, --describe"
 )
+UNDERSCORES = pytest.mark.xfail(strict=True, reason="a load of 1_158 in a table is read as 1158, as Python does")
 NAMES = pytest.mark.xfail(strict=True, reason="a number in a rule is a position, and 1_2 is read as 12")
 FIRST_MOVES, FIRST_LOAD = ("--priorities", "migrations,load_distance"), ("--priorities", "load_distance,migrations")
 
@@ -135,12 +136,14 @@ def test_kafka_19858_adds_a_broker_with_the_least_movement(shell):
     assert [move[1:] for move in shell.moved(answer)] == [("20", "40")] * 3
 
 
-def test_astraea_177_sizes_with_units_are_no_numbers(shell):
-    line = ("--log-dirs", "log-dirs.txt", "--loads", "loads.csv")
-    said = shell(
-        "import", "kafka", *(str(DATA / "astraea-177" / p) if "." in p else p for p in line), "--out", "@w", code=2
+@pytest.mark.parametrize("value", ["323.78 KB", pytest.param("1_158", marks=UNDERSCORES)])
+def test_astraea_177_sizes_with_units_are_no_numbers(shell, value):
+    (shell.folder / "loads.csv").write_text(
+        (DATA / "astraea-177" / "loads.csv").read_text().replace("323.78 KB", value)
     )
-    assert "loads.csv, line 2: value = '323.78 KB' must be a number" in said
+    sizes = str(DATA / "astraea-177" / "log-dirs.txt")
+    said = shell("import", "kafka", "--log-dirs", sizes, "--loads", "@loads.csv", "--out", "@w", code=2)
+    assert f"loads.csv, line 2: value = '{value}' must be a number" in said
 
 
 @TOOLS
