@@ -17,6 +17,7 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.errors import InputError
+from keyshift.models.labels import unlabelled
 from keyshift.models.names import by_text
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def flags(name: str, values: ArrayLike | None, *, length: int) -> NDArray[np.boo
     """Booleans (or 0/1); None means all False."""
     if values is None:
         return frozen(np.zeros(length, dtype=bool))
-    array = np.asarray(values)
+    array = np.asarray(unlabelled(name, values))
     if array.dtype != bool:
         array = _numbers(name, values)
         if array.ndim == 1:
@@ -204,12 +205,16 @@ def real(name: str, value: Any, *, least: float = 0.0, optional: bool = True, ab
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    values = unlabelled(name, values)
     try:
         given = np.asarray(values)
         if (
             given.dtype.kind not in "biufO"
         ):  # texts, times and complex numbers are not numbers here, though NumPy converts them
             raise InputError(f"{name} must be an array of numbers, not of {given.dtype.name}")
+        if given.dtype.kind == "O":  # as columns of texts are, and float("1_2") is 12
+            texts = np.fromiter((isinstance(v, str | bytes) for v in given.flat), np.bool_, given.size)
+            _refuse(name, given, texts.reshape(given.shape), "must be a number")
         return np.array(given, dtype=np.float64)
     except InputError:
         raise
@@ -226,7 +231,7 @@ def _refuse(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], why: str) 
     """Refuse the first wrong entry, with its position and value."""
     if wrong.any():
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
-        found = f"{array[where]:g}" if array.dtype.kind == "f" else array[where]
+        found = {"f": "{:g}", "O": "{!r:.60}"}.get(array.dtype.kind, "{}").format(array[where])
         raise InputError(f"{name}[{', '.join(map(str, where))}] = {found} {why}")
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.labels import of_key_groups, of_nodes
 from keyshift.models.names import Names, fresh, label_columns, unique_labels
 
 if TYPE_CHECKING:
@@ -31,13 +33,15 @@ MOST_NODES = 100_000
 class Workload:
     """Load, state and node of every key group, and the nodes.
 
-    p key groups, n nodes, m windows. The arrays are copied, validated and made read-only.
+    p key groups, n nodes, m windows. The arrays are copied, validated and made read-only. Data with labels - pandas objects,
+    mappings - are put into one order by them: that of `keys` and `node_names`, or of the first that has labels, which then are
+    the names.
 
     Parameters
     ----------
     load : array_like, shape (m, p) or (p,)
         Load of each key group in each window, oldest window first; >= 0, in any one unit (tuples, CPU
-        seconds, percent). Problems about a single window use the last row.
+        seconds, percent). Problems about a single window use the last row. The columns of a DataFrame are key groups.
     state : array_like, shape (p,)
         State size of each key group, >= 0: what a migration has to move (tuples, bytes).
     current : array_like of int, shape (p,)
@@ -93,6 +97,8 @@ class Workload:
     node_names: tuple[str | int, ...] | None
     groups: Mapping[str, tuple[str | int, ...]]
     domains: Mapping[str, tuple[str | int, ...]]
+    window_start: ClassVar[datetime | None] = None
+    """When the window begins whose workload this is, where it was counted from a log window by window."""
 
     # Anything array-like goes in, read-only arrays come out: hence an __init__ of our own.
     def __init__(
@@ -115,6 +121,12 @@ class Workload:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
+        given, keys = of_key_groups(
+            {"load": load, "state": state, "current": current, "operator": operator, "home": home},
+            {"resources": resources, "groups": groups}, traffic, keys,
+        )  # fmt: skip
+        load, state, current, operator, home, resources, groups, traffic = given
+        nodes, draining, domains, node_names = of_nodes(nodes, draining, domains, node_names)
         put("load", guards.non_negative("load", load, ndim=(1, 2)))
         p = self.load.shape[1]
         if isinstance(nodes, Mapping):

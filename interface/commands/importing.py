@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import numpy as np
 import typer
 
 from keyshift.commands import common, showing
-from keyshift.commands.beside import rules_beside
+from keyshift.commands.beside import beside
 from keyshift.models import InputError, Workload
 from keyshift.models.figures import figure
 from keyshift.models.plans.plan import Plan
@@ -30,6 +29,8 @@ ReplicasOption = Annotated[
 RacksOption = Annotated[
     str | None, typer.Option(help="kafka: racks of all brokers, such as 1:a,2:b; or a file of such lines.")
 ]
+EMPTY_FIRST = ("draining_key_groups", "load_distance", "migrations")
+"""The priorities of a workload whose nodes drain: they are emptied, loads are balanced, nothing moves without need."""
 
 app = typer.Typer(help="Read a running cluster, from what the engine's own tools print.", no_args_is_help=True)
 
@@ -76,7 +77,7 @@ def kafka(
         describe=describe,
         reassigning=reassigning,
         settled=settled,
-        draining=common.several("--draining", draining, broker_id, "3,4"),
+        draining=common.several("--draining", draining, int, "3,4"),
         capacities=pairs("--capacities", capacities, float, "1:2,4:0.5"),
         replicas=replicas,
         racks=racks,
@@ -239,8 +240,8 @@ def written(
     about = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
     draining = [workload.node(i) for i in np.flatnonzero(workload.draining)]
     sums = {"load": workload.last_load.sum(), "state": workload.state.sum()}
-    shown = [*filter(None, [note]), *notes, f"{workload!r} written to {out}"]
-    file = rules_beside(out)
+    shown = [*filter(None, [note]), *notes, f"{workload!r} written to {out}", *_priorities(workload, out)]
+    file = beside(out, "rules")
     if rules is not None:
         write_text(file, "".join(f"- {json.dumps(rule.record())}\n" for rule in rules) or "[]\n")
         said = "; ".join(map(str, rules)) or "none"
@@ -260,11 +261,20 @@ def written(
     return common.Reply(record, shown)
 
 
-def broker_id(text: str) -> int:
-    """The broker that is called so: 007 is not 7."""
-    if not re.fullmatch(r"0|[1-9][0-9]{0,8}", text):
-        raise ValueError
-    return int(text)
+def _priorities(workload: Workload, out: Path) -> list[str]:
+    """Where nodes drain, write the priorities that empty them first, and say so."""
+    from keyshift.models.files.disk import write_text
+
+    file, drains = beside(out, "priorities"), np.flatnonzero(workload.draining).tolist()
+    if not drains:
+        file.unlink(missing_ok=True)  # those of another import into the same place
+        return []
+    write_text(file, "".join(f"- {measure}\n" for measure in EMPTY_FIRST))
+    names = ", ".join(str(workload.node(i)) for i in drains)
+    return [
+        f"Nodes that drain, and are emptied first: {names}. The priorities are {', '.join(EMPTY_FIRST)} ({file}), unless "
+        "--priorities names others."
+    ]
 
 
 def pairs(option: str, text: str | None, kind: Callable[[str], common.Value], example: str) -> dict[int, common.Value]:
@@ -274,7 +284,7 @@ def pairs(option: str, text: str | None, kind: Callable[[str], common.Value], ex
         name, colon, value = part.partition(":")
         if not name or not colon or not value:
             raise InputError(f"{option} {part:.60}: write broker and value with a colon, such as {example}")
-        (broker,) = common.several(option, name, broker_id, example)
+        (broker,) = common.several(option, name, int, example)
         if broker in found:
             raise InputError(f"{option} names broker {broker} twice")
         found[broker] = common.several(option, value, kind, example)[0]
@@ -317,11 +327,14 @@ def export(
         figures, files = _kafka(made, out, assignment, describe, racks)
     else:
         figures, files = {"note": "", "said": [], "phases": len(made.phases)}, _assignments(made, out, to, topology)
-    record = {"engine": to, "path": str(out), **figures, "files": [file.name for file in files]}
+    notes = list(made.notes)
+    record = {"engine": to, "path": str(out), **figures, "notes": notes, "files": [file.name for file in files]}
     note, sentences = figures.pop("note"), figures.pop("said")
     counted = showing.lines((name.replace("_", " "), _shown(value)) for name, value in figures.items())
     said = f"{len(files)} files written to {out}; begin with {files[0].name}"
-    return common.Reply(record, [*filter(None, [note]), *counted, *sentences, said])
+    return common.Reply(
+        record, [*filter(None, [note]), *counted, *sentences, *showing.lines(("note", n) for n in notes), said]
+    )
 
 
 def _kafka(

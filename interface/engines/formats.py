@@ -156,3 +156,8 @@ def write_assignments(folder: str | Path, plan: Plan, made: Callable[[np.ndarray
     after = zip(plan.phases, plan.assignments(), strict=True)
     steps = {"before": plan.current, **{f"{phase.number:02}": nodes for phase, nodes in after}}
     return write_folder(folder, {f"{name}-assignment.json": as_json(made(nodes)) for name, nodes in steps.items()})
+
+
+def with_notes(text: str, plan: Plan) -> str:
+    """The text of STEPS.md with what a plan says of itself: what draining nodes keep, and why."""
+    return text + ("\n## Notes\n\n" + "".join(f"- {note}\n" for note in plan.notes) if plan.notes else "")

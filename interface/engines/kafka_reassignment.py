@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.engines.formats import as_json, counted, some, write_folder
+from keyshift.engines.formats import as_json, counted, some, with_notes, write_folder
 from keyshift.engines.kafka_cluster import listed, refuse_under_way, under_way_by
 from keyshift.engines.kafka_files import (
     Described,
@@ -207,7 +207,7 @@ def _write(plan: Plan, path: str | Path, of: _Written) -> Reassignment:
     said = tuple(_said(of, changed, leaving))
     made = Reassignment([], elections, copied, state_copied, {b: n for b, n in kept.items() if n}, note, said)
     count = len(changed) if of.each else sum(r[0] != change.leader[p] for p, r in change.after.items())
-    text = _steps(made, count, steps, plan.bandwidth)
+    text = with_notes(_steps(made, count, steps, plan.bandwidth), plan)
     return made._replace(files=write_folder(path, {"STEPS.md": text, **files}))
 
 

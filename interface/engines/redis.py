@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from keyshift.engines.formats import counted, write_folder
+from keyshift.engines.formats import counted, with_notes, write_folder
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import MOST_JSON, read_text
 from keyshift.models.plans.plan import Plan
@@ -368,4 +368,4 @@ def write_slots(plan: Plan, path: str | Path) -> list[Path]:
             files[f"{n}-{way}.sh"] = SCRIPT.format(title=title, masters=masters) + lines
         steps += [f"    bash {n}-move.sh", ""]
     steps += ["Back again, later phases first: `bash NN-back.sh`. After a break, run the same script once more."]
-    return write_folder(path, {"STEPS.md": "\n".join(steps) + "\n", **files})
+    return write_folder(path, {"STEPS.md": with_notes("\n".join(steps) + "\n", plan), **files})

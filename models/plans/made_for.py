@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from keyshift.models.figures import apart
 from keyshift.models.guards import frozen
 from keyshift.models.names import Names, printed
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
@@ -130,7 +131,8 @@ class MadeFor:
 
     def _other_numbers(self, what: str, was: FloatArray, now: FloatArray) -> list[str]:
         def said(k: int) -> str:
-            return f"the {what} of key group {self.key(k)} is {now[k]:g}, was {was[k]:g} ({now[k] - was[k]:+g})"
+            here, there = apart(now[k], was[k])
+            return f"the {what} of key group {self.key(k)} is {here}, was {there} ({now[k] - was[k]:+g})"
 
         differs = np.flatnonzero(was != now)
         differs = differs[np.argsort(-np.abs(now - was)[differs], kind="stable")]  # the largest change first
@@ -138,7 +140,8 @@ class MadeFor:
 
     def _other_nodes(self, workload: Workload) -> list[str]:
         def capacity(i: int) -> str:
-            return f"node {self.node(i)} has capacity {workload.capacity[i]:g}, was {self.capacity[i]:g}"
+            now, was = apart(workload.capacity[i], self.capacity[i])
+            return f"node {self.node(i)} has capacity {now}, was {was}"
 
         def drains(i: int) -> str:
             return f"node {self.node(i)} {'now drains' if workload.draining[i] else 'no longer drains'}"

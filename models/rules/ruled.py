@@ -13,6 +13,7 @@ import numpy as np
 
 from keyshift.models import records
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.rules import read_rule
 from keyshift.models.rules.lowered import Closed, Form, Lowered, MoveBudget, Rooms, labels_of
@@ -245,10 +246,12 @@ class Ruled(Problem):
             inside = bool((room.domain >= 0).all())
             if inside and room.weights.sum() > room.most.sum() * (1 + 1e-9):
                 said = self.scope.said(room.key_groups)
-                found.append(f"rules have room for {room.most.sum():g} of {room.weights.sum():g} of key groups {said}")
+                most, weight = apart(room.most.sum(), room.weights.sum())
+                found.append(f"rules have room for {most} of {weight} of key groups {said}")
             if room.least.sum() > room.weights.sum():
                 said = self.scope.said(room.key_groups)
-                found.append(f"rules need {room.least.sum():g} of key groups {said}, which are {room.weights.sum():g}")
+                least, weight = apart(room.least.sum(), room.weights.sum())
+                found.append(f"rules need {least} of key groups {said}, which are {weight}")
         return found
 
 

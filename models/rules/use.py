@@ -13,6 +13,7 @@ import numpy as np
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.names import Names, printed
 from keyshift.models.rules.lowered import ROUNDING, Form, Rooms
 from keyshift.models.rules.rule import Rule
@@ -74,7 +75,8 @@ class Use(Rule):
         held = np.bincount(domain[assignment], self.used(scope), len(names))
         most = self.most(names)
         for d in np.flatnonzero(held > most * (1 + ROUNDING)).tolist():
-            yield f"{self.domain} {names[d]} uses {held[d]:g}, at most {most[d]:g}", d, float(held[d] - most[d])
+            used, allowed = apart(held[d], most[d])
+            yield f"{self.domain} {names[d]} uses {used}, at most {allowed}", d, float(held[d] - most[d])
 
     def forms(self, scope: Scope) -> Iterator[Form]:
         domain, names = scope.domain(self.name, self.domain)

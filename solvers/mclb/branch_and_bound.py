@@ -26,6 +26,9 @@ from keyshift.solvers.mclb.set_partitioning import SetPartitioning
 from keyshift.solvers.mclb.statement import solve_cpsat, solve_scip
 from keyshift.solvers.rows import rule_rows
 
+ROUNDED = 1e-12
+"""Rounding in the search stays below this share of the total second moment over the nodes."""
+
 
 @dataclass(frozen=True)
 class TreeSettings(Settings):
@@ -100,6 +103,12 @@ class TreeSettings(Settings):
     point: int = 400_000_000
 
 
+def _margin(problem: MCLB, settings: TreeSettings, objective: float = 0.0) -> float:
+    """What a subtree must improve by: a share of the tolerance, far above the rounding of the search."""
+    least = ROUNDED * problem.workload.key_groups * problem.scale
+    return max(settings.margin * max(problem.tolerance, problem.tolerance_of(objective)), least)
+
+
 def branch_and_bound(
     problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, max_tree: Whole | None = None
 ) -> Answer:
@@ -142,7 +151,7 @@ def branch_and_bound(
         if core.load.shape[0] > settings.unsplit and PairSplits.suits(core):
             known = PairSplits(core, known, seed).go_on(budget.part(settings.by_splits), enough=root * core.nodes)
     for engine, share in engines:
-        margin = settings.margin * problem.tolerance_of(core.squares(known) / core.nodes) * core.nodes  # type: ignore[arg-type]  # not None
+        margin = _margin(problem, settings, core.squares(known) / core.nodes) * core.nodes  # type: ignore[arg-type]  # not None
         sets = engine(core, known, margin)
         sets.lowest = root * core.nodes / sets.unit**2
         done = sets.run(budget.part(share))
@@ -179,7 +188,7 @@ def branch_and_bound(
         search.improve(budget.part(share), seed, root + problem.tolerance)
         proven = search.value - root <= problem.tolerance
     done = done or (not proven and search.run(budget, max_tree))
-    bound = max(root, search.value - settings.margin * problem.tolerance) if done else root
+    bound = max(root, search.value - _margin(problem, settings)) if done else root
     ended: Termination = "optimal" if done or proven else budget.why if budget.expired else "completed"
     if search.best is None:
         message = "no placement keeps within the budget" if done else ""
@@ -311,7 +320,7 @@ class DepthFirst:
         n = core.nodes
         self.data = kernels.TreeData(
             load, rest, np.ascontiguousarray(core.stake.T[self.order]), core.interchangeable, float(core.budget),
-            settings.margin * problem.tolerance * n,
+            _margin(problem, settings) * n,
         )  # fmt: skip
         self.rules: kernels.TreeRules | None = None
         if isinstance(core, ItemCore):
