@@ -76,7 +76,12 @@ def _cruise_control(replicas: dict[int, list[int]]) -> None:
     Path("partitions.json").write_text(json.dumps({"version": 1, "records": records}))
     own = {"DISK": "60", "CPU": "100", "NW_IN": "5000", "NW_OUT": "5000"}
     Path("capacity.json").write_text(json.dumps({"brokerCapacities": [{"brokerId": "-1", "capacity": own, "doc": ""}]}))
-    moved = {"topicPartition": {"topic": "orders", "partition": 3}, "oldLeader": 2, "oldReplicas": [2, 4], "newReplicas": [3, 4]}
+    moved = {
+        "topicPartition": {"topic": "orders", "partition": 3},
+        "oldLeader": 2,
+        "oldReplicas": [2, 4],
+        "newReplicas": [3, 4],
+    }
     Path("proposals.json").write_text(json.dumps({"proposals": [moved]}))
 
 
@@ -89,7 +94,9 @@ def _kafka(topic: str, replicas: dict[int, list[int]], size: Any) -> None:
     lines = [f"Topic: {topic}\tPartitionCount: {len(replicas)}\tReplicationFactor: 2\tConfigs: "]
     for n, r in replicas.items():
         listed = ",".join(map(str, r))
-        lines.append(f"\tTopic: {topic}\tPartition: {n}\tLeader: {r[0]}\tReplicas: {listed}\tIsr: {listed}\tElr: \tLastKnownElr: ")
+        lines.append(
+            f"\tTopic: {topic}\tPartition: {n}\tLeader: {r[0]}\tReplicas: {listed}\tIsr: {listed}\tElr: \tLastKnownElr: "
+        )
     Path("topics.txt").write_text("\n".join(lines) + "\n")
     brokers = []
     for b in range(1, 5):
@@ -125,15 +132,21 @@ def redis_cluster() -> Iterator[None]:
 def _tasks() -> None:
     """Where the tasks of a Storm topology and of a Kafka Streams application run, and what Flink's REST API answers."""
     slots = ["node-1:6700", "node-2:6700"]
-    tasks = [{"task": n, "component": "count" if n < 5 else "join", "slot": slots[0], "load": 10.0 * n} for n in range(1, 9)]
+    tasks = [
+        {"task": n, "component": "count" if n < 5 else "join", "slot": slots[0], "load": 10.0 * n} for n in range(1, 9)
+    ]
     head: dict[str, Any] = {"format": "keyshift-storm-assignment", "version": 1, "topology": "words", "slots": slots}
     Path("storm.json").write_text(json.dumps({**head, "tasks": tasks}))
     processes = [f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2)]
     active = [[{"id": f"0_{n}", "load": 4.0 + n, "state": 4096} for n in range(6)], []]
     listed = [{"processId": name, "active": held} for name, held in zip(processes, active, strict=True)]
-    Path("streams.json").write_text(json.dumps({"format": "keyshift-streams-assignment", "version": 1, "processes": listed}))
+    Path("streams.json").write_text(
+        json.dumps({"format": "keyshift-streams-assignment", "version": 1, "processes": listed})
+    )
     Path("answers").mkdir()
-    subtasks = [{"subtask": i, "metrics": {"read-records": 500 + 90 * i, "accumulated-busy-time": 1.0}} for i in range(5)]
+    subtasks = [
+        {"subtask": i, "metrics": {"read-records": 500 + 90 * i, "accumulated-busy-time": 1.0}} for i in range(5)
+    ]
     vertex = {"id": "b" * 32, "name": "count", "maxParallelism": 128, "parallelism": 5}
     for name, content in {
         "job": {"jid": "a" * 32, "name": "clicks", "state": "RUNNING", "vertices": [vertex]},
