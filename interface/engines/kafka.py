@@ -290,5 +290,5 @@ def made_of(
         keys=[key.replace(", ", ",") for key in keys],
         node_names=list(brokers),
         groups={**columns, **(groups or {})} or None,
-        domains={name: called.values(name, labelled, None) for name, labelled in (domains or {}).items()},
+        domains={name: called.values(name, labelled, None).tolist() for name, labelled in (domains or {}).items()},
     )
