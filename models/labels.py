@@ -9,7 +9,7 @@ labels (`unlabelled`), so that none is read by position without a word.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,27 +39,27 @@ class Labelled(NamedTuple):
 
     def places(self, order: Sequence[Label], of: str) -> list[int]:
         """Where each label of an order is."""
-        place: dict[str, int] = {}
-        for at, label in enumerate(self.labels):
-            if place.setdefault(text := printed(label), at) != at:
-                raise InputError(f"{self.name} is labelled {label!r:.60} twice, at {place[text]} and at {at}")
-        if self.labels == order:
-            return list(range(len(order)))
-        either: tuple[tuple[Sequence[Label], Collection[str], str, str], ...] = (
-            (order, place, self.name, of), (self.labels, _texts(order), of, self.name),
-        )  # fmt: skip
-        for wanted, found, missing, there in either:
-            for label in wanted:
-                if printed(label) not in found:
-                    raise InputError(
-                        f"{missing} has no {label!r:.60}, which {there} has: {self.name} is labelled "
-                        f"{shortened(self.labels)}, and {of} {shortened(order)}"
-                    )
-        return [place[printed(label)] for label in order]
+        mine, wanted = _texts(self.labels), _texts(order)
+        place = dict(zip(mine, range(len(mine)), strict=True))
+        if len(place) < len(mine):
+            first = {text: at for at, text in reversed(list(enumerate(mine)))}
+            at = next(at for at, text in enumerate(mine) if first[text] != at)
+            raise InputError(f"{self.name} is labelled {self.labels[at]!r:.60} twice, at {first[mine[at]]} and at {at}")
+        for asked, found, missing, there in ((wanted, set(mine), self.name, of), (mine, set(wanted), of, self.name)):
+            if (lacking := next((text for text in asked if text not in found), None)) is not None:
+                raise InputError(
+                    f"{missing} has no {lacking!r:.60}, which {there} has: {self.name} is labelled "
+                    f"{shortened(self.labels)}, and {of} {shortened(order)}"
+                )
+        return [place[text] for text in wanted]
 
 
-def _texts(labels: Sequence[Label]) -> set[str]:
-    return set(map(printed, labels))
+def _texts(labels: Iterable[Label]) -> list[str]:
+    return [label if type(label) is str else printed(label) for label in labels]
+
+
+def _alike(one: Iterable[Label], other: Iterable[Label]) -> bool:
+    return one == other or set(_texts(one)) == set(_texts(other))
 
 
 def labels_of(name: str, values: Any, axis: int = 0) -> Labelled | None:
@@ -74,6 +74,8 @@ def labels_of(name: str, values: Any, axis: int = 0) -> Labelled | None:
     index = values.axes[axis]
     if isinstance(index, pd.RangeIndex) and (index.start, index.step) == (0, 1):
         return Labelled(name, axis, range(len(index)))
+    if not isinstance(index, pd.MultiIndex) and index.inferred_type in ("string", "integer"):
+        return Labelled(name, axis, index.tolist())
     return Labelled(name, axis, [_label(name, at, label) for at, label in enumerate(index)])
 
 
@@ -98,6 +100,8 @@ def _refuse_table(name: str, values: Any) -> None:
 
 def unlabelled(name: str, values: Any) -> Any:
     """An argument that nothing is aligned with; `InputError` if it is a table, or has labels."""
+    if _listed(values):
+        return [unlabelled(part, one) for part, one in _each(name, values).items()]
     for axis in range(getattr(values, "ndim", 0) if not isinstance(values, np.ndarray) else 0):
         found = labels_of(name, values, axis)
         if found is not None and not found.default:
@@ -130,6 +134,11 @@ def aligned(
         The axes of an argument that are about the same; (0,) by default, -1 is the last.
     """
     given = {name: values for name, values in {**arguments, what: names}.items() if values is not None}
+    if not any(hasattr(values, "axes") or isinstance(values, Mapping | set | frozenset) for values in given.values()):
+        for name, values in given.items():
+            _refuse_table(name, values)
+        given.pop(what, None)
+        return given, names
     for name, values in given.items():
         if isinstance(values, set | frozenset):
             raise InputError(f"{name} must be a list, in order, not a set")
@@ -161,9 +170,9 @@ def aligned(
 def _order_by(names: Any, first: Labelled, own: Labelled | None, what: str) -> tuple[Sequence[Label], str]:
     """The order that given names decide, or their own labels, or the numbers of rows in the first argument with labels."""
     plain = [_label(what, at, label) for at, label in enumerate(names)]
-    if _texts(plain) == _texts(first.labels):
+    if _alike(plain, first.labels):
         return plain, what
-    if own is not None and _texts(own.labels) == _texts(first.labels):
+    if own is not None and _alike(own.labels, first.labels):
         return own.labels, what
     if all(isinstance(label, int) for label in first.labels) and not all(isinstance(label, int) for label in plain):
         return first.labels, first.name
@@ -179,14 +188,26 @@ def _rows(labelled: Sequence[Labelled]) -> bool:
 
 def of_key_groups(arrays: dict[str, Any], columns: Mapping[str, Any], traffic: Any, keys: Any) -> tuple[list[Any], Any]:
     """What a workload says of its key groups, in one order: arrays, the columns of each name, traffic; and the keys."""
-    several = isinstance(traffic, list | tuple) and any(hasattr(matrix, "axes") for matrix in traffic)
-    matrices = {f"traffic[{s}]": matrix for s, matrix in enumerate(traffic)} if several else {"traffic": traffic}
+    load, rest_of = arrays["load"], {name: values for name, values in arrays.items() if name != "load"}
+    windows, matrices = _each("load", load), _each("traffic", traffic)
     parts, rest = _columns(columns)
-    axes = {"load": (-1,), **dict.fromkeys(matrices, (0, 1))}
-    _check_windows(arrays["load"], {**arrays, **parts})
-    made, keys = aligned({**arrays, **parts, **matrices}, keys, "keys", axes)
-    placed = [made.get(name) for name in matrices]
-    return [*(made.get(name) for name in arrays), *_gathered(rest, made), placed if several else placed[0]], keys
+    axes = {**dict.fromkeys(windows, (-1,)), **dict.fromkeys(matrices, (0, 1))}
+    _check_windows(load, {**rest_of, **parts})
+    made, keys = aligned({**windows, **rest_of, **parts, **matrices}, keys, "keys", axes)
+    loads, placed = ([made.get(name) for name in names] for names in (windows, matrices))
+    return [
+        loads[0] if "load" in windows else loads, *(made.get(name) for name in rest_of), *_gathered(rest, made),
+        placed[0] if "traffic" in matrices else placed,
+    ], keys  # fmt: skip
+
+
+def _each(name: str, values: Any) -> dict[str, Any]:
+    """An argument by its name; or, where it is a list of objects with labels, each of these."""
+    return {f"{name}[{s}]": one for s, one in enumerate(values)} if _listed(values) else {name: values}
+
+
+def _listed(values: Any) -> bool:
+    return isinstance(values, list | tuple) and any(hasattr(one, "axes") for one in values[:1])
 
 
 def of_nodes(nodes: Any, draining: Any, domains: Any, names: Any) -> tuple[Any, Any, Any, Any]:
@@ -231,9 +252,8 @@ def _check_windows(load: Any, others: Mapping[str, Any]) -> None:
         return
     columns = labels_of("load", load, 1)
     for name, values in others.items():
-        one = None if name == "load" or rows.default else labels_of(name, values)
-        texts = None if one is None else _texts(one.labels)
-        if texts == _texts(rows.labels) != _texts(columns.labels):  # type: ignore[union-attr]
+        one = None if rows.default else labels_of(name, values)
+        if one is not None and _alike(one.labels, rows.labels) and not _alike(one.labels, columns.labels):  # type: ignore[union-attr]
             said = "load has in its rows the labels of"
             raise InputError(f"{said} {name}, but its rows are windows and its columns key groups: give load.T")
     in_time("load", load)
@@ -241,6 +261,8 @@ def _check_windows(load: Any, others: Mapping[str, Any]) -> None:
 
 def ordered(name: str, values: Any, names: Sequence[Label] | None, count: int, what: str = "key groups") -> Any:
     """An argument in the order of what it is about: key groups or nodes, whose numbers are their names where they have none."""
+    if _listed(values):
+        return [ordered(part, one, names, count, what) for part, one in _each(name, values).items()]
     found = None if isinstance(values, Mapping) else labels_of(name, values, -1)
     if found is None or found.default:
         return values if found is None else _plain(values)

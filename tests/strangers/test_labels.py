@@ -350,9 +350,12 @@ S = pd.Series
         ),
         ({"load": pd.DataFrame([[1, 2], [3, 4]], [20, 10], ["a", "b"])}, "its labels do not rise: 20, 10"),
         ({"resources": {"memory": S([1, 2], ["a", "z"])}}, "resources['memory'] has no 'b'"),
-        ({"keys": {"a", "b"}}, "keys must be a list of names"),
-        ({"groups": {"topic": {"t", "u"}}}, "groups['topic'] must be a list of labels"),
-        ({"nodes": {"x": 1.0, "y": 1.0}, "draining": S([True], ["z"])}, "draining has no 'x', which node_names has"),
+        ({"keys": {"a", "b"}}, "keys must be a list, in order, not a set"),
+        ({"groups": {"topic": {"t", "u"}}}, "groups['topic'] must be a list, in order, not a set"),
+        (
+            {"nodes": {"x": 1.0, "y": 1.0}, "draining": S([True], ["z"])},
+            "draining is labelled 'z', but node_names are 'x', 'y'",
+        ),
         ({"load": pl.DataFrame({"key": ["a", "b"], "count": [1, 2]})}, "load is a table (DataFrame), not an array"),
         ({"load": pl.LazyFrame({"key": ["a"], "count": [1]})}, "Workload.from_frame, which reads columns by name"),
         ({"state": pa.table({"key": ["a", "b"], "count": [1, 2]})}, "state is a table (Table), not an array"),
@@ -394,3 +397,15 @@ def test_traffic_of_windows_is_aligned_window_by_window():
     )
     w = ks.Workload(load=[[1, 2], [1, 2]], state=[1, 1], current=[0, 0], nodes=1, traffic=[one, other], keys=["a", "b"])
     assert [part.toarray().tolist() for part in w.window_traffic] == [[[0, 1], [2, 0]], [[0, 4], [3, 0]]]
+
+
+def test_a_list_of_series_is_aligned_window_by_window():
+    one, other = S({"a": 1, "b": 2}), S({"b": 4, "a": 3})
+    w = ks.Workload(load=[one, other], state=S({"b": 6, "a": 5}), current=[0, 0], nodes=2)
+    assert (w.load.tolist(), w.state.tolist(), w.keys) == ([[1, 2], [3, 4]], [5, 6], ("a", "b"))
+    p = ks.KeyGroupAllocation(w, scenarios=[other, one])
+    assert p.planned.load.tolist() == [[3, 4], [1, 2]]
+    with pytest.raises(InputError, match=r"load\[1\] has no 'b', which load\[0\] has"):
+        ks.Workload(load=[one, S({"a": 1, "c": 2})], state=[1, 1], current=[0, 0], nodes=2)
+    with pytest.raises(InputError, match=r"stream\[0\] is labelled 'a', 'b'"):
+        ks.simulate([one, other], [0, 0], service_rate=9, window_seconds=1)
