@@ -31,10 +31,6 @@ REPORTS = {
     "csvkit 433, a lone quote": ("csvkit-433/languages.csv", "name", "1", {"As": 1, 'A"si': 1, 'Ba"ta': 1, "Zulu": 1}),
     "spark 23080, the last column of Windows": ("spark-23080/windows.csv", "TEXT", "1", {"x": 2, "y": 1}),
 }  # fmt: skip
-MISREAD = {report for report in REPORTS if report.startswith(("spark 5", "arrow", "spark-csv", "koku 4762, meters"))}
-TEXT = pytest.mark.xfail(
-    strict=True, reason="CSV by Spark's defaults: numbers for digits, quotes with backslashes, rows that end in quotes"
-)
 
 
 def stats(folder: Path, logs: dict[str, str], operators: list[dict[str, str]], *more: str) -> list[dict[str, float]]:
@@ -62,17 +58,11 @@ def found(spark, tmp_path_factory):
     return dict(zip(REPORTS, stats(tmp_path_factory.mktemp("reports"), logs, operators), strict=True))
 
 
-@pytest.mark.parametrize(
-    "report", [pytest.param(report, marks=TEXT if report in MISREAD else ()) for report in REPORTS]
-)
+@pytest.mark.parametrize("report", REPORTS)
 def test_keys_are_the_text_that_stands_there(found, report):
     assert {key: load for key, load in found[report].items() if key} == REPORTS[report][-1]
 
 
-OPTIONS = pytest.mark.xfail(strict=True, reason="no options say how a CSV file is written")
-
-
-@OPTIONS
 def test_polars_26685_semicolons_decimal_commas_and_a_word_for_nothing(spark, tmp_path):
     """A German table in cp1252, where - is no value: 0.5 and 2.0 of S 1, 1.25 of S 2."""
     operators = [
@@ -89,7 +79,6 @@ def test_polars_26685_semicolons_decimal_commas_and_a_word_for_nothing(spark, tm
     assert sums == {"S 1": 2.5, "S 2": 1.25}
 
 
-@OPTIONS
 def test_pandas_21695_tabs_and_quotes_that_are_inches(spark, tmp_path, capsys):
     """Five rows; a field that begins with a quote and never ends is its text, or is refused and counted."""
     (found,) = stats(tmp_path, {"log": "pandas-21695/abstracts.tsv"}, [{"name": "o", "log": "log", "key": "term"}],

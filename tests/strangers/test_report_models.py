@@ -13,9 +13,6 @@ from keyshift.models import InputError
 from keyshift.rules import Apart, Never, Only, Together
 
 BOTH = ("load_distance", "migrations")
-NAMES = pytest.mark.xfail(strict=True, reason="a number in a rule is a position, and words turn digits into numbers")
-LABELS = pytest.mark.xfail(strict=True, reason="labelled columns are read by position")
-PROOF = pytest.mark.xfail(strict=True, reason="HiGHS says optimal with a bound 1,084 below, on whole loads")
 
 
 def least(load, current, nodes, keeps=lambda place: True, capacity=1.0) -> tuple[float, int]:
@@ -65,7 +62,7 @@ def test_or_tools_1799_scores_under_two_capacities():
     assert right[0] == pytest.approx(4 / 3)
 
 
-@pytest.mark.parametrize("words", [False, pytest.param(True, marks=NAMES)], ids=["python", "words"])
+@pytest.mark.parametrize("words", [False, True], ids=["python", "words"])
 def test_citus_docs_900_a_hot_shard_on_the_large_worker_alone(words):
     """Shard ids of digits, sizes on disk, a worker of double size that runs shard 102008 and no other."""
     ids = [f"1020{n:02}" for n in range(8, 15)]
@@ -88,7 +85,6 @@ def test_citus_6739_tables_of_one_shard_move_by_colocation_group():
     assert told(problem) == right == (1.5, 2)
 
 
-@NAMES
 @pytest.mark.parametrize("words", [False, True], ids=["python", "words"])
 def test_proxlb_35_virtual_machines_of_different_groups_never_share_a_host(words):
     """Ids are numbers; those of one group may share a host."""
@@ -158,7 +154,7 @@ def test_prtpy_17_the_order_of_the_numbers_does_not_matter(order):
     assert told(ks.KeyGroupAllocation(ks.Workload(load=load, state=load, current=[0] * 60, nodes=2)))[0] == 0.5
 
 
-@pytest.mark.parametrize("method", ["milp", "cp-sat", pytest.param("highs", marks=PROOF)])
+@pytest.mark.parametrize("method", ["milp", "cp-sat", "highs"])
 def test_python_mip_337_optimal_is_a_proof(method):
     """Thirteen numbers of nine digits: the best halves differ by 715,041, tried; a bound within half a unit says so."""
     load = [
@@ -224,7 +220,6 @@ def test_elasticsearch_75660_the_same_number_of_shards_of_other_sizes():
     assert told(ks.KeyGroupAllocation(w, rules=[Apart(by="index")], priorities=BOTH)) == (round(4 / 3, 9), 1)
 
 
-@LABELS
 def test_value_counts_are_sorted_by_count_and_sums_by_key():
     """The page "Value Counts and Unique": beside `groupby(...).sum()` the rows are in another order: aligned by label, or refused."""
     rows = pd.DataFrame({"key": list("aaabbc") + ["d"] * 4, "bytes": [1, 1, 1, 50, 50, 7, 2, 2, 2, 2]})

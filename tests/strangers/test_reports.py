@@ -23,7 +23,6 @@ TOOLS = pytest.mark.xfail(
     strict=True, reason="files as the tools print them today: noise, marks, dead brokers, --describe"
 )
 UNDERSCORES = pytest.mark.xfail(strict=True, reason="a load of 1_158 in a table is read as 1158, as Python does")
-NAMES = pytest.mark.xfail(strict=True, reason="a number in a rule is a position, and 1_2 is read as 12")
 FIRST_MOVES, FIRST_LOAD = ("--priorities", "migrations,load_distance"), ("--priorities", "load_distance,migrations")
 
 
@@ -189,7 +188,6 @@ def test_cruise_control_889_the_goal_as_a_rule(shell):
     assert ks.solve(ks.KeyGroupAllocation(w, rules=goals, priorities="migrations")).objective == 0
 
 
-@NAMES
 @pytest.mark.parametrize("words", [False, True], ids=["python", "words"])
 def test_cruise_control_2184_one_broker_replaces_another(shell, words):
     """All that 1016 has, three replicas, goes to 1001, its neighbour in the rack; 1017 and 1018 get nothing."""
@@ -239,7 +237,6 @@ def test_storm_8590_a_supervisor_returns_without_work(shell, rule, right):
     assert shell.solve("--rule", rule, *FIRST_MOVES)["metrics"]["migrations"] == right
 
 
-@NAMES
 def test_kafka_5390_streams_tasks_of_a_heavy_subtopology(shell):
     """Tasks 1_2 and 1_4 weigh 8, five others 1. 1_2 stays, 1_4 must not go to ...12: the five meet there, and four tasks move."""
     shell("import", "kafka-streams", str(DATA / "kafka-5390" / "assignment.json"), "--out", "@w")
