@@ -248,7 +248,14 @@ class Model(ABC):
             solved `native`; of MathOpt, its `SolveResult`; of any kind, {name: value} as files have it.
         """
         self._require_answers("an assignment")
-        return self.problem.canonical(self._read(values))
+        try:
+            return self.problem.canonical(self._read(values))
+        except InputError:
+            raise
+        except (ValueError, OverflowError):
+            raise InputError(
+                "the values are no solution's: whole variables have whole values within their bounds"
+            ) from None
 
     @abstractmethod
     def names(self) -> list[str]:
