@@ -42,6 +42,16 @@ def test_values_are_held_against_their_bounds():
     assert within_bounds([0.5, 7], [0, -np.inf], [1, np.inf], [False, True]).tolist() == [0.5, 7]
 
 
+@pytest.mark.parametrize("kind", ["pyomo", "cp-sat"])
+def test_values_that_are_no_solution_are_refused(kind):
+    workload = ks.Workload(load=[2, 7, 7], state=[1, 2, 3], current=[1, 1, 0], home=[1, 1, 0], nodes=2)
+    model = ks.model(ks.MixedRouting(workload, theta_max=0.5), kind)
+    names = list(model.names())
+    for values in ({names[0]: 2, names[1]: -1}, dict.fromkeys(names, float("nan"))):
+        with pytest.raises(ks.InputError):
+            model.assignment(values)
+
+
 @pytest.mark.parametrize("kind", ["pyomo", "mathopt"])
 @pytest.mark.parametrize("solver", ["glop", "pdlp"])
 def test_a_solver_without_whole_variables_is_refused_in_a_sentence(kind, solver):
