@@ -43,13 +43,14 @@ class Names:
     def __len__(self) -> int:
         return self.size
 
-    def __getitem__(self, position: int | np.integer) -> Label:
+    def __getitem__(self, place: int | np.integer) -> Label:
+        position = int(place)
         if self.labels is None:
-            return int(position)
+            return position
         known = len(self.labels)
         if position >= known:
             while len(self._new) <= position - known:
-                self._new = fresh(self.labels, 2 * int(position - known) + 1)
+                self._new = fresh(self.labels, 2 * (position - known) + 1)
             return self._new[position - known]
         return self.labels[position]
 

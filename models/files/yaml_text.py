@@ -35,7 +35,7 @@ class _Loader(yaml.SafeLoader):
             raise yaml.YAMLError(f"it is nested more than {MOST_DEPTH} deep")
         node = super().compose_node(parent, index)
         self.depth -= 1
-        if index is None and isinstance(parent, yaml.MappingNode) and node.tag in _SCALARS:
+        if node is not None and index is None and isinstance(parent, yaml.MappingNode) and node.tag in _SCALARS:
             node = yaml.ScalarNode(_TEXT, node.value, node.start_mark, node.end_mark)
         weights = self.__dict__.setdefault("weights", {})
         if id(node) not in weights:

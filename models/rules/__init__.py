@@ -20,7 +20,21 @@ from keyshift.models.rules.together import Together
 from keyshift.models.rules.use import Use
 
 __all__ = [
-    "Apart", "Count", "Even", "Lowered", "Moves", "Near", "Never", "Only", "Pinned", "Rule", "Scope", "Spread", "Together", "Use",
+    "RULES",
+    "Apart",
+    "Count",
+    "Even",
+    "Lowered",
+    "Moves",
+    "Near",
+    "Never",
+    "Only",
+    "Pinned",
+    "Rule",
+    "Scope",
+    "Spread",
+    "Together",
+    "Use",
     "read_rule",
 ]  # fmt: skip
 

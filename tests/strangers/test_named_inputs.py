@@ -268,6 +268,20 @@ def test_a_file_of_rules_leaves_names_as_they_are(tmp_path):
     ]  # fmt: skip
 
 
+def test_names_in_an_option_of_the_line_stay_text():
+    from keyshift.commands.common import parse_options
+
+    names = ["007", "1.10", "on", "null", "+5", "1e3", 7]
+    given = parse_options(
+        ["--resource-capacity", "{load: {007: 1, 1.10: 2, on: 3, null: 4, +5: 5, 1e3: 6, 7: 7}}"],
+        ks.KeyGroupAllocation,
+        "problem",
+        1,
+    )
+    w = ks.Workload(load=[1], state=[1], current=[0], nodes=7, node_names=names)
+    assert ks.KeyGroupAllocation(w, **given).resource_capacity["load"].tolist() == [1, 2, 3, 4, 5, 6, 7]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
