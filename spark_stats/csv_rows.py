@@ -93,14 +93,14 @@ def rows(batches: Iterable[pa.RecordBatch], plan: RowPlan) -> Iterator[pa.Record
     for batch in batches:
         values = batch.column("value").cast(pa.binary())
         further = [batch.column(name) for name in plan.further]
-        for first, end in _runs(batch.num_rows, further) if plan.names else ((i, i + 1) for i in range(len(values))):
-            if end == first + 1:
+        for first, end in _runs(batch.num_rows, further) if plan.names is not None else ((i, i + 1) for i in range(len(values))):
+            if plan.names is None:
                 content = values[first].as_py()
             else:
                 lines = pa.ListArray.from_arrays(
                     pa.array([0, end - first], pa.int32()), values.slice(first, end - first)
                 )
-                content = pc.binary_join(lines, b"\n")[0].as_py()
+                content = pc.binary_join(lines, b"\n")[0].as_py() + b"\n"
             constants = [column[first] for column in further]
             for part in parsed(content, plan).to_batches(ROWS):
                 alike = [pa.repeat(constant, part.num_rows) for constant in constants]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from glob import glob
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -67,7 +68,7 @@ def read_parquet(spark: SparkSession, path: str) -> DataFrame:
     if spark.conf.get(setting, "false") != "true":
         try:
             return _of_all_files(spark, path)
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             if "TIMESTAMP(NANOS" not in str(error):
                 raise
         spark.conf.set(setting, "true")
@@ -97,7 +98,7 @@ def _of_all_files(spark: SparkSession, path: str) -> DataFrame:
         return frame
     try:
         return spark.read.option("mergeSchema", True).parquet(path)
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         if "MERGE" not in str(error):
             raise
     fields: dict[str, tuple[T.StructField, str]] = {}
