@@ -209,7 +209,7 @@ def made_of(
         keys=keys,
         node_names=list(brokers),
         groups=groups,
-        domains={name: called.values(name, labelled, None) for name, labelled in (domains or {}).items()},
+        domains={name: called.values(name, labelled, None).tolist() for name, labelled in (domains or {}).items()},
     )
 
 
