@@ -93,7 +93,9 @@ def rows(batches: Iterable[pa.RecordBatch], plan: RowPlan) -> Iterator[pa.Record
     for batch in batches:
         values = batch.column("value").cast(pa.binary())
         further = [batch.column(name) for name in plan.further]
-        for first, end in _runs(batch.num_rows, further) if plan.names is not None else ((i, i + 1) for i in range(len(values))):
+        for first, end in (
+            _runs(batch.num_rows, further) if plan.names is not None else ((i, i + 1) for i in range(len(values)))
+        ):
             if plan.names is None:
                 content = values[first].as_py()
             else:

@@ -40,7 +40,7 @@ class Partition(NamedTuple):
     def of(cls, text: str, place: str) -> Partition:
         """Read ``topic-3``: what follows the last hyphen is the number."""
         topic, hyphen, number = text.rpartition("-")
-        if not hyphen or not TOPIC.fullmatch(topic) or not re.fullmatch(r"[0-9]{1,9}", number):
+        if not hyphen or not TOPIC.fullmatch(topic) or not re.fullmatch(r"0|[1-9][0-9]{0,8}", number):
             raise InputError(f"{place} = {shown(text)} is not a partition, such as orders-3")
         return cls(topic, int(number))
 

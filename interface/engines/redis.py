@@ -21,6 +21,7 @@ import numpy as np
 from keyshift.engines.formats import counted, with_notes, write_folder
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import MOST_JSON, read_text
+from keyshift.models.names import Names
 from keyshift.models.plans.plan import Plan
 from keyshift.models.rules import Rule, Use
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -295,10 +296,10 @@ def slots_of(plan: Plan) -> list[tuple[int, str, str]]:
     moves = []
     for k, source, target in zip(plan.key_group.tolist(), plan.source.tolist(), plan.target.tolist(), strict=True):
         label = str(plan.made_for.key(k))
-        number = label.removeprefix(LABEL)
-        if not label.startswith(LABEL) or not number.isdecimal() or int(number) >= SLOTS:
+        slot = Names("slot", None, SLOTS).find(label.removeprefix(LABEL)) if label.startswith(LABEL) else None
+        if slot is None:
             raise InputError(f"{label:.60} is not a slot of Redis Cluster, such as slot-0")
-        moves.append((int(number), names[source], names[target]))
+        moves.append((slot, names[source], names[target]))
     return moves
 
 

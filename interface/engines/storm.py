@@ -107,7 +107,7 @@ def _assignment(plan: Plan, nodes: np.ndarray, topology: str) -> dict[str, Any]:
     made, tasks = plan.made_for, []
     for k, i in enumerate(nodes.tolist()):
         component, colon, task = str(made.key(k)).rpartition(":")
-        if not colon or not component or not (task.isascii() and task.isdigit()):
+        if not colon or not component or not re.fullmatch("0|[1-9][0-9]{0,8}", task):
             raise InputError(f"the key {shown(made.key(k))} is not a task, such as counter:4")
         slot = made.node(i)
         tasks.append({"task": int(task), "component": component, "slot": slot,

@@ -377,3 +377,20 @@ def test_two_rules_may_not_have_one_name():
 
         class Another(rules.Rule):
             name = "count"
+
+
+# Numbers in what a plan's key groups are called ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("label", ["slot-007", "slot-１", "slot-+1", "slot-1_2", "slot-16384", "slot-"])
+def test_a_slot_of_redis_is_called_by_its_number_alone(label):
+    names = ["a:1", "b:1"]
+    w = ks.Workload(load=[1], state=[1], current=[0], nodes=2, keys=[label], node_names=names)
+    with pytest.raises(ks.InputError, match="is not a slot"):
+        redis.slots_of(ks.plan(ks.KeyGroupAllocation(w), [1]))
+
+
+@pytest.mark.parametrize(("text", "sentence"), [("t-007", "is not a partition"), ("t-１", "is not a partition")])
+def test_a_partition_is_called_by_its_number_alone(text, sentence):
+    with pytest.raises(ks.InputError, match=sentence):
+        kafka.partition_of(text)
