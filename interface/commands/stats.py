@@ -34,6 +34,37 @@ if TYPE_CHECKING:
     from keyshift.spark_stats import Topology
 
 
+TimeZoneOption = Annotated[
+    str | None, typer.Option(help="Time zone in which windows of days begin: Europe/Berlin, or session. Default: UTC.")
+]
+SinceOption = Annotated[str | None, typer.Option(help="Leave out rows of earlier times (ISO 8601); they are counted.")]
+UntilOption = Annotated[str | None, typer.Option(help="Leave out rows of this time and later.")]
+CapacitiesOption = Annotated[str | None, typer.Option(help="Capacity of each node, such as 1,1,2; instead of --nodes.")]
+CurrentOption = Annotated[
+    Path | None, typer.Option(help="CSV of operator, key_group, node: where they run now. Default: the placement.")
+]
+TransitionsOption = Annotated[
+    float | None,
+    typer.Option(help="Target utilisation: write transitions.json, how node counts follow each other (needs --nodes)."),
+]
+FormatOption = Annotated[str | None, typer.Option("--format", help="parquet, csv, json or words.")]
+SchemaOption = Annotated[
+    str | None,
+    typer.Option(help='Columns of CSV and JSON, by name: "ts timestamp, k string". Else those of CSV are texts.'),
+]
+SeparatorOption = Annotated[str | None, typer.Option(help="Of CSV: the sign between fields, else a comma.")]
+NullWordOption = Annotated[
+    str | None, typer.Option(help="Of CSV: the word for no value, such as NULL; else a field without text.")
+]
+EncodingOption = Annotated[str | None, typer.Option(help="Of CSV: utf-8, or such as cp1252.")]
+HeaderOption = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Of CSV: whether the first line names the columns.")
+]
+EscapeOption = Annotated[
+    str | None, typer.Option(help="Of CSV: a sign that takes the meaning from the next one, such as \\.")
+]
+
+
 @common.command
 def stats(
     log: Annotated[
@@ -49,50 +80,27 @@ def stats(
     time: Annotated[str | None, typer.Option(help="Spark SQL for a tuple's time.")] = None,
     window: Annotated[str | None, typer.Option(help='Length of the windows, such as "1 hour". Default: one.')] = None,
     origin: Annotated[str | None, typer.Option(help="An instant at which a window starts (ISO 8601).")] = None,
-    time_zone: Annotated[
-        str | None,
-        typer.Option(help="Time zone in which windows of days begin: Europe/Berlin, or session. Default: UTC."),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(help="Leave out rows of earlier times (ISO 8601); they are counted.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Leave out rows of this time and later.")] = None,
+    time_zone: TimeZoneOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     key_groups: Annotated[int, typer.Option(help="Key groups of every operator.")] = 128,
     hash_: Annotated[str, typer.Option("--hash", help="xxhash64, flink, kafka, storm or java.")] = "xxhash64",
     nodes: Annotated[int | None, typer.Option(help="Nodes, so that the output can be solved as it is.")] = None,
     placement: Annotated[str, typer.Option(help="Key group to node: ranges, modulo or consistent.")] = "ranges",
-    capacities: Annotated[
-        str | None, typer.Option(help="Capacity of each node, such as 1,1,2; instead of --nodes.")
-    ] = None,
-    current: Annotated[
-        Path | None, typer.Option(help="CSV of operator, key_group, node: where they run now. Default: the placement.")
-    ] = None,
+    capacities: CapacitiesOption = None,
+    current: CurrentOption = None,
     draining: Annotated[str | None, typer.Option(help="Nodes to be removed, such as 3,4.")] = None,
     keys: Annotated[
         list[str] | None, typer.Option(help="Operator whose single keys are written too; repeatable.")
     ] = None,
-    transitions: Annotated[
-        float | None,
-        typer.Option(
-            help="Target utilisation: write transitions.json, how node counts follow each other (needs --nodes)."
-        ),
-    ] = None,
-    format_: Annotated[str | None, typer.Option("--format", help="parquet, csv, json or words.")] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(help='Columns of CSV and JSON, by name: "ts timestamp, k string". Else those of CSV are texts.'),
-    ] = None,
-    separator: Annotated[str | None, typer.Option(help="Of CSV: the sign between fields, else a comma.")] = None,
-    null_word: Annotated[
-        str | None, typer.Option(help="Of CSV: the word for no value, such as NULL; else a field without text.")
-    ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of CSV: utf-8, or such as cp1252.")] = None,
-    header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Of CSV: whether the first line names the columns.")
-    ] = None,
-    escape: Annotated[
-        str | None, typer.Option(help="Of CSV: a sign that takes the meaning from the next one, such as \\.")
-    ] = None,
+    transitions: TransitionsOption = None,
+    format_: FormatOption = None,
+    schema: SchemaOption = None,
+    separator: SeparatorOption = None,
+    null_word: NullWordOption = None,
+    encoding: EncodingOption = None,
+    header: HeaderOption = None,
+    escape: EscapeOption = None,
     stream: Annotated[bool, typer.Option("--stream", help="Read the folder as a stream, to its end.")] = False,
     watermark: Annotated[str, typer.Option(help="With --stream: how late a tuple may come.")] = "0 seconds",
     finish: Annotated[bool, typer.Option(help="With --stream: close all windows at the end.")] = True,
@@ -101,29 +109,7 @@ def stats(
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a log with a single unusable row.")] = False,
 ) -> common.Reply:
     """Gather load, state and traffic of a topology from a log of tuples."""
-    job = StatsJob(**locals())
-    from keyshift.models.files.statistics import windows_of
-
-    try:
-        manifest = job.run()
-    except InputError as error:
-        if not hasattr(error, "rejected"):
-            raise
-        return common.Reply({"path": out, "windows": 0, "rejected": error.rejected}, [str(error)], good=False)
-    from keyshift.spark_stats.output import share_refused
-
-    record = {"path": out, "windows": len(windows_of(manifest)), "key_groups": manifest["key_groups"]}
-    record |= {"operators": [o["name"] for o in manifest["topology"]["operators"]], "rejected": manifest["rejected"]}
-    size = (
-        f"{out}: {record['windows']} windows, {len(record['operators'])} operators of {record['key_groups']} key groups"
-    )
-    rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
-    refused = table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
-    bad, rows_in_all = share_refused(manifest)
-    record |= {"rows": rows_in_all, "rows_refused": bad}
-    most = 2 * bad > rows_in_all
-    said = f"most rows are refused: {bad:,} of {rows_in_all:,} ({bad / max(rows_in_all, 1):.1%})"
-    return common.Reply(record, [refused, *([said] if most else [])], good=not most)
+    return StatsJob(**locals()).reply()
 
 
 # One run of `keyshift stats`: what was asked for, refused early, and done ----------------------------------------------
@@ -143,6 +129,33 @@ class Running:
 
 class StatsJob(SimpleNamespace):
     """The options of `stats`, by the names that they have there."""
+
+    def reply(self) -> common.Reply:
+        """Run, and say what was written and what was refused; without an answer where most rows were refused."""
+        from keyshift.models.files.statistics import windows_of
+
+        try:
+            manifest = self.run()
+        except InputError as error:
+            if not hasattr(error, "rejected"):
+                raise
+            return common.Reply({"path": self.out, "windows": 0, "rejected": error.rejected}, [str(error)], good=False)
+        from keyshift.spark_stats.output import share_refused
+
+        record = {"path": self.out, "windows": len(windows_of(manifest)), "key_groups": manifest["key_groups"]}
+        record |= {
+            "operators": [o["name"] for o in manifest["topology"]["operators"]],
+            "rejected": manifest["rejected"],
+        }
+        operators, groups = len(record["operators"]), record["key_groups"]
+        size = f"{self.out}: {record['windows']} windows, {operators} operators of {groups} key groups"
+        rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
+        refused = table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
+        bad, rows_in_all = share_refused(manifest)
+        record |= {"rows": rows_in_all, "rows_refused": bad}
+        most = 2 * bad > rows_in_all
+        said = f"most rows are refused: {bad:,} of {rows_in_all:,} ({bad / max(rows_in_all, 1):.1%})"
+        return common.Reply(record, [refused, *([said] if most else [])], good=not most)
 
     def run(self) -> dict[str, Any]:
         """Refuse what can be refused before Spark takes its seconds to start; then gather and write; gives the manifest."""

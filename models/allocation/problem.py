@@ -322,6 +322,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
         deviation, distances = self.deviations(assignment), self.distances(assignment)
         upper, lower = float(deviation.max()), float(-deviation[:, self.workload.kept].min())
         by_window = {"worst_distance": float(distances.max()), "mean_distance": float(self.planned.share @ distances)}
+        drains = self.workload.draining.any() or not set(self.stages).isdisjoint(DRAINING)
         return {
             **metrics.summary(self.workload, assignment),
             "load_distance": self.planned.combined(distances),
@@ -330,21 +331,15 @@ class KeyGroupAllocation(Ruled, OverWindows):
             "lower_deviation": lower,  # d - d_l at its smallest
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
-            **({name: self.measured(name, assignment) for name in DRAINING} if self._drains else {}),
+            **({name: self.measured(name, assignment) for name in DRAINING} if drains else {}),
             **self._left_broken(assignment),
         }
 
     @property
-    def _drains(self) -> bool:
-        """Whether what is left on draining nodes is a metric."""
-        return bool(self.workload.draining.any() or not set(self.stages).isdisjoint(DRAINING))
-
-    @property
     def ties(self) -> tuple[str, ...]:
         """Where a priority empties nodes, they keep nothing that could leave, and nothing moves without need."""
-        if not self.workload.draining.any() or set(self.stages).isdisjoint(DRAINING):
-            return ()
-        return tuple(name for name in ("draining_key_groups", "migrations") if name not in self.stages)
+        drained = self.workload.draining.any() and not set(self.stages).isdisjoint(DRAINING)
+        return tuple(name for name in ("draining_key_groups", "migrations") if drained and name not in self.stages)
 
     def without(self, measure: str, most: float) -> Self | None:
         return emptied(self, most, loaded=measure == "draining_load") if measure in DRAINING else None
@@ -355,10 +350,8 @@ class KeyGroupAllocation(Ruled, OverWindows):
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         if measure == "load_distance":
             return self.planned.combined(self.distances(assignment))
-        if measure == "draining_load":
-            return metrics.draining_load(self.workload, assignment)
-        if measure == "draining_key_groups":
-            return float(metrics.draining_key_groups(self.workload, assignment))
+        if measure in DRAINING:
+            return float(getattr(metrics, measure)(self.workload, assignment))
         return super().measured(measure, assignment)
 
     def record(self) -> records.Record:
