@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
-NOTHING = 1e-11
+NOTHING = 1e-9
 """Less than this share of a natural unit is shown as 0: it is rounding error."""
 LEAST = 1e-12
 """Less than this is shown as 0 where no natural unit is known."""

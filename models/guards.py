@@ -155,6 +155,13 @@ def fraction(name: str, text: str) -> Fraction:
         raise InputError(f"{name} = {text!r:.60} must be a finite number: it divides by 0") from None
 
 
+def as_number(text: str) -> float:
+    """A number as a file or a line writes it, or `ValueError`: Python's own reading of 1_0 is 10."""
+    if "_" in text:
+        raise ValueError(text)
+    return float(text)
+
+
 def one_of(name: str, value: Any, known: Iterable[str]) -> None:
     """Refuse a value that is none of some words."""
     words = [repr(word) for word in known]

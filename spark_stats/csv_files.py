@@ -122,7 +122,7 @@ def _large(
     split = [path for path, wrong, tops in found.collect() if not wrong and (tops == 1 or not dialect.header)]
     if dialect.escape or not dialect.encoding_of(next(iter(first.values()))).startswith(BY_BYTES):
         split = []
-    for file, length in sizes.items():
+    for file, length in sorted(sizes.items()):
         if length > LARGEST and file not in split:
             raise InputError(
                 f"{file} has rows that go over more than one line (or text that is not cut at its lines), and is too large "

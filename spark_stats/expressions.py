@@ -12,13 +12,13 @@ one, cannot slip through.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.disk import parse_json
 
 _NAMES = """
 abs acos acosh asin asinh atan atan2 atanh bin bround cbrt ceil ceiling conv cos cosh cot csc degrees div e exp
@@ -304,7 +304,8 @@ def check_order(what: str, text: str, plan: Any, mark: Mapping[str, str]) -> Non
         if node.getClass().getSimpleName() in _ORDERED:
             sides = [node.children().apply(i) for i in range(node.children().size())]
             if all(
-                side.getClass().getSimpleName() == "AttributeReference" and json.loads(side.metadata().json()) == mark
+                side.getClass().getSimpleName() == "AttributeReference"
+                and parse_json(side.metadata().json(), what) == mark
                 for side in sides
             ):
                 names = " and ".join(str(side.name()) for side in sides)

@@ -102,7 +102,7 @@ def _of_all_files(spark: SparkSession, path: str) -> DataFrame:
         if "MERGE" not in str(error):
             raise
     fields: dict[str, tuple[T.StructField, str]] = {}
-    for file in files:
+    for file in sorted(files):
         for field in spark.read.parquet(file).schema:
             known, where = fields.setdefault(field.name, (field, file))
             fields[field.name] = _wider(known, where, field, file)

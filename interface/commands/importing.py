@@ -14,6 +14,7 @@ from keyshift.commands import common, showing
 from keyshift.commands.beside import beside
 from keyshift.models import InputError, Workload
 from keyshift.models.figures import figure
+from keyshift.models.guards import as_number
 from keyshift.models.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def kafka(
         reassigning=reassigning,
         settled=settled,
         draining=common.several("--draining", draining, int, "3,4"),
-        capacities=pairs("--capacities", capacities, float, "1:2,4:0.5"),
+        capacities=pairs("--capacities", capacities, as_number, "1:2,4:0.5"),
         replicas=replicas,
         racks=racks,
         offsets=offsets,

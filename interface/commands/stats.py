@@ -358,7 +358,7 @@ def read_cluster(
     InputError
         With the option or the line of the file, and what is wrong.
     """
-    sizes = common.several("--capacities", capacities, float, "1,1,2") or None
+    sizes = common.several("--capacities", capacities, guards.as_number, "1,1,2") or None
     if sizes is not None:
         if nodes is not None and nodes != len(sizes):
             raise InputError(f"--capacities names {len(sizes)} nodes, --nodes {nodes}")

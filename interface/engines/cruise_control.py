@@ -21,6 +21,7 @@ from keyshift.models import CheckReport, Problem, guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import shown
 from keyshift.models.files.schema import Amount
+from keyshift.models.guards import as_number
 from keyshift.models.rules import Rule, Use
 from keyshift.models.workload import IntArray, Workload
 
@@ -76,7 +77,7 @@ class PartitionLoadFile(OpenModel):
 def _number(value: Any) -> Any:
     """capacity.json writes numbers as texts."""
     try:
-        return float(value) if isinstance(value, str) else value
+        return as_number(value) if isinstance(value, str) else value
     except ValueError:
         return value
 

@@ -17,6 +17,7 @@ from keyshift.engines.formats import EngineModel, Id, One, OpenModel, documents,
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import MOST_JSON, read_text, shown
 from keyshift.models.files.schema import Whole, validated
+from keyshift.models.guards import as_number
 from keyshift.models.names import Names
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -405,7 +406,7 @@ def _offsets(file: str | Path) -> dict[Partition, int | None]:
 
 def _load(text: str, column: str, place: str) -> float:
     try:
-        value = float(text)
+        value = as_number(text)
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):

@@ -21,6 +21,7 @@ import numpy as np
 from keyshift.engines.formats import counted, with_notes, write_folder
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import MOST_JSON, read_text
+from keyshift.models.guards import as_number
 from keyshift.models.names import Names
 from keyshift.models.plans.plan import Plan
 from keyshift.models.rules import Rule, Use
@@ -235,7 +236,7 @@ def by_slot(counts: str | Path | Mapping[str, float]) -> FloatArray:
             if number == 1 and (key, often) == ("key", "count"):
                 continue
             try:
-                pairs.append((key, float(often)))
+                pairs.append((key, as_number(often)))
             except ValueError:
                 raise InputError(f"{counts}: line {number}: {line!r:.60} is not a key, a comma and a number") from None
     for key, value in pairs:
