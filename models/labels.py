@@ -224,7 +224,7 @@ def _columns(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
     A column that is a mapping of names stays as it is, but for resources.
     """
-    parts, rest = {}, dict[str, Any]()
+    parts, rest = dict[str, Any](), dict[str, Any]()
     for name, columns in given.items():
         rest[name] = columns
         if isinstance(columns, Mapping):

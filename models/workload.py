@@ -142,9 +142,9 @@ class Workload:
         put("draining", _draining(draining, called, n))
         if self.draining.all():
             raise InputError(f"draining marks all {n} nodes: at least one node must be kept")
-        given = () if traffic is None else guards.traffic_of_windows("traffic", traffic, p, self.windows)
-        put("traffic", given[-1] if given else None)
-        put("earlier_traffic", given[:-1])
+        by_window = () if traffic is None else guards.traffic_of_windows("traffic", traffic, p, self.windows)
+        put("traffic", by_window[-1] if by_window else None)
+        put("earlier_traffic", by_window[:-1])
         put("operator", None if operator is None else guards.indices("operator", operator, length=p, what="operator"))
         put("home", None if home is None else guards.indices("home", home, length=p, upper=n, what="node"))
         put("resources", guards.named("resources", resources or {}, length=p))

@@ -130,7 +130,7 @@ class Partitioner:
         """
         if any(hasattr(values, "axes") for values in (keys, weights, source_keys)):
             given = aligned({"keys": keys, "weights": weights, "source_keys": source_keys}, what="")[0]
-            keys, weights, source_keys = (given.get(name) for name in ("keys", "weights", "source_keys"))
+            keys, weights, source_keys = given["keys"], given.get("weights"), given.get("source_keys")
         ready = isinstance(keys, np.ndarray) and keys.dtype == np.int64 and keys.ndim == 1
         known = sealed(np.asarray(keys) if ready else as_keys(keys, self.messages))
         if known.size == 0:

@@ -269,7 +269,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
 
         They cannot all leave their nodes (node None), or all run on the node given.
         """
-        if self.cost_limit is not None and self._costs_too_much(assignment):
+        if self.cost_limit is not None and self._cost(assignment) > self.cost_limit.limit:
             yield self.cost_limit.cover(np.flatnonzero(metrics.moved(self.workload, assignment))), None
         for name in self._room:
             for i, room in enumerate(self.rooms(name)):
@@ -322,7 +322,6 @@ class KeyGroupAllocation(Ruled, OverWindows):
         deviation, distances = self.deviations(assignment), self.distances(assignment)
         upper, lower = float(deviation.max()), float(-deviation[:, self.workload.kept].min())
         by_window = {"worst_distance": float(distances.max()), "mean_distance": float(self.planned.share @ distances)}
-        drains = self.workload.draining.any() or not set(self.stages).isdisjoint(DRAINING)
         return {
             **metrics.summary(self.workload, assignment),
             "load_distance": self.planned.combined(distances),
@@ -331,9 +330,14 @@ class KeyGroupAllocation(Ruled, OverWindows):
             "lower_deviation": lower,  # d - d_l at its smallest
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
-            **({name: self.measured(name, assignment) for name in DRAINING} if drains else {}),
+            **({name: self.measured(name, assignment) for name in DRAINING} if self._drains else {}),
             **self._left_broken(assignment),
         }
+
+    @property
+    def _drains(self) -> bool:
+        """Whether what is left on draining nodes is a metric."""
+        return bool(self.workload.draining.any() or not set(self.stages).isdisjoint(DRAINING))
 
     @property
     def ties(self) -> tuple[str, ...]:
@@ -388,18 +392,14 @@ class KeyGroupAllocation(Ruled, OverWindows):
         if self.max_migrations is not None and count > self.max_migrations:
             said = f"{count} key groups move, the limit is {self.max_migrations}"
             broken.append(Violation("max_migrations", said, amount=count - self.max_migrations))
-        if self.max_migration_cost is not None and self._costs_too_much(assignment):
-            cost = self._cost(assignment)
-            spent, most = apart(cost, self.max_migration_cost)
-            said = f"the moves cost {spent}, the limit is {most}"
+        cost = self._cost(assignment)
+        if self.max_migration_cost is not None and self.cost_limit is not None and cost > self.cost_limit.limit:
+            said = "the moves cost {}, the limit is {}".format(*apart(cost, self.max_migration_cost))
             broken.append(Violation("max_migration_cost", said, amount=cost - self.max_migration_cost))
         return broken
 
     def _cost(self, assignment: np.ndarray) -> float:
         return float(self.migration_cost[metrics.moved(self.workload, assignment)].sum())
-
-    def _costs_too_much(self, assignment: np.ndarray) -> bool:
-        return self.cost_limit is not None and self._cost(assignment) > self.cost_limit.limit
 
     def _moves_into_draining(self, assignment: np.ndarray) -> list[Violation]:  # (6)
         w, said = self.workload, "key group {} moves to node {}, which is draining"

@@ -99,8 +99,8 @@ def _solution_of(r: SolutionFile) -> Solution:
             stated, counted = apart(r.objective, report.objective)
             raise InputError(f"objective = {stated}, the assignment has {counted}")
         if r.bound is not None and r.bound > report.objective + problem.tolerance:
-            bound, objective = apart(r.bound, report.objective)
-            raise InputError(f"bound = {bound} lies above the objective, {objective}")
+            stated, counted = apart(r.bound, report.objective)
+            raise InputError(f"bound = {stated} lies above the objective, {counted}")
         objective, metrics = report.objective, report.metrics
         reached = _reached(problem, assignment, r)
     elif r.status in ("optimal", "feasible"):

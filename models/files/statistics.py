@@ -257,8 +257,8 @@ def _verify(place: Path, parts: list[dict[str, np.ndarray]], expected: Mapping[s
         if parts and name in parts[0]:
             total = float(sum(np.nansum(part[name].astype(float)) for part in parts))
             if not abs(total - counted) <= 1e-9 * max(abs(total), abs(counted)):
-                found, stated = apart(total, counted)
-                raise InputError(f"{place}: {name} sums to {found}, {MANIFEST} says {stated}: a file was changed")
+                read, stated = apart(total, counted)
+                raise InputError(f"{place}: {name} sums to {read}, {MANIFEST} says {stated}: a file was changed")
 
 
 HIGH, LOW = 2.0**10, 2.0**44

@@ -360,18 +360,19 @@ def _among_ties(
     ties: tuple[str, ...], at: _Kept, found: IntArray | None, later: Later | None, budget: Budget, seed: int
 ) -> IntArray | None:
     """Of the answers alike in all stages the best that is found in further measures, one after another."""
-    for name in ties if found is not None else ():
-        if budget.expired:
+    for name in ties:
+        if found is None or budget.expired:
             break
         stage = at.stage(name)
         share = budget.part(StageSettings.now().share, scale=stage.scale)
-        better, bound = improve_within(stage, found, share, seed), None
+        better: IntArray | None = improve_within(stage, found, share, seed)
+        bound = None
         if later is not None:
             answer = later(stage, budget=share, seed=seed, start=better)
             better, bound = answer.assignment, answer.bound
-        found = _better(stage, better, found)
-        value = stage.objective(found)
-        at = at.keeping(name, stage.most(value, bound))
+        if (best := _better(stage, better, found)) is not None:
+            found = best
+        at = at.keeping(name, stage.most(stage.objective(found), bound))
     return found
 
 
