@@ -66,7 +66,7 @@ def branch_and_bound(
     budget.report(bound=root)
     search = DepthFirst(problem, core, None if start is None else core.lower(start), settings)
     hopeless, small = size > settings.hopeless, size <= settings.small
-    share = 3 * settings.by_search if hopeless else settings.by_search
+    share = 3 * settings.by_search if hopeless and not _for_scip(core, settings) else settings.by_search
     search.improve(budget.part(share), seed, root + problem.tolerance_of(root), effort=1.0)
     answer = search.settle(budget, seed, root) if max_tree is None else Answer(None, root, "gap")
     if answer.termination in ("optimal", "infeasible"):
@@ -95,6 +95,16 @@ def _for_cpsat(core: Core, settings: MCLBSettings) -> bool:
     """Whether a budget and few squares of loads leave so little that CP-SAT closes in on it, where everything else is short."""
     p, windows = core.load.shape
     return settings.small < p <= settings.hopeless and core.limited and core.nodes <= 3 and windows <= 12
+
+
+def _for_scip(core: Core, settings: MCLBSettings) -> bool:
+    """Whether a budget may keep one window far from even: then SCIP proves what no search finds."""
+    return (
+        core.limited
+        and core.load.shape[1] == 1
+        and core.load.shape[0] > settings.small
+        and not _for_cpsat(core, settings)
+    )
 
 
 def tree_of_a_point(problem: MCLB) -> dict[str, int]:
@@ -240,9 +250,8 @@ class DepthFirst:
             if done:
                 best = core.lift(core.relabelled(sets.best))
                 return Answer(best, root, "optimal", details={"tree_nodes": sets.visited})
-        alone = core.limited and core.load.shape[1] == 1 and core.load.shape[0] > settings.small
         far = self.value - root > max(0.05 * problem.scale, 0.002 * root)
-        if budget.expired or not (stated or (alone and far)):
+        if budget.expired or not (stated or (_for_scip(core, settings) and far)):
             return Answer(None, root, "gap")
         start = None if self.best is None else core.lift(self.best)
         try:

@@ -36,7 +36,7 @@ class MCLBSettings(Settings):
         Loads that the tree may read for one point of a front: small instances end in a proof, others keep the root bound.
     """
 
-    by_search: float = 0.2
+    by_search: float = 0.25
     runs: int = 15
     steps_for_each: int = 2_000
     annealed: int = 1500
