@@ -399,13 +399,10 @@ def collocation(page: Page) -> None:
 
 
 ROUTING = [
-    Part("Lagrangian bound", ("routing.lagrangian",), set_to("routing.lagrangian.DualSettings.rounds", 1)),
+    Part("Lagrangian bound", ("routing.lagrangian",), set_to("routing.lagrangian.RoutingSettings.rounds", 1)),
     Part("rounding", ("routing.rounding",), instead("routing.statement.rounded", lambda *given: iter(()))),
-    Part("rounding between two ways", ("routing.rounding._Shedding.between",), instead("routing.rounding._Shedding.between", lambda self, closely, few: closely)),
     Part("large keys placed exactly", ("routing.large_keys", "routing.statement._OpenKeys._place_large"), instead("routing.statement._OpenKeys._place_large", lambda self: found("routing.large_keys.Placement")(np.zeros(0, dtype=np.int64), None, 0.0, "completed"))),
     Part("their sets that leave together", ("routing.large_keys.LargeKeys._leaving", "routing.large_keys.LargeKeys._together", "routing.large_keys._LeavingSets"), several(instead("routing.large_keys.LargeKeys._leaving", lambda *given: None), instead("routing.large_keys.LargeKeys._together", lambda *given: None))),
-    Part("small programs for better answers", ("routing.statement._OpenKeys._improve", "routing.lagrangian.Relaxation.core_choices"), instead("routing.statement._OpenKeys._improve", lambda *given: None)),
-    Part("wider programs", ("routing.statement._OpenKeys._wider",), instead("routing.statement._OpenKeys._wider", lambda *given: False)),
     Part("closing by reduced cost", ("routing.lagrangian.Relaxation.open_choices",), instead("routing.statement._OpenKeys._allowance", lambda self, dual: np.inf)),
     Part("the program of what is open", ("routing.statement._OpenKeys._finish",), instead("routing.statement._OpenKeys._finish", lambda self, dual, bound: self._answer(bound, "gap"))),
     Part("fewest entries", ("routing.statement.fewest_entries",), instead("routing.statement.fewest_entries", lambda *given: 0)),
@@ -475,8 +472,7 @@ INTERVALS = [
     Part("sequence: sweeps over all partitions", ("intervals.sequence.oms._by_sweeps", "intervals.sequence.oms._forward"), instead("intervals.sequence.oms._by_sweeps", lambda problem, counted, start, budget: Answer(start, sequence_bound(problem), budget.why))),
     Part("sequence: a start from some partitions", ("intervals.sequence.restricted",), instead(AHEAD, lambda problem, *, budget, **options: Answer(None, sequence_bound(problem), budget.why))),
     Part("sequence: the program last", (), instead("intervals.sequence.oms.refusal", lambda problem, budget: "off")),
-    Part("policy: potentials before enumeration", ("intervals.potentials.dual", "intervals.potentials.two_partitions_kernels"), set_to("intervals.policy.mtm.EnumerationSettings.few", 1 << 50)),
-    Part("policy: partitions of jittered steps", ("intervals.policy.restricted.candidates",), set_to("intervals.policy.potentials.PolicySettings.offered", 0)),
+    Part("policy: potentials before enumeration", ("intervals.potentials.dual", "intervals.potentials.two_partitions_kernels"), instead("intervals.policy.mtm.ENUMERATED", 1 << 50)),
     Part("policy: partitions that potentials lead to", ("intervals.policy.potentials.led_to",), instead("intervals.policy.potentials.led_to", lambda problem, *given: {n: {} for n in problem.reachable})),
 ]  # fmt: skip
 

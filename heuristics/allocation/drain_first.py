@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from keyshift.heuristics.allocation.flux import Migrations
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.answer import Settings, Termination
+from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
-
-
-@dataclass(frozen=True)
-class DrainSettings(Settings):
-    """The tuning parameter of draining first.
-
-    Attributes
-    ----------
-    seconds : float
-        Balancing ends after this many seconds if the caller sets no limit.
-    """
-
-    seconds: float = 10.0
 
 
 def drain_first(
@@ -84,7 +69,7 @@ def _balanced(problem: KeyGroupAllocation, state: Migrations, budget: Budget, se
         max_migrations=None if moves is None else moves - state.moves,
         max_migration_cost=None if cost is None else max(0.0, cost - state.cost),
     )
-    most = np.inf if np.isfinite(budget.remaining) else DrainSettings.now().seconds
+    most = np.inf if np.isfinite(budget.remaining) else 10.0
     limited = budget.part(1.0, most, scale=rest.scale, silent=True)  # bounds of the rest are none of the problem
     found = solve_milp(rest, budget=limited, seed=seed).assignment
     return state.assignment if found is None else found

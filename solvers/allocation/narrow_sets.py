@@ -29,7 +29,7 @@ from keyshift.models import Budget
 from keyshift.models.answer import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, Incumbent
+from keyshift.solvers.allocation.incumbent import PLANNED, Incumbent
 from keyshift.solvers.set_partitioning import Cover, SetColumns, Subsets, alike, members_of, placed, subsets_of
 
 Bits = np.ndarray
@@ -402,7 +402,7 @@ class NarrowSets:
     @property
     def _better(self) -> float:
         """The distance of the next better answer, in units of the mean."""
-        return self.found.objective / self.found.problem.scale - 0.9 * PROVEN
+        return self.found.objective / self.found.problem.scale - 0.9 * self.found.margin
 
     def _excluded(self, distance: float) -> None:
         self.found.raise_bound((distance - self.instance.doubt) * self.found.problem.scale, "narrow sets")
@@ -461,7 +461,7 @@ class NarrowSets:
             free = self._free(now, np.isin(now, nodes), NarrowSettings.now().least_free + 4 * (failed % 4))
             part, made = Portion(it, now, free, nodes), list[IntArray]()
             farthest = float(np.abs(dev[nodes] - target).max())
-            near = part.near(0.9 * farthest, target, self.few) if farthest > PROVEN / 10 else None
+            near = part.near(0.9 * farthest, target, self.few) if farthest > found.margin / 10 else None
 
             def first(cover: NearMean) -> float:
                 made.append(part.placed(now, cover))  # noqa: B023 - called at once

@@ -16,7 +16,7 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound, counted, fewest_moves, too_few
 from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.few_moves import FewMoves
-from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, SEARCHED, Incumbent
+from keyshift.solvers.allocation.incumbent import PLANNED, SEARCHED, Incumbent
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.narrow_sets import NarrowSets
 from keyshift.solvers.allocation.pricing.tree import PriceTree, price_trees
@@ -168,7 +168,7 @@ class Rounds:
         few = self.few = self.few or FewMoves(it, counts.table, self._distance())
         place: IntArray | None = found.best
         while place is not None and not found.done:
-            few.lower(self._distance() - 0.9 * PROVEN)
+            few.lower(self._distance() - 0.9 * found.margin)
             place = few.go_on(branches, lambda: part.expired, part.spend)
             if place is not None and not found.offer(place, "few moves", PLANNED):
                 self.few_left_out = True  # it breaks what the search does not know
@@ -430,7 +430,7 @@ class Rounds:
     def _price(self, planner: CountPlanner, turn: int, ample: bool) -> bool:
         """Ask prices about the best distance when it is new, else one below; whether that moved a bound or the best."""
         scale = self.found.problem.scale
-        low, high = self.found.bound / scale, self.found.objective / scale - 0.9 * PROVEN
+        low, high = self.found.bound / scale, self.found.objective / scale - 0.9 * self.found.margin
         if not low < high < math.inf:
             return False
         settings, tree = self.settings, self._choose_tariff(high)

@@ -175,8 +175,9 @@ class Portfolio(Incumbent):
             return
         other = statement.assignment(outcome.solver.value)
         report = self.problem.check(other)
-        as_near = report.feasible and report.objective <= self.objective + 1e-9 * self.problem.scale
-        if as_near and report.metrics["deviation_sum"] < self.deviation_sum - 1e-9 * self.problem.scale:
+        slack = 1e-3 * self.problem.tolerance
+        as_near = report.feasible and report.objective <= self.objective + slack
+        if as_near and report.metrics["deviation_sum"] < self.deviation_sum - slack:
             self.best, self.deviation_sum = other, report.metrics["deviation_sum"]
         self.details["second_stage"] = "optimal" if outcome.termination == "optimal" and as_near else "feasible"
 
@@ -185,7 +186,7 @@ class Portfolio(Incumbent):
         if self.best is None:
             return
         other = settle(self.problem, self.best, lambda: self.budget.expired)
-        slack = 1e-11 * self.problem.scale
+        slack = 1e-5 * self.problem.tolerance
         better = self.problem.objective(other) <= self.objective + slack
         sides = self.problem.metrics(other)["deviation_sum"]
         if kept(self.problem, other, PLANNED) and better and sides <= self.deviation_sum + slack:

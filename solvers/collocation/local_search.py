@@ -18,9 +18,9 @@ from keyshift.solvers.rows import RuleRows, rule_rows
 
 CHUNK, MOST_CHUNKS, GROW = 12_500, 4, 8
 """Steps of the first rounds, between two looks at the clock; later ones have so many chunks, one more after every `GROW`."""
-SHARES = np.array([0.30, 0.65, 0.80, 0.3])
-"""Cumulative shares of joins, relocations and swaps; the rest sends key groups back to their current nodes. Last, the share of
-joins that move another key group in the opposite direction."""
+SHARES = np.array([0.375, 0.8125, 0.3])
+"""Cumulative shares of joins and relocations; the rest are swaps. Last, the share of joins that move another key group in the
+opposite direction."""
 HEATS, COOL, FALL = (3.0, 1.0), 0.25, 100.0
 """Temperatures at which the rounds of a cycle begin, in units of the value of the last move; the last round of a cycle begins at
 so small a share of the one before; in a round the temperature falls by so large a factor."""
@@ -69,7 +69,7 @@ class Annealing:
     """Simulated annealing from a start, or from the current nodes, that can be told to go on; `best` is its best, if any.
 
     A step moves a key group to a neighbour's node, or to any node, it or a cluster of up to four that talk to where most of
-    their traffic is, swaps two, or sends one back to its current node; when the migration limit is full, others go back with
+    their traffic is, or swaps two; when the migration limit is full, others go back with
     it. Migration limits are never broken; broken load and resource limits cost a penalty, which grows while too much time is
     spent beyond them and falls while too little is. Rounds begin from the best so far, hot then cold; the first begins from
     the start, or from the current nodes, and every search that is to go on `again` after one that gained nothing for half of

@@ -25,6 +25,14 @@ from keyshift.solvers.rows import rule_rows
 
 SLICE, FIRST_LOOK = 2_000_000, 20
 """Loads that the tree reads between two looks at the clock, and slices before the bounds: most small instances end in these."""
+ROUNDED = 1e-12
+"""Rounding in the search stays below this share of the total second moment over the nodes."""
+
+
+def _margin(problem: MCLB, settings: MCLBSettings, objective: float = 0.0) -> float:
+    """What a subtree must improve by: a share of the tolerance, far above the rounding of the search."""
+    least = ROUNDED * problem.workload.key_groups * problem.scale
+    return max(settings.margin * max(problem.tolerance, problem.tolerance_of(objective)), least)
 
 
 def branch_and_bound(
@@ -82,7 +90,7 @@ def branch_and_bound(
         search.improve(budget.part(share), seed, root + problem.tolerance)
         proven = search.value - root <= problem.tolerance
     done = done or (not proven and search.run(budget, max_tree))
-    bound = max(root, search.value - settings.margin * problem.tolerance) if done else root
+    bound = max(root, search.value - _margin(problem, settings)) if done else root
     ended: Termination = "optimal" if done or proven else budget.why if budget.expired else "completed"
     if search.best is None:
         message = "no placement keeps within the budget" if done else ""
@@ -199,7 +207,7 @@ class DepthFirst:
         n = core.nodes
         self.data = kernels.TreeData(
             load, rest, np.ascontiguousarray(core.stake.T[self.order]), core.interchangeable, float(core.budget),
-            settings.margin * problem.tolerance * n,
+            _margin(problem, settings) * n,
         )  # fmt: skip
         self.rules: kernels.TreeRules | None = None
         if isinstance(core, ItemCore):
@@ -240,8 +248,7 @@ class DepthFirst:
         settings, core, problem = self.settings, self.core, self.problem
         stated = _for_cpsat(core, settings)
         if NearMean.suits(core) and self.best is not None and not budget.expired:
-            margin = settings.margin * problem.tolerance_of(self.value) * core.nodes
-            sets = NearMean(core, self.best, margin)
+            sets = NearMean(core, self.best, _margin(problem, settings, self.value) * core.nodes)
             sets.lowest = root * core.nodes / sets.unit**2
             done = sets.run(budget.part(settings.by_near_sets / 2 if stated else settings.by_near_sets))
             self.take(sets.best)
