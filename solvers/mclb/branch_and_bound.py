@@ -17,7 +17,7 @@ from keyshift.solvers.checked import kept
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import shared_squares, window_bound
 from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, local_search
-from keyshift.solvers.mclb.near_sets import NearMean
+from keyshift.solvers.mclb.near_sets import NearMeanSets
 from keyshift.solvers.mclb.sdp import semidefinite_squares
 from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.mclb.statement import solve_cpsat, solve_scip
@@ -41,7 +41,7 @@ def branch_and_bound(
     """The optimum, given time; within a limit the best placement with the best root bound.
 
     1. Search: `PlacementSearch`, from a greedy placement, the current nodes and a start.
-    2. On a few nodes, dozens of key groups are settled by the sets of them that a node can hold (`NearMean`); where a budget
+    2. On a few nodes, dozens of key groups are settled by the sets of them that a node can hold (`NearMeanSets`); where a budget
        leaves little to choose on two or three nodes, CP-SAT goes on from there; where it keeps one window far from even, SCIP.
     3. Bound: the continuous relaxation within a budget, and the semidefinite one.
     4. Exact: key groups are placed one after another, the largest first, each on the node where it adds least; a partial
@@ -247,8 +247,8 @@ class DepthFirst:
         """Sets near the mean, then CP-SAT or SCIP, where one of them suits, from the best; what they find is taken over."""
         settings, core, problem = self.settings, self.core, self.problem
         stated = _for_cpsat(core, settings)
-        if NearMean.suits(core) and self.best is not None and not budget.expired:
-            sets = NearMean(core, self.best, _margin(problem, settings, self.value) * core.nodes)
+        if NearMeanSets.suits(core) and self.best is not None and not budget.expired:
+            sets = NearMeanSets(core, self.best, _margin(problem, settings, self.value) * core.nodes)
             sets.lowest = root * core.nodes / sets.unit**2
             done = sets.run(budget.part(settings.by_near_sets / 2 if stated else settings.by_near_sets))
             self.take(sets.best)

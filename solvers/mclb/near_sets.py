@@ -110,7 +110,7 @@ class NearSets(NamedTuple):
         return NearSets(*(one[some] for one in self))
 
 
-class NearMean(Cover):
+class NearMeanSets(Cover):
     """The optimum by the sets of key groups that are near the mean, or a bound.
 
     On a few nodes the sets are put together depth first; on more a linear program prices them, in a tree (`Cover`).

@@ -22,8 +22,8 @@ class MCLBSettings(Settings):
     split_windows : int
         In more windows even the best split of two nodes is far from the mean, and annealing finds better.
     by_near_sets, most_numbers : float, int
-        The share of the time left that `NearMean` has, where it suits; half of it before CP-SAT. The most loads of subsets that
-        it may list.
+        The share of the time left that `NearMeanSets` has, where it suits; half of it before CP-SAT. The most loads of
+        subsets that it may list.
     stated : float
         The share of the time left for CP-SAT or SCIP, where one of them suits.
     small, hopeless : int

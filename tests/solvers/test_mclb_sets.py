@@ -16,7 +16,7 @@ from keyshift.models.answer import STEP, in_force
 from keyshift.models.mclb.problem import Core
 from keyshift.solvers.mclb import near_sets
 from keyshift.solvers.mclb.local_search import PlacementSearch
-from keyshift.solvers.mclb.near_sets import NearMean
+from keyshift.solvers.mclb.near_sets import NearMeanSets
 from keyshift.solvers.mclb.pair_splits import PairSplits
 from keyshift.solvers.mclb.settings import MCLBSettings
 
@@ -46,11 +46,11 @@ def good(core: Core) -> np.ndarray:
     return PlacementSearch(core, None, 0).go_on(Budget(), effort=0.0)
 
 
-def searched(problem: ks.MCLB, poor: bool) -> tuple[bool, NearMean]:
+def searched(problem: ks.MCLB, poor: bool) -> tuple[bool, NearMeanSets]:
     core = problem.core
     start = filled(core) if poor else good(core)
     margin = 0.5 * problem.tolerance_of(core.squares(start) / core.nodes) * core.nodes
-    sets = NearMean(core, start, margin)
+    sets = NearMeanSets(core, start, margin)
     return sets.run(Budget(60)), sets
 
 
@@ -105,7 +105,7 @@ def test_wherever_near_sets_are_interrupted_their_bound_is_safe(step, way, monke
     for problem, least in tiny():
         core = problem.core
         for looks in range(1, 60, step) if core.nodes > 1 else ():
-            sets = NearMean(core, filled(core), 1e-9 * problem.scale)
+            sets = NearMeanSets(core, filled(core), 1e-9 * problem.scale)
             done = sets.run(Looks(looks))
             assert sets.bound / core.nodes <= least + 1e-9 * problem.scale, looks
             informative += not done and sets.bound > 0
@@ -134,7 +134,7 @@ def test_forty_eight_key_groups_are_proven_where_no_set_near_the_mean_is_heavy()
     load = np.random.default_rng(3).uniform(1, 10, (3, 48))
     core = ks.MCLB(ks.Workload(load=load, state=np.ones(48), current=np.arange(48) % 7, nodes=7)).core
     start = PairSplits(core, filled(core), 0).go_on(Budget(5))
-    sets = NearMean(core, start, 1e-3 * core.squares(start))
+    sets = NearMeanSets(core, start, 1e-3 * core.squares(start))
     assert sets.run(Budget(30))
     assert sets.bound > 0.99 * core.squares(sets.best)
 
@@ -153,14 +153,14 @@ def test_effort_counts_the_sets_that_are_looked_at(monkeypatch):
     load, budget = np.random.default_rng(3).random((3, 32)), Budget(effort=1.0)
     core = ks.MCLB(ks.Workload(load=load, state=np.ones(32), current=np.arange(32) % 8, nodes=8)).core
     start = good(core)
-    assert NearMean(core, start, 1e-3 * core.squares(start)).run(budget)
+    assert NearMeanSets(core, start, 1e-3 * core.squares(start)).run(budget)
     assert 0 < STEP * looked[0] / near_sets.LOOKS <= budget.elapsed
 
 
 def test_more_than_one_node_may_be_empty():
     load = np.array([[100.0, 100.0, 1.0, 1.0], [100.0, 90.0, 0.0, 1.0]])
     core = ks.MCLB(ks.Workload(load=load, state=np.ones(4), current=[0, 0, 0, 0], nodes=6)).core
-    sets = NearMean(core, np.zeros(4, np.int64), 1e-3)
+    sets = NearMeanSets(core, np.zeros(4, np.int64), 1e-3)
     assert sets.run(Budget(10))
     assert sets.value == pytest.approx(core.squares(np.array([0, 1, 2, 3])))
 
@@ -171,12 +171,12 @@ def test_sets_of_many_windows_heed_the_limit():
     load = 10 * (rng.pareto(1.3, 30) + 1) * rng.uniform(0.5, 1.5, (20, 30))
     w = ks.Workload(load=load, state=np.ones(30), current=rng.integers(0, 2, 30), nodes=2)
     core, began = ks.MCLB(w, max_state_moved=9.0).core, time.process_time()
-    assert not NearMean(core, filled(core), 0.0).run(Budget(0.5))
+    assert not NearMeanSets(core, filled(core), 0.0).run(Budget(0.5))
     assert time.process_time() - began < 5
 
 
 def test_more_subsets_than_the_settings_allow_are_not_listed():
     problem, _ = tiny()[0]
     with in_force([MCLBSettings(most_numbers=1)]):
-        sets = NearMean(problem.core, filled(problem.core), 0.0)
+        sets = NearMeanSets(problem.core, filled(problem.core), 0.0)
         assert sets._sides(sets.goal, Budget(60)) == []
