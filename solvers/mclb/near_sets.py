@@ -1,4 +1,4 @@
-r"""MCLB on a few nodes, exactly: every set of a placement but the costliest lies near the mean, and such sets are few.
+r"""MCLB of dozens of key groups, exactly: all sets of a good placement lie near the mean, and such sets are few.
 
 A node's set S deviates by :math:`d_S = \sum_{k \in S} y_k - mean`, a vector over the windows, and costs
 :math:`c_S = |d_S|^2`. Let a placement on n nodes cost g at most, its sets in order of cost. As deviations sum to nothing,
@@ -13,6 +13,8 @@ So every set but one is within :math:`\sqrt{g / 2}` of the mean. Such sets are p
 and of the other whose loads meet there, found in a grid [Horowitz1974]. Put together depth first, in order of cost, (1) to (3)
 leave little to look at; what is left over is the last node's. Each g without a placement is a bound, the first with one ends in
 the optimum: g grows until then, so that no good placement has to be known before.
+
+On more nodes a linear program chooses among all sets that cost no more than the others leave of g, in a tree (`Cover`).
 """
 
 from __future__ import annotations

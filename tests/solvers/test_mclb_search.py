@@ -293,7 +293,7 @@ def test_a_search_may_make_a_thousand_runs():
 
 def test_a_budget_on_one_window_ends_in_a_proof_by_scip(monkeypatch):
     p = heavy_tails(4, 0.05, key_groups=80)
-    found = ks.solve(p, effort=10)
+    found = ks.solve(p, effort=20, gap=0.0)
     assert found.status == "optimal"
     assert found.objective <= ks.solve(p, "local-search", effort=0.3).objective
 
