@@ -371,7 +371,7 @@ COLLOCATION = [
     Part("closing nodes", ("collocation.lagrangian.LagrangianBound.close",), instead("collocation.lagrangian.LagrangianBound.close", lambda self, incumbent: 0)),
     Part("HiGHS on what is open", ("collocation.portfolio._finish",), instead("collocation.portfolio._finish", lambda problem, data, lagrangian, answer, *rest: answer)),
     Part("pairs bounded in place of modelled", ("collocation.lagrangian.LagrangianBound.beyond",), instead("collocation.portfolio._explicit", lambda data, open_to, room: np.ones(data.first.size, dtype=bool))),
-    Part("second opinion", ("collocation.statement.second_opinion",), set_to("collocation.settings.CollocationSettings.confirmed", 0)),
+    Part("second opinion", ("collocation.statement.second_opinion",), set_to("collocation.portfolio.CollocationSettings.confirmed", 0)),
     Part("search in the time that is left", ("collocation.portfolio._searched_on",), instead("collocation.portfolio._searched_on", lambda problem, search, answer, budget, *rest: answer)),
     Part("search", ("collocation.local_search", "collocation.local_search_kernels", "collocation.move_kernels"), instead("collocation.portfolio.Annealing.go_on", lambda self, *given, **options: None)),
     Part("beginning again", (), instead("collocation.local_search.Annealing.settled", NEVER)),

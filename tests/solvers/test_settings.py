@@ -14,7 +14,7 @@ from keyshift import fronts, heuristics, plans, solvers
 from keyshift.models.answer import Settings, in_force
 from keyshift.solvers.allocation.settings import PortfolioSettings, RoundSettings
 from keyshift.solvers.checked import within
-from keyshift.solvers.collocation.settings import CollocationSettings
+from keyshift.solvers.collocation.portfolio import CollocationSettings
 from keyshift.solvers.mclb.settings import MCLBSettings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
