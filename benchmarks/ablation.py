@@ -319,20 +319,20 @@ def windows(page: Page) -> None:
 
 
 MCLB = [
-    Part("sets near the mean", ("mclb.near_sets",), instead("mclb.branch_and_bound.FewNodes.suits", lambda core: False)),
-    Part("splits of two nodes", ("mclb.pair_splits.PairSettings", "mclb.pair_splits.PairSplits", "mclb.pair_splits.nearest_subset"), instead("mclb.pair_splits.PairSplits.suits", lambda core: False)),
-    Part("SCIP on one window with a budget", (), set_to("mclb.branch_and_bound.TreeSettings.scip_windows", 0)),
-    Part("short runs of the annealing first", (), set_to("mclb.local_search.PlacementSearchSettings.growth", 1e9)),
-    Part("set partitioning", ("mclb.set_partitioning", "set_partitioning"), set_to("mclb.branch_and_bound.TreeSettings.few", 0)),
-    Part("descent before it", ("mclb.pair_splits.descend", "mclb.pair_splits._filled", "mclb.pair_splits._steepest"), instead("mclb.branch_and_bound.descend", lambda core, seed, start=None, **options: found("mclb.local_search._starting_point")(core, core.load, start))),
+    Part("sets near the mean", ("mclb.near_sets",), instead("mclb.near_sets.NearMeanSets.suits", lambda core: False)),
+    Part("depth first over them", ("mclb.near_sets.put_together", "mclb.near_sets.NearMeanSets._grown", "mclb.near_sets.NearMeanSets._together"), instead("mclb.near_sets.MOST_NODES", 0)),
+    Part("a linear program over them", ("mclb.near_sets.NearMeanSets._by_cover",), instead("mclb.near_sets.MOST_COVERED", 0)),
+    Part("splits of two nodes", ("mclb.pair_splits.PairSplits", "mclb.pair_splits.nearest_subset"), instead("mclb.pair_splits.PairSplits.suits", lambda core: False)),
+    Part("SCIP on one window with a budget", ("mclb.branch_and_bound._for_scip",), instead("mclb.branch_and_bound._for_scip", lambda core, settings: False)),
+    Part("CP-SAT on few nodes with a budget", ("mclb.branch_and_bound._for_cpsat",), instead("mclb.branch_and_bound._for_cpsat", lambda core, settings: False)),
     Part("depth-first tree", ("mclb.branch_and_bound_kernels", "mclb.branch_and_bound.DepthFirst.run", "mclb.branch_and_bound.DepthFirst._keep"), instead("mclb.branch_and_bound.DepthFirst.run", lambda self, budget, most: False)),
     Part("semidefinite bound", ("mclb.sdp",), instead("mclb.branch_and_bound.semidefinite_squares", lambda *given, **options: 0.0)),
     Part("its cuts", ("mclb.sdp.SemidefiniteDual.add_cuts",), instead("mclb.sdp.SemidefiniteDual.add_cuts", lambda self, rng: None)),
     Part("quadratic bound", ("mclb.bounds",), instead("mclb.branch_and_bound.shared_squares", lambda *given: 0.0)),
     Part("window by window bound", ("mclb.bounds",), instead("mclb.branch_and_bound.window_bound", lambda *given: 0.0)),
-    Part("annealing", ("mclb.local_search._Annealing", "mclb.local_search_kernels.anneal"), set_to("mclb.local_search.PlacementSearchSettings.annealed", 0)),
-    Part("softened runs", ("mclb.local_search._Annealing._softened", "mclb.local_search._Annealing._capped", "mclb.local_search._next_kind"), set_to("mclb.local_search.PlacementSearchSettings.softness", ())),
-    Part("runs that go on from the best", (), set_to("mclb.local_search.PlacementSearchSettings.reheated", (0.0, 0.0))),
+    Part("annealing", ("mclb.local_search._Annealing", "mclb.local_search_kernels.anneal"), set_to("mclb.settings.MCLBSettings.annealed", 0)),
+    Part("softened runs", ("mclb.local_search._Annealing._softened", "mclb.local_search._Annealing._capped", "mclb.local_search._next_kind"), instead("mclb.local_search.SOFTNESS", ())),
+    Part("runs that go on from the best", (), instead("mclb.local_search.REHEATED", (0.0, 0.0))),
     Part("swaps of neighbours in size", ("mclb.local_search_kernels.swap_alike",), instead("mclb.local_search_kernels.swap_alike", lambda load, chosen, sums, state, current, spent, *rest: (0.0, spent))),
 ]  # fmt: skip
 
@@ -354,9 +354,9 @@ def without_sets() -> Off:
     return instead("collocation.portfolio.CollocationSets.suits", staticmethod(lambda problem, data: False))
 
 
-def shares(**changed: float) -> Off:
-    """Moves of the search for collocation with other shares; what is left of 1 sends back."""
-    return several(*(set_to(f"collocation.local_search.LocalSearchSettings.{name}", value) for name, value in changed.items()))  # fmt: skip
+def shares(join: float = 0.375, relocate: float = 0.4375, exchange: float = 0.3) -> Off:
+    """Moves of the search for collocation with other shares; what is left of 1 is for swaps."""
+    return instead("collocation.local_search.SHARES", np.array([join, join + relocate, exchange]))
 
 
 COLLOCATION = [
@@ -370,13 +370,12 @@ COLLOCATION = [
     Part("search in the time that is left", ("collocation.portfolio._searched_on",), instead("collocation.portfolio._searched_on", lambda problem, search, answer, budget, *rest: answer)),
     Part("search", ("collocation.local_search", "collocation.local_search_kernels", "collocation.move_kernels"), instead("collocation.portfolio.Annealing.go_on", lambda self, *given, **options: None)),
     Part("beginning again", (), instead("collocation.local_search.Annealing.settled", NEVER)),
-    Part("move: join", ("collocation.move_kernels.join",), shares(join=0.0, relocate=0.5, swap=0.21)),
-    Part("move: relocate", ("collocation.move_kernels.relocate",), shares(join=0.46, relocate=0.0, swap=0.23)),
-    Part("move: swap", ("collocation.move_kernels.swap",), shares(join=0.35, relocate=0.41, swap=0.0)),
-    Part("move: send back", ("collocation.move_kernels.go_back",), shares(join=0.375, relocate=0.4375, swap=0.1875)),
-    Part("joins that send somebody the other way", (), shares(exchange=0.0)),
-    Part("rounds of two more temperatures", (), set_to("collocation.local_search.LocalSearchSettings.heats", (1.0,))),
-    Part("prices of broken limits", (), set_to("collocation.local_search.LocalSearchSettings.firmness", (4.0,))),
+    Part("move: join", ("collocation.move_kernels.join",), shares(join=0.0, relocate=0.7)),
+    Part("move: relocate", ("collocation.move_kernels.relocate",), shares(join=0.667, relocate=0.0)),
+    Part("move: swap", ("collocation.move_kernels.swap",), shares(join=0.4615, relocate=0.5385)),
+    Part("joins that move another key group the other way", (), shares(exchange=0.0)),
+    Part("rounds of two more temperatures", (), instead("collocation.local_search.HEATS", (1.0,))),
+    Part("prices of broken limits", (), instead("collocation.local_search.FIRMNESS", (4.0,))),
 ]  # fmt: skip
 
 
@@ -394,13 +393,10 @@ def collocation(page: Page) -> None:
 
 
 ROUTING = [
-    Part("Lagrangian bound", ("routing.lagrangian",), set_to("routing.lagrangian.DualSettings.rounds", 1)),
+    Part("Lagrangian bound", ("routing.lagrangian",), set_to("routing.lagrangian.RoutingSettings.rounds", 1)),
     Part("rounding", ("routing.rounding",), instead("routing.statement.rounded", lambda *given: iter(()))),
-    Part("rounding between two ways", ("routing.rounding._Shedding.between",), instead("routing.rounding._Shedding.between", lambda self, closely, few: closely)),
     Part("large keys placed exactly", ("routing.large_keys", "routing.statement._OpenKeys._place_large"), instead("routing.statement._OpenKeys._place_large", lambda self: found("routing.large_keys.Placement")(np.zeros(0, dtype=np.int64), None, 0.0, "completed"))),
     Part("their sets that leave together", ("routing.large_keys.LargeKeys._leaving", "routing.large_keys.LargeKeys._together", "routing.large_keys._LeavingSets"), several(instead("routing.large_keys.LargeKeys._leaving", lambda *given: None), instead("routing.large_keys.LargeKeys._together", lambda *given: None))),
-    Part("small programs for better answers", ("routing.statement._OpenKeys._improve", "routing.lagrangian.Relaxation.core_choices"), instead("routing.statement._OpenKeys._improve", lambda *given: None)),
-    Part("wider programs", ("routing.statement._OpenKeys._wider",), instead("routing.statement._OpenKeys._wider", lambda *given: False)),
     Part("closing by reduced cost", ("routing.lagrangian.Relaxation.open_choices",), instead("routing.statement._OpenKeys._allowance", lambda self, dual: np.inf)),
     Part("the program of what is open", ("routing.statement._OpenKeys._finish",), instead("routing.statement._OpenKeys._finish", lambda self, dual, bound: self._answer(bound, "gap"))),
     Part("fewest entries", ("routing.statement.fewest_entries",), instead("routing.statement.fewest_entries", lambda *given: 0)),
@@ -470,8 +466,7 @@ INTERVALS = [
     Part("sequence: sweeps over all partitions", ("intervals.sequence.oms._by_sweeps", "intervals.sequence.oms._forward"), instead("intervals.sequence.oms._by_sweeps", lambda problem, counted, start, budget: Answer(start, sequence_bound(problem), budget.why))),
     Part("sequence: a start from some partitions", ("intervals.sequence.restricted",), instead(AHEAD, lambda problem, *, budget, **options: Answer(None, sequence_bound(problem), budget.why))),
     Part("sequence: the program last", (), instead("intervals.sequence.oms.refusal", lambda problem, budget: "off")),
-    Part("policy: potentials before enumeration", ("intervals.potentials.dual", "intervals.potentials.two_partitions_kernels"), set_to("intervals.policy.mtm.EnumerationSettings.few", 1 << 50)),
-    Part("policy: partitions of jittered steps", ("intervals.policy.restricted.candidates",), set_to("intervals.policy.potentials.PolicySettings.offered", 0)),
+    Part("policy: potentials before enumeration", ("intervals.potentials.dual", "intervals.potentials.two_partitions_kernels"), instead("intervals.policy.mtm.ENUMERATED", 1 << 50)),
     Part("policy: partitions that potentials lead to", ("intervals.policy.potentials.led_to",), instead("intervals.policy.potentials.led_to", lambda problem, *given: {n: {} for n in problem.reachable})),
 ]  # fmt: skip
 

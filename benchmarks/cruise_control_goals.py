@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import keyshift as ks
-from keyshift.engines.kafka_files import LEADER
+from keyshift.engines.kafka_replicas import LEADER
 
 BALANCE = 0.10
 """`*.balance.threshold` = 1.10, of replicas, leaders, disk, network and CPU."""

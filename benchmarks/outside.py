@@ -14,7 +14,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -33,7 +32,7 @@ from keyshift.models.families.real import DATA
 from keyshift.papers.page import Page
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search import Annealing
-from keyshift.solvers.collocation.multilevel import Multilevel, MultilevelSettings
+from keyshift.solvers.collocation.multilevel import Multilevel
 from keyshift.solvers.splitting.makespan import longest_first, lower_bound, multifit
 
 SIZES = [(10, 5), *((n, m) for n in (50, 100, 500, 1000) for m in (5, 10, 25))]
@@ -251,20 +250,15 @@ def partitions(page: Page) -> None:
     )
 
 
-def searched(
-    problem: ks.CollocatedAllocation, data: Arrays, seconds: float = 10.0, peer: Any = None, **changed: Any
-) -> float:
+def searched(problem: ks.CollocatedAllocation, data: Arrays, seconds: float = 10.0, peer: Any = None) -> float:
     """The cut that the multilevel search finds in so many processor seconds."""
-    search = search_of(problem, data, seconds, peer, **changed)
+    search = search_of(problem, data, seconds, peer)
     return math.inf if search.best is None else problem.objective(search.best)
 
 
-def search_of(
-    problem: ks.CollocatedAllocation, data: Arrays, seconds: float, peer: Any = None, **changed: Any
-) -> Multilevel:
+def search_of(problem: ks.CollocatedAllocation, data: Arrays, seconds: float, peer: Any = None) -> Multilevel:
     """The multilevel search after so many processor seconds."""
     search, began = Multilevel(problem, data, 1), time.process_time()
-    search.settings = replace(MultilevelSettings(), **changed)
     if peer:
         search.ask(peer, 1)
     while time.process_time() - began < seconds:
@@ -276,8 +270,8 @@ def starts(page: Page) -> None:
     """What each start gives
 
     Pairs cut between 16 nodes at 3 % after ten processor seconds, by parts of the search alone: *annealing*, as it was before;
-    *METIS*, of the baseline COLA; a single *cycle* of the multilevel search, in its own seconds; cycles *again*, the best of
-    them; without *flows*; *combined*, as `solve` has it; and begun from a peer.
+    *METIS*, of the baseline COLA; a single *cycle* of the multilevel search, in its own seconds; *combined*, as `solve` has it;
+    and begun from a peer.
     """
     rows = []
     for name, graph in [*graphs()][1 : 3 if page.quick else 7]:
@@ -289,8 +283,7 @@ def starts(page: Page) -> None:
             annealing.go_on(Budget(), 500_000, again=True)
         row = {"graph": name, "annealing": math.inf if annealing.best is None else problem.objective(annealing.best)}
         row["METIS"] = ks.solve(problem, "cola").objective or math.inf
-        row |= {"cycle": searched(problem, data, 0.001), "again": searched(problem, data, population=10**6)}
-        row |= {"no flows": searched(problem, data, reach=0.0), "combined": searched(problem, data)}
+        row |= {"cycle": searched(problem, data, 0.001), "combined": searched(problem, data)}
         here = [peer for peer in PEERS if importlib.util.find_spec(peer)]
         row |= {f"from {peer}": searched(problem, data, peer=peer) for peer in here}
         rows.append(row)

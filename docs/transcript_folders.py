@@ -57,6 +57,32 @@ def cluster() -> None:
     Path("loads.csv").write_text("\n".join(rows) + "\n")
     rows = ["topic,partition,in,out", *(f"orders,{n},{10 + n * n % 11},{5 * (n % 4)}" for n in replicas)]
     Path("traffic.csv").write_text("\n".join(rows) + "\n")
+    Path("racks.txt").write_text("1:a\n2:a\n3:b\n4:b\n")
+    for name, seconds in (("before.txt", 0), ("after.txt", 600)):
+        lines = [f"orders:{n}:{1_000 * n + seconds * (40 + 7 * (n * n % 11))}" for n in replicas]
+        Path(name).write_text("\n".join(lines) + "\n")
+    _cruise_control(replicas)
+
+
+def _cruise_control(replicas: dict[int, list[int]]) -> None:
+    """The same cluster as Cruise Control measured it."""
+    brokers = [{"Broker": b, "BrokerState": "ALIVE", "Rack": "a" if b < 3 else "b"} for b in range(1, 5)]
+    Path("load.json").write_text(json.dumps({"version": 1, "hosts": [], "brokers": brokers}))
+    records = [
+        {"topic": "orders", "partition": n, "leader": r[0], "followers": r[1:], "cpu": 2.0 + n * n % 11, "networkInbound": 90.0,
+         "networkOutbound": 120.0, "disk": 3.0 + n, "msg_in": 40.0}
+        for n, r in replicas.items()
+    ]  # fmt: skip
+    Path("partitions.json").write_text(json.dumps({"version": 1, "records": records}))
+    own = {"DISK": "60", "CPU": "100", "NW_IN": "5000", "NW_OUT": "5000"}
+    Path("capacity.json").write_text(json.dumps({"brokerCapacities": [{"brokerId": "-1", "capacity": own, "doc": ""}]}))
+    moved = {
+        "topicPartition": {"topic": "orders", "partition": 3},
+        "oldLeader": 2,
+        "oldReplicas": [2, 4],
+        "newReplicas": [3, 4],
+    }
+    Path("proposals.json").write_text(json.dumps({"proposals": [moved]}))
 
 
 def _kafka(topic: str, replicas: dict[int, list[int]], size: Any) -> None:
@@ -65,6 +91,13 @@ def _kafka(topic: str, replicas: dict[int, list[int]], size: Any) -> None:
     ]
     heading = "Current partition replica assignment\n"
     Path("current.txt").write_text(heading + json.dumps({"version": 1, "partitions": partitions}) + "\n")
+    lines = [f"Topic: {topic}\tPartitionCount: {len(replicas)}\tReplicationFactor: 2\tConfigs: "]
+    for n, r in replicas.items():
+        listed = ",".join(map(str, r))
+        lines.append(
+            f"\tTopic: {topic}\tPartition: {n}\tLeader: {r[0]}\tReplicas: {listed}\tIsr: {listed}\tElr: \tLastKnownElr: "
+        )
+    Path("topics.txt").write_text("\n".join(lines) + "\n")
     brokers = []
     for b in range(1, 5):
         held = [
@@ -92,7 +125,35 @@ def redis_cluster() -> Iterator[None]:
     Path("counts.csv").write_text("key,count\n" + "".join(f"{k},{c}\n" for k, c in zip(keys, often, strict=True)))
     with servers.running(4, first=7_001) as names:
         servers.fill(names, keys, rng.integers(50, 500, len(keys)))
+        _tasks()
         yield
+
+
+def _tasks() -> None:
+    """Where the tasks of a Storm topology and of a Kafka Streams application run, and what Flink's REST API answers."""
+    slots = ["node-1:6700", "node-2:6700"]
+    tasks = [
+        {"task": n, "component": "count" if n < 5 else "join", "slot": slots[0], "load": 10.0 * n} for n in range(1, 9)
+    ]
+    head: dict[str, Any] = {"format": "keyshift-storm-assignment", "version": 1, "topology": "words", "slots": slots}
+    Path("storm.json").write_text(json.dumps({**head, "tasks": tasks}))
+    processes = [f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2)]
+    active = [[{"id": f"0_{n}", "load": 4.0 + n, "state": 4096} for n in range(6)], []]
+    listed = [{"processId": name, "active": held} for name, held in zip(processes, active, strict=True)]
+    Path("streams.json").write_text(
+        json.dumps({"format": "keyshift-streams-assignment", "version": 1, "processes": listed})
+    )
+    Path("answers").mkdir()
+    subtasks = [
+        {"subtask": i, "metrics": {"read-records": 500 + 90 * i, "accumulated-busy-time": 1.0}} for i in range(5)
+    ]
+    vertex = {"id": "b" * 32, "name": "count", "maxParallelism": 128, "parallelism": 5}
+    for name, content in {
+        "job": {"jid": "a" * 32, "name": "clicks", "state": "RUNNING", "vertices": [vertex]},
+        "vertex": {"id": "b" * 32, "parallelism": 5, "subtasks": subtasks},
+        "checkpoint": {"subtasks": [{"index": i, "status": "completed", "state_size": 1_000 + i} for i in range(5)]},
+    }.items():
+        Path(f"answers/{name}.json").write_text(json.dumps(content))
 
 
 def measured(file: str, rename: dict[str, str] | None = None) -> str:

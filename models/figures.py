@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import Any, Literal
 
 NOTHING = 1e-9
 """Less than this share of a natural unit is shown as 0: it is rounding error."""
@@ -35,6 +38,50 @@ def figure(value: Any, scale: float = 0.0, digits: int = 6) -> str:
     if abs(number) < 1e15 and (number.is_integer() or abs(number) >= 10**digits):
         return f"{number:,.0f}"
     return f"{number:,.{digits}g}"
+
+
+def enough(value: float | Fraction, side: Literal["up", "down"], digits: int = 6) -> str:
+    """A number to be typed in, rounded to the side on which it still does what it is for.
+
+    >>> enough(Fraction(1, 17), "up"), enough(Fraction(100, 3), "down"), enough(12345678.5, "up"), enough(0.2, "up")
+    ('0.0588236', '33.3333', '12345679', '0.2')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    exact = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)  # a float is what it prints as
+    if exact.denominator == 1 and abs(exact) < 10**15:
+        return str(exact)
+    rounded = ROUND_CEILING if side == "up" else ROUND_FLOOR
+    places = max(digits, len(str(abs(exact.numerator) // exact.denominator)))
+    shown = Context(prec=places, rounding=rounded).divide(Decimal(exact.numerator), Decimal(exact.denominator))
+    return f"{shown.normalize():f}" if 1e-4 <= abs(exact) < 1e15 else f"{shown.normalize():e}"
+
+
+def float_above(value: float | Fraction) -> float:
+    """The least float that prints as no less than a number."""
+    found = float(value)
+    return (
+        math.nextafter(found, math.inf) if math.isfinite(found) and Fraction(repr(found)) < Fraction(value) else found
+    )
+
+
+def plain(value: Any, digits: int = 6) -> str:
+    """A number in a message: as few digits as say it, six at most."""
+    return f"{value:.{digits}g}"
+
+
+def apart(*values: Any, shown: Callable[..., str] = plain) -> list[str]:
+    """Numbers of one message in as many digits as tell those apart that differ.
+
+    >>> apart(2.0000004, 2), apart(1234567.0, 1234568.0), apart(0.25, 3)
+    (['2.0000004', '2'], ['1234567', '1234568'], ['0.25', '3'])
+    """
+    different = len(set(values))
+    for digits in range(6, 18):
+        told = [shown(value, digits=digits) for value in values]
+        if len(set(told)) >= different:
+            break
+    return told
 
 
 def signed(value: float, scale: float = 0.0, digits: int = 4) -> str:

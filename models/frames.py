@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.guards import by_name, shortened
+from keyshift.models.names import Names, unique_labels
 
 
 class Table:
@@ -49,15 +49,10 @@ class Table:
             return self.labels(names[0]) if names else None
         return ["-".join(map(str, row)) for row in zip(*map(self.labels, names), strict=True)]
 
-    def numbered(self, name: Hashable, number: Mapping[str | int, int]) -> np.ndarray:
+    def numbered(self, name: Hashable, nodes: Names) -> np.ndarray:
         """A column of node names as node numbers."""
-        found = self.labels(name)
-        for row, label in enumerate(found):
-            if label not in number:
-                raise InputError(
-                    f"column {name!r}, row {row}: there is no node {label!r}; the nodes are {shortened(list(number))}"
-                )
-        return np.array([number[label] for label in found], dtype=np.int64)
+        given = enumerate(self.labels(name))
+        return np.array([nodes.position(f"column {name!r}, row {row}", one) for row, one in given], dtype=np.int64)
 
 
 def arguments_from_frame(
@@ -81,22 +76,23 @@ def arguments_from_frame(
     """
     table, home = Table(frame), columns.get("home")
     series = list(load) if isinstance(load, list | tuple) else [load]
-    names, capacities = _nodes_of(table, [node] if home is None else [node, home], nodes)
-    number = {name: i for i, name in enumerate(names)}
+    listed, capacities = _nodes_of(table, [node] if home is None else [node, home], nodes)
+    names = list(unique_labels("nodes", listed, length=len(listed), of="nodes"))
+    called = Names("node", names, len(names))
     made: dict[str, Any] = {
         "load": np.array([table.column(name).to_numpy() for name in series], dtype=object),
         "state": table.column(state).to_numpy(),
-        "current": table.numbered(node, number),
+        "current": table.numbered(node, called),
         "nodes": capacities,
         "resources": {str(name): table.column(name).to_numpy() for name in resources},
         # A workload whose nodes are already numbered 0..n-1 needs no names.
         "node_names": None if names == list(range(len(names))) else names,
         "keys": table.keys(key),
         "groups": {_named(name, "group."): table.labels(name) for name in groups},
-        "domains": _domains_of(table, domains, names, table.numbered(node, number)),
+        "domains": _domains_of(table, domains, called, table.numbered(node, called)),
     }
     if home is not None:
-        made["home"] = table.numbered(home, number)
+        made["home"] = table.numbered(home, called)
     if (operator := columns.get("operator")) is not None:
         made["operator"] = np.unique(np.asarray(table.labels(operator)), return_inverse=True)[1]
     return made
@@ -107,14 +103,10 @@ def _named(column: Hashable, prefix: str) -> str:
     return str(column).removeprefix(prefix)
 
 
-def _domains_of(table: Table, domains: Any, names: list[str | int], current: np.ndarray) -> dict[str, Any]:
+def _domains_of(table: Table, domains: Any, names: Names, current: np.ndarray) -> dict[str, Any]:
     """The labels of the nodes: as they are given, by the names of nodes, or from columns with a label for each row's node."""
     if isinstance(domains, Mapping):
-        made = dict(domains)
-        for name, given in domains.items():
-            if isinstance(given, Mapping):
-                made[name] = by_name(f"domains[{name!r:.60}]", given, names, len(names), None).tolist()
-        return made
+        return dict(domains)
     found: dict[str, Any] = {}
     for column in domains:
         labels: list[str | int | None] = [None] * len(names)
@@ -138,8 +130,7 @@ def _nodes_of(table: Table, columns: Sequence[Hashable], nodes: Any) -> tuple[li
         found = sorted(met, key=lambda name: (isinstance(name, str), name))
         return found, len(found)
     if isinstance(nodes, Mapping):
-        return [n if isinstance(n, str | int) else str(n) for n in nodes], list(nodes.values())
+        return list(nodes), list(nodes.values())
     if isinstance(nodes, int | np.integer) and not isinstance(nodes, bool):
         return list(range(int(nodes))), int(nodes)
-    listed = [n.item() if isinstance(n, np.generic) else n for n in nodes]
-    return listed, len(listed)
+    return list(nodes), len(nodes)

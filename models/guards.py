@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
@@ -17,6 +17,8 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.errors import InputError
+from keyshift.models.labels import unlabelled
+from keyshift.models.names import by_text
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -28,7 +30,6 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 _FRACTION = re.compile(
     r"[+-]?(([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?|[0-9]{1,4000}/[0-9]{1,4000})"
 )
-_HALF = re.compile("[\ud800-\udfff]")
 LARGEST = 2**53
 """Whole numbers up to here are exact as floats, in which they are checked."""
 
@@ -86,7 +87,7 @@ def flags(name: str, values: ArrayLike | None, *, length: int) -> NDArray[np.boo
     """Booleans (or 0/1); None means all False."""
     if values is None:
         return frozen(np.zeros(length, dtype=bool))
-    array = np.asarray(values)
+    array = np.asarray(unlabelled(name, values))
     if array.dtype != bool:
         array = _numbers(name, values)
         if array.ndim == 1:
@@ -139,44 +140,9 @@ def named(name: str, values: Mapping[str, ArrayLike], *, length: int) -> Mapping
     """A read-only mapping of non-negative arrays."""
     if not isinstance(values, Mapping):
         raise InputError(f"{name} must map names to arrays, not be a {type(values).__name__}")
-    made = {str(k): non_negative(f"{name}[{k!r}]", v, length=length, of="key groups") for k, v in values.items()}
+    each = zip(by_text(name, values), values.items(), strict=True)
+    made = {text: non_negative(f"{name}[{k!r}]", v, length=length, of="key groups") for text, (k, v) in each}
     return MappingProxyType(made)
-
-
-def columns(
-    name: str, values: Mapping[str, Sequence[str | int]], *, length: int, of: str
-) -> Mapping[str, tuple[str | int, ...]]:
-    """A read-only mapping of columns of labels, which may repeat: all of a column whole numbers, or all texts."""
-    if not isinstance(values, Mapping):
-        raise InputError(f"{name} must map names to labels, not be a {type(values).__name__}")
-    made: dict[str, tuple[str | int, ...]] = {}
-    for column, given in values.items():
-        said = f"{name}[{column!r:.60}]"
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InputError(f"{said} must be a list of labels, one for each of the {of}")
-        found = tuple(v.item() if isinstance(v, np.generic) else v for v in given)
-        _expect_length(said, len(found), length, of)
-        for position, label in enumerate(found):
-            if isinstance(label, bool) or not isinstance(label, str | int):
-                raise InputError(f"{said}[{position}] = {label!r:.60} must be a text or a whole number")
-            if isinstance(label, str) and not label.isascii() and _HALF.search(label):
-                raise InputError(f"{said}[{position}] = {label!r:.60} holds half of a character")
-        numbers = all(isinstance(label, int) and abs(label) < 2**63 for label in found)
-        made[str(column)] = found if numbers else tuple(map(str, found))
-    return MappingProxyType(made)
-
-
-def labels(name: str, values: Sequence[str | int], *, length: int, of: str = "key groups") -> tuple[str | int, ...]:
-    """Labels, no two alike."""
-    made = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
-    _expect_length(name, len(made), length, of)
-    seen: dict[str | int, int] = {}
-    for position, label in enumerate(made):
-        if isinstance(label, str) and not label.isascii() and _HALF.search(label):
-            raise InputError(f"{name}[{position}] = {label!r:.60} holds half of a character")
-        if seen.setdefault(label, position) != position:
-            raise InputError(f"{name}[{position}] = {label!r} is a duplicate of {name}[{seen[label]}]")
-    return made
 
 
 def fraction(name: str, text: str) -> Fraction:
@@ -189,27 +155,11 @@ def fraction(name: str, text: str) -> Fraction:
         raise InputError(f"{name} = {text!r:.60} must be a finite number: it divides by 0") from None
 
 
-def by_name(
-    name: str, values: Mapping[Any, Any], names: Sequence[str | int] | None, length: int, rest: Any
-) -> NDArray[Any]:
-    """A value a node from a mapping of node names; of numbers where nodes have no names. The others have `rest`.
-
-    On the shell and in JSON every name is a text: "3" is found where the node is called 3.
-    """
-    known = {label: i for i, label in enumerate(range(length) if names is None else names)}
-    known = {**{str(label): i for label, i in known.items()}, **known}
-    full = np.full(length, rest, dtype=object)
-    for label, value in values.items():
-        if label not in known:
-            raise InputError(f"{name} names node {label!r:.60}; the nodes are {shortened(list(known))}")
-        full[known[label]] = value
-    return full
-
-
-def shortened(labels: Sequence[object], most: int = 5) -> str:
-    """The first few of many labels, for a message."""
-    said = ", ".join(f"{label!r:.40}" for label in labels[:most])
-    return said if len(labels) <= most else f"{said} ... ({len(labels)} in all)"
+def as_number(text: str) -> float:
+    """A number as a file or a line writes it, or `ValueError`: Python's own reading of 1_0 is 10."""
+    if "_" in text:
+        raise ValueError(text)
+    return float(text)
 
 
 def one_of(name: str, value: Any, known: Iterable[str]) -> None:
@@ -262,12 +212,16 @@ def real(name: str, value: Any, *, least: float = 0.0, optional: bool = True, ab
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    values = unlabelled(name, values)
     try:
         given = np.asarray(values)
         if (
             given.dtype.kind not in "biufO"
         ):  # texts, times and complex numbers are not numbers here, though NumPy converts them
             raise InputError(f"{name} must be an array of numbers, not of {given.dtype.name}")
+        if given.dtype.kind == "O":  # as columns of texts are, and float("1_2") is 12
+            texts = np.fromiter((isinstance(v, str | bytes) for v in given.flat), np.bool_, given.size)
+            _refuse(name, given, texts.reshape(given.shape), "must be a number")
         return np.array(given, dtype=np.float64)
     except InputError:
         raise
@@ -284,7 +238,7 @@ def _refuse(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], why: str) 
     """Refuse the first wrong entry, with its position and value."""
     if wrong.any():
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
-        found = f"{array[where]:g}" if array.dtype.kind == "f" else array[where]
+        found = {"f": "{:g}", "O": "{!r:.60}"}.get(array.dtype.kind, "{}").format(array[where])
         raise InputError(f"{name}[{', '.join(map(str, where))}] = {found} {why}")
 
 

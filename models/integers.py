@@ -20,6 +20,8 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 BITS = 36
 """Scaled totals stay below 2**BITS, so that products with node counts fit 64 bits."""
+WHOLE_BITS = 50
+"""Totals of whole numbers in CP-SAT's rows and objectives stay below 2**WHOLE_BITS: with more, presolves err."""
 WORD_BITS = 61
 """Sums below 2**WORD_BITS are kept in 64-bit integers; above, in Python's."""
 MOST_SHIFT = 900
@@ -105,7 +107,9 @@ class Scaled:
         return math.floor(allowed * self.scale)
 
 
-def scaled(numbers: FloatArray, bits: int = BITS, *, rounding: Rounding = "nearest", decimals: bool = True) -> Scaled:
+def scaled(
+    numbers: FloatArray, bits: int = BITS, *, rounding: Rounding = "nearest", decimals: bool = True, whole: int = 0
+) -> Scaled:
     """Scale non-negative floats to integers whose sum stays below ``2**bits``, without rounding where possible.
 
     Parameters
@@ -119,6 +123,8 @@ def scaled(numbers: FloatArray, bits: int = BITS, *, rounding: Rounding = "neare
     decimals : bool
         Whether decimals such as 0.7, which no power of two makes whole, may be read as the decimals they print as:
         the unit is a power of ten then, and what that rounds is less than a float's own rounding.
+    whole : int
+        So many bits are taken where the numbers are whole and need them.
 
     Raises
     ------
@@ -132,16 +138,20 @@ def scaled(numbers: FloatArray, bits: int = BITS, *, rounding: Rounding = "neare
     room = min(MOST_SHIFT, bits - 1 - math.frexp(total)[1])  # total < 2**(bits - 1 - room)
     if room >= 0 and total < 2.0**53 and bool((numbers == np.floor(numbers)).all()):
         return Scaled(numbers.astype(np.int64), Fraction(1), 0.0)
-    if (needed := exact_shift(numbers)) <= room:
+    needed = exact_shift(numbers)
+    room = max(room, min(whole - 1 - math.frexp(total)[1], 0)) if needed <= 0 else room
+    if needed <= room:
         shift = max(needed, min(0, room))  # units above 1 only where units of 1 do not fit
         return Scaled(np.ldexp(numbers, shift).astype(np.int64), Fraction(2) ** shift, 0.0)
     if decimals and rounding == "nearest" and (made := _decimal(numbers, total, room)) is not None:
         return made
-    whole = _ROUND[rounding](np.ldexp(numbers, room))
+    made_whole = _ROUND[rounding](np.ldexp(numbers, room))
     if rounding == "up":
-        whole = np.where(numbers > 0, np.maximum(whole, 1.0), 0.0)  # shifting may make nothing of the least floats
+        made_whole = np.where(
+            numbers > 0, np.maximum(made_whole, 1.0), 0.0
+        )  # shifting may make nothing of the least floats
     most = math.ldexp(0.5 if rounding == "nearest" else 1.0, -room)
-    return Scaled(whole.astype(np.int64), Fraction(2) ** room, most, rounding == "down")
+    return Scaled(made_whole.astype(np.int64), Fraction(2) ** room, most, rounding == "down")
 
 
 def _decimal(numbers: FloatArray, total: float, room: int) -> Scaled | None:

@@ -43,6 +43,11 @@ def draining_load(workload: Workload, assignment: IntArray) -> float:
     return float(last_node_loads(workload, assignment)[workload.draining].sum())
 
 
+def draining_key_groups(workload: Workload, assignment: IntArray) -> int:
+    """Number of key groups on the draining nodes, those without load included."""
+    return int(workload.draining[assignment].sum())
+
+
 def imbalance(workload: Workload, assignment: IntArray) -> float:
     """Population variance of the node loads, summed over the windows ([Guo2018], eq. 1)."""
     return float(node_loads(workload, assignment).var(axis=1).sum())

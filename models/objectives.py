@@ -23,7 +23,9 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Problem, read_assignment
+from keyshift.models.figures import apart
+from keyshift.models.labels import aligned, in_time, ordered
+from keyshift.models.problem import Problem, below_step, read_assignment, step_of_sums
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 if TYPE_CHECKING:
@@ -171,7 +173,7 @@ class Prioritised(Problem):
         return self.tie(self.stages[0], objective)
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
+        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         return self.measured(self.stages[0], assignment)
@@ -199,6 +201,22 @@ class Prioritised(Problem):
         """The problem with limits that hold measures at given values; None if it has no such limits."""
         return None if kept else self.plain()
 
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """Measures that choose among answers alike in all stages; nothing is proven of them."""
+        return ()
+
+    def without(self, measure: str, most: float) -> Self | None:
+        """The problem in which a measure is 0, by limits of its own.
+
+        None without such limits, or where a measure of at most `most` may be above 0.
+        """
+        return None
+
+    def least(self, measure: str) -> float:
+        """A lower bound on a measure by arithmetic alone."""
+        return 0.0
+
     @abstractmethod
     def searched(self) -> Searched:
         """The problem as the search for later stages sees it."""
@@ -207,9 +225,18 @@ class Prioritised(Problem):
     def unit(self, measure: str) -> float:
         """The size of one natural unit of a measure, > 0."""
 
+    def step_of(self, measure: str) -> float:
+        """As `step`, for any measure."""
+        w = self.workload
+        return step_of_sums({"state_moved": w.state, "draining_load": w.last_load}.get(measure, np.full(1, 0.5)))
+
+    @property
+    def step(self) -> float:
+        return self.step_of(self.stages[0])
+
     def tie(self, measure: str, value: float) -> float:
         """How far a value of a measure may be from the given one and still count as equal."""
-        return TIE * self.unit(measure)
+        return below_step(TIE * self.unit(measure), self.step_of(measure))
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         """A measure of a canonical assignment."""
@@ -253,7 +280,11 @@ class OverWindows(Prioritised):
         if self.scenarios is not None:
             if self.windows > 1:
                 raise InputError(f"windows = {self.windows} and scenarios: give one of the two")
-            given = guards.non_negative("scenarios", self.scenarios, ndim=(1, 2), length=w.key_groups, of="key groups")
+            both = {"scenarios": self.scenarios, "probabilities": self.probabilities}
+            if getattr(self.scenarios, "ndim", 1) == 2:  # their rows are the scenarios
+                self._put("probabilities", aligned(both)[0].get("probabilities"))
+            given = ordered("scenarios", self.scenarios, w.keys, w.key_groups)
+            given = guards.non_negative("scenarios", given, ndim=(1, 2), length=w.key_groups, of="key groups")
             self._put("scenarios", given)
         if self.probabilities is not None:
             self._put("probabilities", self._read_probabilities())
@@ -261,10 +292,12 @@ class OverWindows(Prioritised):
     def _read_probabilities(self) -> FloatArray:
         count = self.windows if self.scenarios is None else len(np.asarray(self.scenarios))
         what = "windows" if self.scenarios is None else "scenarios"
-        given = guards.non_negative("probabilities", self.probabilities, length=count, of=what)  # type: ignore[arg-type]
+        given = guards.non_negative(
+            "probabilities", in_time("probabilities", self.probabilities), length=count, of=what
+        )
         total = float(given.sum())
         if abs(total - 1) > SUM_SLACK:
-            raise InputError(f"probabilities sum to {total:g}, expected 1")
+            raise InputError(f"probabilities sum to {apart(total, 1)[0]}, expected 1")
         return given
 
     def _refuse_priorities_of_one_window(self, *names: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.errors import InputError
+from keyshift.models.labels import ordered
 
 IntArray = NDArray[np.int64]
 
@@ -57,6 +58,7 @@ def rehashed(home: ArrayLike, nodes: ArrayLike, first: int) -> IntArray:
     first : int
         How many there were at first.
     """
+    home = ordered("home", home, None, np.size(home), "keys")
     base, now = np.asarray(home, dtype=np.int64), np.sort(np.asarray(nodes, dtype=np.int64))
     if now.size == 0:
         raise InputError("nodes is empty: the hash needs one")

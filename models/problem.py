@@ -18,6 +18,7 @@ import numpy as np
 
 from keyshift.models.errors import InputError
 from keyshift.models.figures import figure
+from keyshift.models.labels import ordered
 from keyshift.models.workload import IntArray, Workload, grown
 
 Number = float | Fraction
@@ -133,6 +134,18 @@ class Limit:
         )  # fmt: skip
 
 
+def below_step(tolerance: float, step: float) -> float:
+    """A tolerance within which no two different objectives count as equal; as it is where there is no step between them."""
+    return min(tolerance, step / 2) if step > 0 else tolerance
+
+
+def step_of_sums(numbers: np.ndarray) -> float:
+    """By how much sums of some of these numbers differ at least: by their common divisor, or what floats can tell; else by 0."""
+    if not (numbers == np.floor(numbers)).all() or not numbers.max(initial=0.0) < 2.0**62:
+        return 0.0
+    return max(float(np.gcd.reduce(numbers.astype(np.int64).ravel())), 2.0**-50 * float(numbers.sum()))
+
+
 class Problem(ABC):
     """Base class of every formulation. A subclass is a frozen dataclass that validates itself in ``__post_init__``.
 
@@ -164,8 +177,8 @@ class Problem(ABC):
     objective_name: ClassVar[str]
     """The objective's name, for tables and axes; always minimised."""
 
-    worth: ClassVar[str] = "load distance"
-    """The unit of a move's worth in a plan: "load distance", "imbalance" or "remote traffic"."""
+    worth: ClassVar[str] = ""
+    """The unit of a move's worth in a plan: "load distance", "imbalance" or "remote traffic"; where empty, its own objective."""
 
     aim: ClassVar[str] = "load_distance"
     """The figure that a plan is after on the window that comes: what regret and worth are counted in."""
@@ -253,9 +266,14 @@ class Problem(ABC):
         """The size of one natural unit of the objective (the mean node load, the total state), > 0."""
 
     @property
+    def step(self) -> float:
+        """By how much two objectives differ at least, if at all, where the data are whole; 0 where nothing is known of it."""
+        return 0.0
+
+    @property
     def tolerance(self) -> float:
-        """Objectives that differ by less than this count as equal: a millionth of `scale`."""
-        return 1e-6 * self.scale
+        """Objectives that differ by less than this count as equal: a millionth of `scale`, and less than one `step`."""
+        return below_step(1e-6 * self.scale, self.step)
 
     def tolerance_of(self, objective: float) -> float:
         """How far below an objective a bound may lie that still proves it optimal, in the objective's units.
@@ -394,10 +412,16 @@ class Problem(ABC):
 class MovesState(Problem):
     """A problem whose objective is state moved."""
 
+    worth: ClassVar[str] = "load distance"
+
     @property
     def scale(self) -> float:
         """All the state (1 when there is none)."""
         return float(self.workload.state.sum()) or 1.0  # type: ignore[attr-defined]  # a field of the subclass
+
+    @property
+    def step(self) -> float:
+        return step_of_sums(self.workload.state)  # type: ignore[attr-defined]  # a field of the subclass
 
 
 def _plain(value: Any) -> Any:
@@ -405,8 +429,11 @@ def _plain(value: Any) -> Any:
     return {k: _plain(v) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
-def read_assignment(assignment: Any, key_groups: int, nodes: int) -> np.ndarray:
-    """Read the node of each key group, shape (p,), as a fresh int64 array, or raise `InputError`."""
+def read_assignment(
+    assignment: Any, key_groups: int, nodes: int, keys: Sequence[str | int] | None = None
+) -> np.ndarray:
+    """Read the node of each key group, shape (p,), as a fresh int64 array, or raise `InputError`; one with labels by the keys."""
+    assignment = ordered("assignment", assignment, keys, key_groups)
     try:
         read = np.asarray(assignment)
         if read.dtype.kind not in "iufO":  # true is not a node, nor is the text "1"

@@ -13,7 +13,7 @@ import numpy as np
 
 from keyshift.models.answer import Answer, Termination
 from keyshift.models.errors import BoundError, InputError
-from keyshift.models.figures import figure, percent
+from keyshift.models.figures import apart, figure, percent
 from keyshift.models.guards import frozen
 from keyshift.models.problem import Problem, Violation
 from keyshift.models.stages import Priority, Stage, StageBound
@@ -215,8 +215,10 @@ class Solution:
         return f"<table>{rows}</table>"
 
     def __repr__(self) -> str:
-        known = {"objective": self.objective, "bound": self.bound}
-        figures = [f"{name} {figure(v, self.problem.scale)}" for name, v in known.items() if v is not None]
+        known = {name: v for name, v in (("objective", self.objective), ("bound", self.bound)) if v is not None}
+        shown = partial(figure, scale=self.problem.scale)
+        told = map(shown, known.values()) if self.status == "optimal" else apart(*known.values(), shown=shown)
+        figures = [f"{name} {value}" for name, value in zip(known, told, strict=True)]
         figures += [f"{p.measure} {figure(p.value)}{'' if p.proven else ' (not proven)'}" for p in self.priorities[1:]]
         if self.gap is not None:
             figures.append(f"gap {percent(self.gap)}")

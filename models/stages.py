@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from keyshift.models.integers import Scaled, scaled
+from keyshift.models.figures import apart
+from keyshift.models.integers import WHOLE_BITS, Scaled, scaled
 from keyshift.models.objectives import Prioritised
 from keyshift.models.problem import Problem, Violation
 from keyshift.models.workload import FloatArray, IntArray
@@ -103,12 +104,13 @@ class Stage(Problem):
         return [*self.problem.violations(assignment), *self._given_up(assignment)]
 
     def _given_up(self, assignment: np.ndarray) -> list[Violation]:
-        figures = {name: self.problem.measured(name, assignment) for name in self.kept}
-        return [
-            Violation(name, f"{name} is {figures[name]:g}, an earlier stage has {most:g}", amount=figures[name] - most)
-            for name, most in self.kept.items()
-            if figures[name] > most + ROUNDING * self.problem.tie(name, most)
-        ]
+        broken = []
+        for name, most in self.kept.items():
+            value = self.problem.measured(name, assignment)
+            if value > most + ROUNDING * self.problem.tie(name, most):
+                now, earlier = apart(value, most)
+                broken.append(Violation(name, f"{name} is {now}, an earlier stage has {earlier}", amount=value - most))
+        return broken
 
     def most(self, value: float, bound: float | None) -> float:
         """The values that later stages may give this one, which ended at a value: all that is as good, if it is proven."""
@@ -184,7 +186,10 @@ class WholeMeasure:
     @classmethod
     def sum(cls, numbers: Scaled, expression: Any, terms: int, unit: float, rest: float = 0.0) -> WholeMeasure:
         """`rest` plus a sum of at most this many of scaled numbers, which the expression adds up."""
-        doubt = FLOATS * unit + numbers.error * terms
+        exact = (
+            numbers.exact and numbers.scale <= 1 and Fraction(numbers.total) / numbers.scale < 2**53
+        )  # sums of whole floats
+        doubt = 0.0 if exact and rest == 0.0 else FLOATS * unit + numbers.error * terms
 
         def most(value: float) -> int:
             return math.floor(Fraction(value - rest + doubt) * numbers.scale)
@@ -225,7 +230,7 @@ def state(stage: Stage, statement: Any) -> Any:
 
 def weighed(weights: FloatArray, chosen: list[Any]) -> tuple[Scaled, Any]:
     """Weights as whole numbers, and the sum of those that are chosen: an expression, 0 or 1 for each."""
-    made = scaled(np.asarray(weights, dtype=float))
+    made = scaled(np.asarray(weights, dtype=float), whole=WHOLE_BITS)
     values: IntArray = made.values
     return made, sum(int(v) * item for v, item in zip(values, chosen, strict=True) if v)
 

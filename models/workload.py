@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.labels import of_key_groups, of_nodes
+from keyshift.models.names import Names, fresh, label_columns, unique_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,13 +33,15 @@ MOST_NODES = 100_000
 class Workload:
     """Load, state and node of every key group, and the nodes.
 
-    p key groups, n nodes, m windows. The arrays are copied, validated and made read-only.
+    p key groups, n nodes, m windows. The arrays are copied, validated and made read-only. Data with labels - pandas objects,
+    mappings - are put into one order by them: that of `keys` and `node_names`, or of the first that has labels, which then are
+    the names.
 
     Parameters
     ----------
     load : array_like, shape (m, p) or (p,)
         Load of each key group in each window, oldest window first; >= 0, in any one unit (tuples, CPU
-        seconds, percent). Problems about a single window use the last row.
+        seconds, percent). Problems about a single window use the last row. The columns of a DataFrame are key groups.
     state : array_like, shape (p,)
         State size of each key group, >= 0: what a migration has to move (tuples, bytes).
     current : array_like of int, shape (p,)
@@ -61,9 +66,9 @@ class Workload:
     node_names : sequence of str or int, optional
         A name for each node, no two alike: it comes back in plans, messages and figures.
     groups : mapping of str to sequence of str or int, each of length p, optional
-        Labels of key groups that rules may name: ``{"topic": [...], "partition": [...]}``.
+        Labels of key groups that rules may name: ``{"topic": [...], "partition": [...]}``; each in order, or by name.
     domains : mapping of str to sequence of str or int, each of length n, optional
-        Labels of nodes: ``{"rack": [...], "zone": [...]}``.
+        Labels of nodes: ``{"rack": [...], "zone": [...]}``; each in order, or by name: ``{"rack": {"b1": "r1", ...}}``.
 
     Raises
     ------
@@ -92,6 +97,8 @@ class Workload:
     node_names: tuple[str | int, ...] | None
     groups: Mapping[str, tuple[str | int, ...]]
     domains: Mapping[str, tuple[str | int, ...]]
+    window_start: ClassVar[datetime | None] = None
+    """When the window begins whose workload this is, where it was counted from a log window by window."""
 
     # Anything array-like goes in, read-only arrays come out: hence an __init__ of our own.
     def __init__(
@@ -108,35 +115,42 @@ class Workload:
         resources: Mapping[str, ArrayLike] | None = None,
         keys: Sequence[str | int] | None = None,
         node_names: Sequence[str | int] | None = None,
-        groups: Mapping[str, Sequence[str | int]] | None = None,
-        domains: Mapping[str, Sequence[str | int]] | None = None,
+        groups: Mapping[str, Sequence[str | int] | Mapping[str | int, str | int]] | None = None,
+        domains: Mapping[str, Sequence[str | int] | Mapping[str | int, str | int]] | None = None,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
+        given, keys = of_key_groups(
+            {"load": load, "state": state, "current": current, "operator": operator, "home": home},
+            {"resources": resources, "groups": groups}, traffic, keys,
+        )  # fmt: skip
+        load, state, current, operator, home, resources, groups, traffic = given
+        nodes, draining, domains, node_names = of_nodes(nodes, draining, domains, node_names)
         put("load", guards.non_negative("load", load, ndim=(1, 2)))
         p = self.load.shape[1]
         if isinstance(nodes, Mapping):
-            node_names, nodes = list(nodes) if node_names is None else node_names, list(nodes.values())
+            node_names = list(nodes) if node_names is None else list(node_names)
+            nodes = Names("node", node_names, len(node_names)).values("nodes", nodes, 0.0)
         put("capacity", _capacities(nodes))
         n = self.capacity.size
         put("nodes", n)
         put("state", guards.non_negative("state", state, length=p, of="key groups"))
         put("current", guards.indices("current", current, length=p, upper=n, what="node"))
-        names = None if node_names is None else guards.labels("node_names", node_names, length=n, of="nodes")
-        put("node_names", names)
-        put("draining", _draining(draining, names, n))
+        called = None if node_names is None else unique_labels("node_names", node_names, length=n, of="nodes")
+        put("node_names", called)
+        put("draining", _draining(draining, called, n))
         if self.draining.all():
             raise InputError(f"draining marks all {n} nodes: at least one node must be kept")
-        given = () if traffic is None else guards.traffic_of_windows("traffic", traffic, p, self.windows)
-        put("traffic", given[-1] if given else None)
-        put("earlier_traffic", given[:-1])
+        by_window = () if traffic is None else guards.traffic_of_windows("traffic", traffic, p, self.windows)
+        put("traffic", by_window[-1] if by_window else None)
+        put("earlier_traffic", by_window[:-1])
         put("operator", None if operator is None else guards.indices("operator", operator, length=p, what="operator"))
         put("home", None if home is None else guards.indices("home", home, length=p, upper=n, what="node"))
         put("resources", guards.named("resources", resources or {}, length=p))
-        put("keys", None if keys is None else guards.labels("keys", keys, length=p))
-        put("groups", guards.columns("groups", groups or {}, length=p, of="key groups"))
-        put("domains", guards.columns("domains", domains or {}, length=n, of="nodes"))
+        put("keys", None if keys is None else unique_labels("keys", keys, length=p))
+        put("groups", label_columns("groups", groups or {}, self.names_of_key_groups))
+        put("domains", label_columns("domains", domains or {}, self.names_of_nodes))
 
     @property
     def key_groups(self) -> int:
@@ -170,13 +184,23 @@ class Workload:
         """Load per unit of kept capacity in the last window: with equal nodes, the mean over the kept nodes."""
         return float(self.last_load.sum() / self.capacity[self.kept].sum())
 
+    @cached_property
+    def names_of_nodes(self) -> Names:
+        """The names of the nodes."""
+        return Names("node", self.node_names, self.nodes)
+
+    @cached_property
+    def names_of_key_groups(self) -> Names:
+        """The names of the key groups."""
+        return Names("key group", self.keys, self.key_groups)
+
     def key(self, k: int | np.integer) -> str | int:
         """The name of key group k: its label, or its number if it has none."""
-        return int(k) if self.keys is None else self.keys[k]
+        return self.names_of_key_groups[k]
 
     def node(self, i: int | np.integer) -> str | int:
-        """The name of node i, or its number if it has none."""
-        return int(i) if self.node_names is None or i >= self.nodes else self.node_names[i]
+        """The name of node i, or its number if it has none; a new node beside named ones is called "new 1" or the like."""
+        return self.names_of_nodes[i]
 
     def replace(self, **changes: Any) -> Workload:
         """Return a copy with some fields changed, validated again.
@@ -302,14 +326,14 @@ class Workload:
         )
 
 
-def _draining(given: Any, names: Sequence[str | int] | None, n: int) -> BoolArray:
-    """Flags as they are; names of nodes in a list, a set, or a mapping of names to flags."""
+def _draining(given: Any, called: Sequence[str | int] | None, n: int) -> BoolArray:
+    """Flags as they are; names of nodes in a set, in a list with a text, or in a mapping of names to flags."""
     if isinstance(given, set | frozenset) or (
-        isinstance(given, list | tuple) and given and all(isinstance(name, str) for name in given)
+        isinstance(given, list | tuple | np.ndarray) and any(isinstance(name, str) for name in given)
     ):
-        given = dict.fromkeys(sorted(given, key=str), True)
+        given = dict.fromkeys(given, True)
     if isinstance(given, Mapping):
-        given = guards.by_name("draining", given, names, n, False).tolist()
+        given = Names("node", called, n).values("draining", given, False).tolist()
     return guards.flags("draining", given, length=n)
 
 
@@ -339,25 +363,15 @@ def grown(workload: Workload, nodes: int) -> Workload:
         return workload
     names = workload.node_names
     if names is not None:
-        names = (*names, *_fresh_names(names, new))
+        names = (*names, *fresh(names, new))
     # A new node is in no rack that one knows of: in one of its own.
-    domains = {name: (*labels, *_fresh_names(labels, new)) for name, labels in workload.domains.items()}
+    domains = {name: (*labels, *fresh(labels, new)) for name, labels in workload.domains.items()}
     return workload.replace(
         domains=domains,
         nodes=np.concatenate([workload.capacity, np.full(new, workload.capacity.max())]),
         draining=np.concatenate([workload.draining, np.zeros(new, dtype=bool)]),
         node_names=names,
     )
-
-
-def _fresh_names(names: tuple[str | int, ...], new: int) -> list[str]:
-    taken, number = set(map(str, names)), 1
-    made: list[str] = []
-    while len(made) < new:
-        if (name := f"new {number}") not in taken:
-            made.append(name)
-        number += 1
-    return made
 
 
 # Where key groups are and where they may go: what searches, bounds and certificates know of it ----------------------------

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models import Answer, Budget
@@ -144,6 +145,15 @@ def _size(model: cp_model.CpModel) -> float:
     return float(sum(abs(coefficient) * max(map(abs, domain)) for coefficient, domain in ends))
 
 
+def _within_domains(model: cp_model.CpModel, values: Sequence[int]) -> bool:
+    """Whether every value lies between the ends of its variable's domain."""
+    domains = [variable.domain for variable in model.proto.variables]
+    ends = [(domain[0], domain[len(domain) - 1]) for domain in domains]  # a domain takes no negative places
+    low, high = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+    found = np.array(list(values), dtype=np.int64)
+    return found.shape == low.shape and bool(((found >= low) & (found <= high)).all())
+
+
 def minimise(
     model: cp_model.CpModel,
     budget: Budget,
@@ -191,6 +201,8 @@ def minimise(
     if status == int(cp_model.MODEL_INVALID):
         raise InputError(f"CP-SAT refuses the model, whose numbers must fit 64 bits: {model.validate().split(':')[0]}")
     found = status in (int(cp_model.OPTIMAL), int(cp_model.FEASIBLE))
+    if found and not _within_domains(model, solver.response_proto.solution):
+        return CpSatResult(solver, False, "gap", whole_bound(NOTHING_PROVEN))
     # CP-SAT leaves early when its next look at the clock would come too late.
     timed = math.isfinite(budget.time_limit) and solver.wall_time > 0.5 * solver.parameters.max_time_in_seconds
     ended = _ENDED.get(status) or budget.ended("time_limit" if timed else "gap")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import highspy
 import numpy as np
@@ -23,7 +23,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
 from keyshift.models.pyomo import errors, pyo, standard_form
 from keyshift.models.workload import IntArray
-from keyshift.solvers.checked import within
+from keyshift.solvers.checked import within, within_bounds
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 from keyshift.solvers.scaling import Units, in_units, without_small
 from keyshift.solvers.threads import until_limit
@@ -70,6 +70,8 @@ class LinearResult:
         Multipliers of the rows of a relaxation, >= 0 where a row holds the objective up from below.
     doubt : float
         How far the solver's tolerances may have put its bound on the wrong side.
+    doubted : bool
+        Whether the solver gave values outside their bounds: then nothing of the run is used.
     """
 
     values: np.ndarray | None
@@ -78,6 +80,7 @@ class LinearResult:
     nodes: int = 0
     row_duals: np.ndarray | None = None
     doubt: float = 0.0
+    doubted: bool = False
 
 
 class LinearSolver(Protocol):
@@ -139,7 +142,7 @@ def solve(
         statement.set_start(start)
     result = minimise_model(statement.model, budget, warm=start is not None, **settings)
     if result.termination == "infeasible":
-        return Answer(None, termination="infeasible", message=f"HiGHS proves that {infeasible}")
+        return Answer(None, termination="infeasible", message=f"{solver_name()} proves that {infeasible}")
     found = start if result.values is None else statement.assignment()
     return Answer(found, bound(result.bound), result.termination, details={"nodes": result.nodes})
 
@@ -270,6 +273,8 @@ def _whole_objective(program: LinearProgram) -> Scaled | None:
 class Highs:
     """HiGHS, one thread of which is a thread of its own here: see `_Run`."""
 
+    name: ClassVar[str] = "HiGHS"
+
     def run(
         self,
         program: LinearProgram,
@@ -295,8 +300,8 @@ class Highs:
         }
         result = _run(program, budget, settings, start, report)
         small = program.integer.any() and program.integer.size <= CONFIRMED and result.nodes <= FEW_NODES
-        if small and "presolve" not in options:
-            for other in OTHERWISE if _far_apart(program) else OTHERWISE[:1]:
+        if (small or result.doubted) and "presolve" not in options:
+            for other in OTHERWISE if result.doubted or _far_apart(program) else OTHERWISE[:1]:
                 if not budget.expired:
                     result = _likelier(result, _run(program, budget, {**settings, **other}, start, report))
         return result
@@ -322,6 +327,10 @@ def _run(
         highs.setSolution(known)
     run = _Run(highs, budget, report)
     result = run.result(bool(program.integer.any())) if run.to_the_end() else run.left_behind()
+    if result.values is not None:
+        result.values = within_bounds(result.values, program.column_lower, program.column_upper, program.integer)
+        if result.values is None:
+            return LinearResult(None, -np.inf, "gap", result.nodes, doubted=True)
     if np.isfinite(result.bound):
         size = max(float(np.abs(program.cost).max(initial=0.0)), abs(result.bound))
         result.doubt = HIGHS_DOUBT * size + float(settings["mip_feasibility_tolerance"])
@@ -335,7 +344,9 @@ def _far_apart(program: LinearProgram) -> bool:
 
 
 def _likelier(first: LinearResult, second: LinearResult) -> LinearResult:
-    """The first of two runs on one program, unless the second has a point that the first has proven impossible."""
+    """The first of two runs on one program, unless it is doubted, or the second has a point that it calls impossible."""
+    if first.doubted:
+        return second
     impossible = first.termination == "infeasible" or second.bound < first.bound - first.doubt
     return second if second.termination == "optimal" and impossible else first
 
@@ -352,6 +363,12 @@ def solved_by(solver: LinearSolver) -> Iterator[None]:
         yield
     finally:
         _solvers.pop()
+
+
+def solver_name() -> str:
+    """The solver that runs linear programs now: its `name`, or else its class's."""
+    solver = _solvers[-1]
+    return str(getattr(solver, "name", type(solver).__name__))
 
 
 def _model(program: LinearProgram) -> highspy.HighsLp:

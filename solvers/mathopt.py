@@ -10,6 +10,7 @@ from ortools.math_opt.python import mathopt
 from keyshift.models import Budget
 from keyshift.models.answer import STEP, LimitReached, Termination
 from keyshift.models.errors import InputError
+from keyshift.solvers.checked import within_bounds
 from keyshift.solvers.threads import until_limit
 
 GRACE_SECONDS = 0.4
@@ -27,6 +28,8 @@ SOLVERS = {
     "pdlp": mathopt.SolverType.PDLP,
 }
 """Those that every wheel of OR-Tools brings; HiGHS is run through its own wheel."""
+RELAXED = ("glop", "pdlp")
+"""Those of linear programs without whole variables."""
 
 
 def run(
@@ -39,7 +42,7 @@ def run(
     hints: list[mathopt.SolutionHint] | None = None,
     gap: float = 0.0,
 ) -> mathopt.SolveResult | None:
-    """A solver's result; None where it did not come back in time.
+    """A solver's result; None where it did not come back in time, or with values outside their bounds.
 
     SCIP ends once its bound is within a gap of the objective, in units of 1 or of the objective, whichever is larger.
 
@@ -52,9 +55,14 @@ def run(
     InputError
         Where the solver does not take such a model.
     """
-    if solver == "cp-sat" and any(not variable.integer for variable in model.variables()):
+    kinds = {variable.integer for variable in model.variables()}
+    if solver == "cp-sat" and False in kinds:
         # It takes them for whole ones, and proves optima of that.
         raise InputError("cp-sat does not take this model: it has variables that are not whole; scip and highs take it")
+    if solver in RELAXED and True in kinds:
+        raise InputError(
+            f"{solver} does not take this model: it has whole variables; scip and highs take it, or relax() it"
+        )
     result = _once(model, solver, budget, seed, threads, hints or [], gap)
     if solver == "scip" and result is not None and ended(result, budget) == "infeasible":
         again = _once(model, solver, budget, seed, threads, hints or [], gap, presolve=False)
@@ -96,6 +104,11 @@ def _once(
     except Exception as error:  # MathOpt 9.15 hands some of SCIP's errors on garbled
         said = " ".join(str(error).split())[:160]
         raise InputError(f"{solver} does not take this model, or fails on it: {said}") from None
+    if result.has_primal_feasible_solution():
+        boxes = [(v.lower_bound, v.upper_bound, v.integer) for v in model.variables()]
+        held = result.variable_values(model.variables())
+        if boxes and within_bounds(held, *zip(*boxes, strict=True)) is None:
+            return None
     budget.spend(result.solve_stats.node_count / (NODES_PER_EFFORT * STEP))
     if result.termination.limit == mathopt.Limit.INTERRUPTED:
         budget.interrupt()

@@ -115,10 +115,10 @@ def mclb(method: Method, key_groups: int = 14, limits: tuple[float | None, ...] 
 
 def mclb_search(method: Method) -> None:
     """The same for the search, which sweeps where there are too many key groups to anneal."""
-    from keyshift.solvers.mclb.local_search import PlacementSearchSettings
+    from keyshift.solvers.mclb.settings import MCLBSettings
 
     mclb(method)
-    mclb(method, PlacementSearchSettings.annealed + 1, (None,), effort=0.0)
+    mclb(method, MCLBSettings.annealed + 1, (None,), effort=0.0)
 
 
 def movement(method: Method) -> None:

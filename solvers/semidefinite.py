@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
-from annotated_types import Ge, Gt, Le, Lt
 
-from keyshift.models.answer import Budget, Settings
+from keyshift.models.answer import Budget
 from keyshift.models.compiling import njit
-from keyshift.models.guards import Count, Positive
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.safe_bounds import EPSILON, least_eigenvalue
 
-
-@dataclass(frozen=True)
-class AscentSettings(Settings):
-    """Tuning parameters of `SemidefiniteAscent`.
-
-    Attributes
-    ----------
-    rescale, factor, worth : int, float, float
-        Every `rescale` steps the step length is adjusted by `factor`, so that `worth` times the change of X balances
-        the violation of the rows.
-    beyond : float
-        Over-relaxation: the factor by which each step is lengthened; from 2 on there is no convergence.
-    """
-
-    rescale: Count = 10
-    factor: Annotated[float, Ge(1), Le(10)] = 1.25
-    worth: Positive = 5.0
-    beyond: Annotated[float, Gt(0), Lt(2)] = 1.6
+RESCALE, FACTOR, WORTH = 10, 1.25, 5.0
+"""Every so many steps the step length is adjusted by a factor, so that `WORTH` times the change of X balances the
+violation of the rows."""
+BEYOND = 1.6
+"""Over-relaxation: the factor by which each step is lengthened; from 2 on there is no convergence."""
 
 
 class Rows(NamedTuple):
@@ -79,13 +63,12 @@ class SemidefiniteAscent:
     v: FloatArray
     X: FloatArray
     step: float
-    settings: AscentSettings
 
     @classmethod
     def of(cls, cost: FloatArray, trace: float, rows: Rows) -> Self:
         """An ascent that begins at nothing."""
         made = cls()
-        made.cost, made.trace, made.rows, made.settings = cost, trace, rows, AscentSettings.now()
+        made.cost, made.trace, made.rows = cost, trace, rows
         made.v, made.X, made.step = np.zeros(rows.right.size), np.zeros_like(cost), 1.0
         return made
 
@@ -100,7 +83,7 @@ class SemidefiniteAscent:
 
     def iterate(self, steps: int, budget: Budget) -> None:
         """Lead the multipliers up; the step length follows what rows are broken by, and what X still changes by."""
-        settings, sweeps = self.settings, 2
+        sweeps = 2
         for number in range(1, steps + 1):
             if budget.expired:
                 break
@@ -109,17 +92,13 @@ class SemidefiniteAscent:
             positive = root @ root.T
             projected = positive.copy()
             sweep(projected, self.rows, self.v, self.step, sweeps)
-            if number % settings.rescale == 0:
-                broken = (
-                    settings.worth
-                    * float(np.linalg.norm(projected - positive))
-                    / (float(np.linalg.norm(projected)) or 1.0)
-                )
+            if number % RESCALE == 0:
+                broken = WORTH * float(np.linalg.norm(projected - positive)) / (float(np.linalg.norm(projected)) or 1.0)
                 changed = float(np.linalg.norm(projected - self.X)) / self.step
                 if max(broken, changed) > 2 * min(broken, changed):
-                    longer = self.step * (settings.factor if changed > broken else 1 / settings.factor)
+                    longer = self.step * (FACTOR if changed > broken else 1 / FACTOR)
                     self.step = min(max(longer, 1 / FARTHEST), FARTHEST)
-            self.X = self.X + settings.beyond * (projected - self.X)
+            self.X = self.X + BEYOND * (projected - self.X)
             budget.spend(self.work)
 
     def least(self, terms: int, summands: int, lost: float = 0.0) -> float:

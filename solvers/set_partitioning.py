@@ -299,7 +299,7 @@ class ColumnProgram:
     @property
     def shares(self) -> FloatArray:
         """What the solution takes of each column, the spare ones first."""
-        return np.array(self.highs.getSolution().col_value)
+        return np.maximum(self.highs.getSolution().col_value, 0.0)
 
 
 class CoverProgram(ColumnProgram):

@@ -7,17 +7,16 @@ window, budgets of state, a routing table's room. What is left is a measure to l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models import Answer, Budget
+from keyshift.models import Answer, Budget, Problem
 from keyshift.models.answer import Settings
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.rules.lowered import ROUNDING, Lowered
-from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.kernels import generator, overwrite, uniform, whole_below
@@ -86,15 +85,16 @@ def load_limits(load: Iterable[FloatArray], least: Iterable[FloatArray], most: I
 
 
 def search_within(
-    problem: Ruled,
+    problem: Problem,
     posed: Callable[[int], Task],
     *,
     budget: Budget,
     seed: int,
     start: IntArray | None,
     effort: float = 1.0,
+    but: Collection[str] | None = (),
 ) -> Answer:
-    """The best assignment that annealing finds, or the start; `posed` makes the task of each turn.
+    """The best assignment that annealing finds, or the start; `posed` makes the task of each turn, `but` is for `kept`.
 
     A step moves an item - key groups that are merged are one - alone, or in exchange with another: one of the same node, one
     that goes home, or a member of the row that it would fill beyond its most. No guarantee; a step costs the rows of its items,
@@ -117,7 +117,7 @@ def search_within(
         most = max(1, int(min(steps * arrays.items, settings.most * arrays.items, longest, enough)))
         found, excess = arrays.cool(place, most, rng, state)
         turn, idle, steps = turn + 1, idle + 1, 2 * steps
-        within = excess <= arrays.slack and kept(problem, found)
+        within = excess <= arrays.slack and kept(problem, found, but)
         value = problem.objective(found) if within else math.inf
         if value < least:
             best, least, idle = found, value, 0

@@ -8,6 +8,7 @@ reasons of 19 operators, as much as 64 bits do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -21,7 +22,7 @@ from pyspark.sql import types as T
 
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import exact_sums, tallies
-from keyshift.spark_stats.expressions import check_analysed, check_parsed, check_text
+from keyshift.spark_stats.expressions import attributes_of, check_analysed, check_order, check_parsed, check_text
 from keyshift.spark_stats.failures import first_line, quiet
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.topology import Operator, Topology
@@ -33,14 +34,27 @@ CORRUPT = "_corrupt_record"
 LATEST = 100_000_000_000
 """Largest number that is taken for seconds since 1970: the year 5138. Milliseconds of 1973 and later lie above it."""
 
-ROW_REASONS = ("malformed row", "no time", "late", "time not in seconds (if milliseconds: timestamp_millis)")
+SECONDS = r"^\s*[-+]?[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?\s*$"
+NOT_NUMBERS = r"[xXpP]|[0-9][.]?[dDfF]\s*$"
+"""Texts that Java takes for numbers, and nobody else: ``12d``, ``0x1p3``."""
+
+AS_WRITTEN: dict[str, Any] = {"keyshift": "as written"}
+"""The metadata of a column of texts whose types are not known: of CSV without a schema. Only such texts are read as numbers."""
+
+ROW_REASONS = (
+    "malformed row",
+    "no time",
+    "late",
+    "time not in seconds (if milliseconds: timestamp_millis)",
+    "before since, or not before until",
+)
 OPERATOR_REASONS = (
     "null key",
     "null cost",
-    "cost not finite",
+    f"cost infinite or above {exact_sums.LARGEST:.15g}",
     "negative cost",
     "null state",
-    "state not finite",
+    f"state infinite or above {exact_sums.LARGEST:.15g}",
     "negative state",
     "bytes not usable",
 )
@@ -91,11 +105,13 @@ def read_tuples(
     corrupt = F.col(CORRUPT).isNotNull() if CORRUPT in events.columns else F.lit(False)
     log = Log(events, topology.trust)
     instant, beyond = (None, F.lit(False)) if time is None else log.instant(time)
-    columns: dict[str, Column] = {"window": windows.index(instant)}
+    outside = F.lit(False) if instant is None else F.coalesce(~windows.inside(instant), F.lit(False))
+    columns: dict[str, Column] = {"window": F.when(~outside, windows.index(instant))}
     reasons: list[Column] = []
     measures: Measures = {}
     values: dict[str, _Value] = {}
-    row_reason = F.when(corrupt, -1).when(beyond, tallies.BEYOND).when(columns["window"].isNull(), -2)
+    row_reason = F.when(corrupt, -1).when(beyond, tallies.BEYOND).when(outside, tallies.OUTSIDE)
+    row_reason = row_reason.when(columns["window"].isNull(), -2)
     if closed_until is not None:
         row_reason = row_reason.when(windows.end(columns["window"]) <= closed_until, tallies.LATE)
     for o, operator in enumerate(topology.operators):
@@ -137,7 +153,7 @@ def read_tuples(
 def _ranges(operators: int, senders: int, windows: Windows, key_groups: KeyGroups) -> dict[str, tuple[int, int]]:
     groups = {f"group_{o}": (-1, key_groups.count - 1) for o in range(operators + senders)}
     starts = zip(range(0, operators, PER_NUMBER), tallies.code_columns(operators), strict=True)
-    codes = {name: (tallies.BEYOND, BASE ** min(operators - start, PER_NUMBER)) for start, name in starts}
+    codes = {name: (tallies.OUTSIDE, BASE ** min(operators - start, PER_NUMBER)) for start, name in starts}
     return {"window": windows.range, **groups, **codes}
 
 
@@ -223,6 +239,7 @@ class Log:
     def __init__(self, frame: DataFrame, trust: bool = False) -> None:
         self.frame, self.trust = frame, trust
         self._known: dict[str, tuple[Column, T.DataType]] = {}
+        self._as_written = any(field.metadata == AS_WRITTEN for field in frame.schema)
 
     def column(self, what: str, text: str) -> Column:
         """Return the expression as a column; `what` is it for the message if it is refused."""
@@ -233,8 +250,16 @@ class Log:
                 with quiet():
                     self._known[text] = self._analysed(what, text)
             except PySparkException as error:
-                raise InputError(f"{what} = {text!r} cannot be read: {first_line(error)}") from None
+                texts = self._as_written and "DATATYPE_MISMATCH" in str(error)
+                hint = "; the columns are texts: give a schema, or cast them" if texts else self._awkward(text)
+                raise InputError(f"{what} = {text!r} cannot be read: {first_line(error)}{hint}") from None
         return self._known[text][0]
+
+    def _awkward(self, text: str) -> str:
+        """How to write the columns that an expression names, and whose names are more than a word."""
+        plain = re.compile(r"[^\W\d]\w*")
+        found = [f"`{name}`" for name in self.frame.columns if name in text and not plain.fullmatch(name)]
+        return f"; in backticks such a name is a column's: {', '.join(found)}" if found else ""
 
     def kind(self, text: str) -> T.DataType:
         """Return the type of an expression that has been read."""
@@ -260,6 +285,8 @@ class Log:
             return column.cast("long"), True
         if isinstance(kind, T.NumericType):
             return column.cast("double"), False
+        if isinstance(kind, T.StringType) and self._as_written:
+            return F.when(~column.rlike(NOT_NUMBERS), column.try_cast("double")), False
         raise InputError(f"{what} = {text!r} is of type {kind.simpleString()}, not a number")
 
     def instant(self, text: str) -> tuple[Column, Column]:
@@ -267,21 +294,40 @@ class Log:
         column, kind = self.column("time", text), self.kind(text).simpleString()
         if kind == "timestamp":
             return column, F.lit(False)
+        if kind == "string":  # seconds, where it is a number: 2024 is no year
+            seconds = F.when(column.rlike(SECONDS), column.try_cast("double"))
+            beyond = F.coalesce(F.abs(seconds) >= LATEST, F.lit(False))
+            clock = F.when(seconds.isNull(), column.try_cast("timestamp"))
+            return F.coalesce(clock, F.when(~beyond, seconds).cast("timestamp")), beyond
         if kind in ("int", "bigint", "double"):
             return F.when(F.abs(column) < LATEST, column).cast("timestamp"), F.abs(column) >= LATEST
-        if kind in ("timestamp_ntz", "date", "string"):
-            return column.try_cast("timestamp") if kind == "string" else column.cast("timestamp"), F.lit(False)
+        if kind in ("timestamp_ntz", "date"):
+            return column.cast("timestamp"), F.lit(False)
         raise InputError(f"time = {text!r} is of type {kind}, expected timestamp")
+
+    def _refuse_missing(self, what: str, text: str, names: Iterable[Sequence[str]]) -> None:
+        """Refuse a column that the log has not, also where Spark has something else of that name, such as the user's."""
+        known = {name.lower() for name in (*self.frame.columns, "_metadata")}
+        for parts in names:
+            if parts[0].lower() not in known and (not self.trust or len(parts) == 1):
+                said = ", ".join(name for name in self.frame.columns if name != CORRUPT) or "none"
+                raise InputError(
+                    f"{what} = {text!r}: the log has no column {parts[0]!r}; its columns are {said}{self._awkward(text)}"
+                )
 
     def _analysed(self, what: str, text: str) -> tuple[Column, T.DataType]:
         """Parse and analyse; a classic session only, since `keyshift.spark_stats.session` refuses others."""
+        session: Any = self.frame.sparkSession
+        parsed = session._jsparkSession.sessionState().sqlParser().parseExpression(text)
+        self._refuse_missing(what, text, attributes_of(parsed))
         if not self.trust:
-            session: Any = self.frame.sparkSession
-            check_parsed(what, text, session._jsparkSession.sessionState().sqlParser())
+            check_parsed(what, text, parsed)
         column = F.expr(text)
         chosen: Any = self.frame.select(column)
         if not self.trust:
             check_analysed(what, text, chosen._jdf.queryExecution().analyzed())
+        if self._as_written:
+            check_order(what, text, chosen._jdf.queryExecution().analyzed(), AS_WRITTEN)
         return column, chosen.schema[0].dataType
 
 

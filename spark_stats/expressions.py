@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.disk import parse_json
 
 _NAMES = """
 abs acos acosh asin asinh atan atan2 atanh bin bround cbrt ceil ceiling conv cos cosh cot csc degrees div e exp
@@ -173,7 +174,8 @@ def _check_call(said: str, before: str, kind: str, token: str) -> None:
     if before == ".":
         raise InputError(f"{said} is refused: {name}: functions are called by their name alone")
     if name not in FUNCTIONS and not (kind == "word" and name in _BEFORE_PARENTHESIS):
-        raise InputError(f"{said} is refused: {name}: {REASONS.get(name, 'it is not on the list of functions')}")
+        why = REASONS.get(name, "it is not on the list of functions")
+        raise InputError(f"{said} is refused: {name}: {why} (a column of such a name? write it in backticks)")
 
 
 def _tokens(said: str, text: str) -> Iterator[tuple[str, str]]:
@@ -212,17 +214,24 @@ _REFUSED = (
 )  # fmt: skip
 
 
-def check_parsed(what: str, text: str, parser: Any) -> None:
+def attributes_of(parsed: Any) -> Iterator[list[str]]:
+    """The names, part by part, that an expression of Spark's parser takes for columns."""
+    for node in _nodes([parsed]):
+        if node.getClass().getSimpleName() == "UnresolvedAttribute":
+            parts = node.nameParts()
+            yield [str(parts.apply(i)) for i in range(parts.size())]
+
+
+def check_parsed(what: str, text: str, whole: Any) -> None:
     """Refuse an expression that calls other functions than `FUNCTIONS` in Spark's own reading of it.
 
     Parameters
     ----------
     what, text : str
         The expression, and what it is for the message.
-    parser : JavaObject
-        The session's `ParserInterface`.
+    whole : JavaObject
+        What Spark's parser makes of it.
     """
-    whole = parser.parseExpression(text)
     for node in _nodes([whole]):
         kind = node.getClass().getSimpleName()
         if kind == "UnresolvedFunction":
@@ -283,6 +292,26 @@ def check_analysed(what: str, text: str, plan: Any) -> None:
         kind = node.getClass().getSimpleName()
         if kind in _REFUSED or kind.startswith("Current") or not node.deterministic():
             raise InputError(f"{what} = {_short(text)} is refused: {node.prettyName()} needs more than one row")
+
+
+_ORDERED = frozenset(("LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "Greatest", "Least"))
+
+
+def check_order(what: str, text: str, plan: Any, mark: Mapping[str, str]) -> None:
+    """Refuse to order columns with a mark in their metadata: they are texts, of which 9 comes after 10, and may mean numbers."""
+    found = plan.expressions()
+    for node in _nodes([found.apply(i) for i in range(found.size())]):
+        if node.getClass().getSimpleName() in _ORDERED:
+            sides = [node.children().apply(i) for i in range(node.children().size())]
+            if all(
+                side.getClass().getSimpleName() == "AttributeReference"
+                and parse_json(side.metadata().json(), what) == mark
+                for side in sides
+            ):
+                names = " and ".join(str(side.name()) for side in sides)
+                raise InputError(
+                    f"{what} = {_short(text)} orders {names}, which are texts, letter by letter: give a schema, or cast them"
+                )
 
 
 def _nodes(waiting: list[Any]) -> Iterator[Any]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import unit_of
@@ -116,7 +117,7 @@ def merged(tallied: DataFrame) -> DataFrame:
     return in_arrow(tallied.repartition(parts, "window"), tallies.merge, tallies.PACKED)
 
 
-def in_arrow(frame: DataFrame, function: Any, schema: str) -> DataFrame:
+def in_arrow(frame: DataFrame, function: Any, schema: str | StructType) -> DataFrame:
     """Run a function over the Arrow batches of each task, in a Python on the workers that can."""
     with workers_python(frame.sparkSession):
         return frame.mapInArrow(partial(tallies.settled, function=function), schema)

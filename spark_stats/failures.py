@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 
 from keyshift.models.errors import InputError
 
@@ -24,6 +24,8 @@ _KNOWN = (
     (r"PYTHON_VERSION_MISMATCH", "the Python on Spark's workers has another version: set PYSPARK_PYTHON to this one"),
     (r"Illegal Parquet type: INT64 \(TIMESTAMP\(NANOS", "a Parquet file has timestamps in nanoseconds"),
     (r"\[DIVIDE_BY_ZERO[^\]]*\]", "an expression divides by zero on some row: write try_divide, or filter such rows"),
+    (r"\[CAST_INVALID_INPUT\] (The value '[^\n]*' of the type \"STRING\" cannot be cast to \"\w+\")",
+     "an expression fails on some row: {0} (the columns of CSV are texts unless a schema gives their types)"),
     (r"\[(?:CAST_\w+|ARITHMETIC_OVERFLOW)[^\]]*\] ([^\n]+?)(?: (?:Use|To return|If necessary)|SQLSTATE|\n|$)",
      "an expression fails on some row: {0}"),
     (r"(\S+) is not a Parquet file", "{0} is not a Parquet file, or is damaged"),
@@ -64,7 +66,8 @@ def in_one_sentence() -> Iterator[None]:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep PySpark from logging an exception, trace and all, that is about to be told in one sentence."""
-    loggers = [logging.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")]
+    # A plain logger of such a name, made before PySpark asks for its own, would break what PySpark says of every mistake.
+    loggers = [PySparkLogger.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True

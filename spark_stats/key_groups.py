@@ -52,6 +52,10 @@ class KeyGroups:
     def column(self, key: Column, kind: T.DataType) -> Column:
         """Return the key group, an int, of a key column of the given type."""
         if self.hash == "xxhash64":
+            if "map<" in kind.simpleString():
+                raise InputError(
+                    f"a key of type {kind.simpleString()} has no hash of its own: take to_json of it, or a part"
+                )
             return F.pmod(F.xxhash64(key), F.lit(self.count)).cast("int")
         if not isinstance(kind, T.StringType | T.IntegralType):
             raise InputError(

@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.files.statistics import DRIVER_ROWS, node_count
 from keyshift.models.routing import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -57,6 +58,8 @@ def collect_keys(
     window: str | timedelta | None = None,
     origin: str | datetime | None = None,
     time_zone: str | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
     key_groups: int = 128,
     hash: str = "xxhash64",
     number: int | None = None,
@@ -70,7 +73,7 @@ def collect_keys(
     number : int, optional
         Number of the window; default: the last in which it accepts a tuple.
     """
-    windows = Windows.of(window, origin, zone_of(events, time_zone))
+    windows = Windows.of(window, origin, zone_of(events, time_zone), since, until)
     log = KeyLog.of(events, topology, time, windows, KeyGroups(key_groups, hash), operator)
     return Keys.of(log, operator, number)
 
@@ -323,14 +326,15 @@ def _room(totals: FloatArray, limit: FloatArray, listed: pd.DataFrame) -> tuple[
     room = limit - others
     if (room <= 0).any():
         at = int(np.argmin(room))
+        carried, most = apart(others[at], limit[at])
         raise InputError(
-            f"node {at}: the keys that are not listed carry {others[at]:g}, its limit is {limit[at]:g}: "
-            "raise movable or theta_max"
+            f"node {at}: the keys that are not listed carry {carried}, its limit is {most}: raise movable or theta_max"
         )
     heaviest = float(listed["load"].max()) if len(listed) else 0.0
     if heaviest > room.max() * (1 + 1e-9):
+        load, most = apart(heaviest, room.max())
         raise InputError(
-            f"a key carries {heaviest:g}, and beside the keys that are not listed no node has room for more than "
-            f"{room.max():g}: raise movable or theta_max"
+            f"a key carries {load}, and beside the keys that are not listed no node has room for more than "
+            f"{most}: raise movable or theta_max"
         )
     return room, room.sum() / (own.sum() or 1.0) - 1.0

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -66,8 +67,8 @@ def write(
         if manifest is None:
             manifest = open_manifest(target, description(stats.topology, stats.windows, stats.key_groups))
             if not stats.seen and stats.refusals:
-                found = ", ".join(f"{kind}: {rows}" for kind, rows in stats.rejected_counts().items())
-                raise InputError(f"no row of the log can be used ({found})")
+                raise UnusableLogError(stats.rejected_counts())
+            stats.refuse_far_off()
         run = uuid.uuid4().hex[:12]
         hadoop.make(target / "runs" / run)
         block = windows_together(stats)
@@ -77,6 +78,32 @@ def write(
         manifest = with_defaults(manifest, **(options or {}))
         about = {"windows": stats.seen, "refused": refused, "checks": checks}
         commit(target, manifest, run, about if block == 1 else {**about, "block": block})
+
+
+class UnusableLogError(InputError):
+    """No row of a log can be used; `rejected` has the rows by kind."""
+
+    def __init__(self, rejected: dict[str, int]) -> None:
+        found = ", ".join(f"{kind}: {rows}" for kind, rows in rejected.items())
+        super().__init__(f"no row of the log can be used ({found})")
+        self.rejected = rejected
+
+
+def cluster_of(nodes: int | ArrayLike | None) -> dict[str, Any]:
+    """What the manifest keeps of a number of nodes, or of their capacities."""
+    if nodes is None or np.ndim(nodes) == 0:
+        return {"nodes": nodes}
+    sizes = np.asarray(nodes, dtype=float).tolist()
+    return {"nodes": len(sizes), "cluster": {"capacities": sizes}}
+
+
+def share_refused(manifest: Mapping[str, Any]) -> tuple[int, int]:
+    """Rows that were refused, by whatever operator, and all rows, of the runs and the stream of a directory."""
+    refused = [row for run in manifest["runs"].values() for row in run["refused"]]
+    refused += manifest.get("stream", {}).get("refused", [])
+    arrived = [sums for run in manifest["runs"].values() for sums in run.get("checks", {}).get("arrivals", {}).values()]
+    beside = sum(rows for window, why, rows in refused if window is None or why == LATE)
+    return sum(rows for *_, rows in refused), int(sum(sums["tuples"] for sums in arrived)) + beside
 
 
 def with_defaults(manifest: dict[str, Any], **options: Any) -> dict[str, Any]:

@@ -67,12 +67,13 @@ def workloads(
             added = added if earlier is None else concat([earlier, added])
             added = added.sort_values(["window", "operator", "key_group"])
             for window in range(first, end + 1):
-                yield assemble(
+                workload = assemble(
                     dict(_rows(added, window - reach + 1, window)),
                     None if pairs is None else dict(_rows(pairs, window, window)),
                     span=(window, window),
                     **options,
                 )
+                yield stats.windows.begun(workload, window)
             earlier = _rows(added, end - reach + 2, end)
 
     return block_by_block()

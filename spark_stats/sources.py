@@ -1,15 +1,17 @@
 """Logs in files: Parquet, CSV, JSON lines (also gzipped), and text split into words.
 
-Rows that a reader cannot parse are kept, in the column ``_corrupt_record``, and counted as "malformed row".
+What stands in the name of a folder, such as ``shop=007``, is a column of texts. Rows that a reader cannot parse are kept, in the
+column ``_corrupt_record``, and counted as "malformed row".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from glob import glob
 from itertools import accumulate
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import ParseException, PySparkException
@@ -19,10 +21,12 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming import DataStreamReader
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import expect_regular, size_of
+from keyshift.models.files.disk import expect_regular
 from keyshift.spark_stats.acceptance import CORRUPT
+from keyshift.spark_stats.csv_files import dialect_of, quoted, read_csv, read_csv_stream
 from keyshift.spark_stats.expressions import check_schema
 from keyshift.spark_stats.failures import first_line, sentence
+from keyshift.spark_stats.parquet_files import data_files, read_parquet, refuse_tables
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
@@ -40,7 +44,18 @@ _SUFFIXES = {
 }
 
 
-def read_log(spark: SparkSession, path: str, *, format: str | None = None, schema: str | None = None) -> DataFrame:
+def read_log(
+    spark: SparkSession,
+    path: str,
+    *,
+    format: str | None = None,
+    schema: str | None = None,
+    separator: str | None = None,
+    null_word: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    escape: str | None = None,
+) -> DataFrame:
     """Read a log from a file or a folder.
 
     Parameters
@@ -48,49 +63,83 @@ def read_log(spark: SparkSession, path: str, *, format: str | None = None, schem
     path : str
         A path or a URL that Spark can read; globs are allowed.
     format : {"parquet", "csv", "json", "words"}, optional
-        Default: by the name's ending (``.csv.gz`` is CSV), or by those of the files in a local folder. CSV needs a
-        header line. JSON is one object a line. "words" splits text into lower-case words, one row with the column
-        `word` for each.
+        Default: by the name's ending (``.csv.gz`` is CSV), or by those of the files in a local folder. JSON is one object
+        a line. "words" splits text into lower-case words, one row with the column `word` for each.
     schema : str, optional
-        Columns and types in SQL, such as ``"ts timestamp, user string"``, for CSV and JSON; else Spark looks at the
-        whole log first to find them.
+        Columns and types in SQL, such as ``"ts timestamp, user string"``, for CSV and JSON, by name. Without it the columns of
+        CSV are texts, as they stand there: ``007``, ``7`` and ``1e3`` are three keys. JSON then has the types that Spark finds
+        in the whole log.
+    separator : str, optional
+        Of CSV: the sign between fields. Default: a comma.
+    null_word : str, optional
+        Of CSV: a field that is this, quoted or not, has no value. Default: one without any text.
+    encoding : str, optional
+        Of CSV: default UTF-8, or what a byte order mark says.
+    header : bool, optional
+        Of CSV: whether the first line of each file names its columns, in any order, as it does by default. Without it they are
+        `_c0`, `_c1`, ..., or those of the schema in its order.
+    escape : str, optional
+        Of CSV: a sign that takes the meaning from the next one. Default: none. Quotes are doubled within quotes, where line
+        breaks may stand too.
 
     Raises
     ------
     InputError
-        For an unknown format, a path that does not exist, or a schema that cannot be read.
+        For an unknown format, a path that does not exist, a schema that cannot be read or has other columns than the log, a
+        folder of Delta, Iceberg or Hudi, or Parquet files whose types do not fit each other.
     """
     kind = _format(path, format)
+    written = {"separator": separator, "null_word": null_word, "encoding": encoding, "header": header, "escape": escape}
+    dialect = dialect_of(kind, **written)
+    given = None if schema is None else _schema(schema)
+    refuse_tables(spark, path)
     try:
-        if kind in ("csv", "json"):
-            found = _schema(schema) if schema is not None else _configured(spark.read, kind).load(path).schema
-            return _configured(spark.read, kind).schema(_with_corrupt(found)).load(path)
-        return _words(spark.read.text(path)) if kind == "words" else _parquet(spark, path)
+        with _folders_as_text(spark):
+            if kind == "csv":
+                return read_csv(spark, path, dialect, _without_corrupt(given), CORRUPT)
+            if kind == "json":
+                found = given or _configured(spark.read).load(path).schema
+                return _with_a_column(_configured(spark.read).schema(_with_corrupt(found)).load(path))
+            return _words(spark.read.text(path)) if kind == "words" else read_parquet(spark, path)
     except (PySparkException, Py4JError) as error:
         raise InputError(f"cannot read {path}: {sentence(error)}") from None
+    except ValueError as error:
+        raise error if isinstance(error, InputError) else InputError(f"cannot read {path}: {error}") from None
 
 
 def read_log_stream(
-    spark: SparkSession, path: str, *, format: str | None = None, schema: str | None = None, files: int | None = None
+    spark: SparkSession,
+    path: str,
+    *,
+    format: str | None = None,
+    schema: str | None = None,
+    files: int | None = None,
+    **written: Any,
 ) -> DataFrame:
     """Read the files that arrive in a folder as a stream, at most `files` in each micro-batch; else as `read_log`.
 
-    Without a schema, it is inferred from the files that are there already. Any other streaming DataFrame can be used as
+    Without a schema, the columns are those of the files that are there already. Any other streaming DataFrame can be used as
     well: for Kafka, give Spark the connector (``spark.jars.packages``) and parse the value with `from_json`.
     """
     kind = _format(path, format)
-    known = None
-    if kind in ("csv", "json", "parquet"):
-        known = _schema(schema) if schema is not None else read_log(spark, path, format=kind).schema
+    dialect = dialect_of(kind, **written)
+    refuse_tables(spark, path)
+    given = None if schema is None else _schema(schema)
+    known = given
+    if kind != "words" and (known is None or kind == "csv"):
+        known = read_log(spark, path, format=kind, **written).schema
     reader = spark.readStream
     if files is not None:
         reader = reader.option("maxFilesPerTrigger", files)
     try:
-        if known is None:
-            return _words(reader.text(path))
-        if kind == "parquet":
-            return reader.schema(known).parquet(path)
-        return _configured(reader, kind).schema(_with_corrupt(known)).load(path)
+        with _folders_as_text(spark):
+            if known is None:
+                return _words(reader.text(path))
+            if kind == "parquet":
+                return reader.schema(known).parquet(path)
+            if kind == "csv":
+                return read_csv_stream(reader, path, dialect, known, _without_corrupt(given), CORRUPT)
+            return _with_a_column(_configured(reader).schema(_with_corrupt(known)).load(path))
     except (PySparkException, Py4JError) as error:
         raise InputError(f"cannot read {path}: {sentence(error)}") from None
 
@@ -108,7 +157,7 @@ def check_log(path: str, format: str | None, *, here: bool) -> None:
 def is_small(path: str) -> bool:
     """Whether a log on this machine is of a few megabytes, so that Spark takes longer to start than to count it."""
     found = [Path(name) for name in glob(path.removeprefix("file:"))]  # noqa: PTH207 - of any folder
-    files = (file for place in found for file in (_data_files(place) if place.is_dir() else [place]))
+    files = (file for place in found for file in (data_files(place) if place.is_dir() else [place]))
     return bool(found) and all(size <= SMALL for size in accumulate(file.stat().st_size for file in files))
 
 
@@ -116,7 +165,7 @@ def _format(path: str, format: str | None) -> str:
     if format is None:
         format = _by_name(Path(path))
         if format is None:  # a folder: what its files are
-            format = next(filter(None, map(_by_name, _data_files(Path(path.removeprefix("file:"))))), None)
+            format = next(filter(None, map(_by_name, data_files(Path(path.removeprefix("file:"))))), None)
         if format is None:
             raise InputError(f"{path}: the name does not tell the format; give one of {', '.join(FORMATS)}")
     if format not in FORMATS:
@@ -129,63 +178,34 @@ def _by_name(path: Path) -> str | None:
     return _SUFFIXES.get(suffixes[-1] if suffixes else "")
 
 
-def _parquet(spark: SparkSession, path: str) -> DataFrame:
-    """Read Parquet; timestamps in nanoseconds, which pandas writes and Spark refuses, come as timestamps.
-
-    Spark can be told to take them for whole numbers. It asks again when the job runs, so the setting stays.
-    """
-    setting, found = "spark.sql.legacy.parquet.nanosAsLong", None
-    if spark.conf.get(setting, "false") != "true":
-        try:
-            return spark.read.parquet(path)
-        except PySparkException as error:
-            if "TIMESTAMP(NANOS" not in str(error):
-                raise
-        spark.conf.set(setting, "true")
-        if (found := _nanoseconds(path)) is None:
-            raise InputError(
-                f"cannot read {path}: it has timestamps in nanoseconds, which Spark does not read; write it with "
-                'to_parquet(..., coerce_timestamps="us")'
-            )
-    frame = spark.read.parquet(path)
-    for name, with_zone in (found or _nanoseconds(path) or {}).items():
-        column = F.col("`" + name.replace("`", "``") + "`")
-        micros = F.call_function("div", column - F.pmod(column, F.lit(1000)), F.lit(1000))
-        if with_zone:
-            frame = frame.withColumn(name, F.timestamp_micros(micros))
-        else:  # a time without a zone is read in the session's, as Spark reads those in microseconds
-            seconds = (micros.cast("decimal(20, 0)") / F.lit(1_000_000)).cast("decimal(18, 6)")
-            since = F.make_dt_interval(F.lit(0), F.lit(0), F.lit(0), seconds)
-            frame = frame.withColumn(name, F.lit("1970-01-01 00:00:00").cast("timestamp_ntz") + since)
-    return frame
+@contextmanager
+def _folders_as_text(spark: SparkSession) -> Iterator[None]:
+    """Take ``shop=007`` in the name of a folder as it stands there, not for the number 7."""
+    setting = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    before = spark.conf.get(setting, "true")
+    spark.conf.set(setting, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(setting, before or "true")
 
 
-def _nanoseconds(path: str) -> dict[str, bool] | None:
-    """Columns in nanoseconds of a Parquet file or folder, and whether they have a time zone; None: not on this machine."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    place = Path(path.removeprefix("file:"))
-    file = place if place.is_file() else next(_data_files(place), None)
-    if file is None:
-        return None
-    size_of(file)
-    fields = pq.read_schema(file)
-    return {f.name: f.type.tz is not None for f in fields if pa.types.is_timestamp(f.type) and f.type.unit == "ns"}
+def _configured(reader: Reader) -> Reader:
+    return reader.format("json").option("columnNameOfCorruptRecord", CORRUPT).option("mode", "PERMISSIVE")
 
 
-def _data_files(folder: Path) -> Iterator[Path]:
-    """Files of a log in a folder and the folders below it, without those that Spark passes over."""
-    for file in sorted(folder.rglob("*")) if folder.is_dir() else []:
-        if file.is_file() and not any(part[:1] in "._" for part in file.relative_to(folder).parts):
-            yield file
+def _with_a_column(frame: DataFrame) -> DataFrame:
+    """Let whoever asks for malformed rows alone ask for a column too: else Spark refuses to read."""
+    others = [name for name in frame.columns if name != CORRUPT]
+    corrupt = F.col(CORRUPT)
+    needed = corrupt.isNotNull() | (
+        F.xxhash64(F.lit(0), *(F.col(quoted(name)).cast("string") for name in others[:1])) != 0
+    )
+    return frame.withColumn(CORRUPT, F.when(needed, corrupt))
 
 
-def _configured(reader: Reader, kind: str) -> Reader:
-    reader = reader.format(kind).option("columnNameOfCorruptRecord", CORRUPT).option("mode", "PERMISSIVE")
-    if kind == "csv":  # with pruning, a reader does not notice what is wrong in columns that nobody asked for
-        reader = reader.option("header", True).option("inferSchema", True).option("columnPruning", False)
-    return reader
+def _without_corrupt(schema: T.StructType | None) -> T.StructType | None:
+    return schema and T.StructType([field for field in schema if field.name != CORRUPT])
 
 
 def _with_corrupt(schema: T.StructType) -> T.StructType:

@@ -150,7 +150,7 @@ class Stats(Tallied):
         self,
         path: str | Path,
         *,
-        nodes: int | None = None,
+        nodes: int | ArrayLike | None = None,
         placement: str | None = None,
         cluster: dict[str, Any] | None = None,
         keys: Sequence[str] = (),
@@ -165,14 +165,15 @@ class Stats(Tallied):
             A new directory, or one of statistics of the same topology, windows and key groups; also a URL such as
             ``hdfs://...``, see `keyshift.spark_stats.hadoop`.
         nodes, placement : optional
-            What `keyshift.read_workload` takes by default when it reads the directory.
+            What `keyshift.read_workload` takes by default when it reads the directory: a number of nodes, or their capacities.
         cluster : dict, optional
             What `keyshift stats` knows of the nodes: capacities, draining, current.
         keys : sequence of str, optional
             Operators whose single keys are written as well: the table ``keys``, with window_start, operator, key, key_group,
             tuples, load and state_added.
         """
-        options = {"nodes": nodes, "placement": placement, "cluster": cluster}
+        known = output.cluster_of(nodes)
+        options = {**known, "placement": placement, "cluster": cluster or known.get("cluster")}
         output.write(self, place(path, self._facts.frame.sparkSession), options=options, keys=keys)
 
 
@@ -187,6 +188,8 @@ def collect(
     window: str | timedelta | None = None,
     origin: str | datetime | None = None,
     time_zone: str | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
     key_groups: int = 128,
     hash: str = "xxhash64",
     strict: bool = False,
@@ -209,6 +212,9 @@ def collect(
     time_zone : str, optional
         Begin windows of whole days at midnight of this time zone, such as "Europe/Berlin"; "session" is Spark's own setting,
         ``spark.sql.session.timeZone``. Default: UTC.
+    since, until : str or datetime, optional
+        Rows of earlier times than `since`, and of `until` and later, are left out, and counted. Without them a few rows that lie
+        so far from the others that most windows would be empty are refused, with what would leave them out.
     key_groups : int, default 128
         Key groups of every operator.
     hash : str, default "xxhash64"
@@ -229,9 +235,10 @@ def collect(
     """
     for frame in events.values() if isinstance(events, Mapping) else [events]:
         refuse_connect_frame(frame)
-    if time is None and window is not None:
-        raise InputError(f"window = {window!r} needs the time of a tuple: give time")
-    windows = Windows.of(window, origin, zone_of(events, time_zone))
+    if time is None and (needs := {"window": window, "since": since, "until": until}) != dict.fromkeys(needs):
+        name, value = next((name, value) for name, value in needs.items() if value is not None)
+        raise InputError(f"{name} = {value!r} needs the time of a tuple: give time")
+    windows = Windows.of(window, origin, zone_of(events, time_zone), since, until)
     groups = KeyGroups(key_groups, hash)
     tuples = read_all(events, topology, time, windows, groups)
     stats = Stats(gather(tuples, topology), topology, windows, groups)

@@ -48,7 +48,7 @@ class StatsStream:
     ----------
     events : DataFrame
         A streaming DataFrame: files, or Kafka where the connector is on Spark's class path.
-    topology, time, window, origin, time_zone, key_groups, hash
+    topology, time, window, origin, time_zone, since, until, key_groups, hash
         As for `keyshift.spark_stats.collect`.
     path : str or Path
         The output directory, see `keyshift.models.files.statistics`; it also stores the stream's position
@@ -56,9 +56,9 @@ class StatsStream:
     watermark : str or timedelta, default "0 seconds"
         How late a tuple may arrive: a window closes when a tuple is seen that is this much later than the window's end.
     on_window : callable, optional
-        Called with the `Workload` of each window that closes, in order; needs `nodes`.
+        Called with the `Workload` of each window that closes, in order; needs `nodes`. Its `window_start` says which it is.
     nodes : int or array_like, optional
-        Nodes of these workloads.
+        Nodes of these workloads, and of those that are read from the directory later.
 
     Raises
     ------
@@ -76,6 +76,8 @@ class StatsStream:
         window: str | timedelta,
         origin: str | datetime | None = None,
         time_zone: str | None = None,
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
         key_groups: int = 128,
         hash: str = "xxhash64",
         watermark: str | timedelta = "0 seconds",
@@ -88,7 +90,7 @@ class StatsStream:
             raise InputError("on_window gets a workload for every window, which needs the number of nodes: give nodes")
         refuse_connect_frame(events)
         self._events, self._topology, self._time = events, topology, time
-        self._windows = Windows.of(window, origin, zone_of(events, time_zone))
+        self._windows = Windows.of(window, origin, zone_of(events, time_zone), since, until)
         self._key_groups = KeyGroups(key_groups, hash)
         self._delay = 0 if str(watermark).split()[:1] == ["0"] else microseconds("watermark", watermark)
         self._path, self._on_window, self._nodes = Path(path).absolute(), on_window, nodes
@@ -124,7 +126,7 @@ class StatsStream:
         hadoop.make(folder)
         gather(tuples, self._topology).frame.write.parquet(self._tallies(number))
         instant, _ = Log(rows, self._topology.trust).instant(self._time)
-        latest = rows.agg(F.max(F.unix_micros(instant))).collect()[0][0]
+        latest = rows.where(self._windows.inside(instant)).agg(F.max(F.unix_micros(instant))).collect()[0][0]
         marks = [mark for mark in (closed_until, None if latest is None else latest - self._delay) if mark is not None]
         stream = {**stream, "batch": number, "watermark": max(marks, default=None)}
         tallied = rows.sparkSession.read.schema(PACKED).parquet(self._tallies(number))
@@ -147,7 +149,7 @@ class StatsStream:
 
     def _manifest(self) -> dict[str, Any]:
         description = output.description(self._topology, self._windows, self._key_groups)
-        manifest = output.open_manifest(self._path, description)
+        manifest = output.with_defaults(output.open_manifest(self._path, description), **output.cluster_of(self._nodes))
         manifest.setdefault("stream", {"batch": -1, "watermark": None, "pending": {}, "refused": []})
         return manifest
 
@@ -171,7 +173,8 @@ class StatsStream:
         self._clear(manifest["stream"]["pending"], known=set(waiting))
         if self._on_window is not None and self._nodes is not None:
             for window in ends:
-                self._on_window(read_statistics(self._path, self._nodes, end=window, last=1))
+                workload = read_statistics(self._path, self._nodes, end=window, last=1)
+                self._on_window(self._windows.begun(workload, window))
 
     def _clear(self, pending: Mapping[str, list[int]], known: set[str]) -> None:
         folder = self._path / "pending"

@@ -131,7 +131,24 @@ class Tallied:
         seen = self.seen
         if not seen:
             raise InputError("the log has no row with a usable time: there is no window")
+        self.refuse_far_off()
         return seen[0], seen[-1]
+
+    def refuse_far_off(self) -> None:
+        """Refuse a few rows that lie far from all others, unless the ends of the times were named."""
+        numbers, tuples = self.tuples
+        for side, end in zip(far_off(numbers, tuples), (self.windows.since, self.windows.until), strict=True):
+            if end is not None or not side.any():
+                continue
+            early = bool(side[0])
+            near, (first, last) = numbers[~side], numbers[side][[0, -1]].tolist()
+            what, keeps = ("since", first) if early else ("until", last + 1)
+            leaves = near[0].item() if early else near[-1].item() + 1
+            leaves, keeps, first, last = (self.windows.start_of(w).isoformat() for w in (leaves, keeps, first, last))
+            raise InputError(
+                f"{tuples[side].sum():,} of {tuples.sum():,} rows lie far from the others, at {first} to {last}, and would make "
+                f"{numbers[-1] - numbers[0] + 1:,} windows: {what} = {leaves} leaves them out, {what} = {keeps} keeps them"
+            )
 
     # The public tables -------------------------------------------------------------------------------------------
 
@@ -210,6 +227,22 @@ class Tallied:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+FAR = 1000
+"""Empty windows, and ten times as many as nine tenths of the rows need: what lies beyond so many is far off."""
+
+
+def far_off(numbers: NDArray[np.int64], tuples: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which windows lie far before most of the others, and which far behind; each a twentieth of the rows at most."""
+    until = np.cumsum(tuples)
+    total = int(until[-1]) if until.size else 0
+    low, middle, high = np.searchsorted(until, [0.05 * total, 0.5 * total, 0.95 * total])
+    wide = np.diff(numbers) > max(FAR, 10 * (numbers[high] - numbers[low] + 1)) if total else np.zeros(0, dtype=bool)
+    gaps, at = np.flatnonzero(wide), np.arange(numbers.size)
+    before, behind = gaps[gaps < middle], gaps[gaps >= middle]
+    first, last = before.max(initial=-1), behind.min(initial=numbers.size)
+    return at <= first, at > last
 
 
 # The state of the operators at the end of each window, from the amounts that each window adds --------------------------

@@ -36,9 +36,11 @@ from keyshift.spark_stats.bit_fields import Packs, unpacked
 IntArray = NDArray[np.int64]
 
 ARRIVED, REFUSED = -2, -1
-LATE, BEYOND = -3, -4
-"""The numbers in `refused` of a row that arrived too late, and of one whose time is not a number of seconds. Rows with -1, -2
-or `BEYOND` have no window."""
+LATE, BEYOND, OUTSIDE = -3, -4, -5
+"""The numbers in `refused` of a row that arrived too late, of one whose time is not a number of seconds, and of one whose time is
+left out."""
+NOWHERE = (-1, -2, BEYOND, OUTSIDE)
+"""The numbers of rows that have no window."""
 
 PER_NUMBER = 19
 """Operators whose reasons to refuse a tuple are packed in one 64-bit number: 9 ** 19 < 2 ** 63."""
@@ -218,7 +220,7 @@ def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> I
     there: IntArray | slice = slice(None)
     if wrong.any():
         at = np.flatnonzero(wrong)
-        nowhere = np.isin(refused, (-1, -2, BEYOND)).astype(np.int64)
+        nowhere = np.isin(refused, NOWHERE).astype(np.int64)
         found, (tuples,) = group_sum([window[at], refused[at], nowhere[at], *(code[at] for code in codes[1:])], [None])
         w, code, missing, *further = found
         yield from _pieces(REFUSED, w, np.stack([code, missing, tuples, *further]), pack)

@@ -6,12 +6,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
+
+if TYPE_CHECKING:
+    from keyshift.models.workload import Workload
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _MICROSECONDS = {"microsecond": 1, "millisecond": 1000, **{unit: s * 1_000_000 for unit, s in _SECONDS.items()}}
@@ -23,18 +29,25 @@ class Windows:
     """Tumbling windows [origin + i * length, origin + (i + 1) * length), i any whole number; in microseconds.
 
     `length` 0 means one window for the whole log, whatever its times. With a `zone` they are cut by the clocks there, and
-    `origin` is a time on them: a day may then have 23 or 25 hours.
+    `origin` is a time on them: a day may then have 23 or 25 hours. Rows `since` one instant and before another, `until`, count.
     """
 
     length: int
     origin: int = 0
     zone: str | None = None
+    since: int | None = None
+    until: int | None = None
 
     @classmethod
     def of(
-        cls, length: str | timedelta | None, origin: str | datetime | None = None, zone: str | None = None
+        cls,
+        length: str | timedelta | None,
+        origin: str | datetime | None = None,
+        zone: str | None = None,
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
     ) -> Windows:
-        """Read a length such as "1 hour", "2 weeks" or a timedelta, an origin (default 1970-01-01), and a time zone (UTC)."""
+        """Read a length such as "1 hour" or a timedelta; an origin (default 1970-01-01), a time zone (UTC), and the ends."""
         size = 0 if length is None else microseconds("window", length)
         place = _zone(zone)
         if place is not None and size % _MICROSECONDS["day"]:
@@ -42,7 +55,13 @@ class Windows:
                 f"window = {length!r} in the time zone {zone!r}: where clocks go back an hour comes twice, so that only "
                 "whole days and weeks can be cut by them; leave the time zone out"
             )
-        return cls(size, _instant(origin, place or UTC), zone)
+        start = _EPOCH if origin is None else _instant("origin", origin, place or UTC)
+        clock = start.astimezone(place or UTC).replace(tzinfo=UTC)
+        ends = {"since": since, "until": until}
+        known = {n: _micros(_instant(n, end, place or UTC)) for n, end in ends.items() if end is not None}
+        if len(known) == 2 and known["since"] >= known["until"]:
+            raise InputError(f"since = {since!r} must be before until = {until!r}")
+        return cls(size, 0 if origin is None else _micros(clock), zone, **known)
 
     def index(self, time: Column | None) -> Column:
         """Return the number of the window in which a timestamp lies; null where the time is null."""
@@ -51,6 +70,12 @@ class Windows:
         clock = time if self.zone is None else F.from_utc_timestamp(time, self.zone)
         since = F.unix_micros(clock) - F.lit(self.origin)
         return F.call_function("div", since - F.pmod(since, F.lit(self.length)), F.lit(self.length))
+
+    def inside(self, time: Column) -> Column:
+        """Whether a timestamp is not left out."""
+        ends = [time >= F.timestamp_micros(F.lit(self.since))] if self.since is not None else []
+        ends += [time < F.timestamp_micros(F.lit(self.until))] if self.until is not None else []
+        return reduce(and_, ends, F.lit(True))
 
     @property
     def range(self) -> tuple[int, int]:
@@ -72,11 +97,17 @@ class Windows:
         clock = _EPOCH + timedelta(microseconds=index * self.length + self.origin)
         return clock if self.zone is None else clock.replace(tzinfo=ZoneInfo(self.zone)).astimezone(UTC)
 
+    def begun(self, workload: Workload, index: int) -> Workload:
+        """A workload of one window, which says when that begins; with one window for all of a log it does not."""
+        if self.length:
+            object.__setattr__(workload, "window_start", self.start_of(index))
+        return workload
+
     def microseconds_of(self, index: int) -> int:
         """Return the start of a window in microseconds since 1970."""
         if self.zone is None:
             return index * self.length + self.origin
-        return (self.start_of(index) - _EPOCH) // timedelta(microseconds=1)
+        return _micros(self.start_of(index))
 
     def end_of(self, index: int) -> int:
         """Return the end of a window in microseconds since 1970."""
@@ -114,14 +145,14 @@ def _zone(name: str | None) -> ZoneInfo | None:
         raise InputError(f"time_zone = {name!r} is not one of the IANA's, such as Europe/Berlin") from None
 
 
-def _instant(origin: str | datetime | None, zone: tzinfo = UTC) -> int:
-    """Microseconds from 1970 to an origin, on the clocks of a time zone."""
-    if origin is None:
-        return 0
+def _instant(what: str, text: str | datetime, zone: tzinfo) -> datetime:
+    """Read an instant; without a time zone of its own it is on the clocks of `zone`."""
     try:
-        instant = origin if isinstance(origin, datetime) else datetime.fromisoformat(origin)
+        instant = text if isinstance(text, datetime) else datetime.fromisoformat(text)
     except (TypeError, ValueError):
-        raise InputError(f"origin = {origin!r} is not a date or time (ISO 8601, such as 2013-01-01)") from None
-    if instant.tzinfo is None:
-        instant = instant.replace(tzinfo=zone)
-    return round((instant.astimezone(zone).replace(tzinfo=UTC) - _EPOCH) / timedelta(microseconds=1))
+        raise InputError(f"{what} = {text!r} is not a date or time (ISO 8601, such as 2013-01-01)") from None
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone)
+
+
+def _micros(instant: datetime) -> int:
+    return (instant - _EPOCH) // timedelta(microseconds=1)

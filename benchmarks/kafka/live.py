@@ -241,13 +241,13 @@ def back(page: Page) -> None:
         lists = kafka.read_assignment(topic.assignment())
         kafka.write_reassignment(plan, brokers.folder / "there", assignment=topic.assignment())
         there = brokers.folder / "there"
-        topic.carried_out(there / "01-reassign.json", there / "01-elect.json")
+        topic.carried_out(there / "00-reassign.json", there / "00-elect.json")
         moved = kafka.read_assignment(topic.assignment()) != lists
-        topic.carried_out(there / "01-rollback.json", there / "01-elect.json")
+        topic.carried_out(there / "01-rollback.json", there / "00-elect.json")
         same = kafka.read_assignment(topic.assignment()) == lists and topic.leaders() == {
             p.number: r[0] for p, r in lists.items()
         }
-        topic.carried_out(there / "01-reassign.json", there / "01-elect.json")
+        topic.carried_out(there / "00-reassign.json", there / "00-elect.json")
         killed = int(w.node_names[int(plan.target[plan.phases[1].moves[0]])])
         brokers.kill(killed)
         topic.started(there / "02-reassign.json")

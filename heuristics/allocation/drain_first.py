@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from keyshift.heuristics.allocation.flux import Migrations
@@ -11,9 +9,6 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
-
-SECONDS = 10.0
-"""Balancing ends after so many if the caller sets no limit."""
 
 
 def drain_first(
@@ -62,6 +57,8 @@ def _ended(budget: Budget) -> Termination:
 
 def _balanced(problem: KeyGroupAllocation, state: Migrations, budget: Budget, seed: int) -> np.ndarray:
     """Balance from the drained assignment with the moves and the cost that are left."""
+    from dataclasses import replace
+
     with off_clock():
         from keyshift.solvers.allocation.portfolio import solve_milp
 
@@ -72,7 +69,7 @@ def _balanced(problem: KeyGroupAllocation, state: Migrations, budget: Budget, se
         max_migrations=None if moves is None else moves - state.moves,
         max_migration_cost=None if cost is None else max(0.0, cost - state.cost),
     )
-    most = np.inf if np.isfinite(budget.remaining) else SECONDS
+    most = np.inf if np.isfinite(budget.remaining) else 10.0
     limited = budget.part(1.0, most, scale=rest.scale, silent=True)  # bounds of the rest are none of the problem
     found = solve_milp(rest, budget=limited, seed=seed).assignment
     return state.assignment if found is None else found

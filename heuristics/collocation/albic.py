@@ -12,25 +12,11 @@ from keyshift.heuristics.collocation.partitions import Scored, collocated_sets, 
 from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
-from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.guards import NonNegative, Positive, Whole
 from keyshift.models.rules import Only, Rule, Together
 from keyshift.models.rules.lowered import labels_of
 from keyshift.models.workload import FloatArray, IntArray
-
-
-@dataclass(frozen=True)
-class AlbicSettings(Settings):
-    """The tuning parameter of ALBIC.
-
-    Attributes
-    ----------
-    good_enough : float
-        Load distance, as a share of the mean node load, at which balancing stops.
-    """
-
-    good_enough: float = 1e-3
 
 
 def albic(
@@ -152,9 +138,9 @@ def step_four(
     """
     begun = Invocation.of(problem, seed, score_factor)
     expected, partitions, demand = begun.demands(max_partition_load, anticipate)
-    rules: list[Rule] = [Together(piece.tolist()) for piece in partitions if piece.size > 1]
+    rules: list[Rule] = [Together(list(map(expected.key, piece))) for piece in partitions if piece.size > 1]
     if demand is not None:
-        rules.append(Only(demand.members.tolist(), [demand.node]))
+        rules.append(Only(list(map(expected.key, demand.members)), expected.node(demand.node)))
     program = begun.problem.allocation
     return replace(program, workload=expected, rules=(*program.rules, *rules))
 
@@ -248,7 +234,7 @@ def plan_under(
     if made is None:
         return None  # meeting the demand alone breaks a migration limit
     program, unit = made
-    chosen = allocate(program, budget, seed, rounds, AlbicSettings.now().good_enough * program.scale)
+    chosen = allocate(program, budget, seed, rounds, 1e-3 * program.scale)
     return None if chosen is None else chosen[unit]
 
 

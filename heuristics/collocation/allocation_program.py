@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from keyshift.heuristics.allocation.flux import flux
 from keyshift.models import Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import off_clock
-
-
-@dataclass(frozen=True)
-class ProgramSettings(Settings):
-    """The tuning parameter of the program that balances for collocation.
-
-    Attributes
-    ----------
-    small_effort : float
-        The deterministic seconds that CP-SAT gets on a small instance.
-    """
-
-    small_effort: float = 0.5
 
 
 def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int, enough: float) -> np.ndarray | None:
@@ -62,7 +46,7 @@ def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray
         from keyshift.solvers import cpsat
 
     statement = AllocationCpSat(problem)
-    effort = ProgramSettings.now().small_effort
+    effort = 0.5
     outcome = cpsat.minimise(statement.model, budget, seed=seed, max_deterministic_time=effort)
     return statement.assignment(outcome.solver.value) if outcome.found else None
 

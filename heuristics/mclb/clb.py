@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached, Settings
+from keyshift.models.answer import LimitReached
 from keyshift.models.guards import Finite, NonNegative
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Labels = Literal["matched", "printed"]
-
-
-@dataclass(frozen=True)
-class CLBSettings(Settings):
-    """The tuning parameter of CLB as a start of other methods.
-
-    Attributes
-    ----------
-    quick : int
-        The most key groups for which it is tried.
-    """
-
-    quick: int = 2_000
 
 
 def clb(
@@ -118,7 +104,7 @@ def clb_moment(
 
 def is_quick(problem: MCLB) -> bool:
     """Whether a matrix of all pairs takes neither much time nor much memory."""
-    return bool(problem.workload.key_groups <= CLBSettings.now().quick)
+    return bool(problem.workload.key_groups <= 2_000)  # CLB takes seconds from there on
 
 
 def _answer(core: Core, weight: FloatArray, above: BoolArray | None, labels: Labels, budget: Budget) -> Answer:

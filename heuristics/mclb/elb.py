@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
+from keyshift.models.figures import apart
 from keyshift.models.guards import NonNegative
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.movement.problem import MovementWithinLimits
@@ -100,7 +101,8 @@ def broken_assumption(workload: Workload, limits: tuple[float, float]) -> str:
     k = int(np.argmax(load))
     if load[k] <= half:
         return ""
-    return f"ELB assumes no key group above (u - v) / 2 = {half:g}; key group {workload.key(k)} has load {load[k]:g}"
+    most, largest = apart(half, load[k])
+    return f"ELB assumes no key group above (u - v) / 2 = {most}; key group {workload.key(k)} has load {largest}"
 
 
 def rebalance(

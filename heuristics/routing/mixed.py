@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from keyshift.heuristics.routing.three_phases import RoutingPlan, RoutingPlanner
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings
 from keyshift.models.guards import Count, Finite
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.routing.hlhe import discretised
 from keyshift.models.workload import FloatArray
 
-
-@dataclass(frozen=True)
-class MixedSettings(Settings):
-    """Tuning parameters of Mixed.
-
-    Attributes
-    ----------
-    grow_after : int
-        Trials of Mixed after which n at least doubles, so that the number of trials is logarithmic in the table's size.
-    aims : int
-        The most plans on discretised records, each with a lower target than the one before.
-    """
-
-    grow_after: int = 8
-    aims: int = 5
+DOUBLED = 8
+"""Trials of Mixed after which n at least doubles, so that their number is logarithmic in the table's size."""
 
 
 def llfd_plan(problem: MixedRouting, *, everything: bool = False, keys: CompactKeys | None = None) -> RoutingPlan:
@@ -72,7 +58,7 @@ def mixed_plan(
     No guarantee; O(p log p) once and O(p + |C| n) a trial, with O(log N_A) trials.
 
     Departures from the print: n = size - A_max is an amount still missing, not a total, and need not end the loop:
-    here n grows by it, and after `MixedSettings.grow_after` trials at least doubles. When all N_A entries are back and the table
+    here n grows by it, and after `DOUBLED` trials at least doubles. When all N_A entries are back and the table
     still does not fit, MinTable's plan is taken if its table is smaller.
     """
     planner = RoutingPlanner(problem, "gamma", beta, keys, spare)
@@ -83,7 +69,7 @@ def mixed_plan(
         excess = plan.table_size - problem.table_limit
         if excess <= 0 or n >= planner.table_size or (budget is not None and budget.expired):
             break
-        n = min(planner.table_size, n + (max(excess, n) if trials >= MixedSettings.now().grow_after else excess))
+        n = min(planner.table_size, n + (max(excess, n) if trials >= DOUBLED else excess))
     if excess > 0:
         last = min_table_plan(problem, keys=keys, spare=spare)
         trials += 1
@@ -126,7 +112,7 @@ def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., Routing
     """RoutingPlan on discretised records, and aim lower where the true loads turn out above a limit.
 
     A record's keys differ a little, so that a node planned to its limit may end above it. Then the plan is made anew,
-    that much below the limit, at most `MixedSettings.aims` times in all. What still misses says so, as every plan does.
+    that much below the limit, at most five times in all. What still misses says so, as every plan does.
 
     Parameters
     ----------
@@ -138,7 +124,7 @@ def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., Routing
     keys = discretised(problem.workload, degree)
     spare = np.zeros(problem.workload.nodes)
     best: RoutingPlan | None = None
-    for _ in range(MixedSettings.now().aims):
+    for _ in range(5):
         plan = make(problem, keys=keys, spare=spare, **options)
         over = np.where(problem.workload.kept, plan.loads - problem.upper, 0.0)
         held = bool(over.max() <= problem.slack)

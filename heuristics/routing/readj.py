@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from keyshift.heuristics.routing.three_phases import RoutingPlan
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.guards import NonNegative, Whole, real
 from keyshift.models.routing import MixedRouting
@@ -16,17 +13,8 @@ from keyshift.models.routing import MixedRouting
 ROUNDS = 10_000
 
 
-@dataclass(frozen=True)
-class ReadjSettings(Settings):
-    """Tuning parameters of Readj.
-
-    Attributes
-    ----------
-    sigmas : tuple[float, ...]
-        Thresholds that are tried when none is given; the paper also reports the best of a few.
-    """
-
-    sigmas: tuple[float, ...] = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+SIGMAS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+"""Thresholds that are tried when none is given; the paper also reports the best of a few."""
 
 
 def readj_plan(
@@ -75,9 +63,9 @@ def readj_plan(
 def readj(
     problem: MixedRouting, *, budget: Budget, seed: int = 0, sigma: NonNegative | None = None, rounds: Whole = ROUNDS
 ) -> Answer:
-    """See `readj_plan`; without ``sigma``, the best of `ReadjSettings.sigmas`. Draws no random numbers."""
+    """See `readj_plan`; without ``sigma``, the best of `SIGMAS`. Draws no random numbers."""
     best: RoutingPlan | None = None
-    for value in ReadjSettings.now().sigmas if sigma is None else (sigma,):
+    for value in SIGMAS if sigma is None else (sigma,):
         plan = readj_plan(problem.averaged(), sigma=value, rounds=rounds, budget=budget)
         if best is None or plan.rank < best.rank:
             best = plan

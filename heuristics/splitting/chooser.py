@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from keyshift.heuristics.splitting.partitioner import Partitioner
 from keyshift.models import Budget, InputError
 from keyshift.models.guards import non_negative, real, whole
+from keyshift.models.labels import by_label
 from keyshift.models.splitting.items import Groups, candidate_sets
 from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import FloatArray, IntArray
@@ -85,7 +86,7 @@ def choose_splitting(
     Parameters
     ----------
     histogram : mapping of key to int, or array_like of int
-        Messages of each key; of an array, the keys are 0, 1, 2, ...
+        Messages of each key, by its label in a pandas Series; of an array, the keys are 0, 1, 2, ...
     workers : int
     target : float, default 0.01
         Imbalance divided by messages that is tolerated: 0.01 lets a worker have 1 % of all messages too many.
@@ -133,6 +134,7 @@ def choose_splitting(
 
 def _read(histogram: Mapping[int | str, int] | ArrayLike) -> tuple[list[int | str], IntArray, IntArray]:
     """Labels, keys and counts of the keys that occur."""
+    histogram = by_label("histogram", histogram)
     if isinstance(histogram, Mapping):
         labels: list[int | str] = list(histogram)
         values: FloatArray = non_negative("histogram", list(histogram.values()))

@@ -13,6 +13,7 @@ from keyshift.heuristics.splitting.space_saving import empty_sketch
 from keyshift.models import InputError, guards
 from keyshift.models.compiling import sealed
 from keyshift.models.guards import non_negative, whole
+from keyshift.models.labels import aligned
 from keyshift.models.splitting.data import grown, read_speeds
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.key_index import KeyIndex
@@ -127,6 +128,9 @@ class Partitioner:
         ndarray of int32, shape (messages,)
             The worker of each message.
         """
+        if any(hasattr(values, "axes") for values in (keys, weights, source_keys)):
+            given = aligned({"keys": keys, "weights": weights, "source_keys": source_keys}, what="")[0]
+            keys, weights, source_keys = given["keys"], given.get("weights"), given.get("source_keys")
         ready = isinstance(keys, np.ndarray) and keys.dtype == np.int64 and keys.ndim == 1
         known = sealed(np.asarray(keys) if ready else as_keys(keys, self.messages))
         if known.size == 0:

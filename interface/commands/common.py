@@ -24,10 +24,12 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from keyshift.catalogue import FORMULATIONS
+from keyshift.commands.beside import priorities_of, with_rules_beside
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.compiling import COMPILING
 from keyshift.models.figures import figure
+from keyshift.models.plans.staying import staying
 from keyshift.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -93,9 +95,9 @@ class Asked:
     last: int | None = None
     line: Sequence[str] = ()
 
-    def read(self) -> Problem:
-        """The problem itself."""
-        return read_problem(self.path, self.problem, list(self.line), self.last)
+    def read(self, beside: bool = True) -> Problem:
+        """The problem itself; with the priorities that lie beside the workload, or as it is printed."""
+        return read_problem(self.path, self.problem, list(self.line), self.last, beside)
 
 
 class Unbroken(str):
@@ -183,10 +185,11 @@ def expect_problem(name: str | None) -> None:
         raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
 
 
-def read_problem(path: Path, name: str, extra: list[str], last: int | None = None) -> Problem:
+def read_problem(path: Path, name: str, extra: list[str], last: int | None = None, beside: bool = False) -> Problem:
     """Build a problem from a file, of which only the `last` windows count, and the rest of the line (``--max-migrations 13``)."""
-    options = problem_options(name, extra)
-    return FORMULATIONS[name].problem_class.from_path(path, last=last, **options)
+    options = problem_options(name, with_rules_beside(path, name, extra))
+    chosen = (priorities_of(path, name) if beside else {}) | options
+    return FORMULATIONS[name].problem_class.from_path(path, last=last, **chosen)
 
 
 def problem_options(name: str, extra: list[str]) -> dict[str, Any]:
@@ -233,8 +236,8 @@ RULE_OPTIONS = ("--rules", "--rule")
 def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
     """The rules that a line gives, and the rest of it.
 
-    ``--rules FILE`` names a list of rules, in YAML or JSON: words, or mappings. ``--rule "apart partition rack"`` is one
-    in words. Both may be repeated.
+    ``--rules FILE`` names a list of rules, in YAML or JSON: words, or mappings; ``--rules none`` names none.
+    ``--rule "apart partition rack"`` is one in words. Both may be repeated.
     """
     from keyshift.models.files.disk import read_json
     from keyshift.models.files.schema import naming
@@ -257,13 +260,15 @@ def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
         if option == "--rule":
             rules.append(read_rule(value, "--rule"))
             continue
+        if value == "none":  # not even those that lie beside the workload
+            continue
         file = Path(value)
         if file.suffix == ".json":
             held = read_json(file)
         else:
             from keyshift.models.files.yaml_text import read_yaml
 
-            held = read_yaml(file)
+            held = read_yaml(file, texts=True)
         if not isinstance(held, list):
             raise InputError(f"{file}: there must be a list of rules, not {held!r:.60}")
         with naming(file):
@@ -307,6 +312,8 @@ def several(option: str, text: str | None, kind: Callable[[str], Value], example
     for part in [] if text is None else text.split(","):
         try:
             made.append(kind(part))
+            if isinstance(made[-1], int) and str(made[-1]) != part.strip():  # 007 and 1_2 are names of something else
+                raise ValueError
         except ValueError:
             raise InputError(f"{option} {text:.60}: {part!r:.40} is not a number; write it as {example}") from None
     return made
@@ -349,6 +356,8 @@ def as_record(solution: Solution, with_assignment: bool = True) -> dict[str, Any
     """A solution as a plain dictionary, for JSON."""
     names = ("method", "status", "termination", "objective", "bound", "gap_abs", "gap", "seconds", "metrics", "message")
     record = {"problem": solution.problem.name, **{name: getattr(solution, name) for name in names}}
+    if stays := staying(solution.problem, solution.assignment):
+        record["stays"] = list(stays)
     if solution.priorities:
         record["priorities"] = [stage._asdict() for stage in solution.priorities]
     if with_assignment:
@@ -421,7 +430,8 @@ RepairOption = Annotated[
 RULES_HELP = (
     'FILE, --rule "WORDS"',
     "What the cluster does not allow besides: a YAML or JSON list of rules, words or mappings; or one rule in words, as in "
-    '--rule "apart partition rack", --rule "count 4000", --rule "never topic=orders rack=r1". Both may be repeated.',
+    '--rule "apart partition rack", --rule "count 4000", --rule "never topic=orders rack=r1". A name with blanks or commas is '
+    "quoted: --rule \"pinned 't-0 [1,2]'\". Both may be repeated.",
 )
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
 from keyshift.commands import common, showing
+from keyshift.commands.beside import beside
 from keyshift.models import InputError, Workload
 from keyshift.models.figures import figure
+from keyshift.models.guards import as_number
 from keyshift.models.plans.plan import Plan
+
+if TYPE_CHECKING:
+    from keyshift.models.rules import Rule
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where to write the workload: a folder, or a .json file.")]
 DrainingOption = Annotated[str | None, typer.Option(help="Brokers to be removed, such as 3,4.")]
@@ -22,6 +26,12 @@ DrainingOption = Annotated[str | None, typer.Option(help="Brokers to be removed,
 ReplicasOption = Annotated[
     bool, typer.Option("--replicas", help="A key group for each replica, leaders and followers; with their rules.yaml.")
 ]
+
+RacksOption = Annotated[
+    str | None, typer.Option(help="kafka: racks of all brokers, such as 1:a,2:b; or a file of such lines.")
+]
+EMPTY_FIRST = ("draining_key_groups", "load_distance", "migrations")
+"""The priorities of a workload whose nodes drain: they are emptied, loads are balanced, nothing moves without need."""
 
 app = typer.Typer(help="Read a running cluster, from what the engine's own tools print.", no_args_is_help=True)
 
@@ -37,9 +47,14 @@ def kafka(
     assignment: Annotated[
         Path | None,
         typer.Option(
-            help="What kafka-reassign-partitions printed; needed where partitions have more than one replica."
+            help="What kafka-reassign-partitions printed; this or --describe is needed where there are followers."
         ),
     ] = None,
+    describe: Annotated[
+        Path | None, typer.Option(help="What kafka-topics --describe printed: only it says who leads.")
+    ] = None,
+    reassigning: Annotated[Path | None, typer.Option(help="What kafka-reassign-partitions --list printed.")] = None,
+    settled: Annotated[bool, typer.Option("--settled", help="Nothing is being reassigned.")] = False,
     draining: DrainingOption = None,
     capacities: Annotated[
         str | None, typer.Option(help="Capacities of brokers that differ from 1, such as 1:2,4:0.5.")
@@ -50,25 +65,28 @@ def kafka(
     ] = None,
     seconds: Annotated[float, typer.Option(help="Seconds between the two files of --offsets.")] = 0.0,
     replicas: ReplicasOption = False,
-    racks: Annotated[
-        str | None, typer.Option(help="With --replicas: of all brokers, such as 1:a,2:b; or a file of such lines.")
-    ] = None,
+    racks: RacksOption = None,
 ) -> common.Reply:
     """Kafka: a key group for each partition, where its leader is, or for each replica; a node for each broker."""
     from keyshift.engines import kafka as engine
 
+    notes: list[str] = []
     read = engine.read_workload(
         log_dirs,
         loads,
         assignment=assignment,
+        describe=describe,
+        reassigning=reassigning,
+        settled=settled,
         draining=common.several("--draining", draining, int, "3,4"),
-        capacities=pairs("--capacities", capacities, float, "1:2,4:0.5"),
+        capacities=pairs("--capacities", capacities, as_number, "1:2,4:0.5"),
         replicas=replicas,
-        racks=pairs("--racks", _lines(racks), str, "1:a,2:b") or None,
+        racks=racks,
         offsets=offsets,
         seconds=seconds,
+        notes=notes,
     )
-    return _written_for_kafka(read, out, "kafka", replicas)
+    return _written_for_kafka(read, out, "kafka", replicas, notes)
 
 
 @app.command("cruise-control")
@@ -80,6 +98,7 @@ def cruise_control(
     capacity: Annotated[Path | None, typer.Option(help="capacity.json; default: all brokers are equal.")] = None,
     balance: Annotated[str, typer.Option(help="The load: cpu, network_in, network_out or disk.")] = "cpu",
     replicas: ReplicasOption = False,
+    no_racks: Annotated[bool, typer.Option("--no-racks", help="With --replicas: plan without racks.")] = False,
     proposals: Annotated[
         Path | None, typer.Option(help="The answer of /proposals?json=true; with --assignment.")
     ] = None,
@@ -97,9 +116,19 @@ def cruise_control(
             "--proposals and --assignment must be given together: the proposals to read, and the file for the assignment "
             "they lead to"
         )
-    read = engine.read_workload(load, partition_load, capacity, balance=balance, replicas=replicas)  # type: ignore[arg-type]  # checked there
+    notes: list[str] = []
+    read = engine.read_workload(
+        load,
+        partition_load,
+        capacity,
+        balance=balance,  # type: ignore[arg-type]  # checked there
+        replicas=replicas,
+        racks=not no_racks,
+        notes=notes,
+    )
     theirs = None if proposals is None else engine.assignment_of(read, engine.read_proposals(proposals))
-    reply = _written_for_kafka(read, out, "cruise-control", replicas)
+    limits = [] if capacity is None else engine.capacity_rules(read, capacity, balance)
+    reply = _written_for_kafka(read, out, "cruise-control", replicas, notes, limits)
     if theirs is None or assignment is None:
         return reply
     write_text(assignment, line(theirs.tolist()))
@@ -181,55 +210,85 @@ def redis(
     from keyshift.engines import redis as engine
 
     leaving = [] if draining is None else draining.split(",")
-    return written(engine.read_workload(url, counts, sample=sample, draining=leaving), out, "redis")
+    read = engine.read_workload(url, counts, sample=sample, draining=leaving)
+    return written(read, out, "redis", rules=engine.slot_rules(read) or None)
 
 
-def _lines(text: str | None) -> str | None:
-    """The lines of a file, joined with commas, where the text names one; else the text."""
-    from keyshift.models.files.disk import read_text
-
-    if text is None or ":" in text:
-        return text
-    return ",".join(read_text(Path(text), 2**20).split())
-
-
-def _written_for_kafka(workload: Workload, out: Path, engine: str, replicas: bool) -> common.Reply:
-    """Write a workload; where each replica is a key group, with a file of the rules that they need."""
+def _written_for_kafka(
+    workload: Workload, out: Path, engine: str, replicas: bool, notes: Sequence[str], limits: Sequence[Rule] = ()
+) -> common.Reply:
+    """Write a workload, with a file of the rules that it needs, and say what a reader has to know."""
     from keyshift.engines import kafka
+
+    rules = [*(kafka.replica_rules if replicas else kafka.standing_rules)(workload), *limits]
+    note = kafka.ALL_REPLICAS if replicas else kafka.LEADERS_ONLY
+    return written(workload, out, engine, note, notes, rules if rules or replicas else None)
+
+
+def written(
+    workload: Workload,
+    out: Path,
+    engine: str,
+    note: str = "",
+    notes: Sequence[str] = (),
+    rules: Sequence[Rule] | None = None,
+) -> common.Reply:
+    """Write a workload, and the rules that it needs beside it, and say what it is."""
     from keyshift.models.files.disk import write_text
-
-    if not replicas:
-        return written(workload, out, engine, kafka.LEADERS_ONLY)
-    reply = written(workload, out, engine, kafka.ALL_REPLICAS)
-    found = kafka.replica_rules(workload)
-    file = out.with_suffix(".rules.yaml") if out.suffix == ".json" else out / "rules.yaml"
-    write_text(file, "".join(f"- {json.dumps(rule.record())}\n" for rule in found) or "[]\n")
-    said = f"Rules, for --rules {file}: {'; '.join(map(str, found)) or 'none'}"
-    return reply._replace(shown=[*reply.shown, said])
-
-
-def written(workload: Workload, out: Path, engine: str, note: str = "") -> common.Reply:
-    """Write a workload, and say what it is."""
     from keyshift.models.files.workload import write_workload
 
     write_workload(workload, out)
     about = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
     draining = [workload.node(i) for i in np.flatnonzero(workload.draining)]
     sums = {"load": workload.last_load.sum(), "state": workload.state.sum()}
-    shown = [*filter(None, [note]), f"{workload!r} written to {out}"]
-    return common.Reply({**about, "draining": draining, **sums, "note": note}, shown)
+    shown = [*filter(None, [note]), *notes, f"{workload!r} written to {out}", *_priorities(workload, out)]
+    file = beside(out, "rules")
+    if rules is not None:
+        write_text(file, "".join(f"- {json.dumps(rule.record())}\n" for rule in rules) or "[]\n")
+        said = "; ".join(map(str, rules)) or "none"
+        shown.append(
+            f"Rules, for --rules {file}: {said}. They hold unless --rules names others." if rules else f"Rules: {said}"
+        )
+    else:
+        file.unlink(missing_ok=True)  # those of another import into the same place
+    record = {
+        **about,
+        "draining": draining,
+        **sums,
+        "note": note,
+        "notes": list(notes),
+        "rules": [str(r) for r in rules or ()],
+    }
+    return common.Reply(record, shown)
+
+
+def _priorities(workload: Workload, out: Path) -> list[str]:
+    """Where nodes drain, write the priorities that empty them first, and say so."""
+    from keyshift.models.files.disk import write_text
+
+    file, drains = beside(out, "priorities"), np.flatnonzero(workload.draining).tolist()
+    if not drains:
+        file.unlink(missing_ok=True)  # those of another import into the same place
+        return []
+    write_text(file, "".join(f"- {measure}\n" for measure in EMPTY_FIRST))
+    names = ", ".join(str(workload.node(i)) for i in drains)
+    return [
+        f"Nodes that drain, and are emptied first: {names}. The priorities are {', '.join(EMPTY_FIRST)} ({file}), unless "
+        "--priorities names others."
+    ]
 
 
 def pairs(option: str, text: str | None, kind: Callable[[str], common.Value], example: str) -> dict[int, common.Value]:
     """Read ``1:a,2:b``; of numbers the workload itself checks the values."""
     found: dict[int, common.Value] = {}
     for part in [] if text is None else text.split(","):
-        broker, colon, value = part.partition(":")
-        if not colon or not value or not re.fullmatch(r"[0-9]{1,9}", broker):
+        name, colon, value = part.partition(":")
+        if not name or not colon or not value:
             raise InputError(f"{option} {part:.60}: write broker and value with a colon, such as {example}")
-        if int(broker) in found:
+        (broker,) = common.several(option, name, int, example)
+        if broker in found:
             raise InputError(f"{option} names broker {broker} twice")
-        found[int(broker)] = common.several(option, value, kind, example)[0]
+        found[broker] = common.several(option, value, kind, example)[0]
     return found
 
 
@@ -246,9 +305,10 @@ def export(
     assignment: Annotated[
         Path | None, typer.Option(help="kafka: the current assignment, to make sure that it is still the plan's.")
     ] = None,
-    racks: Annotated[
-        str | None, typer.Option(help="kafka, leaders only: racks of all brokers, such as 1:a,2:b; none loses one.")
+    describe: Annotated[
+        Path | None, typer.Option(help="kafka: what kafka-topics --describe prints now, for the same, and for leaders.")
     ] = None,
+    racks: RacksOption = None,
     topology: Annotated[str | None, typer.Option(help="storm: the topology's name.")] = None,
 ) -> common.Reply:
     """Write a plan as the files that an engine's own tools read, phase by phase, with the way back."""
@@ -256,29 +316,37 @@ def export(
 
     if to not in ENGINES:
         raise InputError(f"--to {to:.60}: choose one of {', '.join(ENGINES)}")
-    own = (("--assignment", assignment, "kafka"), ("--racks", racks, "kafka"), ("--topology", topology, "storm"))
+    own = (
+        ("--assignment", assignment, "kafka"), ("--describe", describe, "kafka"), ("--racks", racks, "kafka"),
+        ("--topology", topology, "storm"),
+    )  # fmt: skip
     for name, value, engine in own:
         if value is not None and to != engine:
             raise InputError(f"{name} is for {engine} alone")
     made = read_plan(plan)
     if to == "kafka":
-        figures, files = _kafka(made, out, assignment, racks)
+        figures, files = _kafka(made, out, assignment, describe, racks)
     else:
-        figures, files = {"note": "", "phases": len(made.phases)}, _assignments(made, out, to, topology)
-    record = {"engine": to, "path": str(out), **figures, "files": [file.name for file in files]}
-    note = figures.pop("note")
+        figures, files = {"note": "", "said": [], "phases": len(made.phases)}, _assignments(made, out, to, topology)
+    notes = list(made.notes)
+    record = {"engine": to, "path": str(out), **figures, "notes": notes, "files": [file.name for file in files]}
+    note, sentences = figures.pop("note"), figures.pop("said")
     counted = showing.lines((name.replace("_", " "), _shown(value)) for name, value in figures.items())
     said = f"{len(files)} files written to {out}; begin with {files[0].name}"
-    return common.Reply(record, [*filter(None, [note]), *counted, said])
+    return common.Reply(
+        record, [*filter(None, [note]), *counted, *sentences, *showing.lines(("note", n) for n in notes), said]
+    )
 
 
-def _kafka(made: Plan, out: Path, assignment: Path | None, racks: str | None) -> tuple[dict[str, Any], list[Path]]:
+def _kafka(
+    made: Plan, out: Path, assignment: Path | None, describe: Path | None, racks: str | None
+) -> tuple[dict[str, Any], list[Path]]:
     from keyshift.engines import kafka
 
-    named = pairs("--racks", racks, str, "1:a,2:b")
-    found = kafka.write_reassignment(made, out, assignment=assignment, racks=named or None)
+    found = kafka.write_reassignment(made, out, assignment=assignment, describe=describe, racks=racks)
     figures = {
         "note": found.note,
+        "said": list(found.said),
         "phases": sum(file.name.endswith("-reassign.json") for file in found.files),
         "leaders_elected": found.elections,
         "replicas_copied": found.copies,

@@ -34,7 +34,7 @@ def model(
     seed: common.SeedOption = 0,
 ) -> common.Reply:
     """Open the declarative model of a problem: print it, write it to a file for any solver, solve it, read an answer."""
-    posed = asked.read()
+    posed = asked.read(beside=False)
     if listed:
         entries = FORMULATIONS[asked.problem].statements
         return common.Reply(

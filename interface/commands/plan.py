@@ -143,7 +143,7 @@ def _explained(found: Explanation, every: bool) -> Iterator[Any]:
 
     yield from showing.figures_of(found.solution, 5)
     yield f"{found.nothing[0].upper()}{found.nothing[1:]}."
-    yield from (f"- {sentence}" for sentence in found.binding)
+    yield from (f"- {sentence}" for sentence in (*found.binding, *found.stays))
     if len(found.moves):
         rows = [
             (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks)
@@ -223,7 +223,14 @@ def remedies(
     if not found:
         return common.Reply([], ["no limit has to be relaxed: the problem has an answer as it is"])
     rows = [
-        (r.limit, r.now, r.value, r.bound, "yes" if r.proven else "no", getattr(r.solution, "objective", None))
+        (
+            r.limit,
+            r.now,
+            r.enough,
+            "-" if r.bound is None else r.too_little,
+            "yes" if r.proven else "no",
+            getattr(r.solution, "objective", None),
+        )
         for r in found
         if not r.drops
     ]

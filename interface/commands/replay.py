@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from keyshift.commands import common
-from keyshift.models import InputError
+from keyshift.models import InputError, guards
 from keyshift.models.answer import TIME_LIMIT, Progress
 from keyshift.terminal import Terminal, table
 
@@ -150,7 +150,7 @@ def scaling_rule(node_load: float | None, counts: str | None, ahead: int) -> Any
 def capacities(given: list[str] | None) -> dict[str, float]:
     """Capacities of the options, by resource."""
     named = common.named_values("--capacity", given, "resource=number")
-    return {name: common.several("--capacity", text, float, "resource=number")[0] for name, text in named}
+    return {name: common.several("--capacity", text, guards.as_number, "resource=number")[0] for name, text in named}
 
 
 def summary(frame: Any) -> Table:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.figures import NOTHING, figure, percent
+from keyshift.models.plans.staying import staying
 from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     scale = problem.scale
     found = [(problem.name, f"{s.method}: {s.status}" + ("" if s.termination == s.status else f" ({s.termination})"))]
     in_loads = problem.objective_name == "load distance"
-    of_mean: Callable[[float], str] = partial(_of_mean, problem) if in_loads else lambda _: ""
+    of_mean: Callable[[float], str] = partial(_of_mean, _mean(problem)) if in_loads else lambda _: ""
     if s.objective is not None:
         found.append((problem.objective_name, figure(s.objective, scale) + of_mean(s.objective)))
         before = _before(problem)
@@ -57,12 +58,12 @@ def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     for name, value in s.metrics.items():
         if name.replace("_", " ") != problem.objective_name:
             shown = figure(value, unit if "deviation" in name or "distance" in name else 0.0)
-            share = _of_mean(problem, value) if name == "load_distance" else ""
+            share = _of_mean(_mean(problem), value) if name == "load_distance" else ""
             found.append((name.replace("_", " "), shown + share))
     found.append(("seconds", f"{s.seconds:.2f}"))
     if s.message:
         found.append(("note", s.message))
-    return found
+    return [*found, *(("note", stays) for stays in staying(problem, s.assignment))]
 
 
 def _mean(problem: Problem) -> float:
@@ -70,8 +71,7 @@ def _mean(problem: Problem) -> float:
     return workload.mean_load if isinstance(workload, Workload) else 0.0
 
 
-def _of_mean(problem: Problem, value: float) -> str:
-    mean = _mean(problem)
+def _of_mean(mean: float, value: float) -> str:
     return f" ({figure(100 * value / mean, 100, 4)} % of the mean)" if mean > 0 else ""
 
 
@@ -98,7 +98,7 @@ def move_table(moves: Sequence[Any], mean: float, head: str, timed: bool | None,
         if timed is not None:
             cells += [str(m.phase), figure(m.start, m.end, 4), figure(m.end, m.end, 4)]
         rows.append(cells)
-    return plain_table(heads, rows, widest=14)
+    return plain_table(heads, rows, names=3)
 
 
 def plan_moves(plan: Plan, every: bool) -> Iterator[Any]:
@@ -132,23 +132,23 @@ def plan_lines(plan: Plan) -> list[tuple[str, str]]:
     """The figures of a plan."""
     before, after = plan.load_distance
     unit = "s" if plan.bandwidth is not None else "units of state, one after another"
-    mean = plan.mean or 1.0
+    mean = plan.mean
     return [
         ("moves", f"{len(plan)} in {len(plan.phases)} phase{'s' * (len(plan.phases) != 1)}"),
         ("state moved", figure(plan.state_moved)),
         ("time", f"{figure(plan.seconds)} {unit} (at least {figure(plan.seconds_bound)})"),
-        ("load distance", f"{figure(before, mean)} -> {figure(after, mean)} "
-                          f"({figure(100 * after / mean, 100, 4)} % of the mean)"),
+        ("load distance", f"{figure(before, mean)} -> {figure(after, mean)}{_of_mean(mean, after)}"),
         ("peak load on the way", f"{figure(plan.peak_load)} (mean {figure(mean)})"),
         *(("note", note) for note in plan.notes),
     ]  # fmt: skip
 
 
-def plain_table(heads: Sequence[str], rows: Iterable[Sequence[Any]], widest: int | None = None) -> Table:
-    """A table without borders, of columns that are `widest` at most; texts fold rather than being cut."""
+def plain_table(heads: Sequence[str], rows: Iterable[Sequence[Any]], names: int | None = None) -> Table:
+    """A table without borders; texts fold where the terminal is too narrow, and of figures, after the first `names`, none."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     for place, head in enumerate(heads):
-        table.add_column(head, justify="right" if place else "left", overflow="fold", max_width=widest)
+        whole = names is not None and place >= names
+        table.add_column(head, justify="right" if place else "left", overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(*(v if isinstance(v, str) else figure(v, 0.0, 5) for v in row))
     return table

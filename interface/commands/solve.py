@@ -68,7 +68,7 @@ def compare(
     from keyshift.figures.comparison import figure_path
 
     target = None if plot is None else figure_path(plot)  # before the work, not after it
-    posed = asked.read()
+    posed = asked.read(beside=False)
     with common.progress(f"{posed.name}: comparing") as watch:
         comparison = run(posed, method, time_limit, gap=gap, seed=seed, watch=watch, effort=effort)
     if target is not None:
@@ -102,7 +102,7 @@ def pareto(
     from keyshift.fronts.front import pareto as trace
 
     target = None if plot is None else figure_path(plot)  # before the work, not after it
-    posed = asked.read()
+    posed = asked.read(beside=False)
     with common.progress(f"{posed.name}: tracing the front") as watch:
         front = trace(
             posed,

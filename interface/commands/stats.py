@@ -24,6 +24,7 @@ from keyshift.commands.common import named_values
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import read_text, shown
+from keyshift.models.names import Names
 from keyshift.models.placement import placement as place
 from keyshift.terminal import Terminal, table
 
@@ -31,6 +32,37 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from keyshift.spark_stats import Topology
+
+
+TimeZoneOption = Annotated[
+    str | None, typer.Option(help="Time zone in which windows of days begin: Europe/Berlin, or session. Default: UTC.")
+]
+SinceOption = Annotated[str | None, typer.Option(help="Leave out rows of earlier times (ISO 8601); they are counted.")]
+UntilOption = Annotated[str | None, typer.Option(help="Leave out rows of this time and later.")]
+CapacitiesOption = Annotated[str | None, typer.Option(help="Capacity of each node, such as 1,1,2; instead of --nodes.")]
+CurrentOption = Annotated[
+    Path | None, typer.Option(help="CSV of operator, key_group, node: where they run now. Default: the placement.")
+]
+TransitionsOption = Annotated[
+    float | None,
+    typer.Option(help="Target utilisation: write transitions.json, how node counts follow each other (needs --nodes)."),
+]
+FormatOption = Annotated[str | None, typer.Option("--format", help="parquet, csv, json or words.")]
+SchemaOption = Annotated[
+    str | None,
+    typer.Option(help='Columns of CSV and JSON, by name: "ts timestamp, k string". Else those of CSV are texts.'),
+]
+SeparatorOption = Annotated[str | None, typer.Option(help="Of CSV: the sign between fields, else a comma.")]
+NullWordOption = Annotated[
+    str | None, typer.Option(help="Of CSV: the word for no value, such as NULL; else a field without text.")
+]
+EncodingOption = Annotated[str | None, typer.Option(help="Of CSV: utf-8, or such as cp1252.")]
+HeaderOption = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Of CSV: whether the first line names the columns.")
+]
+EscapeOption = Annotated[
+    str | None, typer.Option(help="Of CSV: a sign that takes the meaning from the next one, such as \\.")
+]
 
 
 @common.command
@@ -48,32 +80,27 @@ def stats(
     time: Annotated[str | None, typer.Option(help="Spark SQL for a tuple's time.")] = None,
     window: Annotated[str | None, typer.Option(help='Length of the windows, such as "1 hour". Default: one.')] = None,
     origin: Annotated[str | None, typer.Option(help="An instant at which a window starts (ISO 8601).")] = None,
-    time_zone: Annotated[
-        str | None,
-        typer.Option(help="Time zone in which windows of days begin: Europe/Berlin, or session. Default: UTC."),
-    ] = None,
+    time_zone: TimeZoneOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     key_groups: Annotated[int, typer.Option(help="Key groups of every operator.")] = 128,
     hash_: Annotated[str, typer.Option("--hash", help="xxhash64, flink, kafka, storm or java.")] = "xxhash64",
     nodes: Annotated[int | None, typer.Option(help="Nodes, so that the output can be solved as it is.")] = None,
     placement: Annotated[str, typer.Option(help="Key group to node: ranges, modulo or consistent.")] = "ranges",
-    capacities: Annotated[
-        str | None, typer.Option(help="Capacity of each node, such as 1,1,2; instead of --nodes.")
-    ] = None,
-    current: Annotated[
-        Path | None, typer.Option(help="CSV of operator, key_group, node: where they run now. Default: the placement.")
-    ] = None,
+    capacities: CapacitiesOption = None,
+    current: CurrentOption = None,
     draining: Annotated[str | None, typer.Option(help="Nodes to be removed, such as 3,4.")] = None,
     keys: Annotated[
         list[str] | None, typer.Option(help="Operator whose single keys are written too; repeatable.")
     ] = None,
-    transitions: Annotated[
-        float | None,
-        typer.Option(
-            help="Target utilisation: write transitions.json, how node counts follow each other (needs --nodes)."
-        ),
-    ] = None,
-    format_: Annotated[str | None, typer.Option("--format", help="parquet, csv, json or words.")] = None,
-    schema: Annotated[str | None, typer.Option(help='Columns of CSV and JSON: "ts timestamp, k string".')] = None,
+    transitions: TransitionsOption = None,
+    format_: FormatOption = None,
+    schema: SchemaOption = None,
+    separator: SeparatorOption = None,
+    null_word: NullWordOption = None,
+    encoding: EncodingOption = None,
+    header: HeaderOption = None,
+    escape: EscapeOption = None,
     stream: Annotated[bool, typer.Option("--stream", help="Read the folder as a stream, to its end.")] = False,
     watermark: Annotated[str, typer.Option(help="With --stream: how late a tuple may come.")] = "0 seconds",
     finish: Annotated[bool, typer.Option(help="With --stream: close all windows at the end.")] = True,
@@ -82,17 +109,7 @@ def stats(
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a log with a single unusable row.")] = False,
 ) -> common.Reply:
     """Gather load, state and traffic of a topology from a log of tuples."""
-    manifest = StatsJob(**locals()).run()
-    from keyshift.models.files.statistics import windows_of
-
-    record = {"path": out, "windows": len(windows_of(manifest)), "key_groups": manifest["key_groups"]}
-    record |= {"operators": [o["name"] for o in manifest["topology"]["operators"]], "rejected": manifest["rejected"]}
-    size = (
-        f"{out}: {record['windows']} windows, {len(record['operators'])} operators of {record['key_groups']} key groups"
-    )
-    rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
-    refused = table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
-    return common.Reply(record, [refused])
+    return StatsJob(**locals()).reply()
 
 
 # One run of `keyshift stats`: what was asked for, refused early, and done ----------------------------------------------
@@ -112,6 +129,33 @@ class Running:
 
 class StatsJob(SimpleNamespace):
     """The options of `stats`, by the names that they have there."""
+
+    def reply(self) -> common.Reply:
+        """Run, and say what was written and what was refused; without an answer where most rows were refused."""
+        from keyshift.models.files.statistics import windows_of
+
+        try:
+            manifest = self.run()
+        except InputError as error:
+            if not hasattr(error, "rejected"):
+                raise
+            return common.Reply({"path": self.out, "windows": 0, "rejected": error.rejected}, [str(error)], good=False)
+        from keyshift.spark_stats.output import share_refused
+
+        record = {"path": self.out, "windows": len(windows_of(manifest)), "key_groups": manifest["key_groups"]}
+        record |= {
+            "operators": [o["name"] for o in manifest["topology"]["operators"]],
+            "rejected": manifest["rejected"],
+        }
+        operators, groups = len(record["operators"]), record["key_groups"]
+        size = f"{self.out}: {record['windows']} windows, {operators} operators of {groups} key groups"
+        rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
+        refused = table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
+        bad, rows_in_all = share_refused(manifest)
+        record |= {"rows": rows_in_all, "rows_refused": bad}
+        most = 2 * bad > rows_in_all
+        said = f"most rows are refused: {bad:,} of {rows_in_all:,} ({bad / max(rows_in_all, 1):.1%})"
+        return common.Reply(record, [refused, *([said] if most else [])], good=not most)
 
     def run(self) -> dict[str, Any]:
         """Refuse what can be refused before Spark takes its seconds to start; then gather and write; gives the manifest."""
@@ -211,16 +255,21 @@ class StatsJob(SimpleNamespace):
     @property
     def _gather(self) -> dict[str, Any]:
         """The options that batch and stream gather by."""
-        times = {"time": self.time, "window": self.window, "origin": self.origin}
+        times = {name: getattr(self, name) for name in ("time", "window", "origin", "since", "until")}
         return {**times, "time_zone": self.time_zone, "key_groups": self.key_groups, "hash": self.hash_}
+
+    @property
+    def _read(self) -> dict[str, Any]:
+        """The options that logs are read by."""
+        written = {name: getattr(self, name) for name in ("separator", "null_word", "encoding", "header", "escape")}
+        return {"format": self.format_, "schema": self.schema, **written}
 
     def _batch(self, run: Running) -> None:
         from keyshift.spark_stats import collect, read_log
         from keyshift.spark_stats.output import replace_file
         from keyshift.spark_stats.statistics import refuse
 
-        read = {"format": self.format_, "schema": self.schema}
-        frames = {name: read_log(run.spark, path, **read) for name, path in run.logs.items()}
+        frames = {name: read_log(run.spark, path, **self._read) for name, path in run.logs.items()}
         with collect(frames if run.topology.logs else frames[""], run.topology, **self._gather) as found:
             run.say("counting tuples")
             rejected = found.rejected_counts()
@@ -237,8 +286,9 @@ class StatsJob(SimpleNamespace):
         from keyshift.spark_stats import StatsStream, read_log_stream
         from keyshift.spark_stats.output import commit, with_defaults
 
-        events = read_log_stream(run.spark, run.logs[""], format=self.format_, schema=self.schema)
-        stream = StatsStream(events, run.topology, run.out, watermark=self.watermark, **self._gather)
+        events = read_log_stream(run.spark, run.logs[""], **self._read)
+        nodes = (run.options["cluster"] or {}).get("capacities", run.options["nodes"])
+        stream = StatsStream(events, run.topology, run.out, watermark=self.watermark, nodes=nodes, **self._gather)
         run.say("counting tuples, window by window")
         stream.start().awaitTermination()
         if self.finish:
@@ -308,7 +358,7 @@ def read_cluster(
     InputError
         With the option or the line of the file, and what is wrong.
     """
-    sizes = common.several("--capacities", capacities, float, "1,1,2") or None
+    sizes = common.several("--capacities", capacities, guards.as_number, "1,1,2") or None
     if sizes is not None:
         if nodes is not None and nodes != len(sizes):
             raise InputError(f"--capacities names {len(sizes)} nodes, --nodes {nodes}")
@@ -352,7 +402,7 @@ def _places(file: Path, operators: Sequence[str], key_groups: int, nodes: int, p
 
 
 def _whole(what: str, text: Any, below: int) -> int:
-    stripped = str(text).strip()
-    if not stripped.isdecimal() or not stripped.isascii() or len(stripped) > 9 or int(stripped) >= below:
+    found = Names("", None, below).find(str(text).strip())
+    if found is None:
         raise InputError(f"{what} = {text!r} must be a whole number from 0 to {below - 1}")
-    return int(stripped)
+    return found

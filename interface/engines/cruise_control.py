@@ -13,20 +13,23 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import BeforeValidator, Field
 
-from keyshift.engines.formats import EngineModel, Id, OpenModel, read_model
+from keyshift.engines.formats import Id, OpenModel, read_model, some
 from keyshift.engines.kafka import made_of, partition_of
-from keyshift.engines.kafka_files import LEADER, TOPIC, Partition, Shares, lists_of, members_of
+from keyshift.engines.kafka_files import TOPIC, Partition
+from keyshift.engines.kafka_replicas import LEADER, Shares, lists_of, members_of
 from keyshift.models import CheckReport, Problem, guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import shown
 from keyshift.models.files.schema import Amount
+from keyshift.models.guards import as_number
+from keyshift.models.rules import Rule, Use
 from keyshift.models.workload import IntArray, Workload
 
 MOST = 128 * 2**20
 RESOURCES = {"cpu": "CPU", "network_in": "NW_IN", "network_out": "NW_OUT", "disk": "DISK"}
 """The names of resources here, and Cruise Control's own in capacity.json."""
-DRAINS = ("DEAD", "DEMOTED")
-"""Brokers in these states must lead no partition."""
+DRAINS = ("DEAD", "BAD_DISKS", "DEMOTED")
+"""Brokers in these states must lead no partition. Which replicas are on the bad disks is not said: all of them leave."""
 
 CPU_WEIGHTS = (0.7, 0.15, 0.15)
 """Of what comes to a leader, goes out of it, and comes to a follower, for CPU: Cruise Control's defaults."""
@@ -74,15 +77,20 @@ class PartitionLoadFile(OpenModel):
 def _number(value: Any) -> Any:
     """capacity.json writes numbers as texts."""
     try:
-        return float(value) if isinstance(value, str) else value
+        return as_number(value) if isinstance(value, str) else value
     except ValueError:
         return value
+
+
+def _text(value: Any) -> Any:
+    """Gson takes a number where a text is meant."""
+    return str(value) if type(value) is int else value
 
 
 Capacity = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=False)]
 
 
-class CapacityPart(EngineModel):
+class CapacityPart(OpenModel):
     """A broker's capacity: MB of disk - of each directory, where there are more -, % or cores of CPU, KB/s of network."""
 
     DISK: Capacity | dict[str, Capacity]
@@ -91,15 +99,14 @@ class CapacityPart(EngineModel):
     NW_OUT: Capacity
 
 
-class BrokerCapacity(EngineModel):
+class BrokerCapacity(OpenModel):
     """One entry; broker -1 stands for all that are not listed."""
 
-    brokerId: Annotated[str, Field(pattern=r"^(-1|[0-9]{1,9})$")]
+    brokerId: Annotated[str, BeforeValidator(_text), Field(pattern=r"^(-1|[0-9]{1,9})$")]
     capacity: CapacityPart
-    doc: str = ""
 
 
-class CapacityFile(EngineModel):
+class CapacityFile(OpenModel):
     """``capacity.json``, ``capacityCores.json`` or ``capacityJBOD.json``."""
 
     brokerCapacities: Annotated[list[BrokerCapacity], Field(min_length=1)]
@@ -137,24 +144,30 @@ def read_workload(
     *,
     balance: Resource = "cpu",
     replicas: bool = False,
+    racks: bool = True,
+    notes: list[str] | None = None,
 ) -> Workload:
     """Read a workload from Cruise Control's measurements.
 
     Parameters
     ----------
     load : str or Path
-        The answer of ``/load?json=true``: brokers, and which are dead or demoted - these drain.
+        The answer of ``/load?json=true``: brokers, and which are dead, demoted or have bad disks - these drain.
     partition_load : str or Path
         The answer of ``/partition_load?json=true&entries=...``, of all partitions: CPU (percent of a core), network in and
         out (KB/s) and disk (MB) of each leader, and where the replicas are.
     capacity : str or Path, optional
-        ``capacity.json``: brokers' capacities for what is balanced. Default: all equal.
+        ``capacity.json``: brokers' capacities for what is balanced. Default: all equal. `capacity_rules` has the other limits.
     balance : {"cpu", "network_in", "network_out", "disk"}
-        The resource that is the load; the other three are `resources`. Disk is the state.
+        The resource that is the load; all four are `resources`. Disk is the state.
     replicas : bool, default False
         A key group for each replica, as in `keyshift.engines.kafka`, with the use that Cruise Control assumes for a
         follower: the leader's disk and network in, nothing out, and a share of its CPU. Racks and states of brokers are
         `domains`. Dead brokers drain; demoted ones may hold followers (`kafka.replica_rules`).
+    racks : bool, default True
+        Whether replicas are kept on different racks.
+    notes : list of str, optional
+        Filled with the brokers that are not well.
 
     Raises
     ------
@@ -186,16 +199,28 @@ def read_workload(
     domains: dict[str, dict[int, str]] | None = None
     if replicas:
         used = {name: share.of(there) for name, share in _shares(used).items()}
-        racks = {b.Broker: b.Rack for b in listed if b.Rack is not None}
-        domains = {"state": dict(brokers), **({"rack": racks} if racks else {})}
+        domains = {"state": dict(brokers)}
+        known = {b.Broker: b.Rack for b in listed if b.Rack}
+        if racks and known:
+            if lacking := sorted(set(brokers) - set(known)):
+                raise InputError(
+                    f"{load} does not say the rack of broker {lacking[0]}: plan without racks by --no-racks (racks=False)"
+                )
+            domains["rack"] = known
+    told = [] if notes is None else notes
+    for state in DRAINS:
+        if ill := sorted(b for b, said in brokers.items() if said == state):
+            stood = sorted(p for p, brokers_of in held.items() if not set(ill).isdisjoint(brokers_of))
+            told.append(f"{state}: broker {some(ill)}; what stands there ({some(stood) or 'nothing'}) leaves first.")
     return made_of(
         there,
         sorted(brokers),
+        each=replicas,
         load=used[balance],
         state=used["disk"],
-        draining=[b for b, state in brokers.items() if state in DRAINS[: 1 if replicas else 2]],
+        draining=[b for b, state in brokers.items() if state in DRAINS[: 2 if replicas else 3]],
         capacities=None if limits is None else limits[balance],
-        resources={name: values for name, values in used.items() if name != balance},
+        resources=used,
         domains=domains,
     )
 
@@ -211,13 +236,24 @@ def _shares(used: Mapping[str, list[float]]) -> dict[str, Shares]:
     return {name: Shares(values, theirs.get(name, values)) for name, values in used.items()}
 
 
+def capacity_rules(workload: Workload, file: str | Path, balance: str = "cpu") -> list[Rule]:
+    """The limits of ``capacity.json`` on the resources that are not balanced, as rules: what is balanced has capacities."""
+    brokers = [int(workload.node(i)) for i in range(workload.nodes)]
+    limits = read_capacities(file, brokers)
+    return [
+        Use(name, {str(b): most for b, most in limits[name].items()})
+        for name in RESOURCES
+        if name != balance and workload.resources[name].any()
+    ]
+
+
 def read_capacities(file: str | Path, brokers: list[int]) -> dict[str, dict[int, float]]:
     """Capacity of each broker for each resource: MB of disk, percent or cores of CPU, KB/s of network.
 
     `KeyGroupAllocation(..., resource_capacity=...)` takes them as limits.
     """
     listed: dict[int, CapacityPart] = {}
-    for i, entry in enumerate(read_model(file, CapacityFile, MOST).brokerCapacities):
+    for i, entry in enumerate(read_model(file, CapacityFile, MOST, gson=True).brokerCapacities):
         broker = int(entry.brokerId)
         if broker in listed:
             raise InputError(f"{file}: brokerCapacities[{i}] is of broker {broker}, which is listed before")

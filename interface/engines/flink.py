@@ -22,6 +22,7 @@ from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.files.disk import shown, write_text
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.intervals.flink_ranges import default_ranges
+from keyshift.models.labels import aligned
 from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import FloatArray, IntArray, Workload
 from keyshift.solvers.intervals.step.ssm import solve_ssm
@@ -353,6 +354,8 @@ def default_max_parallelism(parallelism: int) -> int:
 
 def loads_of(groups: ArrayLike, weights: ArrayLike | None = None, max_parallelism: int = 128) -> FloatArray:
     """Load of each key group: how many keys, or the sum of their weights, shape (max_parallelism,)."""
+    both = aligned({"groups": groups, "weights": weights}, what="")[0]
+    groups, weights = both["groups"], both.get("weights")
     found = guards.indices("groups", groups, length=np.size(groups), upper=max_parallelism, what="key group")
     given = None if weights is None else guards.non_negative("weights", weights, length=found.size, of="keys")
     return np.bincount(found, weights=given, minlength=max_parallelism).astype(float)

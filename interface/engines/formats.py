@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from keyshift.models.errors import InputError
 from keyshift.models.files import disk
-from keyshift.models.files.disk import MOST_JSON, make_folder, read_json
+from keyshift.models.files.disk import MOST_JSON, expect_holdable, make_folder, parse_json, read_text
 from keyshift.models.files.schema import Model, Whole, validated
 
 if TYPE_CHECKING:
@@ -37,20 +38,94 @@ class OpenModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=True)
 
 
-def read_model(file: str | Path, schema: type[Model], most: int = MOST_JSON) -> Model:
-    """Read one JSON object of a schema from a file of bounded size.
+class Document(NamedTuple):
+    """A JSON object in a text, and the text between the one before it and this one."""
+
+    heading: str
+    content: Any
+
+
+_OBJECT = re.compile(r"^[ \t]*(?=\{)", re.MULTILINE)
+_GSON = re.compile(
+    r"""(?P<text>"(?:[^"\\]|\\.)*")|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<comment>//[^\n]*|\#[^\n]*|/\*.*?\*/)"""
+    r"""|(?P<bare>[^\s{}\[\]:,;"'/\#]+)""",
+    re.DOTALL,
+)
+_PLAIN = re.compile(r"true|false|null|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+def documents(file: str | Path, most: int = MOST_JSON, gson: bool = False) -> list[Document]:
+    """The JSON objects in what a tool printed: each begins on a line of its own, over one line or several.
+
+    Warnings of the client and the tool's own words may stand before, between and after them. `gson` reads a file that people
+    write for a program that reads it by Gson: with comments, single quotes, and names without any.
 
     Raises
     ------
     InputError
-        Names the file, the field, the position and the value that are wrong.
+        If there is none, or what begins like one is no JSON.
     """
-    return validated(schema, read_json(file, most), str(file))
+    text = read_text(file, most)
+    if gson:
+        text = _GSON.sub(_strict, text)
+    expect_holdable(text, str(file))
+    found: list[Document] = []
+    end = 0
+    while begins := _OBJECT.search(text, end):
+        begin = begins.end()
+        try:
+            _, stop = json.JSONDecoder().raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            stop = len(text)  # the sentence about it is that of `parse_json`
+        found.append(Document(text[end:begin], parse_json(text[begin:stop], str(file))))
+        end = stop
+    if not found:
+        raise InputError(
+            f"{file} has no JSON object that begins on a line of its own: is it all that the tool printed?"
+        )
+    return found
+
+
+def _strict(found: re.Match[str]) -> str:
+    """What Gson takes, as JSON writes it."""
+    if found["text"] is not None or (found["bare"] is not None and _PLAIN.fullmatch(found["bare"])):
+        return found[0]
+    if found["comment"] is not None:
+        return " "
+    return json.dumps(found["bare"] if found["bare"] is not None else found["single"])
+
+
+def read_model(file: str | Path, schema: type[Model], most: int = MOST_JSON, gson: bool = False) -> Model:
+    """Read the one JSON object of a schema in a file of bounded size.
+
+    Raises
+    ------
+    InputError
+        Names the file, the field, the position and the value that are wrong; or says what the server said was wrong.
+    """
+    first, *others = (document.content for document in documents(file, most, gson))
+    if others:
+        raise InputError(f"{file} holds {len(others) + 1} JSON objects; there must be one")
+    if isinstance(first.get("errorMessage"), str):
+        raise InputError(f"{file} is a refusal of the server: {' '.join(first['errorMessage'].split()):.300}")
+    return validated(schema, first, str(file))
+
+
+def some(names: Iterable[object], most: int = 3) -> str:
+    """The first names of several, and how many more there are."""
+    listed = [str(name) for name in names]
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
 
 
 def as_json(content: Any) -> str:
     """One line of JSON, as the engines' own tools print it."""
     return json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def counted(count: int, noun: str) -> str:
+    """So many of something."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def write_folder(folder: str | Path, files: Mapping[str, str]) -> list[Path]:
@@ -77,6 +152,12 @@ def write_folder(folder: str | Path, files: Mapping[str, str]) -> list[Path]:
 
 
 def write_assignments(folder: str | Path, plan: Plan, made: Callable[[np.ndarray], Mapping[str, Any]]) -> list[Path]:
-    """Write where everything runs before a plan and after each of its phases: ``00-assignment.json`` is the way back."""
-    steps = enumerate([plan.current, *plan.assignments()])
-    return write_folder(folder, {f"{number:02}-assignment.json": as_json(made(nodes)) for number, nodes in steps})
+    """Write where everything runs: ``before-assignment.json``, the way back, and ``NN-assignment.json`` after phase NN."""
+    after = zip(plan.phases, plan.assignments(), strict=True)
+    steps = {"before": plan.current, **{f"{phase.number:02}": nodes for phase, nodes in after}}
+    return write_folder(folder, {f"{name}-assignment.json": as_json(made(nodes)) for name, nodes in steps.items()})
+
+
+def with_notes(text: str, plan: Plan) -> str:
+    """The text of STEPS.md with what a plan says of itself: what draining nodes keep, and why."""
+    return text + ("\n## Notes\n\n" + "".join(f"- {note}\n" for note in plan.notes) if plan.notes else "")

@@ -1,8 +1,4 @@
-"""Kafka's own formats: what its tools print, parsed strictly; and replicas, a key group for each with the rules that they need.
-
-The key ``orders-3/0`` is the leader of partition 3, ``orders-3/1`` its first follower. Where a leader and a follower change
-places, two key groups move, but no data: the reassignment only says who leads.
-"""
+"""Kafka's own formats: what its tools print, parsed strictly, and what they read."""
 
 from __future__ import annotations
 
@@ -13,25 +9,22 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-import numpy as np
 from pydantic import Field
 
-from keyshift.engines.formats import EngineModel, Id, One, OpenModel
+from keyshift.engines.formats import EngineModel, Id, One, OpenModel, documents, read_model
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import MOST_JSON, parse_json, read_text, shown
+from keyshift.models.files.disk import MOST_JSON, read_text, shown
 from keyshift.models.files.schema import Whole, validated
-from keyshift.models.rules import Apart, Never, Rule, Spread
-from keyshift.models.workload import IntArray, Workload
-
-if TYPE_CHECKING:
-    from keyshift.models.plans.plan import Plan
-
+from keyshift.models.guards import as_number
+from keyshift.models.names import Names
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-HEADS = ("Querying brokers for log directories information", "Received log directory information from brokers ")
-CURRENT = "Current partition replica assignment"
+CURRENT, PROPOSED = "Current partition replica assignment", "Proposed partition reassignment configuration"
+UNDER_WAY = ("Current partition reassignments:", "No partition reassignments found.")
+ANY = "any"
+"""The directory of a replica that Kafka chooses."""
 LOADS = ("topic,partition,value", "topic,partition,in,out")
 
 
@@ -48,7 +41,7 @@ class Partition(NamedTuple):
     def of(cls, text: str, place: str) -> Partition:
         """Read ``topic-3``: what follows the last hyphen is the number."""
         topic, hyphen, number = text.rpartition("-")
-        if not hyphen or not TOPIC.fullmatch(topic) or not re.fullmatch(r"[0-9]{1,9}", number):
+        if not hyphen or not TOPIC.fullmatch(topic) or not re.fullmatch(r"0|[1-9][0-9]{0,8}", number):
             raise InputError(f"{place} = {shown(text)} is not a partition, such as orders-3")
         return cls(topic, int(number))
 
@@ -92,50 +85,58 @@ class LogDirsFile(OpenModel):
 
 
 class LogDirs(NamedTuple):
-    """All brokers, and the bytes of every replica."""
+    """What the log directories of a cluster hold.
+
+    Attributes
+    ----------
+    brokers : tuple of int
+        Those that answered.
+    sizes : mapping
+        Bytes of every replica, by partition and broker.
+    offline : dict of int to list of str
+        Directories that a broker cannot read, which may hold more.
+    moving : dict of partitions to set of int
+        Replicas that move between two directories of these brokers.
+    """
 
     brokers: tuple[int, ...]
     sizes: Mapping[Partition, Mapping[int, int]]
+    offline: Mapping[int, list[str]]
+    moving: Mapping[Partition, set[int]]
 
 
 def read_log_dirs(file: str | Path) -> LogDirs:
-    """Read what ``kafka-log-dirs --describe`` printed: two lines of text and one of JSON, or the JSON alone.
+    """Read what ``kafka-log-dirs --describe`` printed: lines of text and a JSON object, or the object alone.
 
     Raises
     ------
     InputError
-        For anything else; for a directory with an error, and for a replica that is moving.
+        For anything else.
     """
     path = Path(file)
-    lines = read_text(path, MOST_JSON).lstrip().splitlines(keepends=True)
-    while lines and lines[0].startswith(HEADS):
-        del lines[0]
-    if not "".join(lines).strip():
-        raise InputError(f"{path} holds no JSON line: is it all that kafka-log-dirs --describe printed?")
-    found = validated(LogDirsFile, parse_json("".join(lines), str(path)), str(path))
-    brokers = sorted(_once([b.broker for b in found.brokers], path))
+    found = read_model(path, LogDirsFile)
+    brokers = sorted(b.broker for b in found.brokers)
+    if twice := [b for b, count in Counter(brokers).items() if count > 1]:
+        raise InputError(f"{path} names broker {twice[0]} more than once")
     sizes: dict[Partition, dict[int, int]] = {}
+    offline: dict[int, list[str]] = {}
+    moving: dict[Partition, set[int]] = {}
     for b, broker in enumerate(found.brokers):
         for d, directory in enumerate(broker.logDirs):
             place = f"{path}: brokers[{b}].logDirs[{d}]"
             if directory.error is not None:
-                raise InputError(f"{place}.error = {shown(directory.error)}: broker {broker.broker} cannot read it")
+                offline.setdefault(broker.broker, []).append(directory.logDir)
+                continue
             for p, replica in enumerate(directory.partitions):
                 name = Partition.of(replica.partition, f"{place}.partitions[{p}].partition")
                 if replica.isFuture:
-                    raise InputError(f"{place}: {name} is moving between directories; wait until that is done")
+                    moving.setdefault(name, set()).add(broker.broker)
+                    continue
                 held = sizes.setdefault(name, {})
                 if broker.broker in held:
                     raise InputError(f"{place}: broker {broker.broker} holds {name} twice")
                 held[broker.broker] = replica.size
-    return LogDirs(tuple(brokers), sizes)
-
-
-def _once(brokers: Sequence[int], path: Path) -> Sequence[int]:
-    broker, count = Counter(brokers).most_common(1)[0]
-    if count > 1:
-        raise InputError(f"{path} names broker {broker} more than once")
-    return brokers
+    return LogDirs(tuple(brokers), sizes, offline, moving)
 
 
 # kafka-reassign-partitions ----------------------------------------------------------------------------------------
@@ -157,46 +158,162 @@ class ReassignmentFile(EngineModel):
     partitions: Annotated[list[ReassignmentPartition], Field(min_length=1)]
 
 
-def read_assignment(file: str | Path) -> dict[Partition, tuple[int, ...]]:
+class Listed(NamedTuple):
+    """A partition's brokers, the preferred leader first, and the directory on each, where the file names it."""
+
+    replicas: tuple[int, ...]
+    directories: Mapping[int, str]
+
+
+def read_lists(file: str | Path) -> dict[Partition, Listed]:
     """Read the current assignment as ``kafka-reassign-partitions`` prints it, or the JSON alone.
 
-    Of ``--generate`` and ``--execute`` the line after *Current partition replica assignment* counts.
+    Of ``--generate`` and ``--execute`` what stands after *Current partition replica assignment* counts; there may be several.
 
     Raises
     ------
     InputError
         For anything else, and for what Kafka itself refuses: a partition twice, a broker twice in one list.
     """
-    path = Path(file)
-    text = read_text(path, MOST_JSON)
-    if not text.lstrip().startswith("{"):
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        if CURRENT not in lines[:-1]:
-            raise InputError(f"{path} has no line {CURRENT!r} with JSON after it, as kafka-reassign-partitions prints")
-        text = lines[lines.index(CURRENT) + 1]
-    found = validated(ReassignmentFile, parse_json(text, str(path)), str(path))
-    made: dict[Partition, tuple[int, ...]] = {}
-    for i, entry in enumerate(found.partitions):
-        name, place = Partition(entry.topic, entry.partition), f"{path}: partitions[{i}]"
-        if name in made:
-            raise InputError(f"{place} is {name}, which is listed before")
-        if len(set(entry.replicas)) < len(entry.replicas):
-            raise InputError(f"{place}.replicas = {shown(entry.replicas)} names a broker twice")
-        if entry.log_dirs is not None and len(entry.log_dirs) != len(entry.replicas):
-            raise InputError(f"{place}.log_dirs has {len(entry.log_dirs)} entries for {len(entry.replicas)} replicas")
-        made[name] = tuple(entry.replicas)
+    path, made = Path(file), dict[Partition, Listed]()
+    every = documents(path)
+    current = [each for each in every if CURRENT in each.heading]
+    if not current and (len(every) > 1 or PROPOSED in every[0].heading):
+        raise InputError(f"{path} has no line {CURRENT!r} with JSON after it, as kafka-reassign-partitions prints")
+    for each in current or every:
+        for i, entry in enumerate(validated(ReassignmentFile, each.content, str(path)).partitions):
+            name, place = Partition(entry.topic, entry.partition), f"{path}: partitions[{i}]"
+            if name in made:
+                raise InputError(f"{place} is {name}, which is listed before")
+            if len(set(entry.replicas)) < len(entry.replicas):
+                raise InputError(f"{place}.replicas = {shown(entry.replicas)} names a broker twice")
+            if entry.log_dirs is not None and len(entry.log_dirs) != len(entry.replicas):
+                raise InputError(
+                    f"{place}.log_dirs has {len(entry.log_dirs)} entries for {len(entry.replicas)} replicas"
+                )
+            there = zip(entry.replicas, entry.log_dirs or [], strict=False)
+            made[name] = Listed(tuple(entry.replicas), {b: folder for b, folder in there if folder != ANY})
     return made
 
 
-def reassignment(replicas: Replicas) -> dict[str, object]:
-    """Kafka's reassignment of some partitions, as JSON can hold it."""
+def read_assignment(file: str | Path) -> dict[Partition, tuple[int, ...]]:
+    """The brokers of each partition alone, as `read_lists` reads them."""
+    return {name: listed.replicas for name, listed in read_lists(file).items()}
+
+
+def _brokers(text: str, place: str) -> tuple[int, ...]:
+    """Brokers as ``2,4,1``."""
+    named = text.split(",") if text else []
+    if not all(re.fullmatch(r"[0-9]{1,9}", name) for name in named) or len(set(named)) < len(named):
+        raise InputError(f"{place}: {shown(text)} is not a list of different brokers")
+    return tuple(map(int, named))
+
+
+def read_under_way(file: str | Path) -> dict[Partition, str]:
+    """What ``kafka-reassign-partitions --list`` printed: the partitions that are being reassigned, and how.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+    """
+    made: dict[Partition, str] = {}
+    told = False
+    for number, line in enumerate(read_text(file, MOST_JSON).splitlines(), 1):
+        told |= line.strip() in UNDER_WAY
+        if ": replicas: " in line:
+            name, _, rest = line.strip().partition(": ")
+            if not re.fullmatch(r"replicas: [0-9,]+\.( adding: [0-9,]+\.)?( removing: [0-9,]+\.)?", rest):
+                raise InputError(f"{file}, line {number}: {shown(line)} is not a reassignment as --list prints it")
+            made[Partition.of(name, f"{file}, line {number}")] = rest
+    if not told:
+        raise InputError(f"{file} has neither of the lines {' and '.join(map(repr, UNDER_WAY))}, as --list prints")
+    return made
+
+
+# kafka-topics -----------------------------------------------------------------------------------------------------
+
+
+class Described(NamedTuple):
+    """A partition as ``kafka-topics --describe`` prints it; leader None: nobody leads it."""
+
+    replicas: tuple[int, ...]
+    leader: int | None
+    in_sync: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+_FIELDS = {
+    "Topic", "Partition", "Leader", "Replicas", "Isr", "Offline", "Observers", "Elr", "LastKnownElr", "MarkedForDeletion",
+    "Adding Replicas", "Removing Replicas",
+}  # fmt: skip
+"""Of Kafka's and Confluent's tool. Others are refused: what is not understood may say that the partition is on its way."""
+_FIELD = re.compile(r"(?<!\S)((?:Adding |Removing )?[A-Z][A-Za-z]*): ?(\S*)")
+
+
+def read_topics(file: str | Path) -> dict[Partition, Described]:
+    """Read what ``kafka-topics --describe`` printed: who leads, who is in sync, and what is being added and removed.
+
+    Lines about topics as a whole say how many partitions there are; other lines are passed over.
+
+    Raises
+    ------
+    InputError
+        For lines about partitions that are not as the tool prints them or cut short, and where there is none.
+    """
+    made: dict[Partition, Described] = {}
+    counts: dict[str, int] = {}
+    shape: frozenset[str] | None = None
+    for number, line in enumerate(read_text(file, MOST_JSON).splitlines(), 1):
+        fields, place = _FIELD.findall(line), f"{file}, line {number}"
+        said = dict(fields)
+        if "Topic" in said and re.fullmatch("[0-9]{1,9}", said.get("PartitionCount", "")):
+            counts[said["Topic"]] = int(said["PartitionCount"])
+        if not re.search(r"Partition: ?[^\s,]", line):
+            continue
+        usual = frozenset(said) - {"Adding Replicas", "Removing Replicas", "MarkedForDeletion"}
+        more = _FIELD.sub("", line).strip() or len(said) < len(fields) or not _FIELDS.issuperset(said)
+        if more or not {"Topic", "Partition", "Leader", "Replicas", "Isr"} <= usual or usual != (shape or usual):
+            raise InputError(f"{place}: {shown(line.strip())} is not a partition as kafka-topics --describe prints it")
+        shape = usual
+        name = Partition.of(f"{said['Topic']}-{said['Partition']}", place)
+        if name in made:
+            raise InputError(f"{place} is {name}, which is described before")
+        lists = [_brokers(said.get(f, ""), place) for f in ("Replicas", "Isr", "Adding Replicas", "Removing Replicas")]
+        leader = None if said["Leader"] in ("none", "-1") else _brokers(said["Leader"], place)
+        if not lists[0] or (leader is not None and (len(leader) != 1 or leader[0] not in lists[0])):
+            raise InputError(
+                f"{place}: {name} is led by {shown(said['Leader'])}, its replicas are {shown(said['Replicas'])}"
+            )
+        if strange := {b for named in lists[1:] for b in named} - set(lists[0]):
+            raise InputError(f"{place}: {name} names broker {min(strange)}, which is none of its replicas")
+        made[name] = Described(lists[0], None if leader is None else leader[0], *lists[1:])
+    if not made:
+        raise InputError(f"{file} describes no partition: is it what kafka-topics --describe printed?")
+    there = Counter(name.topic for name in made)
+    for topic, count in counts.items():
+        if there[topic] != count:
+            raise InputError(
+                f"{file}: {topic} has {count} partitions and {there[topic]} are described: is it cut short?"
+            )
+    return made
+
+
+# What the tools read ------------------------------------------------------------------------------------------------
+
+
+def reassignment(replicas: Replicas, listed: Mapping[Partition, Listed] | None = None) -> dict[str, object]:
+    """Kafka's reassignment of some partitions, as JSON can hold it: into the directories that `listed` names, if any."""
+    known = {p: each.directories for p, each in (listed or {}).items()}
     return {
         "version": 1,
         "partitions": [
-            {"topic": p.topic, "partition": p.number, "replicas": list(r), "log_dirs": ["any"] * len(r)}
+            {"topic": p.topic, "partition": p.number, "replicas": list(r),
+             "log_dirs": [known.get(p, {}).get(b, ANY) for b in r]}
             for p, r in replicas.items()
         ],
-    }
+    }  # fmt: skip
 
 
 def election(partitions: Sequence[Partition]) -> dict[str, object]:
@@ -240,42 +357,56 @@ def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[fl
     return made
 
 
-def read_offsets(before: str | Path, after: str | Path, seconds: float) -> dict[Partition, tuple[float, ...]]:
+class Growth(NamedTuple):
+    """Messages a second, and the partitions of which there is no pair of offsets: nobody leads them, or they are too new."""
+
+    loads: dict[Partition, tuple[float, ...]]
+    without: tuple[Partition, ...]
+
+
+def read_offsets(before: str | Path, after: str | Path, seconds: float) -> Growth:
     """Messages a second by partition, from what ``kafka-get-offsets`` printed twice: lines ``topic:partition:offset``.
 
     Raises
     ------
     InputError
-        For anything else, for partitions that only one of them lists, and for offsets that fall.
+        For anything else, and for offsets that fall.
     """
     if not 0 < seconds < math.inf:
         raise InputError(f"seconds = {seconds:g}: give the seconds between the two measurements")
     first, last = _offsets(before), _offsets(after)
-    for name in sorted(first.keys() ^ last.keys()):
-        raise InputError(f"{name} is listed in {before if name in first else after} alone")
-    for name, offset in first.items():
-        if last[name] < offset:
-            raise InputError(f"{name}: the offset falls from {offset} to {last[name]}: are the files in order?")
-    if not first:
-        raise InputError(f"{before} lists no partition")
-    return {name: ((last[name] - offset) / seconds,) for name, offset in first.items()}
-
-
-def _offsets(file: str | Path) -> dict[Partition, int]:
-    found: dict[Partition, int] = {}
-    for number, line in enumerate(read_text(file, MOST_JSON).splitlines(), 1):
-        if not line.strip():
+    made: dict[Partition, tuple[float, ...]] = {}
+    for name in sorted(first.keys() & last.keys()):
+        begin, end = first[name], last[name]
+        if begin is None or end is None:
             continue
-        line_of = re.fullmatch(rf"({TOPIC.pattern}):([0-9]{{1,9}}):([0-9]{{1,18}})", line.strip())
+        if end < begin:
+            raise InputError(f"{name}: the offset falls from {begin} to {end}: are the files in order?")
+        made[name] = ((end - begin) / seconds,)
+    if not made:
+        raise InputError(f"{before} and {after} have no partition in common that has offsets")
+    return Growth(made, tuple(sorted((first.keys() | last.keys()) - made.keys())))
+
+
+def _offsets(file: str | Path) -> dict[Partition, int | None]:
+    """The offset of each partition; None where the tool prints none. Lines of other words are passed over."""
+    found: dict[Partition, int | None] = {}
+    for number, line in enumerate(read_text(file, MOST_JSON).splitlines(), 1):
+        line_of = re.fullmatch(rf"({TOPIC.pattern}):([0-9]{{1,9}}):([0-9]{{1,18}}|-1)?", line.strip())
         if line_of is None:
-            raise InputError(f"{file}, line {number}: {shown(line)} is not topic:partition:offset")
-        found[Partition(line_of[1], int(line_of[2]))] = int(line_of[3])
+            if line.strip() and " " not in line.strip():
+                raise InputError(f"{file}, line {number}: {shown(line)} is not topic:partition:offset")
+            continue
+        name = Partition(line_of[1], int(line_of[2]))
+        if name in found:
+            raise InputError(f"{file}, line {number}: {name} is listed before")
+        found[name] = int(line_of[3]) if line_of[3] not in (None, "-1") else None
     return found
 
 
 def _load(text: str, column: str, place: str) -> float:
     try:
-        value = float(text)
+        value = as_number(text)
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
@@ -283,133 +414,44 @@ def _load(text: str, column: str, place: str) -> float:
     return value
 
 
-# Replicas: a key group for each, and the rules that keep them apart ----------------------------------------------------
+Racks = Mapping[int, str] | str | Path
+"""The rack of each broker, or a file or words that say it."""
 
 
-LEADER, FOLLOWER = "leader", "follower"
-ALL_REPLICAS = "Each replica is planned, leaders and followers; where they change places, only leadership moves."
-"""Outputs about replicas begin with this."""
+class RacksOf(NamedTuple):
+    """The rack of each broker, and who says so."""
 
-_LABEL = re.compile(r"(?P<partition>[^ /]+)/(?P<number>[0-9]{1,9})")
+    of: Mapping[int, str]
+    source: str
 
-
-class Shares(NamedTuple):
-    """The load of each partition's leader, and that of each of its followers, in the order of the partitions."""
-
-    leader: Sequence[float]
-    follower: Sequence[float]
-
-    def of(self, replicas: Replicas) -> list[float]:
-        """One value for each replica."""
-        each = zip(replicas.values(), self.leader, self.follower, strict=True)
-        return [x for r, leads, follows in each for x in (leads, *[follows] * (len(r) - 1))]
+    def of_all(self, brokers: Sequence[int]) -> dict[int, str]:
+        """The rack of every broker; `InputError` for racks of other brokers than these, and where one is missing."""
+        found = Names("broker", brokers, len(brokers)).values(self.source, self.of, None).tolist()
+        if missing := [b for b, rack in zip(brokers, found, strict=True) if rack is None]:
+            said = f"{self.source}: broker {missing[0]} is missing"
+            raise InputError(f"{said}; without racks, replicas are only kept on different brokers")
+        return dict(zip(brokers, found, strict=True))
 
 
-def traffic(replicas: Replicas, come: Sequence[float], go: Sequence[float]) -> dict[str, Shares]:
-    """Network in and out of leader and follower, of what clients write and read each second: a leader feeds its followers."""
-    fed = [i * (len(r) - 1) for r, i in zip(replicas.values(), come, strict=True)]
-    out = [o + i for o, i in zip(go, fed, strict=True)]
-    return {"network_in": Shares(come, come), "network_out": Shares(out, [0.0] * len(out))}
-
-
-def labels(replicas: Replicas) -> tuple[list[str], dict[str, list[str | int]]]:
-    """The key of each replica, and what rules may name it by."""
-    keys = [f"{p}/{j}" for p, r in replicas.items() for j in range(len(r))]
-    columns: dict[str, list[str | int]] = {"topic": [], "partition": [], "role": [], "replicas": []}
-    for p, r in replicas.items():
-        columns["topic"] += [p.topic] * len(r)
-        columns["partition"] += [str(p)] * len(r)
-        columns["role"] += [LEADER, *[FOLLOWER] * (len(r) - 1)]
-        columns["replicas"] += [len(r)] * len(r)
-    return keys, columns
-
-
-def replica_rules(workload: Workload) -> list[Rule]:
-    """The rules of a cluster of replicas, for the parameter `rules` of a problem.
-
-    Replicas of a partition are on different brokers and, where racks are known, on different racks; where there are fewer racks
-    than replicas, each rack has its share. Brokers that drain keep none, and demoted ones (of Cruise Control) no leader.
-
-    Parameters
-    ----------
-    workload : Workload
-        As `read_workload` of this module or of `cruise_control` makes it with ``replicas=True``.
-    """
-    if not {"partition", "replicas"} <= set(workload.groups):
-        raise InputError("the workload has no replicas: read it with replicas=True")
-    counts = sorted(map(int, set(workload.groups["replicas"]) - {1}))
-    staying = {label for label, kept in zip(workload.domains.get("rack", ()), workload.kept, strict=False) if kept}
-    made: list[Rule] = []
-    if len(staying) < max(counts, default=0):
-        made.append(Apart(by="partition"))
-    if few := [c for c in counts if c <= len(staying)]:
-        made.append(Apart(None if few == counts else {"replicas": few}, domain="rack", by="partition"))
-    for c in counts[len(few) :] if len(staying) > 1 else ():
-        chosen = None if counts == [c] else {"replicas": c}
-        least = c // len(staying)
-        made.append(Spread(chosen, "rack", at_least=least, at_most=least + (c % len(staying) > 0), by="partition"))
-    if workload.draining.any():
-        made.append(Never(None, [str(workload.node(i)) for i in np.flatnonzero(workload.draining)]))
-    if "DEMOTED" in workload.domains.get("state", ()):
-        made.append(Never({"role": LEADER}, {"state": "DEMOTED"}))
-    return made
-
-
-# From assignments to lists of replicas --------------------------------------------------------------------------------
-
-
-def replica_of(key: Any) -> tuple[Partition, int] | None:
-    """The partition and the number that a key such as ``orders-3/1`` names; None for keys of whole partitions."""
-    found = _LABEL.fullmatch(str(key))
-    return None if found is None else (Partition.of(found["partition"], "a key"), int(found["number"]))
-
-
-def members_of(keys: Sequence[Any]) -> dict[Partition, list[int]]:
-    """The key groups of each partition, its leader's first; none where keys are of whole partitions."""
-    found: dict[Partition, dict[int, int]] = {}
-    for k, key in enumerate(keys):
-        replica = replica_of(key)
-        if replica is None:
-            if found:
-                raise InputError(f"the key {str(key)!r:.80} is not a replica, such as orders-3/0, and others are")
+def read_racks(given: Racks) -> RacksOf:
+    """Read racks: a mapping, the name of a file with a line ``1:a`` for each broker, or such words with commas between."""
+    if isinstance(given, Mapping):
+        return RacksOf(given, "racks")
+    found: dict[int, str] = {}
+    source, text = "--racks", str(given)
+    if not isinstance(given, Path) and ":" not in given and not Path(given).exists():
+        raise InputError(f"--racks {given:.60} is no file, and no words such as 1:a,2:b")
+    if isinstance(given, Path) or ":" not in given or Path(given).is_file():
+        source, text = str(given), read_text(given, MOST_JSON).strip()
+    for part in re.split(r"[,\n]", text):
+        broker, _, rack = (word.strip() for word in part.partition(":"))
+        if not part.strip() and source != "--racks":
             continue
-        if not found and k:
-            raise InputError(f"the key {str(keys[0])!r:.80} is not a replica, such as orders-3/0, and others are")
-        found.setdefault(replica[0], {})[replica[1]] = k
-    for p, held in found.items():
-        if sorted(held) != list(range(len(held))):
-            raise InputError(f"the replicas of {p} are not numbered from 0 on: {', '.join(map(str, sorted(held)))}")
-    return {p: [held[j] for j in range(len(held))] for p, held in found.items()}
-
-
-def lists_of(members: Mapping[Partition, list[int]], nodes: IntArray, brokers: Sequence[int]) -> Replicas:
-    """The replicas of each partition for key groups on these nodes, the leader's broker first."""
-    return {p: tuple(brokers[i] for i in nodes[held].tolist()) for p, held in members.items()}
-
-
-def lists_by_phase(
-    plan: Plan, members: Mapping[Partition, list[int]], brokers: Sequence[int]
-) -> tuple[Replicas, list[Replicas]]:
-    """The replicas before a plan, and for each phase those of the partitions that change.
-
-    A partition changes once, in the phase of its first move: no broker is named twice in between, no rack has replicas of it
-    that it has neither before nor after, and what is there already is not copied again.
-
-    Raises
-    ------
-    InputError
-        If the plan leads two replicas of a partition to one broker.
-    """
-    before, after = (lists_of(members, nodes, brokers) for nodes in (plan.current, plan.assignment))
-    for p, listed in after.items():
-        if len(set(listed)) < len(listed):
-            said = f"the plan leads two replicas of {p} to one broker: solve with rules (--rules), as imported"
-            raise InputError(said)
-    partition = {k: p for p, held in members.items() for k in held}
-    done: set[Partition] = set()
-    phases: list[Replicas] = []
-    for phase in plan.phases:
-        begun = dict.fromkeys(partition[int(plan.key_group[row])] for row in phase.moves)
-        phases.append({p: after[p] for p in begun if p not in done})
-        done |= set(begun)
-    return before, phases
+        if not rack or not re.fullmatch(r"0|[1-9][0-9]{0,8}", broker):
+            raise InputError(f"{source} {part.strip():.60}: write broker and value with a colon, such as 1:a,2:b")
+        if int(broker) in found:
+            raise InputError(f"{source} names broker {broker} twice")
+        found[int(broker)] = rack
+    if not found:
+        raise InputError(f"{source} names no broker: write lines such as 1:a")
+    return RacksOf(found, source)

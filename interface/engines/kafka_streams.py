@@ -38,6 +38,7 @@ class StreamsProcess(FileModel):
 
     processId: Process
     active: list[StreamsTask]
+    host: Annotated[str, Field(min_length=1, max_length=500)] | None = None
 
 
 class StreamsFile(FileFormat, kind="keyshift-streams-assignment"):
@@ -49,6 +50,8 @@ class StreamsFile(FileFormat, kind="keyshift-streams-assignment"):
 def read_workload(file: str | Path) -> Workload:
     """Read a workload from an assignment: a key group for each active task, a node for each process.
 
+    Rules can name the column `subtopology` of key groups and, where the file has them, the `host` of nodes.
+
     Raises
     ------
     InputError
@@ -58,6 +61,9 @@ def read_workload(file: str | Path) -> Workload:
     names = [p.processId for p in found.processes]
     if len(set(names)) < len(names):
         raise InputError(f"{file}: a process is listed twice")
+    hosts = [p.processId for p in found.processes if p.host is not None]
+    if hosts and len(hosts) < len(names):
+        raise InputError(f"{file}: some processes have a host, and {next(n for n in names if n not in hosts)} has none")
     tasks: dict[str, tuple[int, StreamsTask]] = {}
     for i, process in enumerate(found.processes):
         for task in process.active:
@@ -76,11 +82,13 @@ def read_workload(file: str | Path) -> Workload:
         operator=[int(t.id.split("_")[0]) for _, t in ordered],
         keys=[t.id for _, t in ordered],
         node_names=names,
+        groups={"subtopology": [t.id.split("_")[0] for _, t in ordered]},
+        domains={"host": [p.host for p in found.processes if p.host is not None]} if hosts else None,
     )
 
 
 def write_assignment(plan: Plan, folder: str | Path) -> list[Path]:
-    """Write which process runs which tasks before a plan (``00-assignment.json``) and after each phase."""
+    """Write which process runs which tasks before a plan (``before-assignment.json``) and after each phase."""
     made = plan.made_for
     if made.keys is None or made.node_names is None or plan.capacity.size > len(made.node_names):
         raise InputError("Kafka Streams needs the names of tasks (0_3) and processes (a UUID each)")

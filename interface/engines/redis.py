@@ -18,10 +18,13 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from keyshift.engines.formats import write_folder
+from keyshift.engines.formats import counted, with_notes, write_folder
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import MOST_JSON, read_text
+from keyshift.models.guards import as_number
+from keyshift.models.names import Names
 from keyshift.models.plans.plan import Plan
+from keyshift.models.rules import Rule, Use
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 SLOTS = 16_384
@@ -164,8 +167,9 @@ def read_workload(
     Returns
     -------
     Workload
-        `node_names` are ``host:port``, `keys` are ``slot-0`` to ``slot-16383``. Slots without keys and requests are
-        left out, unless their master drains.
+        `node_names` are ``host:port``, `keys` are ``slot-0`` to ``slot-16383``; each slot counts as one of the resource
+        ``slots``. Slots without keys and requests are left out, unless a master drains, which gives its empty slots away,
+        too (`slot_rules` spreads them), or none has any: then a slot is the load.
 
     Raises
     ------
@@ -190,14 +194,23 @@ def read_workload(
         cluster.close()
     load = asked if asked is not None else busy if told else keys
     names = list(cluster.masters)
-    wanted = (keys > 0) | (load > 0) | np.isin(cluster.owner, [names.index(name) for name in leaving])
-    slots = np.flatnonzero(wanted)
-    if not slots.size:
-        raise InputError("the cluster holds no key")
+    used = (keys > 0) | (load > 0)
+    if not used.any():
+        load = np.ones(SLOTS)
+    slots = np.flatnonzero(used) if used.any() and not leaving else np.arange(SLOTS)
     return Workload(
         load=load[slots], state=state[slots], current=cluster.owner[slots], nodes=len(names),
         draining=[name in leaving for name in names], keys=[f"{LABEL}{s}" for s in slots], node_names=names,
+        resources={"slots": np.ones(slots.size)},
     )  # fmt: skip
+
+
+def slot_rules(workload: Workload) -> list[Rule]:
+    """Where a master drains, no other gets more slots than its share, or than the largest has now: empty ones cost nothing."""
+    if not workload.draining.any():
+        return []
+    held = np.bincount(workload.current, minlength=workload.nodes)[workload.kept]
+    return [Use("slots", float(max(-(-workload.key_groups // held.size), held.max())))]
 
 
 def refuse_unfinished(cluster: Shards, ours: Mapping[int, object] | None = None) -> None:
@@ -223,7 +236,7 @@ def by_slot(counts: str | Path | Mapping[str, float]) -> FloatArray:
             if number == 1 and (key, often) == ("key", "count"):
                 continue
             try:
-                pairs.append((key, float(often)))
+                pairs.append((key, as_number(often)))
             except ValueError:
                 raise InputError(f"{counts}: line {number}: {line!r:.60} is not a key, a comma and a number") from None
     for key, value in pairs:
@@ -284,10 +297,10 @@ def slots_of(plan: Plan) -> list[tuple[int, str, str]]:
     moves = []
     for k, source, target in zip(plan.key_group.tolist(), plan.source.tolist(), plan.target.tolist(), strict=True):
         label = str(plan.made_for.key(k))
-        number = label.removeprefix(LABEL)
-        if not label.startswith(LABEL) or not number.isdecimal() or int(number) >= SLOTS:
+        slot = Names("slot", None, SLOTS).find(label.removeprefix(LABEL)) if label.startswith(LABEL) else None
+        if slot is None:
             raise InputError(f"{label:.60} is not a slot of Redis Cluster, such as slot-0")
-        moves.append((int(number), names[source], names[target]))
+        moves.append((slot, names[source], names[target]))
     return moves
 
 
@@ -341,16 +354,20 @@ def write_slots(plan: Plan, path: str | Path) -> list[Path]:
     """
     moves, files = slots_of(plan), {}
     masters = " ".join(sorted({str(plan.made_for.node(i)) for i in range(plan.capacity.size)}))
-    said = f"{len(plan)} slots move, {plan.state_moved:,.0f} bytes. For each phase, in this order:"
+    said = f"Moves of {counted(len(plan), 'slot')}, {plan.state_moved:,.0f} bytes. For each phase, in this order:"
     steps = ["# Slots", "", said, ""]
     for phase in plan.phases:
-        n, there = f"{phase.number + 1:02}", [moves[row] for row in phase.moves]
+        n, there = f"{phase.number:02}", [moves[row] for row in phase.moves]
         for way, title, hops in (
-            ("move", f"Phase {n}: {len(there)} slots", there),
-            ("back", f"Phase {n}, the way back", [(slot, target, source) for slot, source, target in reversed(there)]),
+            ("move", f"Phase {phase.number}: {counted(len(there), 'slot')}", there),
+            (
+                "back",
+                f"Phase {phase.number}, the way back",
+                [(slot, target, source) for slot, source, target in reversed(there)],
+            ),
         ):
             lines = "".join(f"move {slot} {source} {target}\n" for slot, source, target in hops)
             files[f"{n}-{way}.sh"] = SCRIPT.format(title=title, masters=masters) + lines
         steps += [f"    bash {n}-move.sh", ""]
     steps += ["Back again, later phases first: `bash NN-back.sh`. After a break, run the same script once more."]
-    return write_folder(path, {"STEPS.md": "\n".join(steps) + "\n", **files})
+    return write_folder(path, {"STEPS.md": with_notes("\n".join(steps) + "\n", plan), **files})

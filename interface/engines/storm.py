@@ -64,6 +64,8 @@ class StormGroupingFile(FileFormat, kind="keyshift-storm-grouping"):
 def read_workload(file: str | Path) -> Workload:
     """Read a workload from an assignment: a key group for each task (``component:task``), a node for each slot.
 
+    Rules can name the column `component` of key groups, and the `supervisor` of nodes.
+
     Raises
     ------
     InputError
@@ -85,13 +87,15 @@ def read_workload(file: str | Path) -> Workload:
         operator=[components.index(part.component) for part in found.tasks],
         keys=[f"{part.component}:{part.task}" for part in found.tasks],
         node_names=found.slots,
+        groups={"component": [part.component for part in found.tasks]},
+        domains={"supervisor": [slot.rpartition(":")[0] for slot in found.slots]},
     )
 
 
 def write_assignment(plan: Plan, folder: str | Path, topology: str) -> list[Path]:
     """Write where the tasks run before a plan and after each phase: whole assignments, since a scheduler needs one.
 
-    ``00-assignment.json`` is the assignment before the plan; the last file is the one after it.
+    ``before-assignment.json`` is the assignment before the plan, ``NN-assignment.json`` the one after its phase NN.
     """
     made = plan.made_for
     if made.keys is None or made.node_names is None or plan.capacity.size > len(made.node_names):
@@ -103,7 +107,7 @@ def _assignment(plan: Plan, nodes: np.ndarray, topology: str) -> dict[str, Any]:
     made, tasks = plan.made_for, []
     for k, i in enumerate(nodes.tolist()):
         component, colon, task = str(made.key(k)).rpartition(":")
-        if not colon or not component or not (task.isascii() and task.isdigit()):
+        if not colon or not component or not re.fullmatch("0|[1-9][0-9]{0,8}", task):
             raise InputError(f"the key {shown(made.key(k))} is not a task, such as counter:4")
         slot = made.node(i)
         tasks.append({"task": int(task), "component": component, "slot": slot,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.exercises.exercise import Exercise, Values, differs
+from keyshift.models.figures import apart
 
 
 def _distance(load: list[int], assignment: Any, nodes: int) -> float:
@@ -57,7 +58,8 @@ def _judge_allocation(returned: Any, load: list[int], current: list[int], nodes:
     reached, least = _distance(load, returned, nodes), _distance(load, best, nodes)
     if reached <= least + 1e-9:
         return ""
-    return f"you returned {list(returned)} with load distance {reached:g}; {list(best)} has {least:g}"
+    yours, other = apart(reached, least)
+    return f"you returned {list(returned)} with load distance {yours}; {list(best)} has {other}"
 
 
 def _draw_target(rng: np.random.Generator, size: float) -> Values:

@@ -17,33 +17,14 @@ import numpy as np
 from keyshift.catalogue import find_method
 from keyshift.catalogue.method import Trade
 from keyshift.models import Answer, Budget, InputError, Problem
-from keyshift.models.answer import Settings
 from keyshift.models.lazily import load
 from keyshift.models.solution import Solution
 from keyshift.solving import answered
 
-
-@dataclass(frozen=True)
-class FrontSettings(Settings):
-    """Tuning parameters of fronts.
-
-    Attributes
-    ----------
-    below : float
-        A limit that is not a whole number is lowered by this share, which is more than the check's tolerance, to
-        exclude the point before.
-    share : float
-        The share of the time left for each point if the number of points is unknown.
-    most_whole : int
-        A whole front has at most this many points.
-    clearly : float
-        Answers that exceed a limit by more than this share of the widest point's value need no check.
-    """
-
-    below: float = 1e-6
-    share: float = 0.25
-    most_whole: int = 100_000
-    clearly: float = 1e-3
+SHARE = 0.25
+"""Share of the time left that each point may take if the number of points is unknown."""
+BELOW = 1e-6
+"""A limit that is not a whole number is lowered by this share, more than the check's tolerance, to exclude the point before."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +73,7 @@ class Tracer:
         done: Sequence[TracedPoint] = (), known: Sequence[np.ndarray] = (), workers: int = 1,
     ) -> None:  # fmt: skip
         self.problem, self.trade, self.budget, self.seed, self.keep = problem, trade, budget, seed, keep
-        self.method, self.settings = find_method(problem, None), FrontSettings.now()
+        self.method = find_method(problem, None)
         self.options = load(trade.options)(problem) if trade.options else {}
         self.done = {getattr(point.problem, trade.limit): point for point in done}
         self.known = [assignment for assignment in known if problem.check(assignment).feasible]
@@ -103,7 +84,7 @@ class Tracer:
         self.every = points is None
         if self.trade.least is not None:
             return self._undominated(self._every_setting(points))
-        top = self._at(getattr(self.problem, self.trade.limit), None, 1 / points if points else self.settings.share)
+        top = self._at(getattr(self.problem, self.trade.limit), None, 1 / points if points else SHARE)
         if top is None:
             return []
         found = self._downwards(top) if points is None else self._within(self._grid(top, points), points)
@@ -119,20 +100,20 @@ class Tracer:
     def _downwards(self, top: TracedPoint) -> Iterator[TracedPoint]:
         """Every point below one, each limit just below what the point before has."""
         last: TracedPoint | None = top
-        for _ in range(self.settings.most_whole):
+        for _ in range(100_000):
             assert last is not None
             value = self._second(last.assignment)
             below = self._below(value)
             if self.budget.expired or below < 0 or (value == 0 and not self.trade.whole):
                 return
-            last = self._at(below, None, self.settings.share)
+            last = self._at(below, None, SHARE)
             if last is None or self._second(last.assignment) >= value:
                 return
             yield last
 
     def _below(self, value: float) -> float:
         """The limit that rules out a value of the second objective, and little else."""
-        return int(value) - 1 if self.trade.whole else value * (1 - self.settings.below) - self.trade.offset
+        return int(value) - 1 if self.trade.whole else value * (1 - BELOW) - self.trade.offset
 
     def _grid(self, top: TracedPoint, points: int) -> list[float]:
         """Limits from the least to just below the top one, evenly spaced, and those that known answers keep."""
@@ -224,7 +205,7 @@ class Tracer:
         by_limit = sorted(points, key=self._limit, reverse=True)
         held = [*self.known, *(point.assignment for point in points)]
         worth = sorted((self.problem.objective(a), self._second(a), place) for place, a in enumerate(held))
-        margin = self.settings.clearly * max(moved for _, moved, _ in worth)
+        margin = 1e-3 * max(moved for _, moved, _ in worth)
         highest, made = -math.inf, []
         for point in by_limit:
             highest = max(highest, -math.inf if point.answer.bound is None else point.answer.bound)

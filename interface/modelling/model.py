@@ -219,7 +219,7 @@ class Model(ABC):
             while self._refused(answer) and (standing == "stated" or (standing == "added" and rounds < MOST_CUTS)):
                 rounds += 1
                 if standing == "stated":
-                    run = self._again(answer.assignment, run.solver, budget, seed)
+                    run = self._again(answer.assignment, solver, budget, seed)
                 else:  # limits are widened where they round, with additions too
                     self.statement.forbid(answer.assignment)
                     run = self._run(solver, budget, seed)
@@ -248,7 +248,14 @@ class Model(ABC):
             solved `native`; of MathOpt, its `SolveResult`; of any kind, {name: value} as files have it.
         """
         self._require_answers("an assignment")
-        return self.problem.canonical(self._read(values))
+        try:
+            return self.problem.canonical(self._read(values))
+        except InputError:
+            raise
+        except (ValueError, OverflowError):
+            raise InputError(
+                "the values are no solution's: whole variables have whole values within their bounds"
+            ) from None
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -321,7 +328,7 @@ class Model(ABC):
         finally:
             self._whole = False
 
-    def _again(self, refused: np.ndarray | None, solver: str, budget: Budget, seed: int) -> Run:
+    def _again(self, refused: np.ndarray | None, solver: str | None, budget: Budget, seed: int) -> Run:
         """Run a fresh model without the assignments that tolerances or rounding let in; the model itself stays."""
         assert refused is not None
         self._cuts = [*self._cuts, refused]

@@ -112,5 +112,5 @@ class OpenedCpSat(Model):
 
 def _sides(domain: Sequence[int]) -> tuple[float, float]:
     """The least and the largest value of a domain, which CP-SAT writes as large numbers where there is none."""
-    low, high = domain[0], domain[-1]
+    low, high = domain[0], domain[len(domain) - 1]  # CP-SAT's lists answer 0 at negative places
     return (-math.inf if low < -(2**62) else low), (math.inf if high >= 2**62 else high)

@@ -144,7 +144,7 @@ class OpenedPyomo(running.LinearModel):
         try:
             program, columns = self._compiled()
         except errors.InfeasibleConstraintException:
-            return Run(solver or "highs", False, None, "infeasible")
+            return Run("arithmetic", False, None, "infeasible")
         if self._whole:
             program = program.made_whole(self.statement.whole_family)
         solver = solver or program.fitting_solver

@@ -67,9 +67,10 @@ def by_highs(
     program: NamedProgram, budget: Budget, seed: int, start: np.ndarray | None
 ) -> tuple[Run, np.ndarray | None]:
     """HiGHS as all of keyshift runs it: in units that suit its tolerances, its bound made safe."""
-    linear = program.linear
+    linear, name = program.linear, highs.solver_name()
+    name = "highs" if name == "HiGHS" else name  # `solved_by` has put another in its place
     if not program.columns:  # nothing is left to decide, and HiGHS does not begin
-        return Run("highs", True, linear.offset, "optimal", True), np.zeros(0)
+        return Run(name, True, linear.offset, "optimal", True), np.zeros(0)
     result = highs.minimise(linear, budget, seed=seed, start=start, relax=not program.whole)
     if result.termination == "infeasible":  # presolve has said so of rows of one's own that an answer keeps
         run, values = by_mathopt(program, "scip", budget, seed)
@@ -80,7 +81,7 @@ def by_highs(
     if not program.whole and result.row_duals is not None:
         proven = dual_bound(linear, result.row_duals)
         details |= _marginals(program, result.values, result.row_duals)
-    return Run("highs", result.values is not None, proven, result.termination, True, details), result.values
+    return Run(name, result.values is not None, proven, result.termination, True, details), result.values
 
 
 def by_mathopt(

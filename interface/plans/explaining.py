@@ -14,6 +14,7 @@ from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.figures import figure, signed
 from keyshift.models.guards import real, whole
+from keyshift.models.plans.staying import staying
 from keyshift.models.plans.way import read_target
 from keyshift.models.problem import Limit
 from keyshift.plans.targets import Thinned, bare_moves, thin
@@ -75,6 +76,8 @@ class Explanation:
         The objective if nothing moves; None if that breaks a rule.
     thinned : Thinned or None
         With `min_gain`: the answer without the moves that gain too little, and what leaving them out costs.
+    stays : tuple of str
+        What draining nodes keep, and why.
     """
 
     problem: Problem
@@ -86,6 +89,7 @@ class Explanation:
     nothing: str
     nothing_objective: float | None
     thinned: Thinned | None = field(default=None)
+    stays: tuple[str, ...] = ()
 
     def marginal_frame(self) -> pd.DataFrame:
         """Retired: write ``pandas.DataFrame(explanation.marginals)``."""
@@ -105,6 +109,7 @@ class Explanation:
             "measure": self.measure,
             "moves": self.moves.to_dict("records"),
             "binding": list(self.binding),
+            "stays": list(self.stays),
             "marginals": [vars(m) for m in self.marginals],
             "nothing": {"sentence": self.nothing, "objective": self.nothing_objective},
             "thinned": None if self.thinned is None else self.thinned.as_record(),
@@ -119,7 +124,7 @@ class Explanation:
             + (f"; undoing it alone breaks {m.breaks}" if m.breaks else "")
             for m in moves
         ]
-        lines += list(self.binding)
+        lines += [*self.binding, *self.stays]
         lines += [
             f"{m.limit} {figure(m.now)} -> {figure(m.then)}: {self.problem.objective_name} {describe_marginal(m)}"
             for m in self.marginals
@@ -177,7 +182,8 @@ def explain(
     moves, measure = _moves(posed, answer)
     binding = () if answer.assignment is None else tuple(posed.binding(answer.assignment))
     worthwhile = None if min_gain is None else thin(posed, answer, real("min_gain", min_gain, optional=False))
-    return Explanation(posed, answer, moves, measure, binding, found, *_doing_nothing(posed, answer), worthwhile)
+    nothing, stays = _doing_nothing(posed, answer), staying(posed, answer.assignment)
+    return Explanation(posed, answer, moves, measure, binding, found, *nothing, worthwhile, stays)
 
 
 def _answer(problem: Problem, given: Any, method: str | None, seconds: float | None, gap: float, seed: int) -> Solution:

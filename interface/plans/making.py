@@ -10,33 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
-from keyshift.models.answer import Settings
-from keyshift.models.figures import figure, percent
+from keyshift.models.figures import apart, figure, percent
 from keyshift.models.files.problem import parameters_of
-from keyshift.models.guards import by_name, non_negative, real, whole
+from keyshift.models.guards import non_negative, real, whole
+from keyshift.models.labels import by_label, ordered
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
+from keyshift.models.plans.staying import staying
 from keyshift.models.plans.transfers import TransferScheduling, durations
-from keyshift.models.plans.way import Phase, RuledWay, Target, Way, gains, read_target
+from keyshift.models.plans.way import Phase, RuledWay, Target, Way, read_target
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.targets import thin
 from keyshift.solvers.plans.fast import Schedule, fast_schedule
 from keyshift.solvers.plans.steps import Order, Phases, cut, order_of, overload_of, ruled_phases
 from keyshift.solving import interruptible
-
-
-@dataclass(frozen=True)
-class PlanSettings(Settings):
-    """The tuning parameter of plans.
-
-    Attributes
-    ----------
-    exact_up_to : int
-        The most moves of a phase for which the exact model is solved.
-    """
-
-    exact_up_to: int = 30
 
 
 def plan(
@@ -114,7 +102,8 @@ def plan(
     if ruled is not None and ruled.broken > 0:
         said = (*found.notes, _broken_on_the_way(ruled))
         found = replace(found, broken_rules=ruled.broken, broken_rules_bound=ruled.bound, notes=said)
-    return found if dropped is None else replace(found, notes=(*found.notes, str(dropped)))
+    dropping = () if dropped is None else (str(dropped),)
+    return replace(found, notes=(*found.notes, *staying(problem, reached.target), *dropping))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +124,7 @@ class _Work:
         way = Way.of(w, w.current, reached.target, reached.may_leave)
         moving = np.flatnonzero(w.current != reached.target)
         source, target = w.current[moving], reached.target[moving]
+        bandwidth = ordered("bandwidth", bandwidth, w.node_names, w.nodes, "nodes")
         speed = None if bandwidth is None else _above_0("bandwidth", bandwidth, way.nodes)
         names = tuple(limits)
         use = [_use(w, name) for name in names]
@@ -152,12 +142,14 @@ class _Work:
 
 
 def _already_over(workload: Workload, names: tuple[str, ...], asked: FloatArray, limit: FloatArray) -> tuple[str, ...]:
-    return tuple(
-        f"node {workload.node(i)} has {figure(limit[r, i])} of {name} before or after the plan, above its limit "
-        f"{figure(asked[r, i])}: it goes no higher on the way"
-        for r, name in enumerate(names)
-        for i in np.flatnonzero(limit[r] > asked[r] * (1 + 1e-9))
-    )
+    found = []
+    for r, i in np.argwhere(limit > asked * (1 + 1e-9)).tolist():
+        held, most = apart(limit[r, i], asked[r, i], shown=figure)
+        found.append(
+            f"node {workload.node(i)} has {held} of {names[r]} before or after the plan, above its limit {most}: "
+            "it goes no higher on the way"
+        )
+    return tuple(found)
 
 
 def _table(rows: list[FloatArray], width: int) -> FloatArray:
@@ -181,8 +173,9 @@ def _use(workload: Workload, name: str) -> FloatArray:
 
 def _limit(name: str, given: Any, workload: Workload, nodes: int) -> FloatArray:
     said = f"max_on_the_way[{name!r}]"
+    given = by_label(said, given)
     if isinstance(given, Mapping):  # while it moves, a key group counts twice
-        given = by_name(said, given, workload.node_names, nodes, 2 * float(_use(workload, name).sum()))
+        given = workload.names_of_nodes.grown(nodes).values(said, given, 2 * float(_use(workload, name).sum()))
     return _above_0(said, given, nodes)
 
 
@@ -226,7 +219,7 @@ def _schedule(
         part = raised.part(chosen, held)
         one_by_one = np.arange(chosen.size) if part.limited else None
         schedule = fast_schedule(part, budget, seed, one_by_one)
-        if not schedule.optimal and chosen.size <= PlanSettings.now().exact_up_to and not budget.expired:
+        if not schedule.optimal and chosen.size <= 30 and not budget.expired:
             from keyshift.solvers.plans.exact import exact_schedule
 
             schedule = exact_schedule(part, schedule, budget, seed)
@@ -261,7 +254,7 @@ def _assemble(
         method=reached.method, status=reached.status, objective=reached.objective, bound=reached.bound,
         measure=reached.measure, assignment=reached.target.copy(), key_group=moving, source=source, target=target,
         load=work.load[rows], state=w.state[moving],
-        gain=gains(reached.measure, w, w.current, reached.target, moving, reached.may_leave),
+        gain=reached.gains(moving),
         start=starts[rows], end=starts[rows] + p.seconds[rows], phase=phase_of[rows], phases=tuple(phases),
         capacity=way.capacity, leaving=way.leaving, bandwidth=work.bandwidth, parallel=p.parallel,
         limits=dict(zip(work.resources, p.limit, strict=True)),
@@ -279,9 +272,8 @@ def _notes(work: _Work, order: Order, phases: list[Phase], way: Way) -> tuple[st
         said.append(f"on the way some node exceeds its limit by {percent(order.overload)}: {least}")
     before, after = float(way.distance(way.before)), float(way.distance(way.after))
     if after > before * (1 + 1e-9) and len(phases) > 0:
-        said.append(
-            f"the plan itself raises the load distance, from {figure(before)} to {figure(after)}: it serves another purpose"
-        )
+        low, high = apart(before, after, shown=figure)
+        said.append(f"the plan itself raises the load distance, from {low} to {high}: it serves another purpose")
     elif worse := [p.number for p in phases if p.load_distance > before * (1 + 1e-9)]:
         said.append(f"after phase {worse[0]} the load distance is above that of the start")
     return tuple(said)

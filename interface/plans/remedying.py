@@ -11,7 +11,7 @@ import numpy as np
 from keyshift.catalogue import find_method, formulation_of
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import Settings
-from keyshift.models.figures import figure, percent
+from keyshift.models.figures import enough, figure, float_above, percent
 from keyshift.models.guards import real, whole
 from keyshift.models.problem import Limit, Number
 from keyshift.models.rules.ruled import BROKEN, Ruled
@@ -65,6 +65,8 @@ class Remedy:
         An answer at `value`.
     drops : bool
         Whether the remedy drops a whole rule; `value` is then 0.
+    down : bool
+        Whether the limit loosens as its value falls.
     """
 
     limit: str
@@ -74,6 +76,7 @@ class Remedy:
     proven: bool
     solution: Solution | None = None
     drops: bool = False
+    down: bool = False
 
     def __str__(self) -> str:
         if self.drops:
@@ -85,11 +88,23 @@ class Remedy:
                 return f"{what}: no value of this limit alone is enough"
             if self.limit in COUNTED and self.bound is not None:
                 return f"{what}: no number up to {figure(self.bound)} is enough"
-            return f"{what}: undecided" + ("" if self.bound is None else f", {figure(self.bound)} is not enough")
-        if self.proven:
-            return f"{what}: {figure(self.value)} is enough, and no smaller change is"
-        less = "" if self.bound is None else f", {figure(self.bound)} is not"
-        return f"{what}: {figure(self.value)} is enough{less}"
+            return f"{what}: undecided" + ("" if self.bound is None else f", {self.too_little} is not enough")
+        if not self.proven:
+            return f"{what}: {self.enough} is enough" + ("" if self.bound is None else f", {self.too_little} is not")
+        if Fraction(self.enough) == Fraction(repr(self.value)):
+            return f"{what}: {self.enough} is enough, and no smaller change is"
+        return f"{what}: {self.enough} is enough, and nothing {'above' if self.down else 'below'} {self.too_little} is"
+
+    @property
+    def enough(self) -> str:
+        """`value` as it may be typed in: rounded to the side on which it suffices."""
+        return "-" if self.value is None else enough(self.value, "down" if self.down else "up")
+
+    @property
+    def too_little(self) -> str:
+        """`bound`, or the least value where that is proven, rounded to the side on which it does not suffice."""
+        known = self.value if self.bound is None else self.bound
+        return "-" if known is None else enough(known, "up" if self.down else "down")
 
     def as_record(self) -> dict[str, Any]:
         """The remedy as plain values for JSON."""
@@ -147,7 +162,8 @@ def remedies(
             return []
         for position, limit in enumerate(limits):
             part = budget.part(1.0 / (len(limits) - position))
-            found.append(replace(search.least(problem, limit, part, verdict == "no"), drops=limit.drops))
+            remedy = search.least(problem, limit, part, verdict == "no")
+            found.append(replace(remedy, drops=limit.drops, down=limit.down))
     return found
 
 
@@ -195,9 +211,9 @@ class RemedySearch:
     def least(self, problem: Problem, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
         """The least value of one limit; `refuted` says that the present one is proven not to do."""
         if limit.arithmetic is not None and np.isinf(self.target):
-            value = limit.arithmetic()
+            value = float_above(limit.arithmetic())
             verdict, solution = self.attempt(limit.at(value), budget)
-            return Remedy(limit.name, float(limit.value), float(value), None, verdict != "no", solution)
+            return Remedy(limit.name, float(limit.value), value, None, verdict != "no", solution)
         if limit.least is not None and np.isinf(self.target):
             return self._by_problem(problem, limit, limit.least(), budget, refuted)
         return self.bisect(limit, budget, refuted) if limit.ordered else self._count_up(limit, budget)
@@ -376,7 +392,8 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
     Parameters
     ----------
     problem : Problem
-        One with `repairable` limits: key-group allocation, collocated allocation, mixed routing.
+        One with `repairable` limits: key-group allocation, collocated allocation, mixed routing. Of another with rules, an answer
+        that keeps all of them, if there is one.
     method : str, optional
     time_limit : float or None, default 60.0
         Seconds; None: no limit.
@@ -394,7 +411,7 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
     InputError
         For any other problem.
     """
-    if not problem.repairable:
+    if not problem.repairable and not getattr(problem, "rules", ()):
         raise InputError(f"{problem.name} cannot be repaired: its limits do not depend on where key groups run")
     budget = Budget(real("time_limit", time_limit))
     with interruptible(budget.interrupt):
@@ -407,6 +424,10 @@ def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -
     verdict, solution = search.attempt(problem, budget.part(0.5))
     if verdict == "yes" and solution is not None:
         return replace(solution, details={**solution.details, "excess_left": 0.0, "excess_left_proven": True})
+    if not problem.repairable:
+        answer = solve(problem, method, time_limit=_left(budget), seed=seed)
+        said = f"{problem.name} keeps its rules as a whole or has no answer: key-group allocation keeps what it can of them"
+        return replace(answer, message="; ".join(filter(None, (answer.message, said))))
     soft = excess.yielding()
     pose = excess.at if soft is excess else lambda s: soft.at(s).plain()  # type: ignore[attr-defined]  # Prioritised
     share = Limit("excess", 0.0, pose, excess.needed, 1.0)

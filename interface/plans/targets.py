@@ -10,7 +10,7 @@ import numpy as np
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.figures import figure
 from keyshift.models.guards import frozen
-from keyshift.models.plans.way import gains, read_target
+from keyshift.models.plans.way import read_target
 from keyshift.models.workload import IntArray
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def list_moves(solution: Solution) -> list[BareMove]:
     reached = read_target(solution.problem, solution)
     w, target = reached.workload, reached.target
     moving = np.flatnonzero(w.current != target)
-    worth = gains(reached.measure, w, w.current, target, moving, reached.may_leave)
+    worth = reached.gains(moving)
     order = sorted(zip(moving.tolist(), worth.tolist(), strict=True), key=lambda move: (-move[1], move[0]))
     return [
         BareMove(k, w.key(k), w.node(w.current[k]), w.node(target[k]), float(w.last_load[k]), float(w.state[k]), gain)

@@ -223,9 +223,11 @@ class Cluster:
         return cls(*nodes, place, place, [-1] * p, [-1] * p, n)
 
     def workload(self, statistics: Workload) -> Workload:
-        """Put a period's statistics on the cluster."""
+        """Put a period's statistics on the cluster: its nodes keep their names, wherever they are."""
+        called = [statistics.node(name) for name in self.names]
         return statistics.replace(
             nodes=np.array(self.capacity),
+            node_names=None if called == list(range(len(called))) else called,
             draining=np.array(self.draining),
             current=np.array(self.place),
             home=self._home(statistics),

@@ -169,7 +169,7 @@ function allocation(m, place) {
   metrics.lower_deviation = -Math.min(...away.map((/** @type {Float64Array} */ d) => Math.min(...d.filter((_, i) => !m.draining[i]))));
   metrics.deviation_sum = metrics.upper_deviation + metrics.lower_deviation;
   metrics.migration_cost = movedSum(m, play.migration_cost, place);
-  if (play.draining_load) metrics.draining_load = sum(last.filter((_, i) => m.draining[i]));
+  if (play.draining_load) Object.assign(metrics, { draining_load: sum(last.filter((_, i) => m.draining[i])), draining_key_groups: sum([...intoDraining(m, place, false)].map((v) => v.amount)) });
   const violations = [...allocationLimits(m, place, metrics.migrations, metrics.migration_cost)];
   if (play.distance_floor) {
     const s = distances.map((/** @type {number} */ d, /** @type {number} */ i) => [d - play.means[i] - SLACK * (play.means[i] || 1), i]).reduce((/** @type {number[]} */ a, /** @type {number[]} */ b) => (b[0] > a[0] ? b : a))[1];

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.allocation.problem import EPSILON, SLACK, KeyGroupAllocation
-from keyshift.models.integers import BITS, scaled
+from keyshift.models.allocation.problem import DRAINING, EPSILON, SLACK, KeyGroupAllocation
+from keyshift.models.integers import BITS, WHOLE_BITS, scaled
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat, keep_within
 from keyshift.models.stages import FLOATS, CpSatStages, PlacedCpSat, WholeMeasure, weighed
 from keyshift.models.windows_cpsat import combine
 from keyshift.models.workload import IntArray
 
 PRECISION = 1e-7
-"""Where rounding cannot be avoided, it changes no load distance by more than this share of the mean, if bits allow."""
-MOST_BITS = 50
+"""Where rounding cannot be avoided, no load distance changes by more than this share of the mean, nor a step, if bits allow."""
+MOST_BITS = WHOLE_BITS
 """All loads on the smallest node stay below 2**MOST_BITS; with more, presolves err."""
 
 
@@ -58,13 +58,14 @@ class WholeDistances:
         if problem.mean == "exact" and bool((w.capacity == w.capacity[0]).all()):
             # In units of a load's unit over the number of kept nodes, so that a mean is a window's total load.
             kept, capacity = int(w.kept.sum()), float(w.capacity[0])
-            made = scaled(it.load.ravel(), BITS + (it.count - 1).bit_length())
+            made = scaled(it.load.ravel(), BITS + (it.count - 1).bit_length(), whole=MOST_BITS - kept.bit_length())
             doubt = 2 * made.error * w.key_groups / capacity + problem.rounding
             unit, whole = made.scale * kept * Fraction(capacity), made.values.reshape(it.load.shape).tolist()
             rows = [([[kept * y for y in row]] * w.nodes, sum(row)) for row in whole]
             return [cls(unit, row, row, total, total, doubt) for row, total in rows]
         most = float((it.load.sum(axis=1) / w.capacity.min() + problem.means).max())
-        wanted = (w.key_groups + 2) / (PRECISION * (problem.mean_load or 1.0))
+        fine, step = PRECISION * (problem.mean_load or 1.0), problem.step_of("load_distance")
+        wanted = (w.key_groups + 2) / (min(fine, step / 8) if step else fine)
         unit = Fraction(2) ** min(math.ceil(math.log2(wanted)), MOST_BITS - math.ceil(math.log2(most or 1.0)))
         capacity, found = w.capacity.tolist(), []
         for load, mean in zip(it.load.tolist(), problem.means.tolist(), strict=True):  # rounded down in (3), up in (4)
@@ -211,9 +212,11 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
                 lambda most: math.floor((Fraction(most) + Fraction(doubt)) * it.unit),
                 lambda whole: float(Fraction(whole) / it.unit) - doubt,
             )
-        if name == "draining_load":
+        if name in DRAINING:
             nodes = np.flatnonzero(w.draining).tolist()
             left = [sum(self.x[k, i] for i in nodes if (k, i) in self.x) for k in range(w.key_groups)]
+            if name == "draining_key_groups":
+                return WholeMeasure.count(sum(left))
             return WholeMeasure.sum(*weighed(w.last_load, left), w.key_groups, self.problem.unit(name))
         return self.of_moves(name)
 

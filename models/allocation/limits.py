@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 from keyshift.models import metrics
 from keyshift.models.figures import figure
 from keyshift.models.problem import NEAR, Limit, Number, Problem
+from keyshift.models.rules.lowered import Closed, Lowered
+from keyshift.models.rules.ruled import Forms
 from keyshift.models.workload import FloatArray
 
 
@@ -35,6 +38,39 @@ def allocation_limits(problem: Any) -> list[Limit]:
         return {name: np.append(room, np.full(new, room.max())) for name, room in capacities.items()}
 
     return [*found, *problem.rule_limits, problem.more_nodes(**({"resource_capacity": wider} if capacities else {}))]
+
+
+def emptied(problem: Any, most: float, loaded: bool) -> Any:
+    """The problem whose draining nodes keep no key group, or no `loaded` one; None where `most` allows one."""
+    w, amounts = problem.workload, _amounts(problem, loaded)
+    chosen = np.flatnonzero(amounts)
+    if amounts[chosen].min(initial=np.inf) <= most:
+        return None
+    rule = Forms(Lowered.of([Closed(chosen, w.draining)], w.current, w.nodes))
+    return replace(problem, priorities=(), rules=(*problem.rules, rule))
+
+
+def least_left(problem: Any, loaded: bool) -> float:
+    """A lower bound on what draining nodes keep, in load or in key groups: by open nodes, and by each limit of (2)."""
+    w, space, amounts = problem.workload, problem.space, _amounts(problem, loaded)
+    here = np.flatnonzero(w.draining[w.current])
+    leaving = here[space.enter[:, w.kept].any(axis=1)[space.kind[here]]]
+    leave = [float(amounts[leaving].sum())]
+    if problem.max_migrations is not None:
+        leave.append(float(np.sort(amounts[leaving])[::-1][: problem.max_migrations].sum()))
+    if problem.cost_limit is not None:  # as if key groups could be divided
+        cost, amount = problem.migration_cost[leaving], amounts[leaving]
+        order = np.argsort(cost / np.maximum(amount, 1e-300), kind="stable")
+        rest = problem.cost_limit.limit - (np.cumsum(cost[order]) - cost[order])
+        share = np.where(cost[order] > 0, np.clip(rest / np.maximum(cost[order], 1e-300), 0.0, 1.0), 1.0)
+        leave.append(float(share @ amount[order]))
+    left = float(amounts[here].sum()) - min(leave)
+    doubt = 1e-9 * float(amounts.sum())
+    return max(0.0, left - doubt) if loaded else float(math.ceil(left - doubt))
+
+
+def _amounts(problem: Any, loaded: bool) -> FloatArray:
+    return problem.workload.last_load if loaded else np.ones(problem.workload.key_groups)  # type: ignore[no-any-return]
 
 
 def _capacity_limit(problem: Any, name: str) -> Limit:

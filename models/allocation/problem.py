@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics, records
-from keyshift.models.allocation.limits import allocation_limits, binding_limits
+from keyshift.models.allocation.limits import allocation_limits, binding_limits, emptied, least_left
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.integers import Knapsack
+from keyshift.models.labels import by_label
 from keyshift.models.objectives import Over, OverWindows, Searched
-from keyshift.models.problem import Limit, Violation
+from keyshift.models.problem import Limit, Violation, step_of_sums
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace, Workload
@@ -26,6 +28,8 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace,
 EPSILON = 2.0**-52
 SLACK = 1e-9
 """Relative rounding allowed when a sum of floats is held against a limit."""
+DRAINING = ("draining_load", "draining_key_groups")
+"""The measures of what draining nodes keep."""
 LARGEST = 1e150
 """The sum of loads, per unit of the smallest capacity, must be smaller: searches square it."""
 
@@ -84,10 +88,13 @@ class KeyGroupAllocation(Ruled, OverWindows):
         ``{"load": {"b1": 80}}``, those that are not named have room for everything.
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
-        "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "migrations", "state_moved".
-        "broken_rules" may come first: rules that are broken today are then repaired as far as the limits allow, and get
-        no worse.
-        By default the load distance alone. Over k > 1 windows there are no "deviation_sum" and "draining_load".
+        "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "draining_key_groups" (how many key
+        groups they keep, those without load included), "migrations", "state_moved". "broken_rules" may come first: rules
+        that are broken today are then repaired as far as the limits allow, and get no worse.
+        By default the load distance alone, under which a draining node may keep what does not raise it above the mean:
+        ("draining_key_groups", "load_distance", "migrations") empties such nodes first. Where a draining measure is named,
+        ties go to fewer key groups on draining nodes, then to fewer migrations.
+        Over k > 1 windows there are no "deviation_sum" and "draining_load".
     windows : int, default 1
         Plan for the last so many windows at once. (7) is about the last one.
     over : {"max", "mean", "cvar"}, default "max"
@@ -120,11 +127,13 @@ class KeyGroupAllocation(Ruled, OverWindows):
     """
 
     name: ClassVar[str] = "key-group-allocation"
+    worth: ClassVar[str] = "load distance"
     repairable: ClassVar[tuple[str, ...]] = ("resource_capacity",)
     rescue: ClassVar[Literal["balance"]] = "balance"
     limits_first: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = (
-        "load_distance", "deviation_sum", "draining_load", "migrations", "state_moved", "broken_rules",
+        "load_distance", "deviation_sum", "draining_load", "draining_key_groups", "migrations", "state_moved",
+        "broken_rules",
     )  # fmt: skip
 
     workload: Workload
@@ -163,8 +172,9 @@ class KeyGroupAllocation(Ruled, OverWindows):
             if name not in known:
                 raise InputError(f"resource_capacity names {name!r}; the workload has {', '.join(sorted(known))}")
             said = f"resource_capacity[{name!r}]"
+            limit = by_label(said, limit)
             if isinstance(limit, Mapping):  # a node that is not named has room for everything
-                limit = guards.by_name(said, limit, w.node_names, w.nodes, float(known[name].sum()))
+                limit = w.names_of_nodes.values(said, limit, float(known[name].sum()))
             elif np.ndim(limit) == 0:
                 limit = np.full(w.nodes, limit)
             limits[name] = guards.non_negative(said, limit, length=w.nodes, of="nodes")
@@ -259,7 +269,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
 
         They cannot all leave their nodes (node None), or all run on the node given.
         """
-        if self.cost_limit is not None and self._costs_too_much(assignment):
+        if self.cost_limit is not None and self._cost(assignment) > self.cost_limit.limit:
             yield self.cost_limit.cover(np.flatnonzero(metrics.moved(self.workload, assignment))), None
         for name in self._room:
             for i, room in enumerate(self.rooms(name)):
@@ -273,13 +283,15 @@ class KeyGroupAllocation(Ruled, OverWindows):
 
     @property
     def rounding(self) -> float:
-        """A bound on the rounding error of a load distance; 0 for one window of small whole numbers."""
+        """A bound on the rounding error of a load distance; 0 for one window of small whole numbers, whose sums are exact."""
         w, it, means = self.workload, self.planned, self.means
         total = it.load.sum(axis=1)
-        whole = it.count == 1 and bool((it.load == np.floor(it.load)).all()) and bool((w.capacity == 1).all())
-        if whole and total[0] < 2.0**50 and 2 * means[0] == math.floor(2 * means[0]):
+        exact = bool((it.load == np.floor(it.load)).all()) and float(total.max()) < 2.0**50
+        alike = it.count == 1 and bool((w.capacity == 1).all())
+        if exact and alike and 2 * means[0] == math.floor(2 * means[0]):
             return 0.0
-        return 4 * EPSILON * (w.key_groups + it.count + 7) * float((total / w.capacity.min() + means).max())
+        terms = (0 if exact else w.key_groups) + it.count + 7
+        return 4 * EPSILON * terms * float((total / w.capacity.min() + means).max())
 
     # What every problem answers ---------------------------------------------------------------------------------
 
@@ -289,6 +301,16 @@ class KeyGroupAllocation(Ruled, OverWindows):
             return self.mean_load or 1.0
         w = self.workload
         return {"draining_load": float(w.last_load.sum()), "state_moved": float(w.state.sum())}.get(measure) or 1.0
+
+    def step_of(self, measure: str) -> float:
+        """Of loads, a share of one: with nodes alike and an exact mean, one over all capacity; or what floats can tell."""
+        w = self.workload
+        if measure not in ("load_distance", "deviation_sum"):
+            return super().step_of(measure)
+        step = step_of_sums(self.planned.load)
+        alike = self.mean == "exact" and bool((w.capacity == w.capacity[0]).all())
+        unit = float(w.capacity[w.kept].sum() if alike else w.capacity.max())
+        return max(step / unit, 4 * self.rounding) if step else 0.0
 
     def limited(self, kept: Mapping[str, float]) -> Self | None:
         if not kept or set(kept) - {"migrations"}:
@@ -308,20 +330,32 @@ class KeyGroupAllocation(Ruled, OverWindows):
             "lower_deviation": lower,  # d - d_l at its smallest
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
-            **({"draining_load": metrics.draining_load(self.workload, assignment)} if self._drains else {}),
+            **({name: self.measured(name, assignment) for name in DRAINING} if self._drains else {}),
             **self._left_broken(assignment),
         }
 
     @property
     def _drains(self) -> bool:
-        """Whether the load left on draining nodes is a metric."""
-        return bool(self.workload.draining.any() or "draining_load" in self.stages)
+        """Whether what is left on draining nodes is a metric."""
+        return bool(self.workload.draining.any() or not set(self.stages).isdisjoint(DRAINING))
+
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """Where a priority empties nodes, they keep nothing that could leave, and nothing moves without need."""
+        drained = self.workload.draining.any() and not set(self.stages).isdisjoint(DRAINING)
+        return tuple(name for name in ("draining_key_groups", "migrations") if drained and name not in self.stages)
+
+    def without(self, measure: str, most: float) -> Self | None:
+        return emptied(self, most, loaded=measure == "draining_load") if measure in DRAINING else None
+
+    def least(self, measure: str) -> float:
+        return least_left(self, loaded=measure == "draining_load") if measure in DRAINING else 0.0
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         if measure == "load_distance":
             return self.planned.combined(self.distances(assignment))
-        if measure == "draining_load":
-            return metrics.draining_load(self.workload, assignment)
+        if measure in DRAINING:
+            return float(getattr(metrics, measure)(self.workload, assignment))
         return super().measured(measure, assignment)
 
     def record(self) -> records.Record:
@@ -358,17 +392,14 @@ class KeyGroupAllocation(Ruled, OverWindows):
         if self.max_migrations is not None and count > self.max_migrations:
             said = f"{count} key groups move, the limit is {self.max_migrations}"
             broken.append(Violation("max_migrations", said, amount=count - self.max_migrations))
-        if self.max_migration_cost is not None and self._costs_too_much(assignment):
-            cost = self._cost(assignment)
-            said = f"the moves cost {cost:g}, the limit is {self.max_migration_cost:g}"
+        cost = self._cost(assignment)
+        if self.max_migration_cost is not None and self.cost_limit is not None and cost > self.cost_limit.limit:
+            said = "the moves cost {}, the limit is {}".format(*apart(cost, self.max_migration_cost))
             broken.append(Violation("max_migration_cost", said, amount=cost - self.max_migration_cost))
         return broken
 
     def _cost(self, assignment: np.ndarray) -> float:
         return float(self.migration_cost[metrics.moved(self.workload, assignment)].sum())
-
-    def _costs_too_much(self, assignment: np.ndarray) -> bool:
-        return self.cost_limit is not None and self._cost(assignment) > self.cost_limit.limit
 
     def _moves_into_draining(self, assignment: np.ndarray) -> list[Violation]:  # (6)
         w, said = self.workload, "key group {} moves to node {}, which is draining"
@@ -381,7 +412,8 @@ class KeyGroupAllocation(Ruled, OverWindows):
         for name, limit in self._room.items():
             used = np.bincount(assignment, weights=self.usage(name), minlength=w.nodes)
             for i in np.flatnonzero(used > limit * (1 + SLACK)).tolist():
-                said = f"node {w.node(i)} uses {used[i]:g} of {name}, its capacity is {limit[i]:g}"
+                use, most = apart(used[i], limit[i])
+                said = f"node {w.node(i)} uses {use} of {name}, its capacity is {most}"
                 broken.append(Violation("resource_capacity", said, i, float(used[i] - limit[i])))
         return broken
 
@@ -401,12 +433,12 @@ class KeyGroupAllocation(Ruled, OverWindows):
         for name, limit in self._room.items():
             use = self.usage(name)
             if use.sum() > limit.sum() * (1 + SLACK):
-                found.append(f"all key groups use {use.sum():g} of {name}, all nodes together offer {limit.sum():g}")
+                needed, there = apart(use.sum(), limit.sum())
+                found.append(f"all key groups use {needed} of {name}, all nodes together offer {there}")
             roomiest = np.where(self.space.allowed, limit, -np.inf).max(axis=1)
-            found += [
-                f"key group {w.key(k)} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
-                for k in np.flatnonzero(use > roomiest * (1 + SLACK))
-            ]
+            for k in np.flatnonzero(use > roomiest * (1 + SLACK)).tolist():
+                needed, there = apart(use[k], roomiest[k])
+                found.append(f"key group {w.key(k)} uses {needed} of {name}, no node open to it has more than {there}")
         found += self.rule_conflicts()
         if not found and (self.resource_capacity or self.rules):  # without these a key group may stay
             found = [

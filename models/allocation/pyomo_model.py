@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from keyshift.models import guards
-from keyshift.models.allocation.problem import KeyGroupAllocation
+from keyshift.models.allocation.problem import DRAINING, KeyGroupAllocation
 from keyshift.models.answer import HIGHS_DOUBT
 from keyshift.models.errors import InputError
 from keyshift.models.pyomo import pyo
@@ -187,8 +187,8 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
             return self.distance, 1.0
         if name == "deviation_sum":
             return self.upper[0] + self.lower[0], 1.0
-        if name == "draining_load":
-            load = w.last_load
+        if name in DRAINING:
+            load = w.last_load if name == "draining_load" else np.ones(w.key_groups)
             on = [(k, i) for k, i in m.x if w.draining[i] and load[k] > 0]
             return pyo.quicksum(float(load[k]) / unit * m.x[k, i] for k, i in on), unit
         if name == "broken_rules":

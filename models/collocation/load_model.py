@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.labels import ordered
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
@@ -127,6 +128,7 @@ class LoadModel:
 
         said = "LoadModel.fitted is retired and goes in 0.5: write LoadModel(a, b), with a, b of scipy.optimize.nnls"
         warnings.warn(said, DeprecationWarning, stacklevel=2)
+        measured = ordered("measured", measured, workload.keys, workload.key_groups)
         extra = guards.non_negative("measured", measured, length=workload.key_groups, of="key groups")
         sent = cls(1.0, 0.0).key_group_loads(workload, assignment) - workload.last_load
         received = cls(0.0, 1.0).key_group_loads(workload, assignment) - workload.last_load

@@ -19,6 +19,7 @@ from keyshift.models.allocation.limits import allocation_limits
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import Limit, Problem, Violation
 from keyshift.models.rules.rule import Rule
@@ -307,6 +308,11 @@ class CollocatedAllocation(Ruled, OverWindows):
         units = {"total_load": total, "load_distance": total / self.kept_capacity}
         return units.get(measure) or self.allocation.unit(measure)
 
+    def step_of(self, measure: str) -> float:
+        """As in key-group allocation, where no tuple weighs on loads; traffic is told apart as far as solvers in floats can."""
+        weighed = measure == "total_load" or (measure == "load_distance" and self.load_model.per_tuple > 0)
+        return 0.0 if weighed or measure == "remote_traffic" else self.allocation.step_of(measure)
+
     def limited(self, kept: Mapping[str, float]) -> Self | None:
         limits: dict[str, Any] = {}
         stated_so = self.max_load_distance is None or (self.distance_unit == "load" and self.sides == "both")
@@ -386,7 +392,8 @@ class CollocatedAllocation(Ruled, OverWindows):
         i = int(np.argmax(excess))
         if excess[i] <= SLACK * mean:
             return []
-        said = f"deviates from the mean load {mean:g} by {abs(deviation[i]):g}, the limit is {high - mean:g}"
+        by, most = apart(abs(deviation[i]), high - mean)
+        said = f"deviates from the mean load {mean:g} by {by}, the limit is {most}"
         return [Violation("max_load_distance", f"node {self.workload.node(i)} {said}", i, float(excess[i]))]
 
     def conflicts(self) -> list[str]:
@@ -402,7 +409,8 @@ class CollocatedAllocation(Ruled, OverWindows):
         mean, roomiest = float(self.remote_loads.sum()) / self.kept_capacity, float(w.capacity.max())
         k, most = int(np.argmax(w.last_load)), roomiest * self.load_band(mean)[1]
         if w.last_load[k] > most + SLACK * mean * roomiest:
-            found.append(f"key group {w.key(k)} alone loads a node with {w.last_load[k]:g}, the limit is {most:g}")
+            load, limit = apart(w.last_load[k], most)
+            found.append(f"key group {w.key(k)} alone loads a node with {load}, the limit is {limit}")
         if self.max_migrations == 0:
             found += [f"{v.message}, and nothing may move" for v in self.broken_load_distance(w.current)]
         return found

@@ -6,6 +6,7 @@ memory would fill it. Two runs are kept from writing to one place.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import hashlib
 import io
@@ -42,6 +43,8 @@ MOST_NUMBERS = 2**25
 """Rows of one table, or numbers of one matrix, that are read unless the caller allows more."""
 
 MOST_ARRAYS = 100_000
+MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+"""What texts begin with that are not UTF-8."""
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _LONE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -89,11 +92,13 @@ def read_bytes(file: str | Path, most: int) -> bytes:
 
 
 def read_text(file: str | Path, most: int) -> str:
-    """A UTF-8 text file of bounded size."""
+    """A text file of bounded size: UTF-8, or UTF-16 as some shells write what a tool prints; a byte order mark is no text."""
+    content = read_bytes(file, most)
+    coding = next((name for mark, name in MARKS.items() if content.startswith(mark)), "utf-8")
     try:
-        return read_bytes(file, most).decode()
+        return content.decode(coding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not text: byte {error.start} is not UTF-8") from None
+        raise InputError(f"{file} is not text: byte {error.start} is not {coding.upper()}") from None
 
 
 # JSON -----------------------------------------------------------------------------------------------------------

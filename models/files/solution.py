@@ -10,6 +10,7 @@ from pydantic import Field
 
 from keyshift.models.answer import Termination
 from keyshift.models.errors import BoundError, InputError
+from keyshift.models.figures import apart
 from keyshift.models.files.problem import decode, encode, problem_of, problem_record
 from keyshift.models.files.schema import Amount, FileFormat, FileModel, Finite, naming
 from keyshift.models.guards import frozen
@@ -95,9 +96,11 @@ def _solution_of(r: SolutionFile) -> Solution:
         if not report.feasible:
             raise InputError(f"the assignment breaks a rule: {report.violations[0]}")
         if r.objective is None or abs(report.objective - r.objective) > problem.tolerance:
-            raise InputError(f"objective = {r.objective}, the assignment has {report.objective:g}")
+            stated, counted = apart(r.objective, report.objective)
+            raise InputError(f"objective = {stated}, the assignment has {counted}")
         if r.bound is not None and r.bound > report.objective + problem.tolerance:
-            raise InputError(f"bound = {r.bound:g} lies above the objective, {report.objective:g}")
+            stated, counted = apart(r.bound, report.objective)
+            raise InputError(f"bound = {stated} lies above the objective, {counted}")
         objective, metrics = report.objective, report.metrics
         reached = _reached(problem, assignment, r)
     elif r.status in ("optimal", "feasible"):

@@ -30,6 +30,7 @@ from pydantic import ConfigDict, Field
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.files.disk import read_json, reason, shown
 from keyshift.models.files.schema import LARGEST, Count, FileFormat, FileModel, FileName, Finite, Positive
 from keyshift.models.files.tables import Columns, read_table
@@ -256,7 +257,8 @@ def _verify(place: Path, parts: list[dict[str, np.ndarray]], expected: Mapping[s
         if parts and name in parts[0]:
             total = float(sum(np.nansum(part[name].astype(float)) for part in parts))
             if not abs(total - counted) <= 1e-9 * max(abs(total), abs(counted)):
-                raise InputError(f"{place}: {name} sums to {total:g}, {MANIFEST} says {counted:g}: a file was changed")
+                read, stated = apart(total, counted)
+                raise InputError(f"{place}: {name} sums to {read}, {MANIFEST} says {stated}: a file was changed")
 
 
 HIGH, LOW = 2.0**10, 2.0**44

@@ -27,6 +27,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.files.disk import MOST_NUMBERS, only_writer, opened, reason, write_file, write_folder
 from keyshift.models.files.schema import (
     ENVELOPE,
@@ -437,8 +438,9 @@ def _verify_sums(file: Path, columns: dict[str, np.ndarray], sums: dict[str, flo
             raise InputError(f"{file} lacks the column {name!r}")
         found = float(np.sum(columns[name]))
         if not abs(found - expected) <= 1e-9 * max(abs(found), abs(expected)):
+            there, stated = apart(found, expected)
             raise InputError(
-                f"{file}: the column {name!r} sums to {found:g}, {MANIFEST} says {expected:g}: the table was changed or "
+                f"{file}: the column {name!r} sums to {there}, {MANIFEST} says {stated}: the table was changed or "
                 f"damaged (if the change is meant, delete its sums from {MANIFEST})"
             )
 

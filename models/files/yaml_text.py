@@ -23,7 +23,10 @@ MOST_DEPTH = 50
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe loading, with the numbers of YAML 1.2: 1e6 is a number, 010 is ten, 1:30 and 2024-01-01 are texts."""
+    """Safe loading, with the numbers of YAML 1.2: 1e6 is a number, 010 is ten, 1:30 and 2024-01-01 are texts.
+
+    The keys of mappings are names, and stay texts.
+    """
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Count what a node stands for: an alias stands for all that its anchor holds."""
@@ -32,6 +35,8 @@ class _Loader(yaml.SafeLoader):
             raise yaml.YAMLError(f"it is nested more than {MOST_DEPTH} deep")
         node = super().compose_node(parent, index)
         self.depth -= 1
+        if node is not None and index is None and isinstance(parent, yaml.MappingNode) and node.tag in _SCALARS:
+            node = yaml.ScalarNode(_TEXT, node.value, node.start_mark, node.end_mark)
         weights = self.__dict__.setdefault("weights", {})
         if id(node) not in weights:
             weights[id(node)] = 1 + sum(weights.get(id(child), 1) for child in _children(node))
@@ -54,7 +59,13 @@ def _children(node: Any) -> list[Any]:
     return node.value if isinstance(node, yaml.SequenceNode) else []
 
 
-_REPLACED = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int", "tag:yaml.org,2002:timestamp")
+class _TextLoader(_Loader):
+    """The same, but every scalar is the text that stands there; null, or nothing, is none."""
+
+
+_TEXT = "tag:yaml.org,2002:str"
+_SCALARS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("bool", "float", "int", "null"))
+_REPLACED = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("float", "int", "timestamp", "value"))
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in found if tag not in _REPLACED]
     for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -70,9 +81,11 @@ _Loader.add_implicit_resolver(
 _Loader.add_constructor(
     "tag:yaml.org,2002:int", lambda loader, node: int(node.value, 16 if node.value[:2].lower() == "0x" else 10)
 )
+_TextLoader.yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}
+_TextLoader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile("null$|$"), ["n", ""])
 
 
-def parse_yaml(text: str, of: str) -> Any:
+def parse_yaml(text: str, of: str, *, texts: bool = False) -> Any:
     """The value of a YAML text.
 
     Parameters
@@ -80,6 +93,8 @@ def parse_yaml(text: str, of: str) -> Any:
     text : str
     of : str
         Where the text is from, for the message.
+    texts : bool
+        Leave every scalar the text that stands there: 1_2, 007, 1.10 and on are names. Only null is none.
 
     Raises
     ------
@@ -91,7 +106,7 @@ def parse_yaml(text: str, of: str) -> Any:
     if _depth(text) > MOST_DEPTH:
         raise InputError(f"{of} is not readable YAML: it is nested more than {MOST_DEPTH} deep")
     try:
-        content = yaml.load(text, Loader=_Loader)
+        content = yaml.load(text, Loader=_TextLoader if texts else _Loader)
         json.dumps(content, ensure_ascii=False, default=str, skipkeys=True).encode()
         return content
     except UnicodeEncodeError as error:
@@ -108,6 +123,6 @@ def _depth(text: str) -> int:
     return max(accumulate(steps), default=0)
 
 
-def read_yaml(file: str | Path, most: int = MOST_YAML) -> Any:
+def read_yaml(file: str | Path, most: int = MOST_YAML, *, texts: bool = False) -> Any:
     """The value of a YAML file; see `parse_yaml`."""
-    return parse_yaml(read_text(Path(file), most), str(file))
+    return parse_yaml(read_text(Path(file), most), str(file), texts=texts)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import Scaled, scaled
+from keyshift.models.integers import WHOLE_BITS, Scaled, scaled
 from keyshift.models.intervals.labels import open_nodes, steps_of
 from keyshift.models.intervals.sequence import MigrationSequence
 from keyshift.models.intervals.step import IntervalMigration
@@ -22,7 +22,7 @@ BITS = 40
 
 def whole_state(state: FloatArray) -> Scaled:
     """State in whole units, rounded down where it must be: the least whole state moved is a lower bound as it stands."""
-    return scaled(state, BITS, rounding="down", decimals=False).coarsest()
+    return scaled(state, BITS, rounding="down", decimals=False, whole=WHOLE_BITS).coarsest()
 
 
 class IntervalCpSat:

@@ -18,6 +18,7 @@ import numpy as np
 from keyshift.models.errors import InputError
 from keyshift.models.guards import fraction, whole
 from keyshift.models.integers import whole_numbers
+from keyshift.models.names import Names
 from keyshift.models.workload import FloatArray, IntArray
 
 
@@ -123,7 +124,7 @@ class Prefix:
             return Fraction(0)
         return max(Fraction(0), Fraction(self.least_limit(nodes) * nodes, self.total) - 1)
 
-    def conflict(self, tau: Fraction, nodes: int) -> str | None:
+    def conflict(self, tau: Fraction, nodes: int, names: Names) -> str | None:
         """Why this many nodes cannot carry all tasks: the task or the prefix that blocks; None when they can."""
         limit = self.limit(tau, nodes)
         _, position = self.least_intervals(limit, nodes)
@@ -132,10 +133,11 @@ class Prefix:
         allowed = f"a node may carry {float((1 + tau) * self.total / nodes / 2**self.shift):g}"
         if self.heaviest > limit:
             k = next(k for k in range(self.tasks) if self.sums[k + 1] - self.sums[k] > limit)
-            blocked = f"task {k} alone has load {self.in_units(int(self.sums[k + 1] - self.sums[k])):g}"
+            blocked = f"task {names[k]} alone has load {self.in_units(int(self.sums[k + 1] - self.sums[k])):g}"
         else:
             s = "s" * (nodes != 1)
-            blocked = f"{nodes} node{s} filled in order carry tasks 0 to {position - 1} of {self.tasks} and no more"
+            carried = f"tasks {names[0]} to {names[position - 1]} of {self.tasks}"
+            blocked = f"{nodes} node{s} filled in order carry {carried} and no more"
         needed = decimal_above(self.smallest_tau(nodes))
         return f"{allowed} at tau = {float(tau):g}, but {blocked}; the smallest feasible tau is {needed}"
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from keyshift.models import records
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
-from keyshift.models.problem import Limit, MovesState, Violation
+from keyshift.models.problem import Limit, MovesState, Violation, below_step
 from keyshift.models.workload import IntArray, Workload
 
 
@@ -47,7 +48,7 @@ class InIntervals(MovesState):
         self._require_equal_nodes("interval migration needs equal nodes")
         if torn := torn_node(self.workload.current):
             node, task = torn
-            said = f"current[{task}] = {node} begins a second interval of node {node}"
+            said = f"current[{task}] = {node} begins a second interval of node {self.workload.node(node)}"
             raise InputError(f"{said}: each node must run consecutive tasks")
 
     @property
@@ -72,7 +73,10 @@ class InIntervals(MovesState):
 
     def conflicts(self) -> list[str]:
         """For each number of nodes that cannot carry the tasks, however cut: the reason, and the smallest feasible tau."""
-        found = ((n, self.prefix.conflict(Fraction(self.tau), n)) for n in dict.fromkeys(self.certain_counts))
+        found = (
+            (n, self.prefix.conflict(Fraction(self.tau), n, self.workload.names_of_key_groups))
+            for n in dict.fromkeys(self.certain_counts)
+        )
         return [f"{self._when(n)}{blocked}" for n, blocked in found if blocked is not None]
 
     def _when(self, nodes: int) -> str:
@@ -105,7 +109,7 @@ class KnownCounts(InIntervals):
 
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the objective; methods count state in whole units that are fine enough for that."""
-        return 1e-6 * min(objective, self.scale)
+        return below_step(1e-6 * min(objective, self.scale), self.step)
 
     def record(self) -> records.Record:
         """One number of nodes after another."""
@@ -166,7 +170,8 @@ def broken_rules(
         loads[node] = loads.get(node, 0) + int(prefix.sums[b]) - int(prefix.sums[a])
     for node, load in loads.items():  # (3)
         if load > limit:
-            said = f"{step}node {workload.node(node)} carries {prefix.in_units(load):g}, the limit is {prefix.in_units(limit):g}"
+            carried, most = apart(prefix.in_units(load), prefix.in_units(limit))
+            said = f"{step}node {workload.node(node)} carries {carried}, the limit is {most}"
             broken.append(Violation("load", said, node, prefix.in_units(load - limit)))
     if len(loads) > nodes_after:  # (4)
         said = f"{step}{len(loads)} nodes carry tasks, the limit is {nodes_after}"

@@ -38,7 +38,7 @@ class InTransit(MovesState):
 
     def __post_init__(self) -> None:
         most = self.workload.nodes + self.workload.key_groups
-        self._put("target", read_assignment(self.target, self.workload.key_groups, most))
+        self._put("target", read_assignment(self.target, self.workload.key_groups, most, self.workload.keys))
 
     @property
     def nodes(self) -> int:
@@ -46,7 +46,7 @@ class InTransit(MovesState):
         return max(self.workload.nodes, int(self.target.max()) + 1)
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.nodes)
+        return read_assignment(assignment, self.workload.key_groups, self.nodes, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         return float(self.workload.state[assignment != self.target].sum())
@@ -61,11 +61,10 @@ class InTransit(MovesState):
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         astray = (assignment != self.workload.current) & (assignment != self.target)  # (1)
+        w, said = self.workload, "task {} is on node {}, but it moves from {} to {}"
         return [
             Violation(
-                "in_transit",
-                f"task {k} is on node {assignment[k]}, but it moves from {self.workload.current[k]} to {self.target[k]}",
-                int(k),
+                "in_transit", said.format(w.key(k), *map(w.node, (assignment[k], w.current[k], self.target[k]))), int(k)
             )
             for k in np.flatnonzero(astray)
         ]

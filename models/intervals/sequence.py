@@ -15,6 +15,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import exact_number, read_count
 from keyshift.models.intervals.partition import KnownCounts, broken_rules, interval_metrics
 from keyshift.models.intervals.step import IntervalMigration
+from keyshift.models.labels import in_time, ordered
 from keyshift.models.problem import Violation, read_assignment
 from keyshift.models.workload import IntArray, Workload, grown
 
@@ -68,7 +69,8 @@ class MigrationSequence(KnownCounts):
 
     def __post_init__(self) -> None:
         self._require_intervals()
-        stated: Any = self.node_counts.split(",") if isinstance(self.node_counts, str) else self.node_counts
+        stated: Any = in_time("node_counts", self.node_counts)
+        stated = stated.split(",") if isinstance(stated, str) else stated
         if np.ndim(stated) != 1 or not len(stated):
             raise InputError(f"node_counts = {self.node_counts!r} must be a sequence of at least one number of nodes")
         self._put("node_counts", tuple(read_count(f"node_counts[{t}]", n) for t, n in enumerate(stated)))
@@ -121,14 +123,14 @@ class MigrationSequence(KnownCounts):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        rows = np.asarray(assignment)
+        rows = np.asarray(ordered("assignment", assignment, self.workload.keys, self.workload.key_groups))
         expected = (len(self.counts), self.workload.key_groups)
         if rows.shape != expected:
             raise InputError(f"assignment has shape {rows.shape}, expected {expected}: one row for each step")
         read = []
         for t, row in enumerate(rows):
             try:
-                read.append(read_assignment(row, self.workload.key_groups, self.node_numbers))
+                read.append(read_assignment(row, self.workload.key_groups, self.node_numbers, self.workload.keys))
             except InputError as error:
                 raise InputError(f"step {t}: {error}") from None
         return np.stack(read)

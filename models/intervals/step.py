@@ -132,7 +132,7 @@ class IntervalMigration(KnownCounts):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.node_numbers)
+        return read_assignment(assignment, self.workload.key_groups, self.node_numbers, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         return float(self.workload.state[assignment != self.workload.current].sum())

@@ -12,8 +12,9 @@ import numpy as np
 from keyshift.models import guards, metrics, records
 from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.integers import Knapsack
-from keyshift.models.problem import Limit, Violation, left_on_draining, read_assignment
+from keyshift.models.problem import Limit, Violation, below_step, left_on_draining, read_assignment, step_of_sums
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
@@ -105,12 +106,17 @@ class MCLB(Ruled):
         w = self.workload
         return float(np.square(w.load).sum() / (w.key_groups * w.kept.sum())) or 1.0
 
+    @property
+    def step(self) -> float:
+        """Sums of squares of whole loads, with one sum in a window, differ by 2."""
+        return 2.0 * step_of_sums(self.workload.load) ** 2 / float(self.workload.kept.sum())
+
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the scale or of the objective, whichever is larger, since rounding grows with sums of squares."""
-        return 1e-6 * max(self.scale, objective)
+        return below_step(1e-6 * max(self.scale, objective), self.step)
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
+        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         w = self.workload
@@ -146,7 +152,8 @@ class MCLB(Ruled):
         moved = metrics.state_moved(self.workload, assignment)
         if self.max_state_moved is None or moved <= self.max_state_moved * (1 + SLACK):
             return []
-        said = f"{moved:g} of state move, the limit is {self.max_state_moved:g}"
+        state, most = apart(moved, self.max_state_moved)
+        said = f"{state} of state move, the limit is {most}"
         return [Violation("max_state_moved", said, amount=moved - self.max_state_moved)]
 
     def conflicts(self) -> list[str]:
@@ -154,7 +161,8 @@ class MCLB(Ruled):
         forced, found = self.core.forced, self.rule_conflicts()
         if self.max_state_moved is None or forced <= self.max_state_moved * (1 + SLACK):
             return found
-        return [f"emptying the draining nodes moves {forced:g} of state, the limit is {self.max_state_moved:g}", *found]
+        state, most = apart(forced, self.max_state_moved)
+        return [f"emptying the draining nodes moves {state} of state, the limit is {most}", *found]
 
     def played(self) -> dict[str, Any]:
         w = self.workload

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import scaled
+from keyshift.models.integers import WHOLE_BITS, scaled
 from keyshift.models.movement.problem import LoadLimits, MovementWithinLimits
 from keyshift.models.rules.rows import add_to_cpsat
 from keyshift.models.stages import PlacedCpSat
@@ -34,7 +34,7 @@ class MovementCpSat(PlacedCpSat):
         self.model = cp_model.CpModel()
         self.x = {(k, i): self.model.new_bool_var(f"x[k{k},n{i}]") for k in self.key_groups for i in self.nodes}
         self.z = {i: self.model.new_bool_var(f"z[n{i}]") for i in self.nodes}
-        self.state = scaled(self.limits.state)
+        self.state = scaled(self.limits.state, whole=WHOLE_BITS)
         self.one_node_each()
         self.load_limits()
         self.node_count()

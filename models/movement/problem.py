@@ -12,8 +12,9 @@ import numpy as np
 
 from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.integers import ROUNDING, Knapsack, capped
-from keyshift.models.problem import Limit, MovesState, Violation, left_on_draining, read_assignment
+from keyshift.models.problem import Limit, MovesState, Violation, below_step, left_on_draining, read_assignment
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import MOST_NODES, BoolArray, FloatArray, IntArray, Workload
@@ -132,10 +133,10 @@ class MovementWithinLimits(Ruled, MovesState):
 
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the objective, which is the state that moves."""
-        return 1e-6 * objective
+        return below_step(1e-6 * objective, self.step)
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.node_limit)
+        return read_assignment(assignment, self.workload.key_groups, self.node_limit, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         return metrics.state_moved(self.workload, assignment)
@@ -172,7 +173,8 @@ class MovementWithinLimits(Ruled, MovesState):
         slack = SLACK * max(self.upper, 1e-300)
         broken = []
         for t, i in np.argwhere((loads > self.upper + slack) | (used & (loads < self.lower - slack))):
-            said = f"node {self.workload.node(i)} has load {loads[t, i]:g}, outside {self.lower:g} to {self.upper:g}"
+            load, low, high = apart(loads[t, i], self.lower, self.upper)
+            said = f"node {self.workload.node(i)} has load {load}, outside {low} to {high}"
             excess = float(max(loads[t, i] - self.upper, self.lower - loads[t, i]))
             broken.append(Violation("limits", said, int(i), excess))
         return broken
@@ -190,13 +192,14 @@ class MovementWithinLimits(Ruled, MovesState):
         total, count = float(self.load.sum(axis=1).max()), self.nodes_after
         least = float(self.load.sum(axis=1).min())
         if total > count * self.upper * (1 + SLACK):
-            found.append(f"{count} nodes of at most {self.upper:g} cannot carry a total load of {total:g}")
+            found.append(f"{count} nodes of at most {self.upper:.9g} cannot carry a total load of {total:.9g}")
         if least < count * (self.lower - SLACK * self.upper):  # as the check reads (2)
-            found.append(f"{count} nodes of at least {self.lower:g} need more than the total load of {least:g}")
+            found.append(f"{count} nodes of at least {self.lower:.9g} need more than the total load of {least:.9g}")
         k = int(np.argmax(self.load.max(axis=0)))
         if (largest := float(self.load[:, k].max())) > self.upper * (1 + SLACK):
             name = self.workload.key(k)
-            found.append(f"key group {name} has load {largest:g}, no node may have more than {self.upper:g}")
+            load, most = apart(largest, self.upper)
+            found.append(f"key group {name} has load {load}, no node may have more than {most}")
         return found + self.rule_conflicts()
 
     @property

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from keyshift.models.figures import apart
 from keyshift.models.guards import frozen
+from keyshift.models.names import Names, printed
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 NAMED = 3
@@ -74,11 +76,11 @@ class MadeFor:
 
     def key(self, k: int) -> str | int:
         """The name of a key group, its number where it has none."""
-        return k if self.keys is None else self.keys[k]
+        return Names("key group", self.keys, self.load.size)[k]
 
     def node(self, i: int) -> str | int:
         """The name of a node, its number where it has none."""
-        return i if self.node_names is None or i >= len(self.node_names) else self.node_names[i]
+        return Names("node", self.node_names, self.capacity.size)[i]
 
     def changes(self, workload: Workload) -> list[str]:
         """The differences of another workload, a sentence each; empty when it is the same."""
@@ -111,13 +113,13 @@ class MadeFor:
             ("keys", self.keys, workload.keys),
             ("node_names", self.node_names, workload.node_names),
         ):
-            if was == now:
+            if was is None is now:
                 continue
             if was is None or now is None:
                 found.append(f"{what}: the plan was made {'without' if was is None else 'with'} them")
                 continue
-            at = next(i for i, pair in enumerate(zip(was, now, strict=True)) if pair[0] != pair[1])
-            found.append(f"{what}[{at}] is {now[at]!r}, was {was[at]!r}")
+            other = (i for i, pair in enumerate(zip(was, now, strict=True)) if printed(pair[0]) != printed(pair[1]))
+            found += [f"{what}[{at}] is {now[at]!r}, was {was[at]!r}" for at in [*other][:1]]
         return found
 
     def _elsewhere(self, workload: Workload) -> list[str]:
@@ -129,7 +131,8 @@ class MadeFor:
 
     def _other_numbers(self, what: str, was: FloatArray, now: FloatArray) -> list[str]:
         def said(k: int) -> str:
-            return f"the {what} of key group {self.key(k)} is {now[k]:g}, was {was[k]:g} ({now[k] - was[k]:+g})"
+            here, there = apart(now[k], was[k])
+            return f"the {what} of key group {self.key(k)} is {here}, was {there} ({now[k] - was[k]:+g})"
 
         differs = np.flatnonzero(was != now)
         differs = differs[np.argsort(-np.abs(now - was)[differs], kind="stable")]  # the largest change first
@@ -137,7 +140,8 @@ class MadeFor:
 
     def _other_nodes(self, workload: Workload) -> list[str]:
         def capacity(i: int) -> str:
-            return f"node {self.node(i)} has capacity {workload.capacity[i]:g}, was {self.capacity[i]:g}"
+            now, was = apart(workload.capacity[i], self.capacity[i])
+            return f"node {self.node(i)} has capacity {now}, was {was}"
 
         def drains(i: int) -> str:
             return f"node {self.node(i)} {'now drains' if workload.draining[i] else 'no longer drains'}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from keyshift.models.errors import ChangedWorkloadError, InputError
-from keyshift.models.figures import figure
+from keyshift.models.figures import apart, figure
 from keyshift.models.files.problem import CLASSES, pose
 from keyshift.models.guards import frozen
 from keyshift.models.lazily import load
@@ -54,7 +54,7 @@ class Plan:
     objective, bound : float or None
         Objective and bound of the target, in the problem's unit.
     measure : str
-        What `gain` is measured in: "load distance", "imbalance", "remote traffic".
+        What `gain` is measured in: "load distance", "imbalance", "remote traffic", or the objective of a problem of one's own.
     assignment : ndarray of int, shape (p,)
         The node of every key group once the plan is carried out.
     key_group, source, target : ndarray of int
@@ -256,7 +256,8 @@ class Plan:
         slack = 1e-9 * self.seconds
         if late := np.flatnonzero(np.abs(self.start + self.lengths - self.end) > slack).tolist():
             j = late[0]
-            said = f"move {j} ends at {self.end[j]:g}, by its state at {self.start[j] + self.lengths[j]:g}"
+            end, counted = apart(self.end[j], self.start[j] + self.lengths[j])
+            said = f"move {j} ends at {end}, by its state at {counted}"
             broken.append(Violation("moves", said, j))
         for phase in self.phases:
             rows = np.array(phase.moves, dtype=np.int64)
@@ -371,7 +372,8 @@ def worth_on(plan: Plan, workload: Workload) -> str:
     way = Way.of(workload, workload.current, plan.assignment, gives_up)
     before, after = float(way.distance(way.before)), float(way.distance(way.after))
     moves = int((workload.current != plan.assignment).sum())
-    said = f"On this one its target would take {moves} moves and bring the load distance from {figure(before)} to {figure(after)}"
+    was, then = apart(before, after, shown=figure)
+    said = f"On this one its target would take {moves} moves and bring the load distance from {was} to {then}"
     cls = load(CLASSES.get(plan.problem))
     if cls is None or cls.in_steps or plan.status == "undo":
         return f"{said}."
@@ -380,7 +382,8 @@ def worth_on(plan: Plan, workload: Workload) -> str:
     except InputError as error:
         return f"{said}; {plan.problem} cannot be asked about it: {error}."
     if np.isfinite(report.objective) and plan.objective is not None:
-        said += f" (objective {figure(report.objective)}, planned {figure(plan.objective)})"
+        reached, planned = apart(report.objective, plan.objective, shown=figure)
+        said += f" (objective {reached}, planned {planned})"
     return f"{said}; {f'it breaks a rule: {report.violations[0]}' if report.violations else 'no rule is broken'}."
 
 
@@ -439,7 +442,8 @@ class PlanDifference:
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
-        lines = [f"{name}: {figure(here)} here, {figure(there)} there" for name, (here, there) in self.figures.items()]
+        figures = ((name, *apart(*both, shown=figure)) for name, both in self.figures.items())
+        lines = [f"{name}: {here} here, {there} there" for name, here, there in figures]
         return "\n".join([f"moves: {kinds}", *lines])
 
 

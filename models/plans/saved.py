@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.files.plan import PlanFile
+from keyshift.models.labels import by_label
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.way import Phase
@@ -97,7 +99,8 @@ def _refuse_contradictions(record: PlanFile, plan: Plan) -> None:
         raise InputError(str(broken[0]))
     for name in ("seconds", "state_moved", "peak_load"):
         if not np.isclose(getattr(plan, name), getattr(record, name), rtol=1e-9, atol=1e-12):
-            raise InputError(f"{name} = {getattr(record, name):g}, its moves say {getattr(plan, name):g}")
+            given, counted = apart(getattr(record, name), getattr(plan, name))
+            raise InputError(f"{name} = {given}, its moves say {counted}")
 
 
 # A plan's predictions and measurements side by side --------------------------------------------------------------------
@@ -133,6 +136,7 @@ def compare_measured(plan: Plan, measured: Mapping[str, Any]) -> pd.DataFrame:
             raise InputError(f"measured names {name!r:.60}; a plan predicts {', '.join(known)}")
         part = table.xs(name, level="figure", drop_level=False)
         nodes = part.index.get_level_values("node")
+        values = by_label(f"measured[{name!r}]", values)
         if isinstance(values, Mapping):
             if unknown := [node for node in values if node not in nodes]:
                 raise InputError(f"measured[{name!r}] names {unknown[0]!r:.60}, which is not a node of the plan")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.guards import frozen
 from keyshift.models.problem import Violation
 from keyshift.models.workload import FloatArray, IntArray
@@ -125,7 +126,8 @@ class TransferScheduling:
             over = peak - self.limit[r]
             scale = np.where(np.isfinite(self.limit[r]), np.maximum(np.abs(self.limit[r]), peak), 1.0)
             for i in np.flatnonzero(over > SLACK * scale):
-                said = f"node {i} holds {peak[i]:g} of resource {r} on the way, the limit is {self.limit[r, i]:g}"
+                held, most = apart(peak[i], self.limit[r, i])
+                said = f"node {i} holds {held} of resource {r} on the way, the limit is {most}"
                 broken.append(Violation("limit", said, int(i), float(over[i])))
         return broken
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.files.problem import pose
 from keyshift.models.problem import Problem, Violation
 from keyshift.models.rules.lowered import ROUNDING, Lowered, labels_of
@@ -28,6 +29,23 @@ class Target:
     bound: float | None
     measure: str
     may_leave: bool
+    value: Callable[[IntArray], float]
+
+    def gains(self, moving: IntArray) -> FloatArray:
+        """Worth of every move in the unit of the measure, shape (e,): by how much it would rise if the move were undone.
+
+        A gain may be negative: the move then serves another purpose, or none. Gains do not add up: two moves may be worth
+        something only together.
+        """
+        w, measure = self.workload, _MEASURES.get(self.measure)
+        if measure is not None:
+            return measure(w, w.current, self.target, moving, self.may_leave)
+        now, found = self.value(self.target), np.empty(moving.size)
+        for position, k in enumerate(moving.tolist()):
+            undone = self.target.copy()
+            undone[k] = w.current[k]
+            found[position] = self.value(undone) - now
+        return found
 
 
 def read_target(problem: Problem, solution: Any, step: int = 0, nodes_after: int | None = None) -> Target:
@@ -53,7 +71,8 @@ def read_target(problem: Problem, solution: Any, step: int = 0, nodes_after: int
     if not report.feasible:
         raise InputError(f"the assignment breaks a rule: {report.violations[0]}")
     workload, target = problem.reached(assignment, step, nodes_after)
-    return Target(workload, target, *found, problem.worth, problem.chooses_nodes)
+    measure = problem.worth or problem.objective_name
+    return Target(workload, target, *found, measure, problem.chooses_nodes, problem.objective)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,28 +171,6 @@ CHUNK = 4096
 """Moves valued at a time: a table of this many rows, one column for each node."""
 
 Gains = Callable[[Workload, IntArray, IntArray, IntArray, bool], FloatArray]
-
-
-def gains(
-    measure: str, workload: Workload, current: IntArray, target: IntArray, moving: IntArray, may_leave: bool = False
-) -> FloatArray:
-    """Worth of every move, in the unit of the measure, shape (e,).
-
-    Parameters
-    ----------
-    measure : {"load distance", "imbalance", "remote traffic"}
-    current, target : ndarray of int, shape (p,)
-    moving : ndarray of int, shape (e,)
-        The key groups that move.
-    may_leave : bool
-        Whether nodes that are emptied leave, for the load distance.
-
-    Notes
-    -----
-    A gain may be negative: the move then serves another purpose, or none. Gains do not add up: two moves may be worth
-    something only together.
-    """
-    return _MEASURES[measure](workload, current, target, moving, may_leave)
 
 
 def _load_distance(
@@ -341,7 +338,8 @@ def broken_on_the_way(plan: Any, workload: Workload) -> list[Violation]:
     worst = way.worst(np.array(phase.moves, dtype=np.int64) for phase in plan.phases)
     if worst <= plan.broken_rules * (1 + ROUNDING):
         return []
-    said = f"rules are broken by {worst:g} on the way, the plan says by {plan.broken_rules:g}"
+    found, planned = apart(worst, plan.broken_rules)
+    said = f"rules are broken by {found} on the way, the plan says by {planned}"
     return [Violation("rules", said, amount=worst - plan.broken_rules)]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import Scaled, capped, scaled
+from keyshift.models.integers import WHOLE_BITS, Scaled, capped, scaled
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat
@@ -63,7 +63,8 @@ class RoutingCpSat(CpSatStages):
     def _whole(self, numbers: FloatArray) -> tuple[Scaled, Fraction]:
         """Scale a value of each record, and say what rounding can add up to over all keys, in scaled units."""
         count = self.choices.keys.count
-        made = scaled(numbers, BITS - int(count.max()).bit_length())
+        several = int(count.max()).bit_length()
+        made = scaled(numbers, BITS - several, whole=WHOLE_BITS - several)
         return made, Fraction(made.error) * made.scale * int(count.sum())
 
     def variables(self) -> None:

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.objectives import TIE, OverWindows, Searched
-from keyshift.models.problem import Limit, Violation
+from keyshift.models.problem import Limit, Violation, below_step
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -92,6 +93,7 @@ class MixedRouting(Ruled, OverWindows):
 
     name: ClassVar[str] = "mixed-routing"
     aim: ClassVar[str] = "theta"
+    worth: ClassVar[str] = "load distance"
     repairable: ClassVar[tuple[str, ...]] = ("theta_max", "max_table_size")
     rescue: ClassVar[Literal["offered"]] = "offered"
     by_table: ClassVar[bool] = True
@@ -167,7 +169,7 @@ class MixedRouting(Ruled, OverWindows):
 
     def tie(self, measure: str, value: float) -> float:
         """A millionth of the state that moves, or of one entry."""
-        return TIE * (value if measure == "state_moved" else 1.0)
+        return below_step(TIE * (value if measure == "state_moved" else 1.0), self.step_of(measure))
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         if measure == "table_size":
@@ -228,7 +230,8 @@ class MixedRouting(Ruled, OverWindows):
         over, under = w.kept & (loads > self.upper + self.slack), loads < self.lower - self.slack
         for off, limit, name in ((over, self.upper, "limit"), (under, self.lower, "least")):
             for i in np.flatnonzero(off).tolist():
-                said = f"node {w.node(i)} carries {loads[i]:g}, the {name} is {limit[i]:g}"
+                carried, allowed = apart(loads[i], limit[i])
+                said = f"node {w.node(i)} carries {carried}, the {name} is {allowed}"
                 yield Violation("theta_max", said, i, abs(float(loads[i] - limit[i])))
 
     def _table_too_large(self, assignment: np.ndarray) -> list[Violation]:  # (4)
@@ -255,7 +258,7 @@ class MixedRouting(Ruled, OverWindows):
     def _conflicts(self) -> list[str]:
         w, load, highest = self.workload, self.workload.last_load, self.upper.max()
         found = [
-            f"key {w.key(k)} alone has load {load[k]:g}, the highest limit of a node is {highest:g}"
+            "key {} alone has load {}, the highest limit of a node is {}".format(w.key(k), *apart(load[k], highest))
             for k in np.flatnonzero(load > highest + self.slack)[:3]
         ]
         homeless = int(w.draining[self.home].sum())

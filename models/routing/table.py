@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.labels import aligned, ordered
 from keyshift.models.problem import read_assignment
 from keyshift.models.workload import IntArray, Workload
 
@@ -63,6 +64,8 @@ class RoutingTable:
     """
 
     def __init__(self, keys: ArrayLike, nodes: ArrayLike) -> None:
+        both = aligned({"keys": keys, "nodes": nodes}, what="")[0]
+        keys, nodes = both.get("keys", keys), both.get("nodes", nodes)
         given = guards.indices("keys", keys, length=np.size(keys), what="key")
         node = guards.indices("nodes", nodes, length=given.size, what="node")
         order = np.argsort(given, kind="stable")
@@ -78,7 +81,7 @@ class RoutingTable:
         if w.home is None:
             raise InputError("the workload has no home: a routing table needs the node that each key hashes to")
         given = getattr(assignment, "assignment", assignment)
-        nodes = w.current if given is None else read_assignment(given, w.key_groups, w.nodes)
+        nodes = w.current if given is None else read_assignment(given, w.key_groups, w.nodes, w.keys)
         keys = np.flatnonzero(nodes != w.home)
         return cls(keys, nodes[keys])
 
@@ -109,8 +112,9 @@ class RoutingTable:
         home : array_like of int, shape (q,)
             The hash of each of these keys.
         """
-        asked = np.asarray(keys, dtype=np.int64)
-        found = np.array(home, dtype=np.int64)
+        both = aligned({"keys": keys, "home": home}, what="")[0]
+        asked = np.asarray(both.get("keys", keys), dtype=np.int64)
+        found = np.array(both.get("home", home), dtype=np.int64)
         if found.shape != asked.shape:
             raise InputError(f"home has shape {found.shape}, expected {asked.shape}: one node for each key asked for")
         if self.size:
@@ -121,7 +125,7 @@ class RoutingTable:
 
     def assignment(self, home: ArrayLike) -> IntArray:
         """Node of every key 0..p-1, given the hash of each, shape (p,)."""
-        return self.lookup(np.arange(np.size(home)), home)
+        return self.lookup(np.arange(np.size(home)), ordered("home", home, None, np.size(home), "keys"))
 
     def diff(self, previous: RoutingTable) -> TableChange:
         """The edits that turn the previous table into this one."""
@@ -140,7 +144,7 @@ class RoutingTable:
 
     def migrations(self, previous: RoutingTable, home: ArrayLike) -> IntArray:
         """Keys whose state moves when this table replaces the previous one: the paper's Delta(F, F'), ascending."""
-        hashed = np.asarray(home, dtype=np.int64)
+        hashed = np.asarray(ordered("home", home, None, np.size(home), "keys"), dtype=np.int64)
         touched = np.union1d(self.keys, previous.keys)
         before, after = previous.lookup(touched, hashed[touched]), self.lookup(touched, hashed[touched])
         return touched[before != after]

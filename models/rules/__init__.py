@@ -13,20 +13,30 @@ from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.moves import Moves, Pinned
 from keyshift.models.rules.near import Near
 from keyshift.models.rules.only import Never, Only
-from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.rule import RULES, Rule
 from keyshift.models.rules.scope import Scope
 from keyshift.models.rules.spread import Spread
 from keyshift.models.rules.together import Together
 from keyshift.models.rules.use import Use
 
 __all__ = [
-    "Apart", "Count", "Even", "Lowered", "Moves", "Near", "Never", "Only", "Pinned", "Rule", "Scope", "Spread", "Together", "Use",
+    "RULES",
+    "Apart",
+    "Count",
+    "Even",
+    "Lowered",
+    "Moves",
+    "Near",
+    "Never",
+    "Only",
+    "Pinned",
+    "Rule",
+    "Scope",
+    "Spread",
+    "Together",
+    "Use",
     "read_rule",
 ]  # fmt: skip
-
-RULES: Mapping[str, type[Rule]] = {
-    rule.name: rule for rule in (Pinned, Only, Never, Together, Apart, Spread, Even, Near, Count, Use, Moves)
-}
 
 
 def read_rule(given: Any, said: str = "rule") -> Rule:
@@ -49,5 +59,7 @@ def read_rule(given: Any, said: str = "rule") -> Rule:
 
 def _named(name: Any, said: str) -> type[Rule]:
     if not isinstance(name, str) or name.lower() not in RULES:
-        raise InputError(f"{said}: no rule {name!r:.60}; there are {', '.join(RULES)}")
+        raise InputError(
+            f"{said}: no rule {name!r:.60}; there are {', '.join(RULES)}, and those whose module is imported"
+        )
     return RULES[name.lower()]

@@ -65,7 +65,7 @@ class Pinned(Rule):
     Parameters
     ----------
     key_groups : selection
-        Numbers, names, or labels of a column as in ``{"topic": "orders"}``.
+        Names, or labels of a column as in ``{"topic": "orders"}``.
     """
 
     name: ClassVar[str] = "pinned"

@@ -45,7 +45,7 @@ class Only(_OnNodes):
     Parameters
     ----------
     key_groups, nodes : selection
-        Numbers, names, or labels of a column as in ``{"topic": "orders"}`` and ``{"rack": "r1"}``.
+        Names, or labels of a column as in ``{"topic": "orders"}`` and ``{"rack": "r1"}``.
     """
 
     name: ClassVar[str] = "only"
@@ -63,7 +63,7 @@ class Never(_OnNodes):
     Parameters
     ----------
     key_groups, nodes : selection
-        Numbers, names, or labels of a column as in ``{"topic": "orders"}`` and ``{"rack": "r1"}``.
+        Names, or labels of a column as in ``{"topic": "orders"}`` and ``{"rack": "r1"}``.
     """
 
     name: ClassVar[str] = "never"

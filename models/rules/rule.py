@@ -5,15 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, ClassVar
-
-import numpy as np
+from functools import lru_cache
+from typing import Any, ClassVar, get_args
 
 from keyshift.models.errors import InputError
+from keyshift.models.guards import LARGEST, annotations_of, fraction, whole
 from keyshift.models.problem import Violation
 from keyshift.models.rules.lowered import Form
 from keyshift.models.rules.scope import Scope, plain
+from keyshift.models.rules.words import split_words
 from keyshift.models.workload import IntArray
+
+_SAID = {"true": True, "false": False, "null": None}
+
+RULES: dict[str, type[Rule]] = {}
+"""Every rule that a file or a line may name, by its name; a subclass registers itself."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,17 @@ class Rule(ABC):
 
     one_of: ClassVar[tuple[str, ...]] = ()
     """The fields of which one must be given: by default the numbers."""
+
+    def __init_subclass__(cls, *, spoken: bool = True, **more: Any) -> None:
+        """Register a rule that has a name of its own; one that is not `spoken` is in no file."""
+        super().__init_subclass__(**more)
+        name = vars(cls).get("name")
+        if not spoken or name is None:
+            return
+        other = RULES.get(name, cls)
+        if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise InputError(f"{cls.__qualname__}: there is a rule {name!r:.60} already, {other.__qualname__}")
+        RULES[name] = cls
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -102,9 +119,8 @@ class Rule(ABC):
 
     def whole(self, name: str) -> None:
         """Refuse anything but a whole number of 0 or more, or None, in a field."""
-        value = getattr(self, name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            raise InputError(f"{self.name}: {name} = {value!r:.60} must be a whole number of 0 or more")
+        value = whole(f"{self.name}: {name}", getattr(self, name), most=LARGEST)
+        object.__setattr__(self, name, value)
 
     @classmethod
     def of_words(cls, text: str) -> Rule:
@@ -112,19 +128,14 @@ class Rule(ABC):
 
         Each word stands for one field, in the order of `words` or by its name: ``count at_most=4000``.
         """
-        known = {f.name: f for f in fields(cls)}
-        made: dict[str, Any] = {}
-        for word in text.split()[1:]:
-            name, equals, value = word.partition("=")
-            if equals and name in known:
-                made[name] = _value(value)
-                continue
-            waiting = [other for other in cls.words if other not in made]
-            if not waiting:
-                said = f"rule {text!r:.80}: nothing is left for {word!r:.40}; {cls.name} has {', '.join(known)}"
-                raise InputError(said)
-            made[waiting[0]] = _value(word)
-        return cls.of(made, f"rule {text!r:.80}")
+        said = f"rule {text!r:.80}"
+        known, made = [f.name for f in fields(cls)], dict[str, Any]()
+        for name, value in split_words(text[len(text.split()[0]) :], known, said):
+            waiting = [other for other in (name, *cls.words) if other and other not in made]
+            if not waiting or (name and name in made):
+                raise InputError(f"{said}: nothing is left for {value!r:.40}; {cls.name} has {', '.join(known)}")
+            made[waiting[0]] = value
+        return cls.of(made, said)
 
     @classmethod
     def of(cls, given: Mapping[str, Any], said: str) -> Rule:
@@ -134,29 +145,28 @@ class Rule(ABC):
             raise InputError(f"{said}: {cls.name} has no {unknown[0]!r:.40}; it has {', '.join(known)}")
         if missing := [n for n, f in known.items() if f.default is MISSING and n not in given]:
             raise InputError(f"{said}: {cls.name} needs {' and '.join(missing)}")
-        return cls(**given)
+        return cls(
+            **{name: _as_number(v, f"{said}: {name}") if name in _untexted(cls) else v for name, v in given.items()}
+        )
 
 
-def _value(text: str) -> Any:
-    """A number, a text, several with commas between them, or labels of columns, ``topic=a,b,partition=3``."""
-    parts = [part for part in text.split(",") if part]
-    if "=" in text:
-        made: dict[str, list[Any]] = {}
-        for part in parts:
-            name, equals, value = part.partition("=")
-            if equals:
-                made[name] = []
-            made.setdefault(next(reversed(made), ""), []).append(_value(value if equals else part))
-        return {name: found[0] if len(found) == 1 else tuple(found) for name, found in made.items()}
-    if "," in text:
-        return tuple(map(_value, parts))
-    for read in (int, float):
-        try:
-            number = read(text)
-        except ValueError:
-            continue
-        return number if np.isfinite(number) else text
-    return text
+@lru_cache(maxsize=64)
+def _untexted(rule: type[Rule]) -> frozenset[str]:
+    """The fields that take no text: one that is given for them, in words or in YAML, stands for a number."""
+    takes = annotations_of(rule)
+    return frozenset(name for name, of in takes.items() if of is not Any and str not in (of, *get_args(of)))
+
+
+def _as_number(value: Any, said: str) -> Any:
+    """The number that a text says, or true, false or null; of a mapping each value; anything else as it is."""
+    if isinstance(value, Mapping):
+        return {key: _as_number(one, f"{said}[{key!r:.60}]") for key, one in value.items()}
+    if not isinstance(value, str):
+        return value
+    if value in _SAID:
+        return _SAID[value]
+    exact = fraction(said, value)
+    return int(exact) if exact.denominator == 1 else float(exact)
 
 
 def _short(value: Any) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from keyshift.models import records
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.rules import read_rule
 from keyshift.models.rules.lowered import Closed, Form, Lowered, MoveBudget, Rooms, labels_of
@@ -39,7 +40,7 @@ def read_rules(given: Any) -> tuple[Rule, ...]:
 
 
 @dataclass(frozen=True)
-class NoWorse(Rule):
+class NoWorse(Rule, spoken=False):
     """Rules that give way where they are broken today, or by an assignment that is given: none of them gets worse."""
 
     name: ClassVar[str] = "no_worse"
@@ -155,6 +156,9 @@ class Ruled(Problem):
         rules = given.pop("rules", ())
         return {**given, "rules": [rule.record() for rule in rules]} if rules else given
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), **super().arguments()), ()  # the rules themselves: those of one's own are in no file
+
     def broken_rules(self, assignment: np.ndarray) -> list[Violation]:
         """What a canonical assignment breaks of the rules, as each rule words it."""
         scope, soft = self.scope, self.yielding
@@ -242,10 +246,12 @@ class Ruled(Problem):
             inside = bool((room.domain >= 0).all())
             if inside and room.weights.sum() > room.most.sum() * (1 + 1e-9):
                 said = self.scope.said(room.key_groups)
-                found.append(f"rules have room for {room.most.sum():g} of {room.weights.sum():g} of key groups {said}")
+                most, weight = apart(room.most.sum(), room.weights.sum())
+                found.append(f"rules have room for {most} of {weight} of key groups {said}")
             if room.least.sum() > room.weights.sum():
                 said = self.scope.said(room.key_groups)
-                found.append(f"rules need {room.least.sum():g} of key groups {said}, which are {room.weights.sum():g}")
+                least, weight = apart(room.least.sum(), room.weights.sum())
+                found.append(f"rules need {least} of key groups {said}, which are {weight}")
         return found
 
 
@@ -253,7 +259,7 @@ class Ruled(Problem):
 
 
 @dataclass(frozen=True)
-class Forms(Rule):
+class Forms(Rule, spoken=False):
     """Forms as a rule: what is left of all rules when key groups have become items."""
 
     name: ClassVar[str] = "forms"

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.guards import frozen, shortened
+from keyshift.models.guards import frozen
+from keyshift.models.names import Label, Names, by_text, printed, shortened
 from keyshift.models.workload import BoolArray, IntArray, Workload
 
-Label = int | str
 Selection = Label | Sequence[Label] | Mapping[str, Label | Sequence[Label]] | None
-"""Numbers, names, or labels of a column as in ``{"topic": "orders"}``; None is all."""
+"""Names, or labels of a column as in ``{"topic": "orders"}``; a number is the name that prints so; None is all."""
 
 
 def plain(value: Any) -> Any:
     """A selection as a file holds it: tuples and mappings of Python's own numbers and texts."""
     if isinstance(value, Mapping):
-        return {str(name): plain(part) for name, part in value.items()}
+        return dict(zip(by_text("a selection", value), map(plain, value.values()), strict=True))
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, np.generic):
         return value.item()
-    return tuple(map(plain, value)) if isinstance(value, list | tuple | set | frozenset | range) else value
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=printed)
+    return tuple(map(plain, value)) if isinstance(value, list | tuple | range) else value
 
 
 class KeyGroupSets(NamedTuple):
@@ -71,6 +74,11 @@ class Scope:
     places: int
     _known: dict[str, Any] = field(default_factory=dict, repr=False)
 
+    @cached_property
+    def names(self) -> Names:
+        """The names of the nodes, new ones included."""
+        return self.workload.names_of_nodes.grown(self.places)
+
     @property
     def kept(self) -> BoolArray:
         """Which nodes do not drain, shape (places,)."""
@@ -85,26 +93,26 @@ class Scope:
 
     def key_groups(self, rule: str, chosen: Selection) -> IntArray:
         """The numbers of the key groups chosen, in increasing order."""
-        w, what = self.workload, f"{rule}: key group"
-        return frozen(self._once(what, chosen, lambda: _chosen(what, chosen, w.key_groups, w.keys, w.groups)))
+        w = self.workload
+        made = lambda: _chosen(rule, chosen, w.names_of_key_groups, w.groups)  # noqa: E731
+        return frozen(self._once(f"{rule}: key group", chosen, made))
 
     def nodes(self, rule: str, chosen: Selection) -> BoolArray:
         """Which nodes are chosen, shape (places,)."""
-        w, what = self.workload, f"{rule}: node"
         made = lambda: np.isin(  # noqa: E731
-            np.arange(self.places), _chosen(what, chosen, self.places, w.node_names, w.domains)
+            np.arange(self.places), _chosen(rule, chosen, self.names, self.workload.domains)
         )
-        return frozen(self._once(what, chosen, made))
+        return frozen(self._once(f"{rule}: node", chosen, made))
 
     def domain(self, rule: str, name: str) -> tuple[IntArray, list[Label]]:
         """The domain of each node, shape (places,), and the domains' names; "node" is each node by itself."""
-        return self._once(f"{rule}: domain", name, lambda: self._domain(rule, name))
+        return self._once(f"{rule}: domain", name, lambda: self._domain(rule, printed(name)))
 
     def _domain(self, rule: str, name: str) -> tuple[IntArray, list[Label]]:
         w = self.workload
         if name == "node":
-            return np.arange(self.places), [w.node(i) for i in range(self.places)]
-        if not isinstance(name, str) or name not in w.domains:
+            return np.arange(self.places), list(self.names)
+        if name not in w.domains:
             said = f"{rule}: the workload has no domain {name!r:.60}; it has {shortened(['node', *w.domains])}"
             raise InputError(said)
         if self.places > w.nodes:
@@ -122,10 +130,10 @@ class Scope:
         members = self.key_groups(rule, chosen)
         if by is None:
             return KeyGroupSets(members, np.zeros(members.size, dtype=np.int64), [""])
-        if not isinstance(by, str) or by not in self.workload.groups:
+        if printed(by) not in self.workload.groups:
             said = f"{rule}: no column {by!r:.60} of key groups; there is {shortened([*self.workload.groups])}"
             raise InputError(said)
-        labels = np.array([str(label) for label in self.workload.groups[by]])[members]
+        labels = np.array([printed(label) for label in self.workload.groups[printed(by)]])[members]
         names, number = np.unique(labels, return_inverse=True)
         return KeyGroupSets(members, number.ravel(), [f"{by} {name}" for name in names.tolist()])
 
@@ -135,31 +143,21 @@ class Scope:
         return names + (f" and {key_groups.size - most} more" if key_groups.size > most else "")
 
 
-def _chosen(
-    what: str, chosen: Any, size: int, names: Sequence[Label] | None, columns: Mapping[str, Sequence[Label]]
-) -> IntArray:
-    """Numbers from numbers, names, or labels of columns."""
+def _chosen(rule: str, chosen: Any, names: Names, columns: Mapping[str, Sequence[Label]]) -> IntArray:
+    """Positions from names, or from labels of columns; each is compared as a text."""
     if chosen is None:
-        return np.arange(size)
+        return np.arange(len(names))
     if isinstance(chosen, Mapping):
-        keep = np.ones(size, dtype=bool)
+        keep = np.ones(len(names), dtype=bool)
         for column, wanted in chosen.items():
             if column not in columns:
-                raise InputError(f"{what}s have no column {column!r:.60}; they have {shortened([*columns])}")
-            texts = {str(label) for label in (wanted if isinstance(wanted, tuple | list | set) else [wanted])}
-            labels = [str(label) for label in columns[column]]
+                has = f"they have {shortened([*columns])}"
+                raise InputError(f"{rule}: {names.what}s have no column {column!r:.60}; {has}")
+            texts = set(map(printed, wanted if isinstance(wanted, tuple) else [wanted]))
+            labels = list(map(printed, columns[column]))
             if missing := sorted(texts - set(labels)):
-                raise InputError(f"{what}s have no {column} {missing[0]!r:.60}")
-            keep &= np.array([label in texts for label in labels] + [False] * (size - len(labels)), dtype=bool)
+                raise InputError(f"{rule}: {names.what}s have no {column} {missing[0]!r:.60}")
+            keep &= np.array([label in texts for label in labels] + [False] * (len(names) - len(labels)), dtype=bool)
         return np.flatnonzero(keep)
-    known = {} if names is None else {str(name): number for number, name in enumerate(names)}
-    made = []
-    for one in chosen if isinstance(chosen, list | tuple | set | frozenset | range | np.ndarray) else [chosen]:
-        number = known.get(one) if isinstance(one, str) else one
-        if number is None and isinstance(one, str) and not known and one.isdecimal():
-            number = int(one)
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 0 <= number < size:
-            there = shortened(list(known)) if known else f"0 to {size - 1}"
-            raise InputError(f"{what} {one!r:.60} is not known; there is {there}")
-        made.append(int(number))
-    return np.unique(np.array(made, dtype=np.int64))
+    given = chosen if isinstance(chosen, tuple) else [chosen]
+    return np.unique(np.array([names.position(rule, one) for one in given], dtype=np.int64))

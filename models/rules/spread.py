@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -79,3 +79,12 @@ class Spread(CountedInDomains):
         alive = np.isin(np.arange(len(names)), domain[scope.kept])
         least, most = np.where(alive, self.at_least or 0, 0), size[:, None] if self.at_most is None else self.at_most
         return np.broadcast_to(least, (size.size, alive.size)), np.broadcast_to(most, (size.size, alive.size))
+
+    @classmethod
+    def of_words(cls, text: str) -> Rule:
+        """As of every rule; beside ``by``, a bare word is the domain: sets of a single key group have nothing to spread."""
+        made = super().of_words(text)
+        assert isinstance(made, Spread)
+        if made.by is None or not isinstance(made.key_groups, str) or made.domain != "node":
+            return made
+        return replace(made, key_groups=None, domain=made.key_groups)

@@ -13,6 +13,8 @@ import numpy as np
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
+from keyshift.models.names import Names, printed
 from keyshift.models.rules.lowered import ROUNDING, Form, Rooms
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.scope import Scope
@@ -55,9 +57,9 @@ class Use(Rule):
         """Use of the resource by each key group, shape (p,)."""
         w = scope.workload
         known = {**w.resources, "load": w.last_load, "state": w.state}
-        if not isinstance(self.resource, str) or self.resource not in known:
+        if printed(self.resource) not in known:
             raise InputError(f"use: the workload has no {self.resource!r:.60}; it has {', '.join(sorted(known))}")
-        return known[self.resource]
+        return known[printed(self.resource)]
 
     def enough(self, scope: Scope) -> float:
         return float(self.used(scope).sum())
@@ -66,20 +68,15 @@ class Use(Rule):
         """The limit of each domain, infinite where there is none."""
         if not isinstance(self.at_most, Mapping):
             return np.full(len(names), float(self.at_most))
-        known = {str(name): d for d, name in enumerate(names)}
-        limits = np.full(len(names), np.inf)
-        for name, value in self.at_most.items():
-            if str(name) not in known:
-                raise InputError(f"use: no {self.domain} {name!r:.60}; there is {guards.shortened(list(known))}")
-            limits[known[str(name)]] = float(value)
-        return limits
+        return Names(self.domain, names, len(names)).values("use", self.at_most, np.inf).astype(float)
 
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
         domain, names = scope.domain(self.name, self.domain)
         held = np.bincount(domain[assignment], self.used(scope), len(names))
         most = self.most(names)
         for d in np.flatnonzero(held > most * (1 + ROUNDING)).tolist():
-            yield f"{self.domain} {names[d]} uses {held[d]:g}, at most {most[d]:g}", d, float(held[d] - most[d])
+            used, allowed = apart(held[d], most[d])
+            yield f"{self.domain} {names[d]} uses {used}, at most {allowed}", d, float(held[d] - most[d])
 
     def forms(self, scope: Scope) -> Iterator[Form]:
         domain, names = scope.domain(self.name, self.domain)

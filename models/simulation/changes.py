@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models.errors import InputError
 from keyshift.models.guards import indices, non_negative, one_of, real
+from keyshift.models.labels import aligned
 from keyshift.models.plans.plan import Plan
 from keyshift.models.problem import read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -259,6 +260,8 @@ def read_stream(given: Any, window_seconds: float) -> TupleLog | WindowRates:
         return WindowRates(non_negative("stream", given, ndim=(1, 2)), window_seconds)
     if len(given) not in (2, 3):
         raise InputError(f"stream has {len(given)} parts, expected (times, keys) or (times, keys, work)")
+    names = ("times", "keys", "work")
+    given = tuple(aligned(dict(zip(names, given, strict=False)), what="")[0].values())
     times = non_negative("times", given[0])
     back = np.flatnonzero(np.diff(times) < 0)
     if back.size:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from keyshift.models.compiling import sealed
 from keyshift.models.errors import InputError
 from keyshift.models.guards import frozen, non_negative, one_of, real, whole
+from keyshift.models.labels import ordered, unlabelled
 from keyshift.models.plans.plan import Plan
 from keyshift.models.problem import read_assignment
 from keyshift.models.routing.table import RoutingTable
@@ -318,7 +319,9 @@ def _setting(
         p = max(p, rows.shape[1])  # a log need not name the last key groups
     changes = [_change(f"changes[{c}]", change, workload) for c, change in enumerate(changes)]
     targets = [what.target if isinstance(what, Plan) else what for _, what in changes]
-    given = np.atleast_1d(non_negative("service_rate", np.ravel(service_rate)))
+    if workload is not None:
+        service_rate = ordered("service_rate", service_rate, workload.node_names, workload.nodes, "nodes")
+    given = np.atleast_1d(non_negative("service_rate", np.ravel(unlabelled("service_rate", service_rate))))
     if not (given > 0).all():
         raise InputError(f"service_rate[{int(np.argmin(given))}] = 0 must be above 0")
     n = whole("nodes", nodes, least=1, most=MOST_NODES)
@@ -355,7 +358,10 @@ def _rows(routing: Any, workload: Workload | None) -> IntArray:
             raise InputError("routing is missing: only a workload says where its key groups run")
         return workload.current[None]
     try:
-        given = np.asarray(getattr(routing, "assignment", routing))
+        nodes = getattr(routing, "assignment", routing)
+        if workload is not None:
+            nodes = ordered("routing", nodes, workload.keys, workload.key_groups)
+        given = np.asarray(unlabelled("routing", nodes))
     except ValueError:  # rows of different lengths
         given = np.asarray(None)
     if given.dtype.kind not in "iuf":

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.labels import aligned
 from keyshift.models.problem import Problem
 from keyshift.models.splitting.stream import Stream, as_keys
 from keyshift.models.workload import FloatArray, IntArray
@@ -64,6 +65,9 @@ class KeyStream(Problem):
             raise InputError(f"hash_seed = {self.hash_seed} must be below 2^32 - {MOST_CHOICES}")
         self._put("aggregation_period", guards.whole("aggregation_period", self.aggregation_period, least=1))
         guards.one_of("feed", self.feed, ("shuffle", "key"))
+        held = {"stream": self.stream if hasattr(self.stream, "axes") else None, "weights": self.weights}
+        for name, values in aligned({**held, "source_keys": self.source_keys}, what="")[0].items():
+            self._put(name, values)
         self._put("stream", Stream.of(self.stream, None if isinstance(self.stream, Stream) else self.column))
         if self.weights is not None:
             self._put("weights", guards.non_negative("weights", self.weights, length=self.messages, of="messages"))

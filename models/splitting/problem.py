@@ -14,6 +14,7 @@ import numpy as np
 from keyshift.models import records
 from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
+from keyshift.models.labels import unlabelled
 from keyshift.models.problem import CheckReport, Limit, Violation
 from keyshift.models.splitting.data import KeyStream
 from keyshift.models.splitting.stream import CHUNK, lines_of, room_for_assignment
@@ -135,9 +136,9 @@ class KeySplitting(KeyStream):
         return self.total_weight / float(self.speeds.sum()) or 1.0
 
     @property
-    def tolerance(self) -> float:
-        """Less than one message if loads are numbers of messages."""
-        return min(super().tolerance, 0.5) if self.counts else super().tolerance
+    def step(self) -> float:
+        """One message if loads are numbers of messages."""
+        return 1.0 if self.counts else 0.0
 
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the largest load; `tolerance` if loads are numbers of messages."""
@@ -153,7 +154,7 @@ class KeySplitting(KeyStream):
         if isinstance(assignment, np.memmap) and assignment.dtype == np.int32 and assignment.shape == (self.messages,):
             self._refuse_unknown_workers(assignment)
             return assignment.view()  # on disk already: no second copy
-        given = np.asarray(assignment)
+        given = np.asarray(unlabelled("assignment", assignment))
         fixed = given.base is None and not given.flags.writeable  # nobody can change it
         if fixed and given.dtype == np.int32 and given.shape == (self.messages,):
             self._refuse_unknown_workers(given)

@@ -20,8 +20,6 @@ SEARCHED = ("distance_floor",)
 """The rules that the annealing leaves to the check: (5)."""
 PLANNED = (*SEARCHED, "max_migration_cost", "resource_capacity", *RULES)
 """Those that a plan leaves to the check besides, before it is polished."""
-PROVEN = 5e-7
-"""An objective this close to the bound, as a share of the mean, is optimal; half of what `Problem.tolerance` grants."""
 
 
 MOST_WHOLE = 2**40
@@ -38,15 +36,18 @@ class WholeLoads(NamedTuple):
     mean : float
     least : float
         Where the mean is no multiple, some node is above it and some below; or all are below, where draining nodes keep the rest.
+    doubt : float
+        What rounding may have added to a bound, far below a step between distances.
     """
 
     units: FloatArray
     mean: float
     least: float
+    doubt: float
 
     def at_least(self, bound: float) -> float:
         """The least distance that is no less than a bound, less what rounding may have added."""
-        doubt = 1e-9 * self.mean
+        doubt = self.doubt
         above = np.ceil((self.mean + bound - doubt) / self.units) * self.units - self.mean
         below = self.mean - np.floor((self.mean - bound + doubt) / self.units) * self.units
         least = max(float(np.minimum(above, below).min()), self.least)
@@ -105,12 +106,18 @@ class Incumbent:
             return None
         multiple = int(np.gcd.reduce(load.astype(np.int64)))
         least = least_distance(self.problem, multiple)
-        return WholeLoads(multiple / np.unique(w.capacity), self.problem.mean_load, least)
+        mean, step = self.problem.mean_load, self.problem.step_of("load_distance")
+        return WholeLoads(multiple / np.unique(w.capacity), mean, least, min(1e-9 * mean, step / 16))
 
     @property
     def proven(self) -> bool:
         """Whether objective and bound have met."""
-        return self.objective - self.bound <= PROVEN * self.problem.scale
+        return self.objective - self.bound <= self.margin * self.problem.scale
+
+    @cached_property
+    def margin(self) -> float:
+        """An objective this close to the bound, as a share of the mean, is optimal; half of what `Problem.tolerance` grants."""
+        return 0.5 * self.problem.tolerance / self.problem.scale
 
     @property
     def done(self) -> bool:

@@ -92,7 +92,7 @@ class MoveMaster:
     def solve(self) -> bool:
         """Solve it again; whether that went well."""
         self.highs.run()
-        self.values = np.array(self.highs.getSolution().col_value)
+        self.values = np.maximum(self.highs.getSolution().col_value, 0.0)  # none is below
         return bool(self.highs.getModelStatus() == highspy.HighsModelStatus.kOptimal)
 
     def deviations(self) -> FloatArray:

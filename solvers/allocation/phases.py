@@ -15,7 +15,7 @@ from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, counted, fewest_moves
 from keyshift.solvers.allocation.counting.planner import CountPlanner
-from keyshift.solvers.allocation.incumbent import PROVEN, SEARCHED, Incumbent
+from keyshift.solvers.allocation.incumbent import SEARCHED, Incumbent
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.large_neighbourhood import even_out
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
@@ -178,7 +178,7 @@ class Rounds:
     def _price(self, steps: float) -> bool:
         """Ask prices about the best distance when it is new, else one below; whether that raised the bound or reached it."""
         scale = self.found.problem.scale
-        low, high = self.found.bound / scale, self.found.objective / scale - 0.9 * PROVEN
+        low, high = self.found.bound / scale, self.found.objective / scale - 0.9 * self.found.margin
         if not low < high < math.inf:
             return False
         tree = self._choose_prices(high)

@@ -35,8 +35,9 @@ def solve_milp(
     0. Instances of at most 300 (key group, node) pairs: CP-SAT on the declarative statement, for a moment.
     1. Where rules have rows or nodes drain, the linear relaxation. A short search, and a lower bound by counting departures
        and arrivals (`keyshift.solvers.allocation.counting.bound`).
-    2. In turns, a plan of counts that the search realises (`keyshift.solvers.allocation.counting.planner`), a round of annealing
-       over lists of moves (`keyshift.solvers.allocation.annealing.search`), exchanges between three nodes where many may move (`keyshift.solvers.allocation.annealing.exchanges`), and branch and price for a target
+    2. In turns, a plan of counts that the search realises (`keyshift.solvers.allocation.counting.planner`), a round of
+       annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), exchanges between three nodes where many
+       may move (`keyshift.solvers.allocation.annealing.exchanges`), and branch and price for a target
        distance between bound and best, which it rules out or plans how to reach
        (`keyshift.solvers.allocation.pricing.tree`). After two turns CP-SAT is asked about small instances for a
        moment. Before, of dozens of key groups those of a few nodes are shared out anew
@@ -177,8 +178,9 @@ class Portfolio(Incumbent):
             return
         other = statement.assignment(outcome.solver.value)
         report = self.problem.check(other)
-        as_near = report.feasible and report.objective <= self.objective + 1e-9 * self.problem.scale
-        if as_near and report.metrics["deviation_sum"] < self.deviation_sum - 1e-9 * self.problem.scale:
+        slack = 1e-3 * self.problem.tolerance
+        as_near = report.feasible and report.objective <= self.objective + slack
+        if as_near and report.metrics["deviation_sum"] < self.deviation_sum - slack:
             self.best, self.deviation_sum = other, report.metrics["deviation_sum"]
         self.details["second_stage"] = "optimal" if outcome.termination == "optimal" and as_near else "feasible"
 
@@ -187,7 +189,7 @@ class Portfolio(Incumbent):
         if self.best is None:
             return
         other = settle(self.problem, self.best, lambda: self.budget.expired)
-        slack = 1e-11 * self.problem.scale
+        slack = 1e-5 * self.problem.tolerance
         better = self.problem.objective(other) <= self.objective + slack
         sides = self.problem.metrics(other)["deviation_sum"]
         if kept(self.problem, other, PLANNED) and better and sides <= self.deviation_sum + slack:

@@ -62,7 +62,7 @@ def solve_highs(
         return first
     least = problem.objective(first.assignment)
     # Its bound, on the sum of deviations, says nothing of the distance: only its assignment is of use.
-    second = _by_highs(problem, budget, first.assignment, most=least + 1e-9 * problem.scale, **settings)
+    second = _by_highs(problem, budget, first.assignment, most=least + 1e-3 * problem.tolerance, **settings)
     if second.assignment is not None and problem.objective(second.assignment) <= least + problem.tolerance / 2:
         first.assignment = min(first.assignment, second.assignment, key=partial(problem.measured, "deviation_sum"))
         first.details["second_stage"] = second.termination

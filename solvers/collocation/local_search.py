@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.guards import Positive, Whole
+from keyshift.models.guards import Whole
 from keyshift.models.rules.ruled import MergedItems
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
@@ -19,56 +16,23 @@ from keyshift.solvers.collocation.move_kernels import MOST, Before, Goal, Propos
 from keyshift.solvers.kernels import generator
 from keyshift.solvers.rows import RuleRows, rule_rows
 
-
-@dataclass(frozen=True)
-class LocalSearchSettings(Settings):
-    """Tuning parameters of the local search.
-
-    Attributes
-    ----------
-    chunk, most_chunks, grow : int
-        Steps of the first rounds, between two checks of the clock. After every `grow` rounds they increase by one
-        chunk, up to `most_chunks`.
-    join, relocate, swap : float
-        Share of each move; the rest sends key groups back to their current nodes.
-    exchange : float
-        Share of joins that move another key group in the opposite direction.
-    heats : tuple of float
-        Temperatures at which the rounds of a cycle begin, in units of the value of the last move.
-    cool : float
-        The last round of a cycle begins at this share of the temperature of the round before.
-    fall : float
-        The factor by which the temperature falls in a round.
-    from_best : int
-        One round in this many continues from the best assignment.
-    firmness : tuple of float
-        What a key group's load beyond a limit costs at first, in units of the largest traffic of a pair, in turns from one
-        beginning to the next: a high cost finds limits that hardly anything keeps, a low one answers that only detours reach.
-    worth_while : float
-        The search continues while a round gains at least this share of all gains so far.
-    blend : float
-        If the worst windows count, the weight of the mean in the search's objective.
-    """
-
-    chunk: int = 12_500
-    most_chunks: int = 4
-    grow: int = 8
-    join: float = 0.30
-    relocate: float = 0.35
-    swap: float = 0.15
-    exchange: float = 0.3
-    heats: tuple[float, ...] = (3.0, 1.0)
-    cool: float = 0.25
-    fall: Positive = 100.0
-    from_best: int = 3
-    firmness: tuple[float, ...] = (4.0, 1200.0, 0.4)
-    worth_while: float = 1e-3
-    blend: float = 0.2
-
-    @property
-    def shares(self) -> FloatArray:
-        """Cumulative shares of joins, relocations and swaps, then the share of joins that exchange."""
-        return np.append(np.round(np.cumsum((self.join, self.relocate, self.swap)), 9), self.exchange)
+CHUNK, MOST_CHUNKS, GROW = 12_500, 4, 8
+"""Steps of the first rounds, between two looks at the clock; later ones have so many chunks, one more after every `GROW`."""
+SHARES = np.array([0.375, 0.8125, 0.3])
+"""Cumulative shares of joins and relocations; the rest are swaps. Last, the share of joins that move another key group in the
+opposite direction."""
+HEATS, COOL, FALL = (3.0, 1.0), 0.25, 100.0
+"""Temperatures at which the rounds of a cycle begin, in units of the value of the last move; the last round of a cycle begins at
+so small a share of the one before; in a round the temperature falls by so large a factor."""
+FROM_BEST = 3
+"""One round in this many continues from the best assignment."""
+FIRMNESS = (4.0, 1200.0, 0.4)
+"""What a key group's load beyond a limit costs at first, in units of the largest traffic of a pair, in turns from one beginning
+to the next: a high cost finds limits that hardly anything keeps, a low one answers that only detours reach."""
+WORTH_WHILE = 1e-3
+"""The search continues while a round gains at least this share of all gains so far."""
+BLEND = 0.2
+"""If the worst windows count, the weight of the mean in the search's objective."""
 
 
 def local_search(
@@ -105,7 +69,7 @@ class Annealing:
     """Simulated annealing from a start, or from the current nodes, that can be told to go on; `best` is its best, if any.
 
     A step moves a key group to a neighbour's node, or to any node, it or a cluster of up to four that talk to where most of
-    their traffic is, swaps two, or sends one back to its current node; when the migration limit is full, others go back with
+    their traffic is, or swaps two; when the migration limit is full, others go back with
     it. Migration limits are never broken; broken load and resource limits cost a penalty, which grows while too much time is
     spent beyond them and falls while too little is. Rounds begin from the best so far, hot then cold; the first begins from
     the start, or from the current nodes, and every search that is to go on `again` after one that gained nothing for half of
@@ -123,7 +87,7 @@ class Annealing:
         arrays: Arrays | None = None,
     ) -> None:
         data = arrays_of(problem) if arrays is None else arrays
-        self.problem, self.data, self.settings = problem, data, LocalSearchSettings.now()
+        self.problem, self.data = problem, data
         self.best = None if start is None or problem.violations(start) else start.copy()
         self.begun, self.gained, self.rounds = 0, 0, 0
         self.reference = problem.objective(problem.workload.current)
@@ -134,19 +98,19 @@ class Annealing:
             return
         typical = max(float(np.median(data.remote_load)), 1e-9)
         self.unit = (float(data.traffic.max()) if data.traffic.size else 1.0) / typical / data.windows
-        self.beginnings, self.penalty = 0, self.settings.firmness[0] * self.unit
+        self.beginnings, self.penalty = 0, FIRMNESS[0] * self.unit
         self.rng = generator(seed, 71)
         self.bases = [data.current] if self.best is None else [self.best, data.current]
         self.led = self.best  # the best since the last beginning
         # What that was worth when a gain last counted.
         self.mark = np.inf if self.led is None else problem.objective(self.led)
         rows = rule_rows(problem.lowered, data.nodes)
-        self.read = _data_of(data, goal_of(problem, data, self.settings), rows, self.settings)
+        self.read = _data_of(data, goal_of(problem, data), rows)
         self.state, self.record = _state_of(data, self.bases[0], self.read.rows), self.bases[0].copy()
         self.wanted = Proposal(*np.empty((2, MOST), np.int64), *np.empty((2, len(data.traffic), MOST)))
         self.before = Before(np.empty(len(data.traffic)), np.empty(4), np.empty(max(data.nodes, 2 * MOST)))
         refresh(self.read, self.state)
-        self.heats = _heats(data, self.state, self.settings)
+        self.heats = _heats(data, self.state)
 
     @property
     def settled(self) -> bool:
@@ -163,26 +127,26 @@ class Annealing:
                 self.beginnings += 1
                 turn, base = divmod(self.beginnings, len(self.bases))
                 self.state.a[:], self.led, self.mark = self.bases[base], None, np.inf
-                self.penalty = self.unit * self.settings.firmness[turn % len(self.settings.firmness)]
+                self.penalty = self.unit * FIRMNESS[turn % len(FIRMNESS)]
             since = self.rounds - self.begun
-            long = min(steps, self.settings.chunk * min(self.settings.most_chunks, 1 + since // self.settings.grow))
+            long = min(steps, CHUNK * min(MOST_CHUNKS, 1 + since // GROW))
             self._round(budget, long)
             steps -= long
 
     def _round(self, budget: Budget, steps: int) -> None:
         """One round, from hot to cold."""
-        problem, data, chosen = self.problem, self.data, self.settings
+        problem, data = self.problem, self.data
         since = self.rounds - self.begun
         hot = self.heats[since % len(self.heats)]
         level = _level(problem, data, self.read.goal, data.current if self.led is None else self.led)
-        schedule = np.array([steps, hot, hot / chosen.fall, self.penalty, level])
+        schedule = np.array([steps, hot, hot / FALL, self.penalty, level])
         found, infeasible = anneal(self.rng, schedule, self.record, self.wanted, self.before, self.read, self.state)
         budget.spend(2 * steps)
         self.penalty *= 2.0 if found == -np.inf or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
         self.rounds += 1
         if found > -np.inf and kept(problem, self.record):
             self.offer(self.record, budget)
-        if self.led is not None and (since + 1) % chosen.from_best == 0:
+        if self.led is not None and (since + 1) % FROM_BEST == 0:
             self.state.a[:] = self.led
 
     def offer(self, assignment: IntArray, budget: Budget) -> None:
@@ -190,14 +154,14 @@ class Annealing:
         value = self.problem.objective(assignment)
         if self.led is None or value < self.problem.objective(self.led):
             self.led = assignment.copy()
-            if value < self.mark - self.settings.worth_while * abs(self.reference - value):
+            if value < self.mark - WORTH_WHILE * abs(self.reference - value):
                 self.mark, self.gained = value, self.rounds
         if self.best is None or value < self.problem.objective(self.best):
             self.best = assignment.copy()
             budget.report(objective=value, note="local search")
 
 
-def _heats(data: Arrays, state: ShiftState, settings: LocalSearchSettings) -> tuple[float, ...]:
+def _heats(data: Arrays, state: ShiftState) -> tuple[float, ...]:
     """The temperatures that rounds begin at, in turns: around what the last of the moves is worth, then what most are worth.
 
     Where traffic has a heavy tail, these are apart by orders of magnitude: few moves are about its head.
@@ -208,15 +172,15 @@ def _heats(data: Arrays, state: ShiftState, settings: LocalSearchSettings) -> tu
     stay = on_node[np.arange(data.key_groups), state.a]
     gains = np.sort(np.where(data.allowed, on_node, 0.0).max(axis=1) - stay)
     last = max(pair, float(gains[-max(1, min(data.max_moves, data.key_groups))]))
-    return *(share * last for share in settings.heats), node, settings.cool * node
+    return *(share * last for share in HEATS), node, COOL * node
 
 
-def goal_of(problem: CollocatedAllocation, data: Arrays, settings: LocalSearchSettings) -> Goal:
+def goal_of(problem: CollocatedAllocation, data: Arrays) -> Goal:
     """The objective of the search, to be maximised."""
     over, planned = problem.over if problem.combines else "mean", problem.planned
     apart = problem.apart / (problem.saved * data.traffic_unit or 1.0) if problem.combines else data.traffic.sum(axis=1)
     most = planned.most if over == "cvar" else planned.share
-    return Goal(np.array(apart), np.array(most), over == "max", 0.0 if over == "mean" else settings.blend)
+    return Goal(np.array(apart), np.array(most), over == "max", 0.0 if over == "mean" else BLEND)
 
 
 def _level(problem: CollocatedAllocation, data: Arrays, goal: Goal, assignment: IntArray) -> float:
@@ -227,13 +191,13 @@ def _level(problem: CollocatedAllocation, data: Arrays, goal: Goal, assignment: 
     return float(remote[problem.planned.weights(remote) > 0].min())
 
 
-def _data_of(data: Arrays, goal: Goal, rows: RuleRows | None, settings: LocalSearchSettings) -> ShiftData:
+def _data_of(data: Arrays, goal: Goal, rows: RuleRows | None) -> ShiftData:
     """The instance as the kernels take it."""
     d = data
     return ShiftData(
         d.current, d.allowed, d.remote_load, d.total_remote, d.cost, bool(d.cost.max() == 0), goal, d.indptr, d.neighbour,
         d.weight, d.first, d.second, _drawn_by_weight(d.mean_traffic), d.upper_share, d.upper_extra, d.lower_share,
-        d.lower_extra, d.max_moves, d.move_cost, d.use, d.capacity, rows, settings.shares,
+        d.lower_extra, d.max_moves, d.move_cost, d.use, d.capacity, rows, SHARES,
     )  # fmt: skip
 
 

@@ -63,7 +63,7 @@ class ShiftData(NamedTuple):
     rows: RuleRows | None
     """The rules' rows: sums over key groups."""
     shares: FloatArray
-    """Cumulative shares of joins, relocations and swaps, then the share of joins that exchange."""
+    """Cumulative shares of joins and relocations, then the share of joins that exchange; the rest are swaps."""
 
 
 class ShiftState(NamedTuple):
@@ -118,7 +118,7 @@ def join(rng, wanted, data, a):
     e = drawn_pair(rng, data)
     k, other = (data.first[e], data.second[e]) if uniform(rng) < 0.5 else (data.second[e], data.first[e])
     wanted.who[0], wanted.where[0] = k, a[other]
-    if uniform(rng) < data.shares[3]:
+    if uniform(rng) < data.shares[2]:
         m = whole_below(rng, a.size)
         if m != k and m != other and a[m] == a[other]:
             wanted.who[1], wanted.where[1] = m, a[k]
@@ -186,16 +186,6 @@ def swap(rng, wanted, a):
 
 
 @njit(**LEAF)
-def go_back(rng, wanted, data, state):
-    """A key group that has moved goes back to its current node."""
-    if state.away[0] == 0:
-        return 0
-    k = state.movers[whole_below(rng, state.away[0])]
-    wanted.who[0], wanted.where[0] = k, data.current[k]
-    return 1
-
-
-@njit(**LEAF)
 def lost_by_return(k, data, state):
     """The traffic that key group k no longer meets when it goes back."""
     lost = 0.0
@@ -245,10 +235,8 @@ def propose(rng, wanted, data, state):
         count = join(rng, wanted, data, a)
     elif draw < shares[1]:
         count = relocate(rng, wanted, data, state)
-    elif draw < shares[2]:
-        count = swap(rng, wanted, a)
     else:
-        count = go_back(rng, wanted, data, state)
+        count = swap(rng, wanted, a)
     count = give_way(state.held, rng, count, wanted, data, a)
     moves = state.sums[0]
     for s in range(count):

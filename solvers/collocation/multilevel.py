@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from annotated_types import Ge
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from keyshift.models import Budget
-from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.errors import InputError
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import UNLIMITED, Arrays
 from keyshift.solvers.collocation.multilevel_kernels import (
-    OUTSIDE,
     SLIGHT,
     cluster,
     contract,
-    cut_pairs,
     fill,
     refine,
 )  # fmt: skip
@@ -69,106 +64,36 @@ class Queue(NamedTuple):
     source: IntArray
 
 
-class Network(NamedTuple):
-    """A flow network of the vertices around the boundary of two blocks, which are numbered anew, and room for it.
-
-    Between two calls no vertex of the graph has a number in it.
-    """
-
-    boundary: IntArray
-    """Vertices of the graph that may have a neighbour in another block; `listed` says which, `known` how many they are."""
-    listed: BoolArray
-    known: IntArray
-    reach: FloatArray
-    """How much the region may hold of either block, shape (rows, 2)."""
-    rank: IntArray
-    """The number of each vertex of the graph in the network, or `OUTSIDE`."""
-    seen: IntArray
-    """The vertex of the graph behind each number."""
-    first: IntArray
-    head: IntArray
-    twin: IntArray
-    """Where the same edge stands the other way round."""
-    left: FloatArray
-    """What each edge can carry still."""
-    supply: FloatArray
-    """What the source can send into each vertex still; negative: what the vertex can send to the sink."""
-    up: IntArray
-    """How many edges that can carry more lead from sources to each vertex, or `NEVER`; `down`: from each one to sinks."""
-    down: IntArray
-    arc: IntArray
-    """The next edge of each vertex that has not been tried."""
-    path: IntArray
-    edges: IntArray
-
-
-@dataclass(frozen=True)
-class MultilevelSettings(Settings):
-    """Tuning parameters of the multilevel search.
-
-    Attributes
-    ----------
-    coarsest, per_block : int
-        Coarsening ends at this many vertices, plus this many for each block.
-    heaviest : float
-        The largest weight of a cluster, in units of the mean weight of the coarsest graph's vertices.
-    shrinks : float
-        Coarsening also ends when a step leaves more than this share of the vertices.
-    tries : int
-        Bisections of the coarsest graph; the best is used.
-    patience : int
-        Moves without a new best after which a local search from one vertex ends.
-    from_all : int
-        Factor of that number when it begins from the whole boundary.
-    reach : float
-        Size of a region for a flow cut, as a multiple of the size for which every cut is balanced; 0: no flows.
-    worth_while : float
-        The rounds of a level end with one that gains less than this share of the cut.
-    widest : int
-        The most vertices of a region.
-    rounds : int
-        The most rounds of a level.
-    population : int
-        Number of partitions kept for combination.
-    fresh : float
-        Share of the combinations for which one of the two is new.
-    tight : float
-        Share of the combinations that go through coarse graphs with less room.
-    slack : float
-        How much of the room to spare blocks have then; all of it on the graph itself.
-    """
-
-    coarsest: int = 100
-    per_block: int = 40
-    heaviest: float = 2.0
-    shrinks: float = 0.95
-    tries: int = 20
-    patience: int = 30
-    from_all: int = 3
-    reach: float = 8.0
-    worth_while: float = 1e-3
-    widest: int = 400
-    rounds: int = 50
-    population: Annotated[int, Ge(2)] = 5
-    fresh: float = 0.25
-    tight: float = 0.5
-    slack: float = 0.5
+COARSEST, PER_BLOCK, SHRINKS = 100, 40, 0.95
+"""Coarsening ends at so many vertices, plus so many for each block, or with a step that leaves more than this share of them."""
+HEAVIEST = 2.0
+"""The largest weight of a cluster, in units of the mean weight of the coarsest graph's vertices."""
+TRIES = 20
+"""Bisections of the coarsest graph; the best is used."""
+PATIENCE, FROM_ALL = 30, 3
+"""Moves without a new best after which a search from one vertex ends; so many times as many from the whole boundary."""
+WORTH_WHILE, ROUNDS = 1e-3, 50
+"""The rounds of a level end with one that gains less than this share of the cut, and are no more than these."""
+POPULATION, FRESH = 5, 0.25
+"""Partitions kept for combination; share of the combinations for which one of the two is new."""
+TIGHT, SLACK = 0.5, 0.5
+"""Share of the combinations that go through coarse graphs whose blocks have only this part of the room to spare."""
 
 
 class Multilevel:
     """A search for partitions with little traffic between them, which can be told to go on; `best` is its best.
 
     A cycle contracts clusters of vertices that are tied together until few are left, bisects these again and again, and
-    refines the partition - by local search, and by minimum cuts between two blocks - while it undoes the contractions. A few
-    such partitions are then combined, two at a time: contracting no edge that either cuts, so that both survive to the coarsest
-    graph, and refining the better one on the way back ([Sanders2012]). Now and then one of the two is new. Half of the time
-    blocks have half of the room to spare until the last level: a partition that has used it all on a coarse graph is stuck.
+    refines the partition by local search while it undoes the contractions. A few such partitions are then combined, two at a
+    time: contracting no edge that either cuts, so that both survive to the coarsest graph, and refining the better one on the
+    way back ([Sanders2012]). Now and then one of the two is new. Half of the time blocks have half of the room to spare until
+    the last level: a partition that has used it all on a coarse graph is stuck.
 
     No guarantee. The same seed and number of cycles give the same partitions.
     """
 
     def __init__(self, problem: CollocatedAllocation, data: Arrays, seed: int = 0) -> None:
-        self.problem, self.settings = problem, MultilevelSettings.now()
+        self.problem = problem
         self.nodes = np.flatnonzero(problem.workload.kept)
         rows = np.concatenate([data.remote_load, data.use])
         unit = np.maximum(rows.sum(axis=1, keepdims=True) / self.nodes.size, TINY)
@@ -203,25 +128,25 @@ class Multilevel:
         """So many cycles more, or until the budget ends, but one at least."""
         while cycles > 0 and not (budget.expired and self.found):
             cycles -= 1
-            if len(self.found) < self.settings.population:
+            if len(self.found) < POPULATION:
                 self.keep(self.cycle(budget))
                 continue
-            one, other = sorted(self._mates(budget), key=lambda found: found[:2])
-            slack = self.settings.slack if self.draw.random() < self.settings.tight else 1.0
+            one, other = sorted(self._pair_of(budget), key=lambda found: found[:2])
+            slack = SLACK if self.draw.random() < TIGHT else 1.0
             self.keep(self.cycle(budget, one[2] * self.nodes.size + other[2], one[2], slack))
 
-    def _mates(self, budget: Budget) -> list[Found]:
+    def _pair_of(self, budget: Budget) -> list[Found]:
         """Two partitions to combine, which are in order: the better the likelier, or one of them and a new one."""
         rank = np.arange(len(self.found), 0, -1)
         one, other = self.draw.choice(rank.size, 2, replace=False, p=rank / rank.sum())
-        fresh = self.draw.random() < self.settings.fresh
+        fresh = self.draw.random() < FRESH
         return [self.found[one], self.cycle(budget) if fresh else self.found[other]]
 
     def keep(self, new: Found) -> None:
         """Take a partition in; where they get too many, of those that are no better the one most like it gives way."""
         if any(new[:2] == old[:2] and np.array_equal(new[2], old[2]) for old in self.found):
             return
-        if len(self.found) >= self.settings.population:
+        if len(self.found) >= POPULATION:
             worse = [at for at, old in enumerate(self.found) if old[:2] >= new[:2]]
             if not worse:
                 return
@@ -240,29 +165,29 @@ class Multilevel:
         return of[pairs.first] != of[pairs.second]
 
     def cycle(
-        self, budget: Budget, kin: IntArray | None = None, start: IntArray | None = None, slack: float = 1.0
+        self, budget: Budget, alike: IntArray | None = None, start: IntArray | None = None, slack: float = 1.0
     ) -> Found:
-        """Down to a coarse graph and back; with `kin`, only vertices of the same come together, and `start` is refined."""
+        """Down to a coarse graph and back; with `alike`, only vertices of the same come together, and `start` is refined."""
         graph, blocks = self.graph, self.nodes.size
-        enough = self.settings.coarsest + self.settings.per_block * blocks
+        enough = COARSEST + PER_BLOCK * blocks
         levels: list[tuple[Graph, IntArray]] = []
-        kin = np.zeros(graph.indptr.size - 1, np.int64) if kin is None else kin
-        while kin.size > enough:
-            into, heads = self._clusters(graph, kin, self.settings.heaviest * blocks / enough)
-            if heads.size > self.settings.shrinks * kin.size:
+        alike = np.zeros(graph.indptr.size - 1, np.int64) if alike is None else alike
+        while alike.size > enough:
+            into, heads = self._clusters(graph, alike, HEAVIEST * blocks / enough)
+            if heads.size > SHRINKS * alike.size:
                 break
             levels.append((graph, into))
-            graph, kin, start = _contracted(graph, into), kin[heads], None if start is None else start[heads]
+            graph, alike, start = _contracted(graph, into), alike[heads], None if start is None else start[heads]
         found = self.refined(graph, self._split(graph, np.arange(blocks)) if start is None else start, budget, slack)
         for finer, into in reversed(levels):
             found = self.refined(finer, found[2][into], budget, slack)
         return found
 
-    def _clusters(self, graph: Graph, kin: IntArray, heaviest: float) -> tuple[IntArray, IntArray]:
+    def _clusters(self, graph: Graph, alike: IntArray, heaviest: float) -> tuple[IntArray, IntArray]:
         """The number of the cluster that each vertex comes into, and the vertex that each cluster began with."""
-        into, mass = np.arange(kin.size), np.maximum(graph.size.max(axis=0), 1e-12)
-        cluster(self.draw.permutation(kin.size), heaviest, kin, graph, into, mass, np.zeros(kin.size))
-        heads = into == np.arange(kin.size)
+        into, mass = np.arange(alike.size), np.maximum(graph.size.max(axis=0), 1e-12)
+        cluster(self.draw.permutation(alike.size), heaviest, alike, graph, into, mass, np.zeros(alike.size))
+        heads = into == np.arange(alike.size)
         return (np.cumsum(heads) - 1)[into], np.flatnonzero(heads)
 
     def _split(self, graph: Graph, blocks: IntArray) -> IntArray:
@@ -275,7 +200,7 @@ class Multilevel:
         room = np.array([self.most[:, half].sum(axis=1) for half in halves]).T
         spare = np.maximum(room.sum(axis=1) - total, 0.0) / math.ceil(math.log2(blocks.size))
         most = room / np.maximum(room.sum(axis=1, keepdims=True), TINY) * (total + spare)[:, np.newaxis]
-        grown = (self._refined(graph, np.zeros_like(of), most, None, Budget()) for _ in range(self.settings.tries))
+        grown = (self._refined(graph, np.zeros_like(of), most, None, Budget()) for _ in range(TRIES))
         side = min(grown, key=lambda one: one[:2])[2]
         for half, inside in zip(halves, (np.flatnonzero(side == 0), np.flatnonzero(side == 1)), strict=True):
             of[inside] = self._split(_induced(graph, inside), half)
@@ -287,8 +212,8 @@ class Multilevel:
         return self._refined(graph, of, most, self.least, budget)
 
     def _refined(self, graph: Graph, of: IntArray, most: FloatArray, least: FloatArray | None, budget: Budget) -> Found:
-        """Rounds of local search, and of cuts by flows, until one gains little; without a `least` blocks grow first."""
-        grow, vertices, chosen, turn = least is None, of.size, self.settings, 0
+        """Rounds of local search until one gains little; without a `least` blocks grow first."""
+        grow, vertices, turn = least is None, of.size, 0
         least = np.full_like(most, -UNLIMITED) if least is None else least
         blocks = Blocks(of.astype(np.int64), np.empty_like(most), most, least, np.empty((vertices, most.shape[1])))
         queue = Queue(
@@ -302,36 +227,13 @@ class Multilevel:
             at_once = turn % 2 == int(grow)
             gained, steps = refine(
                 self.rng, self.draw.permutation(np.flatnonzero(on)), vertices if at_once else 1,
-                chosen.patience * (chosen.from_all if at_once else 1), graph, blocks, queue,
+                PATIENCE * (FROM_ALL if at_once else 1), graph, blocks, queue,
             )  # fmt: skip
-            if turn > 0 and not grow and chosen.reach > 0:
-                by_flows, more = self._by_flows(graph, blocks, _boundary(blocks, whole, np.arange(vertices)))
-                gained, steps = gained + by_flows, steps + more
             budget.spend(10 * steps + 10_000)
             cut, turn, before, broken = cut - gained, turn + 1, broken, _broken(blocks)
-            little = gained <= chosen.worth_while * max(cut, 0.0) and broken >= before - SLIGHT
-            if (little and turn > 1) or turn == chosen.rounds or budget.expired:
+            little = gained <= WORTH_WHILE * max(cut, 0.0) and broken >= before - SLIGHT
+            if (little and turn > 1) or turn == ROUNDS or budget.expired:
                 return broken, cut, blocks.of
-
-    def _by_flows(self, graph: Graph, blocks: Blocks, on: BoolArray) -> tuple[float, int]:
-        """Cut all pairs of neighbouring blocks apart anew, in random order; the weight gained, and steps taken."""
-        known = np.flatnonzero(on)
-        whose = (np.ones(known.size), (blocks.of[known], np.arange(known.size)))
-        between = sp.csr_array(whose, shape=(blocks.most.shape[1], known.size)) @ blocks.tie[known]
-        pairs = self.draw.permutation(np.argwhere(np.triu(between > 0, 1)))
-        chosen, network = self.settings, self._network(graph, on, known)
-        return cut_pairs(pairs, chosen.widest, chosen.reach - 1, _spare(graph, blocks.most), graph, blocks, network)
-
-    def _network(self, graph: Graph, on: BoolArray, known: IntArray) -> Network:
-        """Room for flows, and the boundary."""
-        vertices, edges, widest = on.size, graph.weight.size, min(on.size, self.settings.widest)
-        room = {name: np.empty(widest, np.int64) for name in ("seen", "up", "down", "arc", "edges")}
-        room |= {name: np.empty(size, np.int64) for name, size in {"first": widest + 1, "path": vertices}.items()}
-        return Network(
-            np.r_[known, np.empty(vertices - known.size, np.int64)], on, np.array([known.size]),
-            np.empty((graph.size.shape[0], 2)), np.full(vertices, OUTSIDE), head=np.empty(edges, np.int64),
-            twin=np.empty(edges, np.int64), left=np.empty(edges), supply=np.empty(widest), **room,
-        )  # fmt: skip
 
     def ask(self, peer: Peer, seed: int) -> None:
         """Keep what another program makes of the graph, refined here. It knows no time limit, and equal nodes only.

@@ -38,38 +38,23 @@ class CollocationSettings(Settings):
         Turns of search and bound before the exact stage.
     searching, bounding, proving : float
         Shares of the time left for a turn's search, for its bound, and finally for HiGHS; the rest is for the search.
-    few, few_small, small : int
-        Few key groups may move if less than this part of all: 8 for an eighth; the second part where the model has at most
-        `small` columns, one for every pair and node: larger ones leave HiGHS no time for few moves to help.
-    searching_few, bounding_few, proving_few : float
-        These shares there: the linear relaxation is near the optimum, and HiGHS near a proof.
+    few : int
+        Few key groups may move if less than this part of all: 8 for an eighth. The linear relaxation is near the optimum there,
+        and HiGHS near a proof.
     semidefinite : float
         Share of the time left for the semidefinite bound, of what the Lagrangian one leaves unproven.
     by_sets : float
         Share of the time left for set partitioning.
-    before_sets : int
-        Steps of search before them, if the rest of the time suffices: a better incumbent leaves fewer sets.
-    partitioning, partitioning_large : float
-        Share of the time for graph partitioning at the beginning if many key groups may move; the second for more than
+    partitioning : float
+        Share of the time for graph partitioning at the beginning if many key groups may move; nine tenths of it for more than
         `provable` key groups.
-    cycles, cycles_large : int
-        Its cycles at the beginning, likewise; no more than there are key groups.
     provable : int
         Up to so many key groups most of the time is for proofs.
     further : int
         Steps of the search from the second turn on.
-    for_each : int
-        `further` and `before_sets` are at most so many for each key group and node: a small instance has shown by then
-        what its search can find.
-    late_steps : int
-        Steps of each search in the remaining time.
-    most_columns, columns_per_second, columns_of_few : int
-        The most variables for HiGHS, in total and for each second left, since neither building a model nor its first
-        relaxation can be interrupted. Further pairs, those with least traffic first, are bounded instead. Where few key groups
-        may move, the relaxation is near the optimum: HiGHS mostly proves it, or has found nothing at the end of its time.
-        There the third is the most for one second left, for four seconds it is twice as many; with more HiGHS is not asked.
-    free_windows : int
-        Over more windows than this HiGHS gets fewer variables, since every window adds rows.
+    most_columns : int
+        The most variables for HiGHS, since neither building a model nor its first relaxation can be interrupted. Further pairs,
+        those with least traffic first, are bounded instead.
     confirmed : int
         Up to this many (pair, node) combinations, HiGHS's result on the remaining problem is checked in whole numbers.
     """
@@ -79,27 +64,30 @@ class CollocationSettings(Settings):
     bounding: float = 0.5
     proving: float = 0.7
     few: Count = 8
-    few_small: Count = 3
-    small: int = 15_000
-    searching_few: float = 0.4
-    bounding_few: float = 0.12
-    proving_few: float = 0.75
     semidefinite: float = 0.25
     by_sets: float = 0.85
-    before_sets: int = 1_000_000
     partitioning: float = 0.2
-    partitioning_large: float = 0.9
-    cycles: int = 30
-    cycles_large: int = 1_000
     provable: int = 300
     further: int = 3_000_000
-    for_each: int = 6_000
-    late_steps: int = 5_000_000
     most_columns: int = 60_000
-    columns_per_second: int = 1_000
-    columns_of_few: int = 5_000
-    free_windows: int = 4
     confirmed: int = 3_000
+
+
+FEW_SMALL, SMALL = 3, 15_000
+"""Few key groups move already if they are less than this part of all where the model has at most so many columns: larger ones
+leave HiGHS no time for few moves to help."""
+SEARCHING_FEW, BOUNDING_FEW = 0.4, 0.12
+"""The shares of a turn's search and bound where few key groups may move."""
+FIRST, FOR_EACH = 1_500_000, 6_000
+"""Steps of the first search; all searches of a turn have at most so many for each key group and node: a small instance has shown
+by then what its search can find."""
+BEFORE_SETS, LATE = 1_000_000, 5_000_000
+"""Steps of search before set partitioning - a better incumbent leaves fewer sets -, and of each search in the remaining time."""
+CYCLES, CYCLES_LARGE = 30, 1_000
+"""Cycles of graph partitioning at the beginning; the second for more than `provable` key groups."""
+COLUMNS_PER_SECOND, COLUMNS_OF_FEW, FREE_WINDOWS = 1_000, 5_000, 4
+"""Variables for HiGHS for each second left; where few key groups may move, for the root of the seconds left: there it mostly
+proves the optimum, or has found nothing at the end of its time. Over more windows than the last it gets fewer: each adds rows."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +173,8 @@ def _partitioned(
     tuned, large = CollocationSettings.now(), problem.workload.key_groups > CollocationSettings.now().provable
     if peer is not None:
         partitions.ask(peer, asked.seed)
-    share = tuned.partitioning_large if large else tuned.partitioning
-    cycles = tuned.cycles_large if large and asked.finish else min(tuned.cycles, problem.workload.key_groups)
+    share = 0.9 if large else tuned.partitioning
+    cycles = CYCLES_LARGE if large and asked.finish else min(CYCLES, problem.workload.key_groups)
     partitions.go_on(budget.part(share), cycles)
     best = partitions.best
     if best is None or not kept(problem, best, None):  # a partition knows little of moves
@@ -202,13 +190,13 @@ def _searched_on(
     partitions: Multilevel | None = None,
 ) -> Answer:
     """The answer, improved by local search and graph partitioning for as long as there is time."""
-    bound, found, tuned = answer.bound or 0.0, answer, CollocationSettings.now()
+    bound, found = answer.bound or 0.0, answer
     while found.termination != "optimal" and not budget.expired:
         if partitions is not None:
-            partitions.go_on(budget, tuned.cycles)
+            partitions.go_on(budget, CYCLES)
             if partitions.best is not None and kept(problem, partitions.best):
                 search.offer(partitions.best, budget)
-        search.go_on(budget, tuned.late_steps, again=True)
+        search.go_on(budget, LATE, again=True)
         best = better_of(problem, Answer(search.best), answer.assignment).assignment
         found = _answer(problem, best, bound, budget.why)
     return answer if found is answer else replace(found, details=answer.details, message=answer.message)
@@ -218,13 +206,13 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
     """Stages 1 to 4."""
     data, finish, tuned = search.data, asked.finish, CollocationSettings.now()
     few = finish and _few_move(data)
-    steps = min(1_500_000, 1_000 * data.key_groups * data.nodes) if asked.search_steps is None else asked.search_steps
-    further = min(tuned.further, tuned.for_each * data.key_groups * data.nodes)
+    steps = min(FIRST, 1_000 * data.key_groups * data.nodes) if asked.search_steps is None else asked.search_steps
+    further = min(tuned.further, FOR_EACH * data.key_groups * data.nodes)
     bound_steps = min(1500, 50 + 5 * data.key_groups) if asked.bound_steps is None else asked.bound_steps
     lagrangian, mean = LagrangianBound(data), data if data.windows == 1 else arrays_of(problem.averaged())
     bound = mean_bound(problem, most_by_structure(mean, budget))
-    searching = tuned.searching_few if few else tuned.searching
-    bounding = tuned.bounding_few if few else tuned.bounding
+    searching = SEARCHING_FEW if few else tuned.searching
+    bounding = BOUNDING_FEW if few else tuned.bounding
     for turn in range(tuned.turns if finish else 1):
         more = further if turn and asked.search_steps is None else steps
         search.go_on(budget.part(searching), more, again=few or turn > 0)
@@ -256,7 +244,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
     if budget.expired:
         answer.termination = budget.why
         return answer
-    part = budget if best is None else budget.part(tuned.proving_few if few else tuned.proving)
+    part = budget if best is None else budget.part(tuned.proving)
     answer = _finish(problem, data, lagrangian, answer, part, asked.seed, asked.threads)
     if answer.assignment is not None and not search.over:
         search.offer(answer.assignment, budget)
@@ -268,7 +256,7 @@ def _by_sets(
 ) -> Answer:
     """The answer by the sets that nodes can carry, where these are few enough."""
     tuned, tuple_share = CollocationSettings.now(), _tuple_share(problem)
-    steps = min(tuned.before_sets, tuned.for_each * search.data.key_groups * search.data.nodes)
+    steps = min(BEFORE_SETS, FOR_EACH * search.data.key_groups * search.data.nodes)
     search.go_on(budget.part(1 - tuned.by_sets), steps, again=True)
     closer = (
         0.999 * tuple_share if tuple_share else 0.5 * problem.tolerance / (problem.saved * search.data.traffic_unit)
@@ -296,17 +284,17 @@ def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
 def _few_move(data: Arrays) -> bool:
     """Whether so few key groups may move that linear relaxations are near the optimum."""
     tuned, columns = CollocationSettings.now(), data.nodes * data.first.size
-    return data.max_moves < data.key_groups // (tuned.few_small if columns <= tuned.small else tuned.few)
+    return data.max_moves < data.key_groups // (FEW_SMALL if columns <= SMALL else tuned.few)
 
 
 def _room(data: Arrays, open_to: BoolArray, budget: Budget) -> int:
     """How many z the exact stage may have."""
     settings = CollocationSettings.now()
-    in_time = settings.columns_per_second * budget.remaining
+    in_time = COLUMNS_PER_SECOND * budget.remaining
     if _few_move(data):
-        in_time = settings.columns_of_few * np.sqrt(budget.remaining)
+        in_time = COLUMNS_OF_FEW * np.sqrt(budget.remaining)
     most = min(settings.most_columns, in_time)
-    return int(most / max(1.0, data.windows / settings.free_windows)) - int(open_to.sum())
+    return int(most / max(1.0, data.windows / FREE_WINDOWS)) - int(open_to.sum())
 
 
 def _finish(

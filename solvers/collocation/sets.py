@@ -11,13 +11,11 @@ the linear program has, also finds better assignments on the way: the fewer are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
-from keyshift.models.answer import Settings
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
@@ -36,40 +34,17 @@ from keyshift.solvers.set_partitioning import (
     placed,
 )
 
-
-@dataclass(frozen=True)
-class CollocationSetsSettings(Settings):
-    """Tuning parameters of set partitioning for collocated allocation.
-
-    Attributes
-    ----------
-    most_key_groups : int
-        The most key groups for which sets are tried: the bits of a machine word.
-    most_columns : int
-        The most sets of a better answer to be listed; up to twice as many for each kind of node.
-    near, fresh : int
-        How many sets are varied by moves and swaps, and how many of the results join the linear program in a round.
-    rounds : int
-        After this many rounds, or when they gain almost nothing, all sets are priced.
-    program_columns, program_nodes : int
-        Columns and tree nodes of the integer program with which HiGHS searches for assignments.
-    tree_nodes : int
-        The most nodes of keyshift's own exact tree over all remaining sets, which runs before HiGHS.
-    by_program : float
-        HiGHS's share of the time left; the tree has the rest.
-    """
-
-    most_key_groups: int = 60
-    most_columns: int = 10_000
-    near: int = 40
-    fresh: int = 200
-    rounds: int = 40
-    program_columns: int = 600
-    program_nodes: int = 5
-    tree_nodes: int = 300
-    by_program: float = 0.6
-
-
+MOST_KEY_GROUPS = 60
+"""The most key groups for which sets are tried: the bits of a machine word."""
+MOST_COLUMNS = 10_000
+"""The most sets of a better answer to be listed; up to twice as many for each kind of node."""
+NEAR, FRESH, ROUNDS = 40, 200, 40
+"""Sets that are varied by moves and swaps, and results that join the linear program in a round; after so many rounds, or when
+they gain almost nothing, all sets are priced."""
+PROGRAM_COLUMNS, PROGRAM_NODES = 600, 5
+"""Columns and tree nodes of the integer program with which HiGHS searches for assignments."""
+TREE_NODES, BY_PROGRAM = 300, 0.6
+"""The most nodes of the tree over all remaining sets, and HiGHS's share of the time left after it."""
 WIDENED = ("max_load_distance", "resource_capacity", "max_migration_cost")
 """Rules that sets may break by rounding."""
 WIDER = 1e-9
@@ -270,15 +245,8 @@ class CollocationSets(Cover):
 
     def __init__(
         self, problem: CollocatedAllocation, data: Arrays, best: IntArray | None, closer: float, open_to: BoolArray,
-        settings: CollocationSetsSettings | None = None,
     ) -> None:  # fmt: skip
-        self.problem, self.data, self.best, self.closer, self.settings = (
-            problem,
-            data,
-            best,
-            closer,
-            settings or CollocationSetsSettings.now(),
-        )
+        self.problem, self.data, self.best, self.closer = problem, data, best, closer
         self.value = 1.0 + 2 * closer if best is None else self._remote(best)
         self.limited = data.max_moves < data.key_groups or bool(data.move_cost.any())
         self.open_to = open_to if self.limited else data.allowed
@@ -292,7 +260,7 @@ class CollocationSets(Cover):
         """Whether it is one sum of traffic that is to be least, of few enough key groups."""
         return (
             not problem.combines and len(data.traffic) == 1 and data.traffic.size > 0 and data.max_moves > 0
-            and problem.saved > 0 and 2 <= data.key_groups <= CollocationSetsSettings.now().most_key_groups and data.nodes > 1
+            and problem.saved > 0 and 2 <= data.key_groups <= MOST_KEY_GROUPS and data.nodes > 1
         )  # fmt: skip
 
     def _remote(self, assignment: IntArray) -> float:
@@ -344,7 +312,7 @@ class CollocationSets(Cover):
     def _begin(self, budget: Budget) -> bool:
         """The first columns: the best's own, otherwise some of little reduced cost; whether there are any."""
         if self.best is None:
-            found = [one.below(self.center, np.inf, self.settings.fresh, budget) for one in self.sets]
+            found = [one.below(self.center, np.inf, FRESH, budget) for one in self.sets]
             made = [one[0] for one in found]
         else:
             made = [np.array([self.best == i for i in group], dtype=np.float64) for group in self.groups]
@@ -353,15 +321,15 @@ class CollocationSets(Cover):
 
     def _generate(self, budget: Budget) -> CoverPrices:
         """Columns near those that the linear program likes, until they gain next to nothing; its multipliers."""
-        for _ in range(self.settings.rounds):
+        for _ in range(ROUNDS):
             self.relaxed, _, prices, _ = self.price(self.columns, -np.inf, budget)
             reduced, made = self.reduced(self.columns, prices), []
             for c, one in enumerate(self.sets):
                 budget.spend(2 * VARIED)
                 at = np.flatnonzero(self.columns.kind == c)
-                start = self.columns.members[at[np.argsort(reduced[at])[: self.settings.near]]].toarray()
-                near = one.near(prices, start, self.settings.near) if at.size else start
-                made.append(np.unique(np.concatenate([near, one.near(prices, near, self.settings.near)]), axis=0))
+                start = self.columns.members[at[np.argsort(reduced[at])[:NEAR]]].toarray()
+                near = one.near(prices, start, NEAR) if at.size else start
+                made.append(np.unique(np.concatenate([near, one.near(prices, near, NEAR)]), axis=0))
             fresh = self._columns(made)
             gain = float(self.sizes @ np.minimum(self.least(fresh, prices), 0.0))
             if budget.expired or gain > -max(GAIN * self.goal, CLOSE * (self.goal - self.relaxed)):
@@ -377,7 +345,7 @@ class CollocationSets(Cover):
         doubt = self.rounding(prices)
         known = self.least(self.columns, prices)
         slack = max(self.goal - self.relaxed, GAIN * self.goal)
-        fresh, level = self._below(prices, known + slack + doubt, self.settings.fresh, budget)
+        fresh, level = self._below(prices, known + slack + doubt, FRESH, budget)
         if budget.expired:
             return False
         least = np.minimum(np.minimum(self.least(fresh, prices), known), level)
@@ -393,7 +361,7 @@ class CollocationSets(Cover):
         if self.goal - self.proven <= self.tried or stuck:
             self.tried = AGAIN * (self.goal - self.proven)
             most = self.cheapest + max(self.goal - self.proven, 0.0) + 2 * doubt
-            every, level = self._below(self.center, most, self.settings.most_columns, budget, whole=True)
+            every, level = self._below(self.center, most, MOST_COLUMNS, budget, whole=True)
             if (level >= most).all():
                 return self._end(every, budget)
             if stuck:
@@ -404,18 +372,18 @@ class CollocationSets(Cover):
     def _improve(self, prices: CoverPrices, budget: Budget) -> None:
         """Assignments of the linear program's columns of least reduced cost."""
         reduced = self.reduced(self.columns, prices)
-        some = self.columns.take(np.argsort(reduced, kind="stable")[: self.settings.program_columns])
-        self._program(some.take(some.cost <= self.goal), budget, {"mip_max_nodes": self.settings.program_nodes})
+        some = self.columns.take(np.argsort(reduced, kind="stable")[:PROGRAM_COLUMNS])
+        self._program(some.take(some.cost <= self.goal), budget, {"mip_max_nodes": PROGRAM_NODES})
 
     def _end(self, columns: SetColumns, budget: Budget) -> bool:
         """Whether the columns, of which all better assignments are made, were looked at to the end."""
-        if self.cover(columns, budget, self.visited + self.settings.tree_nodes):
+        if self.cover(columns, budget, self.visited + TREE_NODES):
             self.raise_to(np.inf)
             return True
         bound, own, prices, _ = self.price(columns, self.lowest, budget)
         columns = columns.take(self.reduced(columns, prices) <= self.goal - own + self.rounding(prices))
         self.raise_to(bound)
-        self.raise_to(self._program(columns, budget.part(self.settings.by_program), {}))
+        self.raise_to(self._program(columns, budget.part(BY_PROGRAM), {}))
         return self.lowest >= self.goal or self.cover(columns, budget)
 
     def _program(self, columns: SetColumns, budget: Budget, options: Mapping[str, float | str]) -> float:

@@ -110,7 +110,7 @@ def _once(
         if result.termination != "infeasible":
             break
     if result.termination == "infeasible":
-        return Answer(None, termination="infeasible", message=f"HiGHS proves that {NO_ASSIGNMENT}")
+        return Answer(None, termination="infeasible", message=f"{highs.solver_name()} proves that {NO_ASSIGNMENT}")
     bound = statement.bound(result.bound)
     details = {"nodes": result.nodes, "columns": len(columns)}
     if result.values is None:

@@ -33,7 +33,7 @@ class PartitionClass:
     first : ndarray of int64, shape (m + 1,)
         First trie node of every cut; ``first[m]`` is the number of trie nodes.
     parent : ndarray of int32
-    rows : ndarray of int16, shape (partitions, n)
+    rows : ndarray of int32, shape (partitions, n)
         Inner cuts of every partition, last cut first, filled with zeros; in lexicographic order.
     """
 
@@ -152,7 +152,7 @@ def _trie(starts: np.ndarray, rest: np.ndarray, nodes: int, prefixes: int) -> tu
     tasks = starts.size - 1
     first = np.zeros(tasks + 1, np.int64)
     parent = np.zeros(max(prefixes, 1), np.int32)
-    count = np.zeros(max(prefixes, 1), np.int16)
+    count = np.zeros(max(prefixes, 1), np.int32)
     made = 1  # the root
     for cut in range(1, tasks):
         first[cut] = made
@@ -171,10 +171,10 @@ def _rows(starts: np.ndarray, first: np.ndarray, parent: np.ndarray, nodes: int)
     begin, end = first[starts[tasks]], first[tasks]
     if starts[tasks] == tasks:
         end = begin
-    cut_of = np.zeros(end, np.int16)
+    cut_of = np.zeros(end, np.int32)
     for cut in range(1, tasks):
         cut_of[first[cut] : min(first[cut + 1], end)] = cut
-    rows = np.zeros((end - begin, nodes), np.int16)
+    rows = np.zeros((end - begin, nodes), np.int32)
     for b in range(begin, end):
         node, column = b, 0
         while node > 0:
@@ -352,7 +352,7 @@ def sweep(  # noqa: C901  # a compiled loop is one function
         The source class, see `PartitionClass`.
     prefix : int64 array, shape (m + 1,)
         Prefix sums of the weights, shifted like the values.
-    rows : int16 array, shape (partners, columns)
+    rows : int32 array, shape (partners, columns)
         The table of partners, last cut first, sorted, its last column all zeros.
     value : int64 array, shape (partners,)
         Packed values.

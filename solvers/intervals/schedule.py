@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 
 from keyshift.models import InputError, Workload
+from keyshift.models.figures import apart
 from keyshift.models.guards import real, whole
 from keyshift.models.intervals.schedule import InTransit, MigrationSchedule
 from keyshift.models.workload import IntArray
@@ -67,7 +68,8 @@ def schedule(
         state = workload.state[tasks]
         if state.max() > limit:
             k = int(tasks[np.argmax(state)])
-            raise InputError(f"max_state = {limit:g}: task {k} alone has state {workload.state[k]:g}")
+            largest, alone = apart(limit, workload.state[k])
+            raise InputError(f"max_state = {largest}: task {workload.key(k)} alone has state {alone}")
         least = max(least, math.ceil(float(state.sum()) / limit * (1 - 1e-12)) if limit > 0 else 1)
         classes = _first_fit(ends, state, most or tasks.size, limit, link)
     return MigrationSchedule(workload, target, tuple(tasks[c] for c in classes), least, link, most, limit)

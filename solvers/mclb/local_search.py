@@ -6,13 +6,11 @@ import math
 import sys
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from annotated_types import MinLen
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings
 from keyshift.models.guards import NonNegative
 from keyshift.models.mclb.problem import MCLB, SLACK, Core
 from keyshift.models.rules.lowered import Lowered
@@ -23,71 +21,33 @@ from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.local_search_kernels import KeptRules
 from keyshift.solvers.mclb.pair_splits import PairSplits
+from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.rows import RowFamily, rows_of, rule_rows, sum_rows
 from keyshift.solvers.threads import one_blas_thread
 from keyshift.solvers.within_rows import Task, search_within
 
-
-@dataclass(frozen=True)
-class PlacementSearchSettings(Settings):
-    """Tuning parameters of the local search.
-
-    Attributes
-    ----------
-    annealed : int
-        Up to this many key groups the annealing uses the second-moment matrix; above, it uses the loads themselves.
-    steps_for_each, most : int
-        Annealing steps of a run for each key group; the most candidates of a run.
-    runs : int
-        Number of runs at `effort` 1; after every so many runs their length doubles.
-    glance, growth : float
-        Length of the quick first run as a share of a run, for very short limits; how many times longer each next one is, up to
-        that of a run.
-    look : int
-        Candidates between two checks of the clock.
-    small : int
-        Up to this many key groups the softened runs are left out.
-    softness : tuple of float
-        The caps on eigenvalues that runs begin with, in turn, in units of 1.5 times the ninth decile.
-    stages : int
-        The least number of stages of a run, without those of `frozen`; the cap of a softened one rises from stage to stage.
-    melted : tuple of float
-        First and last temperature of a softened run, in units of half the mean of the capped eigenvalues.
-    hot, cold : float
-        First and last temperature of a plain run, in units of the temperature at which random moves keep the sum of
-        squares at that of the best.
-    frozen : tuple of float
-        Every run goes on for this share of its stages, down to this share of its last temperature: temperatures are in units
-        of the best sum of squares, of which a giant key group may leave much that nothing can mend.
-    reheated : tuple of float
-        The range, in shares of its stages, from which the first stage of a run from the best is drawn.
-    ahead, compared : float
-        Where `PairSplits` suits, too, whoever found the better by itself works so many times as much as the other, which has this
-        share of the time left for a turn.
-    by_splits : float
-        The share of the time that `PairSplits` has before sweeps.
-    """
-
-    annealed: int = 1500
-    steps_for_each: int = 2_000
-    most: int = 300_000_000
-    runs: int = 15
-    glance: float = 0.05
-    growth: float = 3.0
-    look: int = 10_000_000
-    small: int = 12
-    softness: Annotated[tuple[NonNegative, ...], MinLen(0)] = (1.0, 3.0, 8.0)
-    stages: int = 15
-    melted: tuple[float, float] = (0.4, 0.03)
-    hot: float = 8.0
-    cold: float = 1.5
-    frozen: tuple[float, float] = (0.13, 1e-2)
-    reheated: tuple[float, float] = (0.2, 0.8)
-    ahead: float = 4.0
-    compared: float = 0.2
-    by_splits: float = 0.5
-
-
+MOST = 300_000_000
+"""The most candidates of a run of the annealing."""
+GLANCE = 0.05
+"""Length of the first run as a share of the others, for very short limits."""
+LOOK = 10_000_000
+"""Candidates between two looks at the clock."""
+SOFTNESS, SOFTENED_FROM = (1.0, 3.0, 8.0), 13
+"""The caps on eigenvalues that softened runs begin with, in units of 1.5 times the ninth decile; fewer key groups have none."""
+STAGES = 15
+"""The least number of stages of a run; the cap of a softened one rises from stage to stage."""
+MELTED = (0.4, 0.03)
+"""First and last temperature of a softened run, in units of half the mean of the capped eigenvalues."""
+HOT, COLD = 8.0, 1.5
+"""The same of a plain run, in units of the temperature at which random moves keep the sum of squares at that of the best."""
+FROZEN = (0.13, 1e-2)
+"""Every run goes on for this share of its stages, down to this share of its last temperature: temperatures are in units of the
+best sum of squares, of which a giant key group may leave much that no move lowers."""
+REHEATED = (0.2, 0.8)
+"""The range, in shares of its stages, from which the first stage of a run from the best is drawn."""
+AHEAD, COMPARED = 4.0, 0.2
+"""Where `PairSplits` suits, too, the search that found the better by itself works so many times as much as the other, which has
+this share of the time left for a turn."""
 PROHIBITIVE = 1e100
 """A price for state beyond the budget that nothing is worth."""
 
@@ -132,7 +92,7 @@ def _under_rules(problem: MCLB, budget: Budget, seed: int, start: IntArray | Non
     moves = RowFamily(np.arange(w.key_groups), w.state, anywhere, np.zeros(1), room, moves=True)
     task = Task(problem.lowered, w.kept, [moves], w.state, compressed(problem.core.load))
     search = partial(search_within, problem, lambda turn: task, budget=budget, seed=seed)
-    settings, core = PlacementSearchSettings.now(), ItemCore.of_items(problem)
+    settings, core = MCLBSettings.now(), ItemCore.of_items(problem)
     for some in (0.0, effort):
         start = search(start=start, effort=some).assignment if start is None else start
     if start is None or core.load.shape[0] > settings.annealed or core.nodes == 1:
@@ -187,7 +147,7 @@ class PlacementSearch:
 
     def __init__(self, core: Core, start: IntArray | None, seed: int) -> None:
         self.core, self.rng = core, np.random.default_rng(seed)
-        self.settings = settings = PlacementSearchSettings.now()
+        self.settings = settings = MCLBSettings.now()
         self.load = compressed(core.load)
         self.best = _starting_point(core, self.load, start)
         self.searches: list[PairSplits | _Annealing] = []
@@ -202,7 +162,7 @@ class PlacementSearch:
             return self.best
         if self.load.shape[0] > self.settings.annealed:
             for each in self.searches:
-                self.take(each.go_on(budget.part(self.settings.by_splits), effort, enough))
+                self.take(each.go_on(budget.part(0.5), effort, enough))
             self.take(_by_sweeps(self.core, self.load, self.best, budget, self.rng, effort, enough))
             return self.best
         while self.core.squares(self.best) > enough and not budget.expired:
@@ -210,7 +170,7 @@ class PlacementSearch:
             if not going:
                 break
             each, leads = self._next(going)
-            each.turn(budget if leads else budget.part(self.settings.compared))
+            each.turn(budget if leads else budget.part(COMPARED))
             self.take(each.best)
         return self.best
 
@@ -223,9 +183,9 @@ class PlacementSearch:
                 each.take(self.best)
 
     def _next(self, going: list[PairSplits | _Annealing]) -> tuple[PairSplits | _Annealing, bool]:
-        """Whoever found the better placement by itself, unless it has worked so much longer than the other; whether it did."""
+        """The search that found the better placement by itself, unless it has worked so much longer; whether it did."""
         first, *others = sorted(going, key=lambda each: each.own)
-        behind = [each for each in others if first.work > self.settings.ahead * each.work]
+        behind = [each for each in others if first.work > AHEAD * each.work]
         return (behind[0], False) if behind else (first, True)
 
 
@@ -282,7 +242,7 @@ class _Annealing:
         load: FloatArray,
         best: IntArray,
         rng: np.random.Generator,
-        settings: PlacementSearchSettings,
+        settings: MCLBSettings,
         rules: KeptRules | None = None,
     ) -> None:
         self.core, self.rng, self.settings, self.rules = core, rng, settings, rules
@@ -295,13 +255,13 @@ class _Annealing:
         gained = core.squares(np.maximum(core.current, 0)) - self.floor
         self.price = self.fair_price = max(0.0, gained) / most_moved
         p = load.shape[0]
-        self.steps = min(settings.steps_for_each * p, settings.most // p)
+        self.steps = min(settings.steps_for_each * p, MOST // p)
         first = best if rules is not None else _starting_point(core, load, None)
         self.firsts = first, core.current if rules is None and (core.current >= 0).all() else first
         self.best, self.value, self.own = best, core.squares(best), core.squares(first)
-        kinds = (0.0, *settings.softness) if p > settings.small else (0.0,)
+        kinds = (0.0, *SOFTNESS) if p >= SOFTENED_FROM else (0.0,)
         self.tried: dict[float, list[float]] = {kind: [] for kind in kinds}
-        self.number, self.work, self.share = 0, 0, settings.glance
+        self.number, self.work = 0, 0
 
     def go_on(self, budget: Budget, effort: float, enough: float) -> IntArray:
         """Coolings from a heat at which everything moves, plain or softened, every fourth from the best so far.
@@ -335,19 +295,17 @@ class _Annealing:
         return better
 
     def _run(self, budget: Budget) -> IntArray:
-        settings = self.settings
         self.price = PROHIBITIVE if self.rng.random() < 0.5 else self.fair_price
-        longer = self.share if self.share < 1 else 2.0 ** (self.number // settings.runs)
-        self.share = min(1.0, self.share * settings.growth)
+        longer = 2.0 ** (self.number // self.settings.runs) if self.number else GLANCE
         kind, again = _next_kind(self.tried, self.rng), self.number % 4 == 3
-        stages = max(settings.stages, math.ceil(self.steps * longer * self.moment.shape[0] / settings.look))
+        stages = max(STAGES, math.ceil(self.steps * longer * self.moment.shape[0] / LOOK))
         schedule = self._softened(kind, stages) if kind else self._plain(stages)
-        further, last = round(settings.frozen[0] * stages), schedule[-1].cold
-        schedule += _stages_of([math.inf] * further, last, last * settings.frozen[1])
+        further, last = round(FROZEN[0] * stages), schedule[-1].cold
+        schedule += _stages_of([math.inf] * further, last, last * FROZEN[1])
         steps = max(1, int(self.steps * longer / len(schedule)))
         self.number += 1
         if again:
-            least, most = sorted(settings.reheated)
+            least, most = sorted(REHEATED)
             begin = int(stages * self.rng.uniform(least, most))
             return self._cooled(self.best, schedule[begin:], steps, budget)
         found = self._cooled(self.firsts[self.number % 2], schedule, steps, budget)
@@ -359,10 +317,9 @@ class _Annealing:
 
     def _plain(self, stages: int) -> list[CoolingStage]:
         """Cool between two heats, of which 1 is where chance leaves so much that the sum of squares is 1."""
-        settings = self.settings
         rest = max(self.own - self.floor, 1e-9 * self.own)
         unit = 2.0 * rest / ((self.core.nodes - 1) * self.positive.size)
-        return _stages_of([math.inf] * stages, settings.hot * unit, settings.cold * unit)
+        return _stages_of([math.inf] * stages, HOT * unit, COLD * unit)
 
     def _softened(self, softness: float, stages: int) -> list[CoolingStage]:
         """Cool while the few large eigenvalues of the second moment, capped at first, come back.
@@ -375,7 +332,7 @@ class _Annealing:
         rest = 0.5 * float(np.minimum(self.positive, cap).sum()) / self.moment.shape[0]
         rise = max(1.0, float(self.values[-1]) / cap)
         caps = [cap * rise ** min(1.0, stage / (0.8 * stages)) for stage in range(stages)]
-        hot, cold = self.settings.melted
+        hot, cold = MELTED
         return _stages_of(caps, hot * rest, cold * rest)
 
     def _cooled(self, start: IntArray, schedule: list[CoolingStage], steps: int, budget: Budget) -> IntArray:

@@ -1,4 +1,4 @@
-r"""MCLB on a few nodes, exactly: every set of a placement but the costliest lies near the mean, and such sets are few.
+r"""MCLB of dozens of key groups, exactly: all sets of a good placement lie near the mean, and such sets are few.
 
 A node's set S deviates by :math:`d_S = \sum_{k \in S} y_k - mean`, a vector over the windows, and costs
 :math:`c_S = |d_S|^2`. Let a placement on n nodes cost g at most, its sets in order of cost. As deviations sum to nothing,
@@ -13,63 +13,67 @@ So every set but one is within :math:`\sqrt{g / 2}` of the mean. Such sets are p
 and of the other whose loads meet there, found in a grid [Horowitz1974]. Put together depth first, in order of cost, (1) to (3)
 leave little to look at; what is left over is the last node's. Each g without a placement is a bound, the first with one ends in
 the optimum: g grows until then, so that no good placement has to be known before.
+
+On more nodes a linear program chooses among all sets that cost no more than the others leave of g, in a tree (`Cover`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from keyshift.models import Budget
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.mclb.set_partitioning import RADIUS_DOUBT, NodeKind, kinds_of
-from keyshift.solvers.set_partitioning import Subsets, members_of, placed, subsets_of
+from keyshift.solvers.mclb.settings import MCLBSettings
+from keyshift.solvers.set_partitioning import Cover, SetColumns, Subsets, members_of, placed, subsets_of
+
+RADIUS_DOUBT = 1e-9
+"""Radii are this share larger than they have to be, and as much more of the largest load: far above what rounding moves."""
 
 
-@dataclass(frozen=True)
-class NearSettings(Settings):
-    """Tuning parameters of near sets.
+MOST_NODES, MOST_KEY_GROUPS = 10, 60
+"""On more nodes there is too much to put together; of more key groups the subsets of a half are too many."""
+COVERED_FIRST, MOST_COVERED = 6, 40
+"""On more nodes than the first the linear program comes first; of more key groups than the second too many sets are priced."""
+SHARES = (150_000, 1_500_000)
+"""About so many of the nearest sets are listed, one after another; where these are not enough the bound is what they say."""
+SAMPLE = 2_000
+"""Sets, and the subsets of a half, are counted from so many of these."""
+FIRST_SETS, GROWTH = 3_000, 4.0
+"""g begins where about so many sets are near enough, then their number grows so many times."""
+CELLS = 1_500
+"""In each direction the grid has no more."""
+PIECE, LOOKED = 5_000, 50_000_000
+"""Subsets of a half, and sets, that are looked at between two looks at the clock."""
+LOOKS = 20.0
+"""Sets looked at, or numbers made, in the time of a step, for limits of effort."""
 
-    Attributes
-    ----------
-    most_nodes, least_key_groups, most_key_groups : int
-        On more nodes there is too much to put together; fewer key groups are `SetPartitioning`'s.
-    most_numbers : int
-        The loads of all subsets of the halves that are no heavier than a set near the mean, over all nodes that differ, are
-        not more numbers than these.
-    shares : tuple of int
-        About so many of the nearest sets are listed, one after another; where these are not enough the bound is what they say.
-    sample : int
-        Sets, and the subsets of a half, are counted from so many of these.
-    first_sets, growth : int, float
-        g begins where about so many sets are near enough, then their number grows so many times.
-    cells : int
-        In each direction the grid has no more.
-    piece : int
-        Subsets of a half between two looks at the clock.
-    looked : int
-        Sets looked at between two more.
-    looks : float
-        Sets looked at, or numbers made, in the time of a step, for limits of effort.
-    """
 
-    most_nodes: int = 10
-    least_key_groups: int = 25
-    most_key_groups: int = 60
-    most_numbers: int = 50_000_000
-    shares: tuple[int, ...] = (150_000, 1_500_000)
-    sample: int = 2_000
-    first_sets: int = 3_000
-    growth: float = 4.0
-    cells: int = 1_500
-    piece: int = 5_000
-    looked: int = 50_000_000
-    looks: float = 20.0
+class NodeKind(NamedTuple):
+    """Nodes that are alike."""
+
+    nodes: IntArray
+    entering: FloatArray
+    """State that each key group brings when it comes, shape (p,)."""
+    leaving: FloatArray
+    """State that it moves when it leaves, shape (p,)."""
+
+
+def kinds_of(core: Core) -> list[NodeKind]:
+    """Equal nodes together, shape of `NodeKind`."""
+    p = core.current.size
+    alike = core.interchangeable
+    if not core.limited:
+        return [NodeKind(np.arange(core.nodes), np.zeros(p), np.zeros(p))]
+    made = [NodeKind(np.flatnonzero(alike), core.state, np.zeros(p))] if alike.any() else []
+    for i in np.flatnonzero(~alike):
+        here = core.current == i
+        made.append(NodeKind(np.array([i]), np.where(here, 0.0, core.state), np.where(here, core.state, 0.0)))
+    return made
 
 
 class Half(NamedTuple):
@@ -108,8 +112,10 @@ class NearSets(NamedTuple):
         return NearSets(*(one[some] for one in self))
 
 
-class FewNodes:
-    """The optimum on a few nodes, or a bound.
+class NearMeanSets(Cover):
+    """The optimum by the sets of key groups that are near the mean, or a bound.
+
+    On a few nodes the sets are put together depth first; on more a linear program prices them, in a tree (`Cover`).
 
     Parameters
     ----------
@@ -129,23 +135,26 @@ class FewNodes:
         Sets that were looked at.
     """
 
-    def __init__(self, core: Core, best: IntArray, margin: float, settings: NearSettings | None = None) -> None:
+    def __init__(self, core: Core, best: IntArray, margin: float) -> None:
         self.core, self.best, self.margin, self.value = core, best, margin, core.squares(best)
-        self.settings = settings or NearSettings.now()
         self.unit = float(np.sqrt(np.square(core.load).sum() / core.load.shape[0])) or 1.0
         load = core.load / self.unit
         self.turned = np.linalg.eigh(load.T @ load)[1][:, ::-1]
         self.load = load @ self.turned  # sums differ most in the first direction
         self.mean = self.load.sum(axis=0) / core.nodes
         self.doubt = RADIUS_DOUBT * float(np.linalg.norm(load.sum(axis=0)) + np.linalg.norm(self.mean))
-        self.kinds, self.lowest, self.visited = kinds_of(core), 0.0, 0
+        self.kinds, self.most_numbers = kinds_of(core), MCLBSettings.now().most_numbers
+        sizes = np.array([kind.nodes.size for kind in self.kinds], dtype=np.float64)
+        loads = core.nodes * float(np.square(load.sum(axis=0)).sum())
+        super().__init__(
+            core.load.shape[0], sizes, int(core.limited and core.budget > 0), self.value / self.unit**2, loads
+        )
 
     @staticmethod
     def suits(core: Core) -> bool:
         """Whether nodes and key groups are few enough."""
-        few = NearSettings.now()
-        size = few.least_key_groups <= core.load.shape[0] <= few.most_key_groups
-        return size and 2 <= core.nodes <= few.most_nodes
+        p, n = core.load.shape[0], core.nodes
+        return n > 1 and (p <= MOST_COVERED or (p <= MOST_KEY_GROUPS and n <= MOST_NODES))
 
     @property
     def goal(self) -> float:
@@ -159,21 +168,49 @@ class FewNodes:
 
     def run(self, budget: Budget) -> bool:
         """Search until the best is proven (True), the budget ends, or sets are too many."""
-        sides = self._sides(budget) if self.goal > 0 else []
-        for share in self.settings.shares if sides else ():
-            near = self._near(sides, share, budget)
-            if near is None or self._grown(*near, budget):
-                break
+        p, n = self.core.load.shape[0], self.core.nodes
+        ways = [way for way, suits in ((self._by_depth, n <= MOST_NODES), (self._by_cover, p <= MOST_COVERED)) if suits]
+        for way in ways[::-1] if n > COVERED_FIRST else ways:
+            if self.goal > 0 and self.lowest < self.goal and not budget.expired:
+                way(budget if way == ways[-1] else budget.part(0.7))
         if self.lowest >= self.goal:
             self.lowest = np.inf
         return bool(np.isinf(self.lowest)) or self.goal <= 0
+
+    def _by_depth(self, budget: Budget) -> None:
+        """Put sets together depth first, from the nearest to as many as it takes."""
+        sides = self._sides(self.goal / 2, budget, one_of_two=True)  # both cost as much
+        for share in SHARES if sides else ():
+            near = self._near(sides, share, self.goal / 2, budget)
+            if near is None or self._grown(*near, budget):
+                break
+
+    def _by_cover(self, budget: Budget) -> None:
+        """A linear program over the sets that may be in a better placement: each costs no more than the others leave of g."""
+        sides = self._sides(self.goal, budget)
+        for share in SHARES if sides else ():
+            found = self._near(sides, share, self.goal, budget) if self.goal > 0 else None
+            if found is None or found[0].cost.size == 0:
+                return
+            near, reach = found
+            others = (self.core.nodes - 1) * float(near.cost[0]) * (1 - RADIUS_DOUBT)
+            need = self._wider(np.sqrt(max(self.goal - others, 0.0)))
+            members = sp.csr_array(members_of(near.bits, self.key_groups))
+            moved = near.moved[:, None] / self.core.budget if self.rows else np.zeros((near.bits.size, 0))
+            columns = SetColumns(members, near.cost, near.kind, moved)
+            if reach >= need or reach >= np.sqrt(self.goal):
+                if self.cover(columns, budget):
+                    self.lowest = np.inf
+                return
+            self.cover(columns, budget, self.visited + 20)
+            self.raise_to(max(0.0, reach - self.doubt) ** 2 + others)  # what another set costs, and the rest
 
     def _grown(self, near: NearSets, reach: float, budget: Budget) -> bool:
         """Let g grow as far as sets within a reach say; whether that is the end."""
         most, begin = 2 * reach**2, int(np.searchsorted(near.cost, self.lowest / 2))
         most = np.inf if reach >= np.sqrt(self.goal / 2) else most
         while not budget.expired:
-            at = max(self.settings.first_sets, int(self.settings.growth * begin))
+            at = max(FIRST_SETS, int(GROWTH * begin))
             g = min(2 * float(near.cost[at]) if at < near.cost.size else np.inf, most, self.goal)
             if not self._together(near, g, budget):
                 return True
@@ -185,21 +222,21 @@ class FewNodes:
             begin = int(np.searchsorted(near.cost, g / 2, "right"))
         return budget.expired
 
-    def _sides(self, budget: Budget) -> list[tuple[Subsets, Subsets]]:
+    def _sides(self, most_cost: float, budget: Budget, one_of_two: bool = False) -> list[tuple[Subsets, Subsets]]:
         """Of each kind of node, the subsets of either half that a set near the mean has; an empty list where they are too many.
 
         No more load than that in any window, and no more state that moves than the budget.
         """
-        windows, made, left = self.load.shape[1], list[tuple[Subsets, Subsets]](), self.settings.most_numbers
+        windows, made, left = self.load.shape[1], list[tuple[Subsets, Subsets]](), self.most_numbers
         limit = self.core.budget * (1 + 1e-12) if self.core.limited else np.inf
         mean = self.core.load.sum(axis=0) / (self.core.nodes * self.unit)
-        most = np.append(mean + self._wider(float(np.sqrt(self.goal / 2))), limit)
+        most = np.append(mean + self._wider(float(np.sqrt(most_cost))), limit)
         order, rng = np.argsort(-self.load[:, 0], kind="stable"), np.random.default_rng(0)
-        for kind in self.kinds[: 1 if self.core.nodes == 2 else None]:  # both cost as much
+        for kind in self.kinds[: 1 if self.core.nodes == 2 and one_of_two else None]:
             inside = np.vstack([self.core.load.T / self.unit, kind.entering])
             sides: list[Subsets] = []
             for part in (order[::2], order[1::2]):
-                drawn = rng.random((self.settings.sample, part.size)) < 0.5
+                drawn = rng.random((SAMPLE, part.size)) < 0.5
                 fits = (drawn @ inside[:, part].T <= most).all(axis=1) & ((~drawn) @ kind.leaving[part] <= limit)
                 numbers = fits.mean() * 2.0**part.size * (windows + 3)
                 if numbers > (left if sides else left / 2):
@@ -225,7 +262,7 @@ class FewNodes:
     def _grids(self, sides: tuple[Subsets, Subsets], reach: float) -> tuple[Half, Half, Grid]:
         """Both halves in a grid whose cells are as wide as the reach, or wider."""
         loads = self.mean - sides[0].inside, sides[1].inside
-        windows, cells = self.load.shape[1], self.settings.cells
+        windows, cells = self.load.shape[1], CELLS
         both = np.vstack([*loads, np.zeros(windows)])  # a kind of nodes may have no sets near the mean
         low, span = both.min(axis=0), np.ptp(both, axis=0)
         width = self._wider(max(reach, float(span[0]) / (cells if windows > 2 else cells**2)))
@@ -244,7 +281,7 @@ class FewNodes:
 
     def _guess(self, sides: list[tuple[Subsets, Subsets]], share: int) -> float:
         """Within which distance about so many sets are: from how many are within a larger one of some pairs."""
-        some, rng = self.settings.sample, np.random.default_rng(0)
+        some, rng = SAMPLE, np.random.default_rng(0)
         counted, pairs, total = [], 0.0, 0
         for first, second in sides:
             missing, there = (
@@ -263,16 +300,18 @@ class FewNodes:
         radius, within = float(np.sqrt(max(nearest[-1], 0.0))), nearest.size * pairs / len(sides)
         return radius * (share / within) ** (1 / self.load.shape[1])
 
-    def _near(self, sides: list[tuple[Subsets, Subsets]], share: int, budget: Budget) -> tuple[NearSets, float] | None:
+    def _near(
+        self, sides: list[tuple[Subsets, Subsets]], share: int, most_cost: float, budget: Budget
+    ) -> tuple[NearSets, float] | None:
         """About so many of the sets nearest to the mean, all within a reach; None where time ends."""
-        windows, farthest = self.load.shape[1], np.sqrt(self.goal / 2)
+        windows, farthest = self.load.shape[1], np.sqrt(most_cost)
         reach = min(self._guess(sides, share), farthest)
         while not budget.expired:
             grids = [self._grids(one, reach) for one in sides]
             budget.spend(sum(half.load.size for first, second, _ in grids for half in (first, second)))
             count, rng, nowhere = 0.0, np.random.default_rng(0), np.empty((2, 0), np.int64)
             for first, second, grid in grids:
-                some = np.sort(rng.choice(first.bits.size, min(first.bits.size, self.settings.sample), replace=False))
+                some = np.sort(rng.choice(first.bits.size, min(first.bits.size, SAMPLE), replace=False))
                 found, _ = meet(first, second, grid, self._wider(reach), some, 0, nowhere)
                 count += found * first.bits.size / max(some.size, 1)
             if count <= 2 * share:
@@ -289,8 +328,8 @@ class FewNodes:
         made = []
         for c, (first, second, grid) in enumerate(grids):
             found, filled = np.empty((2, most), np.int64), 0
-            for begin in range(0, first.bits.size, self.settings.piece):
-                some = np.arange(begin, min(begin + self.settings.piece, first.bits.size))
+            for begin in range(0, first.bits.size, PIECE):
+                some = np.arange(begin, min(begin + PIECE, first.bits.size))
                 total, filled = meet(first, second, grid, self._wider(reach), some, filled, found)
                 budget.spend(some.size)
                 if filled < total or budget.expired:
@@ -320,19 +359,19 @@ class FewNodes:
         found, at, code = np.zeros((2, n), np.int64), np.zeros(n, np.int64), PAUSED
         while code != ENDED and self.goal > 0 and not budget.expired:
             goal = self._wider(np.sqrt(min(g, self.goal))) ** 2
-            code, looked = put_together(near, sizes, entering, limit, goal, at, self.settings.looked, found)
-            budget.spend(looked / self.settings.looks)
+            code, looked = put_together(near, sizes, entering, limit, goal, at, LOOKED, found)
+            budget.spend(looked / LOOKS)
             if code == FOUND:
-                self._offer(found)
+                self.offer(members_of(found[0].astype(np.uint64), self.key_groups), found[1])
         return code == ENDED or self.goal <= 0
 
-    def _offer(self, found: IntArray) -> None:
+    def offer(self, sets: FloatArray, kinds: IntArray) -> None:
         """Take over a placement where it is better and within the budget."""
-        members = members_of(found[0].astype(np.uint64), self.load.shape[0])
-        place = placed(members, found[1], [kind.nodes for kind in self.kinds])
-        value = self.core.squares(place)
-        if (place >= 0).all() and self.core.moved(place) <= self.core.budget and value < self.value:
-            self.best, self.value = place, value
+        place = placed(sets, kinds, [kind.nodes for kind in self.kinds])
+        if (place >= 0).all() and self.core.moved(place) <= self.core.budget:
+            value = self.core.squares(place)
+            if value < self.value:
+                self.best, self.value = place, value
 
 
 # The compiled loops --------------------------------------------------------------------------------------------------

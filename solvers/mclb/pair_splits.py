@@ -1,4 +1,4 @@
-r"""Searches for MCLB of dozens of key groups: by the best of all splits of what two nodes hold, and by steepest descent.
+r"""A search for MCLB in few windows: by the best of all splits of what two nodes have.
 
 Let nodes i and j hold the key groups F and what is left where it is, with loads :math:`r_i` and :math:`r_j`. Whatever
 part S of F is on i,
@@ -17,43 +17,24 @@ than any moves and swaps do.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from keyshift.models import Budget
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import IntArray
+from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.set_partitioning import half_sums
 
-
-@dataclass(frozen=True)
-class PairSettings(Settings):
-    """Tuning parameters of pair splits.
-
-    Attributes
-    ----------
-    most_windows, most_nodes : int
-        In more windows even the best split is far from the mean, and annealing finds better; more nodes have too many pairs.
-    sizes : tuple of int
-        How many key groups of two nodes are split anew, chosen at random where there are more; from round to round in turn.
-    idle, looked : int
-        At `effort` 1 the search ends after so many rounds without a better placement, or once so many pairs of subsets were
-        looked at.
-    least : float
-        Two nodes whose split can gain no more than this share of the sum of squares are left.
-    """
-
-    most_windows: int = 8
-    most_nodes: int = 40
-    sizes: tuple[int, ...] = (18, 22, 26)
-    idle: int = 30
-    looked: int = 60_000_000
-    least: float = 1e-6
-
-
+MOST_NODES = 40
+"""More have too many pairs."""
+SIZES = (18, 22, 26)
+"""How many key groups of two nodes are split anew, chosen at random where there are more; from round to round in turn."""
+IDLE, LOOKED = 30, 60_000_000
+"""At `effort` 1 the search ends after so many rounds without a better placement, or so many pairs of subsets looked at."""
+LEAST = 1e-6
+"""Two nodes whose split can gain no more than this share of the sum of squares are left."""
 LOOK = 6.0
 """A pair of subsets takes as long as so many candidates of an annealing."""
 ROUNDING = 1e-13
@@ -69,9 +50,9 @@ class PairSplits:
         The best placement, and its sum of squares; the least that a round ended with.
     """
 
-    def __init__(self, core: Core, best: IntArray, seed: int, settings: PairSettings | None = None) -> None:
+    def __init__(self, core: Core, best: IntArray, seed: int) -> None:
         self.core, self.best, self.value = core, best, core.squares(best)
-        self.settings, self.rng = settings or PairSettings.now(), np.random.default_rng([seed, 7])
+        self.rng = np.random.default_rng([seed, 7])
         self.load = np.ascontiguousarray(core.load @ np.linalg.eigh(core.load.T @ core.load)[1][:, ::-1])
         self.noise = float(np.square(ROUNDING * self.load.sum(axis=0)).sum())
         self.rounds, self.idle, self.looked, self.own = 0, 0, 0, math.inf
@@ -79,13 +60,12 @@ class PairSplits:
     @staticmethod
     def suits(core: Core) -> bool:
         """Whether windows and nodes are few enough, and no rules tell nodes apart."""
-        few = PairSettings.now()
-        return 1 < core.nodes <= few.most_nodes and core.load.shape[1] <= few.most_windows and not core.labelled
+        few_windows = core.load.shape[1] <= MCLBSettings.now().split_windows
+        return 1 < core.nodes <= MOST_NODES and few_windows and not core.labelled
 
     def unfinished(self, effort: float, enough: float) -> bool:
         """Whether it found something better lately, and there is something better to find."""
-        few = self.settings
-        return self.idle <= effort * few.idle and self.looked <= effort * few.looked and self.value > enough
+        return self.idle <= effort * IDLE and self.looked <= effort * LOOKED and self.value > enough
 
     def go_on(self, budget: Budget, effort: float = 1.0, enough: float = 0.0) -> IntArray:
         """The best placement after so many rounds without a better one, or once the sum of squares is `enough`."""
@@ -96,7 +76,7 @@ class PairSplits:
     def turn(self, budget: Budget) -> None:
         """One round: shake, and split pair after pair anew."""
         start = shaken(self.core, self.best, self.rng) if self.rounds else self.best
-        found = self._settled(start, self.settings.sizes[self.rounds % len(self.settings.sizes)], budget)
+        found = self._settled(start, SIZES[self.rounds % len(SIZES)], budget)
         self.rounds, self.idle = self.rounds + 1, self.idle + 1
         self.own = min(self.own, self.core.squares(found))
         if self.take(found):
@@ -126,7 +106,7 @@ class PairSplits:
             gains = np.square(away[:, None] - away[None]).sum(axis=2) / 2
             i, j = np.unravel_index(np.where(open_, gains, 0.0).argmax(), gains.shape)
             gain = float(gains[i, j])
-            if not open_[i, j] or gain <= max(self.noise, self.settings.least * float(np.square(away).sum())):
+            if not open_[i, j] or gain <= max(self.noise, LEAST * float(np.square(away).sum())):
                 break
             open_[i, j] = False
             free = np.flatnonzero((place == i) | (place == j))
@@ -153,87 +133,6 @@ class PairSplits:
                     open_[np.minimum(one, others), np.maximum(one, others)] = others != one
                 open_[i, j] = False
         return place
-
-
-# A first placement without a compiled loop: the steepest moves and swaps, from different beginnings ------------------
-
-
-MOST_DESCENTS, DESCENTS_OF_EACH, STEPS_OF_DESCENT = 200, 4, 3
-"""Placements that `descend` shakes, at most and for each key group; steps of search that one takes, for each pair of these."""
-
-
-def descend(
-    core: Core, seed: int, rounds: int | None = None, start: IntArray | None = None, limit: Budget | None = None
-) -> IntArray:
-    """A good placement by the steepest move or swap, again and again from shaken ones until the limit; within the budget.
-
-    It begins from a start, from the current nodes and from greedy placements. No compiled loop: it is for dozens of key groups.
-    """
-    rng = np.random.default_rng([seed, 5])
-    order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")
-    beginnings = [_filled(core, np.full(order.size, -1), order), _filled(core, core.current, order)]
-    beginnings += [] if start is None else [start]
-    found = [_steepest(core, placed) for placed in beginnings if core.moved(placed) <= core.budget]
-    best = min(found, key=core.squares)
-    value = core.squares(best)
-    most = min(MOST_DESCENTS, DESCENTS_OF_EACH * order.size) if rounds is None else rounds
-    for _ in range(most if core.nodes > 1 else 0):
-        if limit is not None:
-            if limit.expired:
-                break
-            limit.spend(STEPS_OF_DESCENT * order.size**2)
-        other = _steepest(core, shaken(core, best, rng))
-        if (reached := core.squares(other)) < value:
-            best, value = other, reached
-    return best
-
-
-def _filled(core: Core, placed: IntArray, order: IntArray) -> IntArray:
-    """Key groups without a node placed one after another where they add least, as long as the budget lasts."""
-    placed, loads, left = placed.copy(), np.zeros((core.nodes, core.load.shape[1])), core.budget
-    np.add.at(loads, placed[placed >= 0], core.load[placed >= 0])
-    for k in order[placed[order] < 0]:
-        rise = loads @ core.load[k]
-        if core.state[k] > left:
-            rise[np.arange(core.nodes) != core.current[k]] = np.inf
-        placed[k] = int(rise.argmin())
-        loads[placed[k]] += core.load[k]
-        left -= core.state[k] * (placed[k] != core.current[k])
-    return placed
-
-
-def _steepest(core: Core, placed: IntArray) -> IntArray:
-    """The best move or swap within the budget, until none lowers the sum of squares."""
-    load, a, p = core.load, placed.copy(), placed.size
-    each = np.arange(p)
-    cost = np.where(core.current[:, None] == np.arange(core.nodes), 0.0, core.state[:, None])
-    own, inner = np.square(load).sum(axis=1), load @ load.T
-    apart = own[:, None] + own - 2 * inner
-    while True:
-        loads = np.zeros((core.nodes, load.shape[1]))
-        np.add.at(loads, a, load)
-        meets, left = load @ loads.T, core.budget - core.moved(a)
-        here, paid = meets[each, a], cost[each, a]
-        move = 2 * (meets - here[:, None] + own[:, None])
-        move[(cost - paid[:, None] > left)] = np.inf
-        move[each, a] = np.inf
-        other, there = meets[:, a], cost[:, a]
-        swap = 2 * (other + other.T - here[:, None] - here + apart)
-        swap[(there + there.T - paid[:, None] - paid > left) | (a[:, None] == a)] = np.inf
-        gain = -1e-9 * float(own.sum())
-        if move.min() <= swap.min() and move.min() < gain:
-            k, i = np.unravel_index(int(move.argmin()), move.shape)
-            after = a.copy()
-            after[k] = i
-        elif swap.min() < gain:
-            k, k2 = np.unravel_index(int(swap.argmin()), swap.shape)
-            after = a.copy()
-            after[k], after[k2] = a[k2], a[k]
-        else:
-            return a
-        if core.moved(after) > core.budget:
-            return a
-        a = after
 
 
 def shaken(core: Core, best: IntArray, rng: np.random.Generator) -> IntArray:

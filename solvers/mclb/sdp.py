@@ -48,41 +48,21 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import local_search_kernels as search_kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.safe_bounds import EPSILON
-from keyshift.solvers.semidefinite import AscentSettings, Rows, SemidefiniteAscent
+from keyshift.solvers.semidefinite import Rows, SemidefiniteAscent
 from keyshift.solvers.threads import one_blas_thread
 
 ROWS_SECONDS, STEP_SECONDS, SHORT_SECONDS = 1.5e-7, 2.5e-10, 0.2
 """Seconds of setting up for each pair of key groups and nodes, and of a step for each three; what is begun all the same."""
 
 
-@dataclass(frozen=True)
-class SemidefiniteSettings(AscentSettings):
-    """Tuning parameters of the semidefinite bound.
-
-    Attributes
-    ----------
-    first, steps : int
-        Steps before the first cuts, and between two rounds of cuts.
-    triangles, starts, entry : int
-        The most triangle inequalities added in a round; random vectors that a round begins from; their largest entry.
-    least : float
-        Cuts that are violated by less are not added.
-    patience, rise : int, float
-        The bound ends when `patience` rounds together close less than the share `rise` of the gap; under a time limit,
-        less than a fiftieth of that share.
-    largest : int
-        The most rows for which `branch_and_bound` computes the eigenvalues.
-    """
-
-    first: int = 100
-    steps: int = 30
-    triangles: int = 1_000
-    starts: int = 300
-    entry: int = 2
-    least: float = 3e-3
-    patience: int = 40
-    rise: float = 0.1
-    largest: int = 700
+FIRST, STEPS = 100, 30
+"""Steps before the first cuts, and between two rounds of cuts."""
+TRIANGLES, STARTS, ENTRY = 1_000, 300, 2
+"""The most triangle inequalities added in a round; random vectors that a round begins from; their largest entry."""
+LEAST = 3e-3
+"""Cuts that are violated by less are not added."""
+PATIENCE, RISE = 40, 0.1
+"""The bound ends when so many rounds together close less than this share of the gap; under a time limit, a fiftieth of it."""
 
 
 def sdp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, triangles: bool = True) -> Answer:
@@ -154,19 +134,19 @@ def semidefinite_multipliers(core: Core, budget: Budget, reference: float) -> Se
 
 def _climb(dual: SemidefiniteDual, budget: Budget, cuts: bool, enough: float, seed: int) -> float:
     """Lead the dual up, with more and more cuts; the best safe value on the way, which the dual keeps."""
-    settings, rng = dual.settings, np.random.default_rng(seed)
-    best, kept, values = 0.0, (dual.v, dual.cuts), [-math.inf] * settings.patience
-    rise = settings.rise * (1.0 if math.isinf(budget.remaining) else 0.02)
-    steps = settings.first
+    rng = np.random.default_rng(seed)
+    best, kept, values = 0.0, (dual.v, dual.cuts), [-math.inf] * PATIENCE
+    rise = RISE * (1.0 if math.isinf(budget.remaining) else 0.02)
+    steps = FIRST
     while not budget.expired:
         dual.iterate(steps, budget)
-        value, steps = dual.safe_value(), settings.steps
+        value, steps = dual.safe_value(), STEPS
         if value > best:
             best, kept = value, (dual.v.copy(), list(dual.cuts))
         values.append(best)
         # A reference that is not above the bound says nothing of what is open.
         unclosed = max(dual.reference - best, 1e-4 * best) if dual.reference > best else 0.1 * best
-        if best >= enough or best - values[-1 - settings.patience] <= rise * unclosed:
+        if best >= enough or best - values[-1 - PATIENCE] <= rise * unclosed:
             break
         if cuts and not budget.expired:
             dual.add_cuts(rng)
@@ -213,7 +193,6 @@ class SemidefiniteDual(SemidefiniteAscent):
     core: Core
     reference: float
     merged: bool = True
-    settings: SemidefiniteSettings = field(default_factory=SemidefiniteSettings.now)
     cuts: list[Cut] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -282,11 +261,11 @@ class SemidefiniteDual(SemidefiniteAscent):
 
     def add_cuts(self, rng: np.random.Generator) -> None:
         """Take up the most broken of (6), let go of those that have come to weigh nothing."""
-        settings, n = self.settings, self.core.nodes
-        corners, by = broken_triangles(self.X, self.diagonal, 3 * settings.least)
-        corners = corners[np.argsort(-by, kind="stable")[: settings.triangles]]
+        n = self.core.nodes
+        corners, by = broken_triangles(self.X, self.diagonal, 3 * LEAST)
+        corners = corners[np.argsort(-by, kind="stable")[:TRIANGLES]]
         found = [Cut.of(c, np.array([1, -1, -1]), n) for c in corners]
-        vectors, _ = broken_vectors(self.X, n, settings.starts, settings.least, settings.entry, rng)
+        vectors, _ = broken_vectors(self.X, n, STARTS, LEAST, ENTRY, rng)
         found += [Cut.of(np.flatnonzero(b), b[b != 0], n) for b in vectors]
         weighs = self.of_cuts > 1e-7
         cuts = {c.key: c for c, kept in zip(self.cuts, weighs, strict=True) if kept}

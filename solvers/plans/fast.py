@@ -10,41 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Budget
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.plans.transfers import TransferScheduling
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
-
-@dataclass(frozen=True)
-class ScheduleSettings(Settings):
-    """Tuning parameters of the search for a schedule, and of the bound on its length.
-
-    Attributes
-    ----------
-    all_sets_up_to : int
-        The most nodes for which all odd sets are examined.
-    triples_up_to : int
-        The most nodes for which all triples are examined.
-    tries : int
-        The most list schedules that are made.
-    work : float
-        The most transfers started over all tries: large plans get fewer tries.
-    blame : float
-        By what share of its length the priority of a late transfer's ends rises.
-    noise : float
-        Spread of the random factor on priorities.
-    restart : int
-        Tries without a better schedule until the search goes back to the best priorities.
-    """
-
-    all_sets_up_to: int = 10
-    triples_up_to: int = 30
-    tries: int = 1000
-    work: float = 3e5
-    blame: float = 0.3
-    noise: float = 0.1
-    restart: int = 40
+STARTED = 300_000
+"""Transfers started over all list schedules: large plans get fewer of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,24 +89,24 @@ class _Search:
 
     def run(self, budget: Budget) -> None:
         """List schedules with learning priorities until the bound is met, or tries or time run out."""
-        p, numbers = self.problem, ScheduleSettings.now()
+        p = self.problem
         bases = (self._busiest_first(), self._spread())
         learnt, kept, since = bases[0], bases[0].copy(), 0
-        for attempt in range(min(numbers.tries, max(20, int(numbers.work / p.transfers)))):
+        for attempt in range(min(1_000, max(20, int(STARTED / p.transfers)))):
             if self.best <= self.bound * (1 + 1e-9) or (attempt > 0 and budget.expired):
                 return
             if attempt < len(bases):
                 learnt = bases[attempt].copy()
-            noise = 1.0 if attempt < len(bases) else 1 + numbers.noise * self.rng.standard_normal(p.transfers)
+            noise = 1.0 if attempt < len(bases) else 1 + 0.1 * self.rng.standard_normal(p.transfers)
             order = np.argsort(-learnt * noise, kind="stable")
             if self._keep(list_schedule(order, self.arrays, self.starts)):
                 kept, since = learnt.copy(), 0
             else:
                 since += 1
-            if since > numbers.restart or attempt == len(bases) - 1:
+            if since > 40 or attempt == len(bases) - 1:
                 learnt, since = kept.copy(), 0
             late = self.starts + p.seconds > self.bound * (1 + 1e-9)
-            learnt[late] *= 1 + numbers.blame * self.rng.random(int(late.sum()))
+            learnt[late] *= 1 + 0.3 * self.rng.random(int(late.sum()))
 
     def _busiest_first(self) -> FloatArray:
         """Work of the busier end, then length: the busiest node never waits for what can wait."""
@@ -211,11 +182,11 @@ def _sets(problem: TransferScheduling) -> Iterator[BoolArray]:
     work += np.bincount(problem.target, weights=problem.seconds, minlength=n)
     busy = np.argsort(-work, kind="stable")[: int((work > 0).sum())]
     chosen: Iterator[tuple[int, ...]]
-    if busy.size <= ScheduleSettings.now().all_sets_up_to:
+    if busy.size <= 10:
         chosen = (s for size in range(3, busy.size + 1) for s in combinations(busy.tolist(), size))
     else:
         prefixes = (tuple(busy[:size].tolist()) for size in range(3, busy.size + 1))
-        triples = combinations(busy.tolist(), 3) if busy.size <= ScheduleSettings.now().triples_up_to else iter(())
+        triples = combinations(busy.tolist(), 3) if busy.size <= 30 else iter(())
         chosen = (s for group in (prefixes, triples) for s in group)
     for nodes in chosen:
         if problem.parallel % 2 == 0 and len(nodes) < busy.size:

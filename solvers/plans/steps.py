@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.plans.transfers import TransferScheduling
 from keyshift.models.plans.way import RuledWay, Way
@@ -20,17 +19,8 @@ WIDE = 3e8
 """Figures looked at for an order: with more moves, fewer of those that wait are looked at in each step."""
 
 
-@dataclass(frozen=True)
-class OrderSettings(Settings):
-    """The tuning parameter of orders.
-
-    Attributes
-    ----------
-    exact_up_to : int
-        The most moves for which the least overload over all orders is computed.
-    """
-
-    exact_up_to: int = 14
+EXACT = 14
+"""The most moves whose orders are all examined: O(2^e e)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +36,7 @@ def order_of(problem: TransferScheduling, way: Way, load: FloatArray) -> Order:
     """Order the moves so that nodes are overloaded least, and so that the state on the way is good.
 
     One transfer at a time never needs more room than many: whatever schedule meets the limits, the order of its ends
-    does. For up to `OrderSettings.exact_up_to` moves the least overload is found among all orders (over sets of done moves,
+    does. For up to `EXACT` moves the least overload is found among all orders (over sets of done moves,
     O(2^e e)); for more, every step takes the move that overloads least and leaves the smallest load distance, and nothing
     is proven.
 
@@ -59,7 +49,7 @@ def order_of(problem: TransferScheduling, way: Way, load: FloatArray) -> Order:
     """
     arrays, count = compiled(problem), problem.transfers
     allowed, bound, order = 0.0, 0.0, None
-    if problem.limited and count <= OrderSettings.now().exact_up_to:
+    if problem.limited and count <= EXACT:
         allowed, last = least_overload(arrays, count)
         allowed, order = float(allowed), _walk(last, count)
         bound = allowed
@@ -254,7 +244,7 @@ def ruled_phases(way: RuledWay, order: IntArray) -> Phases:
     """
     units = list(dict.fromkeys(way.unit[order].tolist()))
     chosen, broken, bound = _greedy(way, units)
-    if broken > 0 and way.units <= OrderSettings.now().exact_up_to:
+    if broken > 0 and way.units <= EXACT:
         least, exact = _least(way)
         bound = least
         if broken > least * (1 + ROUNDING):

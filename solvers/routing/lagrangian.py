@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from keyshift.models import Budget
 from keyshift.models.answer import Settings
-from keyshift.models.compiling import LEAF, njit, sealed
+from keyshift.models.compiling import LEAF, njit
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import CompactKeys
@@ -21,30 +21,37 @@ from keyshift.solvers.safe_bounds import EPSILON, LinearProgram
 
 
 @dataclass(frozen=True)
-class DualSettings(Settings):
-    """Tuning parameters of the Lagrangian dual, and of the restricted programs built from its prices.
+class RoutingSettings(Settings):
+    """Tuning parameters of the exact methods and bounds of mixed routing.
 
     Attributes
     ----------
-    converged : float
-        Stop when the cuts allow an improvement of at most this share of the total state.
     rounds : int
-        The most rounds of cutting planes.
-    indifferent : float
-        The restricted programs treat costs closer than this share of the total state as equal.
-    others : int
-        Nodes, besides its current one and its hash, that a record may go to in a restricted program.
+        The most rounds of cutting planes of the Lagrangian dual.
+    searched : float
+        Under rules, the share of the time for local search at the beginning.
+    large, most : float, int
+        Keys above the share `large` of the highest limit are placed one by one if their node exceeds its limit; at most
+        `most` of them.
+    together : int
+        How many of a node's large keys, the largest first, are considered together: every set of them may leave.
+    enough : float
+        The program that places large keys ends at this relative gap, since rounding the small keys costs more.
     """
 
-    converged: float = 1e-7
     rounds: int = 200
-    indifferent: float = 1e-9
-    others: int = 4
+    searched: float = 0.3
+    large: float = 0.02
+    most: int = 40
+    together: int = 5
+    enough: float = 1e-3
+
+
+CONVERGED = 1e-7
+"""The dual ends when its cuts allow an improvement of at most this share of the total state."""
 
 
 NONE = np.zeros(0, dtype=np.int64)
-PLACED = 10.0
-"""The state of a record whose node is given, in shares of all the state there is."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +82,6 @@ class Relaxation:
     problem : MixedRouting
     keys : CompactKeys
         Records, grouped without discretisation.
-    placed : pair of ndarray of int, optional
-        Records that go to given nodes, and these nodes: they are at home there, and moving them costs more than anything else.
-        Then g bounds only what the others move.
 
     Attributes
     ----------
@@ -87,11 +91,8 @@ class Relaxation:
         The same window by window.
     """
 
-    def __init__(
-        self, problem: MixedRouting, keys: CompactKeys, placed: tuple[IntArray, IntArray] | None = None
-    ) -> None:
+    def __init__(self, problem: MixedRouting, keys: CompactKeys) -> None:
         w, typical = problem.workload, problem.averaged()
-        self.settings = DualSettings.now()
         self.problem, self.keys = problem, keys
         self.mean = typical.workload.mean_load or 1.0
         self.load, self.state = keys.load / self.mean, keys.state / problem.scale
@@ -105,13 +106,6 @@ class Relaxation:
         )
         self.limit = problem.table_limit / self.entries
         self.kept, self.current, self.home = w.kept, keys.current, keys.home
-        if placed is not None:
-            record, node = placed
-            self.limit -= float(keys.count[record] @ (node != keys.home[record])) / self.entries
-            self.current, self.home, self.state = self.current.copy(), self.home.copy(), self.state.copy()
-            self.current[record] = self.home[record] = node
-            self.state[record] = PLACED
-            self.current, self.home = sealed(self.current), sealed(self.home)
 
     @staticmethod
     def _limits(window: MixedRouting) -> tuple[FloatArray, FloatArray]:
@@ -143,16 +137,14 @@ class Relaxation:
         rows = prices.lower.ravel() @ self.lowers.ravel() - prices.upper.ravel() @ self.uppers.ravel()
         return float(keys) + float(rows - prices.entry * self.limit)
 
-    def least(self, prices: Prices) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Cheapest node of each record, its cost, and by how much the second best costs more."""
+    def least(self, prices: Prices) -> FloatArray:
+        """The least cost of each record, on whichever node."""
         price, entry, order = self.node_prices(prices)
-        best, least, regret = cheapest_nodes(*self._records(), price, entry, self.kept, order)
-        return best, least, regret
+        return cheapest(*self._records(), price, entry, self.kept, order)
 
     def safe_value(self, prices: Prices) -> float:
         """g in units of state, less what rounding can have added: an exact sum, four roundings a term."""
-        _, least, _ = self.least(prices)
-        terms = least * self.keys.count
+        terms = self.least(prices) * self.keys.count
         parts = np.concatenate([
             terms, (prices.lower * self.lowers).ravel(), -(prices.upper * self.uppers).ravel(), [-prices.entry * self.limit]
         ])  # fmt: skip
@@ -182,46 +174,8 @@ class Relaxation:
     def _open(self, prices: Prices, allowance: float) -> tuple[Any, ...]:
         """What `list_open` reads."""
         price, entry, _ = self.node_prices(prices)
-        every, least = np.arange(self.keys.size), self.least(prices)[1]
+        every, least = np.arange(self.keys.size), self.least(prices)
         return (every, *self._records(), price, entry, self.kept, least, allowance)
-
-    def core_choices(self, prices: Prices, pairs: int) -> Choices:
-        """A program of about this many pairs: the records whose decision is least clear stay open, the others are fixed.
-
-        A fixed record stays, or goes home, or elsewhere, as the prices want it (it stays where they are indifferent);
-        among nodes of one price its keys go to the emptiest, the heaviest first. Among records of equal clarity,
-        heavy keys (few entries) and light ones (they fit) stay open by turns.
-        """
-        keys = self.keys
-        price, entry, order = self.node_prices(prices)
-        best, least, regret = self.least(prices)
-        current, home = self.current, self.home
-        staying = (price[:, current] * self.loads).sum(axis=0) + entry * (current != home)
-        price = price.sum(axis=0)
-        best = np.where(self.kept[current] & (staying <= least + self.settings.indifferent), current, best)
-        options = min(order.size, self.settings.others + 2)
-        from_top = np.argsort(np.argsort(-keys.load, kind="stable"), kind="stable")
-        by_turns = np.minimum(from_top, keys.size - 1 - from_top)
-        core = np.lexsort((by_turns, np.floor(regret / self.settings.indifferent)))[: max(1, pairs // options)]
-        core = np.sort(core)
-        fixed = np.ones(keys.size, dtype=bool)
-        fixed[core] = False
-        elsewhere = (best != current) & (best != home)
-        plain = np.flatnonzero(fixed & ~elsewhere)
-        used = np.bincount(best[~elsewhere], (self.load * keys.count)[~elsewhere], self.upper.size)
-        movers = np.flatnonzero(fixed & elsewhere)
-        movers = movers[np.argsort(-self.load[movers], kind="stable")]
-        shares = tuple(np.empty(int(keys.count[movers].sum()), dtype=np.int64) for _ in range(3))
-        written = spread(movers, self.load, keys.count, current, home, price, order, self.upper, used, shares)
-        record, node = np.empty((2, core.size * options), dtype=np.int64)
-        listed = list_few(core, current, home, price, self.kept, order, self.settings.others, record, node)
-        opened = Choices.of(self.problem, keys, record[:listed], node[:listed])
-        return replace(
-            opened,
-            fixed=np.concatenate([opened.fixed, plain, shares[0][:written]]),
-            fixed_node=np.concatenate([opened.fixed_node, best[plain], shares[1][:written]]),
-            fixed_units=np.concatenate([opened.fixed_units, keys.count[plain], shares[2][:written]]),
-        )
 
 
 @dataclass(frozen=True)
@@ -262,9 +216,9 @@ def maximise(relaxation: Relaxation, budget: Budget, seed: int = 0) -> Dual:
     Every round costs O(r) and a small linear program. Any end, early or not, leaves a valid bound.
     """
     climb = _Climb(relaxation, seed)
-    settings, done = relaxation.settings, 0
-    while done < settings.rounds and not climb.converged and not budget.expired:
-        if climb.best > 1.0 + settings.converged:  # more than all state: nothing is feasible
+    rounds, done = RoutingSettings.now().rounds, 0
+    while done < rounds and not climb.converged and not budget.expired:
+        if climb.best > 1.0 + CONVERGED:  # more than all state: nothing is feasible
             break
         climb.step(budget)
         done += 1
@@ -313,7 +267,7 @@ class _Climb:
         proposal = result.values[: centre.size]
         slope = self._constant_row()
         promised = float(result.values[centre.size :].sum() + slope @ proposal) - self.best
-        if promised <= self.relaxation.settings.converged:
+        if promised <= CONVERGED:
             inside = np.abs(proposal - centre).max() < self.radius * (1 - 1e-9)
             self.converged = inside or self.radius > 1e6
             self.radius *= 10
@@ -409,79 +363,12 @@ def relax(load, state, count, current, home, price, entry, kept, by_price):
 
 
 @njit(cache=True)
-def cheapest_nodes(load, state, current, home, price, entry, kept, by_price):
-    """Cheapest node of each record, its cost, and how clear it is: the lead over staying, going home or elsewhere.
-
-    Which of other nodes a record goes to, equally cheap in one window, is not counted.
-    """
-    r_count = load.shape[1]
-    best, least, regret = np.empty(r_count, np.int64), np.empty(r_count), np.full(r_count, np.inf)
-    for r in range(r_count):
-        i, h = current[r], home[r]
-        best[r], least[r] = _cheapest(load, state, current, home, r, price, entry, kept, by_price)
-        for d in (i, h):
-            if kept[d] and d != best[r]:
-                regret[r] = min(regret[r], _cost(load, state, current, home, r, d, price, entry) - least[r])
-        if best[r] == i or best[r] == h:
-            for d in by_price:
-                if d != i and d != h:
-                    regret[r] = min(regret[r], _cost(load, state, current, home, r, d, price, entry) - least[r])
-                    if price.shape[0] == 1:
-                        break
-    return best, least, regret
-
-
-@njit(cache=True)
-def spread(records, load, count, current, home, price, by_price, limit, used, shares):
-    """Send the units of some records, heaviest first, each to the emptiest of the nodes of least price.
-
-    Staying and going home are no options here. Returns the shares written.
-    """
-    record, to, units = shares
-    written = 0
-    for r in records:
-        for _ in range(count[r]):
-            target, floor = -1, 0.0
-            for d in by_price:
-                if d == current[r] or d == home[r]:
-                    continue
-                if target >= 0 and price[d] > floor:
-                    break
-                if target < 0:
-                    floor = price[d] + 1e-9
-                    target = d
-                elif limit[d] - used[d] > limit[target] - used[target]:
-                    target = d
-            used[target] += load[r]
-            if written > 0 and record[written - 1] == r and to[written - 1] == target:
-                units[written - 1] += 1
-            else:
-                record[written], to[written], units[written] = r, target, 1
-                written += 1
-    return written
-
-
-@njit(cache=True)
-def list_few(records, current, home, price, kept, by_price, others, record, node):
-    """Write for each record its current node, its hash, and some others of least price; equal ones take turns."""
-    at, equal = 0, 0
-    while equal < by_price.size and price[by_price[equal]] <= price[by_price[0]] + 1e-9:
-        equal += 1
-    for r in records:
-        if kept[current[r]]:
-            record[at], node[at] = r, current[r]
-            at += 1
-        if home[r] != current[r] and kept[home[r]]:
-            record[at], node[at] = r, home[r]
-            at += 1
-        wanted = others
-        for step in range(by_price.size):
-            d = by_price[(step + r) % equal] if step < equal else by_price[step]
-            if wanted > 0 and d != current[r] and d != home[r]:
-                record[at], node[at] = r, d
-                at += 1
-                wanted -= 1
-    return at
+def cheapest(load, state, current, home, price, entry, kept, by_price):
+    """The least cost of each record."""
+    least = np.empty(load.shape[1])
+    for r in range(least.size):
+        _, least[r] = _cheapest(load, state, current, home, r, price, entry, kept, by_price)
+    return least
 
 
 @njit(cache=True)

@@ -9,48 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Budget
-from keyshift.models.answer import Settings, Termination
+from keyshift.models.answer import Termination
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
-from keyshift.solvers.routing.lagrangian import Relaxation
+from keyshift.solvers.routing.lagrangian import Relaxation, RoutingSettings
 from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 
+OFF_STATE, OFF_ENTRIES = 1e-3, 3.0
+"""How far below the cost two lines may meet: in states of a mean node, and in entries."""
 ROUNDING = 1e-12
 """The most that rounding may have added to the costs of a row, relative to their sum."""
-
-
-@dataclass(frozen=True)
-class LargeKeysSettings(Settings):
-    """Tuning parameters of the program that places large keys.
-
-    Attributes
-    ----------
-    large, most : float, int
-        Keys above the share `large` of the highest limit are placed one by one if their node exceeds its limit; at most
-        `most` of them.
-    together : int
-        How many of a node's large keys, the largest first, are considered together: every set of them may leave.
-    off_state, off_entries : float
-        How far below the cost two lines may meet: in states of a mean node, and in entries.
-    first_lines, splits : int
-        How many lines of each kind bound the cost of a node's small keys at first; how often lines are added where two
-        meet too far below it.
-    rounds : int
-        How often lines are added where the relaxation's optimum lies.
-    enough : float
-        The program ends at this relative gap, since rounding the small keys costs more.
-    """
-
-    large: float = 0.02
-    most: int = 40
-    together: int = 5
-    off_state: float = 1e-3
-    off_entries: float = 3.0
-    first_lines: int = 12
-    splits: int = 8
-    rounds: int = 6
-    enough: float = 1e-3
 
 
 @dataclass(frozen=True)
@@ -65,7 +34,7 @@ class Placement:
 
 def singled_out(keys: CompactKeys, upper: FloatArray) -> tuple[CompactKeys, IntArray]:
     """The same keys with each large one on a full node a record of its own, and which records these are."""
-    settings = LargeKeysSettings.now()
+    settings = RoutingSettings.now()
     full = np.bincount(keys.current, keys.load * keys.count, upper.size) > upper
     by_load = np.argsort(-keys.load, kind="stable")
     by_load = by_load[full[keys.current[by_load]] & (keys.load[by_load] > settings.large * upper.max())]
@@ -108,7 +77,7 @@ class LargeKeys:
 
     with :math:`f_i(l)` the least cost of shedding l or more, :math:`e_i` what is too much on node i where nothing leaves, and
     :math:`r_i` where all its large keys do. It holds since :math:`f_i` is convex: the more there is, the more one key adds.
-    The sets are those of the `together` largest (`LargeKeysSettings`); another key that leaves takes off what it would alone,
+    The sets are those of the `together` largest (`RoutingSettings`); another key that leaves takes off what it would alone,
     which is most.
 
     Parameters
@@ -123,7 +92,7 @@ class LargeKeys:
 
     def __init__(self, relaxation: Relaxation, large: IntArray, entries_only: bool = False) -> None:
         self.relaxation, self.large, self.entries_only = relaxation, large, entries_only
-        self.spare, self.settings = 0, LargeKeysSettings.now()
+        self.spare, self.settings = 0, RoutingSettings.now()
         self.n = relaxation.upper.size
         self.unit = 1.0 if entries_only else relaxation.problem.scale / self.n
         self.nodes = [SmallKeys.of(relaxation, large, i) for i in range(self.n)]
@@ -132,7 +101,7 @@ class LargeKeys:
         self.lines: list[tuple[int, float, float, float, float]] = []
         for i, node in enumerate(self.nodes):
             for a, b in self.weights:
-                self._draw(i, a, b, node.spread(a, b, a * self.settings.off_state + b * self.settings.off_entries))
+                self._draw(i, a, b, node.spread(a, b, a * OFF_STATE + b * OFF_ENTRIES))
 
     def _draw(self, i: int, a: float, b: float, at: IntArray) -> None:
         """Tangents under node i's cost with these weights, where so many of its keys have left."""
@@ -143,7 +112,7 @@ class LargeKeys:
         """Lines where the relaxation's optimum lies, round by round; then the program with whole keys."""
         program = self.program()
         table = self.large.size + self.n + 1
-        for _ in range(0 if self.entries_only else self.settings.rounds):
+        for _ in range(0 if self.entries_only else 6):
             relaxed = highs.minimise(program, budget, seed=seed, relax=True)
             if relaxed.values is None or relaxed.row_duals is None:
                 break
@@ -268,7 +237,7 @@ class _LeavingSets(NamedTuple):
 
     @classmethod
     def of(cls, r: Relaxation, large: IntArray) -> _LeavingSets:
-        node, gone, together = [], [], LargeKeysSettings.now().together
+        node, gone, together = [], [], RoutingSettings.now().together
         for i in range(r.upper.size):
             here = np.flatnonzero(r.current[large] == i)
             here = here[np.argsort(-r.load[large[here]], kind="stable")][:together]
@@ -348,11 +317,10 @@ class SmallKeys:
     def spread(self, a: float, b: float, off: float) -> IntArray:
         """Records whose lines are drawn before anything is known: until no two lines meet more than `off` below."""
         slope, shed, paid = self._falling(a, b)
-        settings = LargeKeysSettings.now()
         if slope.size == 0:
             return np.zeros(0, dtype=np.int64)
-        at = np.unique(np.geomspace(1, slope.size, settings.first_lines).astype(np.int64) - 1)
-        for _ in range(settings.splits):
+        at = np.unique(np.geomspace(1, slope.size, 12).astype(np.int64) - 1)
+        for _ in range(8):
             left, right = at[:-1], at[1:]
             with np.errstate(all="ignore"):  # loads may be so far apart that slopes overflow: these gaps stay
                 rise = paid[right] - paid[left] - slope[left] * (shed[right] - shed[left])

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.guards import NonNegative
 from keyshift.models.integers import scaled
@@ -18,19 +16,6 @@ from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
 from keyshift.solvers.rows import RowFamily
 from keyshift.solvers.within_rows import Task, load_limits, search_within
-
-
-@dataclass(frozen=True)
-class RoundingSettings(Settings):
-    """The tuning parameter of the rounding.
-
-    Attributes
-    ----------
-    rounds : int
-        How often keys for which there was no room stay, and others leave instead.
-    """
-
-    rounds: int = 8
 
 
 @njit(cache=True)
@@ -94,14 +79,13 @@ def rounded(
 
     At each price of an entry every node sheds what it has too much, the cheapest by unit of load first, and a key only
     where it fits; what leaves goes home or where most room is. What finds no room there stays, and the node sheds others. Nodes
-    shed closely, or more by fewer keys; or some one way and some the other, as the table has room. No
-    guarantee; O(r log r + n times the keys that leave) a price.
+    shed closely, or more by fewer keys. No guarantee; O(r log r + n times the keys that leave) a price.
     """
     shedding = _Shedding(problem, keys, placed)
     positive = keys.state[shedding.small & (keys.state > 0)]
     for price in PRICES * (float(np.median(positive)) if positive.size else 1.0):
-        closely, few = (shedding.by_price(price, few, budget) for few in (False, True))
-        shedding.place(shedding.between(closely, few))
+        for few in (False, True):
+            shedding.by_price(price, few, budget)
         if budget.expired:
             break
     yield from shedding.assignments()
@@ -123,12 +107,12 @@ class _Shedding:
         self.full = {int(i): np.flatnonzero(self.small & (self.at == i)) for i in over}
         self.plans: dict[bytes, tuple[IntArray, IntArray]] = {}
 
-    def by_price(self, price: float, few: bool, budget: Budget) -> IntArray:
-        """How many keys of each record leave; each plan on the way is kept."""
+    def by_price(self, price: float, few: bool, budget: Budget) -> None:
+        """Keep the plan that a price of an entry gives, and each on the way to it."""
         keys, kept = self.keys, self.problem.workload.kept
         orders = {i: _cheapest_first(keys, on, i, price) for i, on in self.full.items()}
-        stays, taken = np.zeros(keys.size, dtype=bool), np.zeros(keys.size, dtype=np.int64)
-        for _ in range(RoundingSettings.now().rounds):
+        stays = np.zeros(keys.size, dtype=bool)
+        for _ in range(8):
             taken = np.zeros(keys.size, dtype=np.int64)
             for i, order in orders.items():
                 excess = self.used[i] - self.limit[i]
@@ -139,7 +123,6 @@ class _Shedding:
             stays[unplaced] = kept[self.at[unplaced]]
             if not stays[unplaced].any():
                 break
-        return taken
 
     def place(self, taken: IntArray) -> IntArray | None:
         """Keep a plan, and say which records find no room; None where it is known."""
@@ -151,19 +134,6 @@ class _Shedding:
         place(gone, self.keys.load, self.at, self.keys.home, kept, self.limit, room, to)
         self.plans[name] = gone, to
         return gone[to < 0]
-
-    def between(self, closely: IntArray, few: IntArray) -> IntArray:
-        """Fewer keys from as many nodes as the table asks for, first where an entry less costs least."""
-        keys, fewer = self.keys, closely - few
-        home = self.at == keys.home
-        saved = np.bincount(self.at, np.where(home, fewer, -fewer), self.n)
-        extra = np.bincount(self.at, -keys.state * fewer, self.n)
-        entries = keys.count[~home].sum() + np.where(home, closely, -closely).sum()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            order = np.argsort(np.where(saved > 0, extra / saved, np.inf), kind="stable")
-        before = np.cumsum(saved[order]) - saved[order]
-        chosen = order[(saved[order] > 0) & (before < entries - self.problem.table_limit)]
-        return np.where(np.isin(self.at, chosen), few, closely)
 
     def assignments(self) -> Iterator[IntArray]:
         """All plans, the cheapest first."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from annotated_types import MinLen
 
 from keyshift.models import Answer, Budget, metrics
-from keyshift.models.answer import Settings, Termination
+from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Threads, Whole
 from keyshift.models.routing import MixedRouting
@@ -20,7 +19,7 @@ from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import kept, within
-from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
+from keyshift.solvers.routing.lagrangian import Dual, Relaxation, RoutingSettings, maximise
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
 from keyshift.solvers.routing.rounding import local_search, on_grid, rounded
 
@@ -38,16 +37,12 @@ class Effort:
     Attributes
     ----------
     seed, threads : int
-    nodes, gap : int or None, float
-        With `nodes`, until so many nodes of the tree or this relative gap; else to the end.
     most : float
         States above this, what a known assignment moves, count as little more.
     """
 
     seed: int
     threads: int
-    nodes: int | None = None
-    gap: float = 0.0
     most: float = math.inf
 
 
@@ -66,13 +61,12 @@ def by_highs(choices: Choices, budget: Budget, known: IntArray | None, effort: E
         return Answer(None, termination="infeasible")
     if statement is None:
         return Answer(known, None, budget.why)
-    limits = TIGHT if effort.nodes is None else {**TIGHT, "mip_max_nodes": effort.nodes, "mip_rel_gap": effort.gap}
-    settings: dict[str, Any] = {"seed": effort.seed, "threads": effort.threads, "options": limits}
+    settings: dict[str, Any] = {"seed": effort.seed, "threads": effort.threads, "options": TIGHT}
     return highs.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
 
 
 def by_cpsat(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
-    """As `by_highs`, with CP-SAT on integer loads and states; ten conflicts count as a node."""
+    """As `by_highs`, with CP-SAT on integer loads and states."""
     with off_clock():
         from keyshift.models.routing.cpsat_model import RoutingCpSat
         from keyshift.solvers import cpsat
@@ -83,8 +77,6 @@ def by_cpsat(choices: Choices, budget: Budget, known: IntArray | None, effort: E
     if statement is None:
         return Answer(known, None, budget.why)
     settings: dict[str, Any] = {"seed": effort.seed, "threads": effort.threads}
-    if effort.nodes is not None:
-        settings |= {"max_number_of_conflicts": 10 * effort.nodes, "relative_gap_limit": effort.gap}
     return cpsat.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
 
 
@@ -94,35 +86,6 @@ def _nothing_open(choices: Choices) -> Answer:
     if choices.problem.violations(only):
         return Answer(None, termination="infeasible")
     return Answer(only, choices.problem.objective(only), "optimal")
-
-
-@dataclass(frozen=True)
-class RestrictedSettings(Settings):
-    """Tuning parameters of the exact methods.
-
-    Attributes
-    ----------
-    cores : tuple of int
-        Pairs in the restricted programs that search for a better assignment, smallest first.
-    core_nodes : int
-        Branch-and-bound nodes of each restricted program.
-    widest : int
-        The most pairs in such a program, if time is left and too many pairs stay undecided.
-    smaller : float
-        If an optimum is smaller than this share of the value known before, states are capped again, so that its last
-        digits are exact.
-    searched : float
-        Under rules, the share of the time for local search at the beginning.
-    rounded : float
-        The relative gap at which the rounding of small keys around the large ones may end.
-    """
-
-    cores: Annotated[tuple[Whole, ...], MinLen(0)] = (3_000, 12_000)
-    core_nodes: int = 2_000
-    widest: int = 200_000
-    smaller: float = 1 / 8
-    rounded: float = 1e-4
-    searched: float = 0.3
 
 
 TOLERATED = ("theta_max",)
@@ -146,7 +109,7 @@ def solve_milp(
     """The optimum by HiGHS, from a warm start, after the Lagrangian bound has closed what cannot matter.
 
     1. Keys alike become one record; the Lagrangian dual bounds the optimum from below (O(records) a round).
-    2. Small restricted programs over the records whose choice is least clear improve on the start.
+    2. Overloaded nodes shed what they must, the cheapest first, at some prices of an entry: assignments beside the start.
     3. Pairs whose reduced cost exceeds the gap between the two are closed: no better assignment uses them.
     4. What is open, if it has at most `largest` pairs, goes to HiGHS until proven - under rules to CP-SAT -; else the bound
        stands as it is.
@@ -214,9 +177,7 @@ class _OpenKeys:
         seed: int,
         threads: int,
         largest: int,
-        tuned: RestrictedSettings | None = None,
     ) -> None:
-        self.tuned = tuned or RestrictedSettings.now()
         self.problem, self.solver, self.budget = problem, solver, budget
         self.effort = Effort(seed, threads)
         self.seed, self.largest = seed, largest
@@ -227,7 +188,7 @@ class _OpenKeys:
 
     def run(self, start: IntArray | None) -> Answer:
         if self.problem.rules:
-            part = self.budget.part(self.tuned.searched)
+            part = self.budget.part(RoutingSettings.now().searched)
             start = local_search(self.problem, budget=part, seed=self.seed, start=start).assignment
         self._offer(start, None)
         dual = maximise(self.relaxation, self.budget.part(0.5), self.seed)
@@ -249,10 +210,6 @@ class _OpenKeys:
             return Answer(None, termination="infeasible", message=said, details=self.details)
         if placement is not None and placement.termination == "infeasible" and self.best is None:
             return Answer(None, termination="infeasible", message=f"the solver proves that {NO_ASSIGNMENT}")
-        for pairs in self.tuned.cores:
-            if self._proven(bound) or self.budget.expired:
-                break
-            self._improve(self.relaxation, dual, pairs)
         if self._proven(bound):
             return self._answer(bound, "optimal")
         if self.budget.expired:
@@ -299,42 +256,15 @@ class _OpenKeys:
         problem = self.problem.averaged()
         keys, large = singled_out(self.relaxation.keys, problem.upper)
         program = LargeKeys(Relaxation(problem, keys), large)
-        first = placement = program.solve(self.budget.part(0.5), self.seed, nodes=self.tuned.core_nodes)
+        first = placement = program.solve(self.budget.part(0.5), self.seed)
         self.details["large_keys"] = large.size
         while placement.node is not None:
-            placed = (large, placement.node)
-            missing = self._round(keys, placed)
+            missing = self._round(keys, (large, placement.node))
             if not missing or self.best is not None or self.budget.expired:
                 break
             program.spare += missing  # whole keys take more entries than divisible ones
-            placement = program.solve(self.budget.part(0.5), self.seed, nodes=self.tuned.core_nodes)
-        if first.node is not None:
-            around = Relaxation(problem, keys, placed=placed)
-            dual = maximise(around, self.budget.part(0.5), self.seed)
-            for pairs in self.tuned.cores:
-                if self.value - first.bound > self.tuned.rounded * self.value and not self.budget.expired:
-                    self._improve(around, dual, pairs, self.tuned.rounded)
+            placement = program.solve(self.budget.part(0.5), self.seed)
         return first
-
-    def _improve(self, relaxation: Relaxation, dual: Dual, pairs: int, gap: float = 0.0) -> None:
-        """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
-        choices = replace(relaxation.core_choices(dual.prices, pairs), problem=self.problem)
-        if self.problem.rules and self.best is not None:
-            choices = self._around_best(choices)
-        effort = replace(self.effort, nodes=self.tuned.core_nodes, gap=gap)
-        found = self.solver(choices, self.budget.part(0.25), None, effort)
-        self._offer(found.assignment)
-
-    def _around_best(self, choices: Choices) -> Choices:
-        """The same records to choose for, and all others where the best has them: prices know nothing of rules."""
-        assert self.best is not None
-        keys = choices.keys
-        opened = np.zeros((keys.size, self.problem.workload.nodes), dtype=bool)
-        opened[choices.record, choices.node] = True
-        if (closed := self.problem.lowered.closed) is not None:
-            opened &= ~closed[keys.heads]
-        opened[np.repeat(np.arange(keys.size), keys.count), self.best[keys.members]] = True
-        return Choices.of(self.problem, keys, *np.nonzero(opened))
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
         """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""
@@ -342,8 +272,6 @@ class _OpenKeys:
         left = self.relaxation.count_open(dual.prices, allowance)
         self.details["open_pairs"] = left
         if left > self.largest:
-            if math.isfinite(self.budget.remaining) and self._wider(dual, bound):
-                return self._finish(dual, bound)
             said = (
                 f"{left} (key class, node) pairs stay open, more than largest = {self.largest}: "
                 "the bound is the Lagrangian one"
@@ -366,22 +294,12 @@ class _OpenKeys:
             return self._answer(self.value, "optimal")  # nothing better is left
         bound = max(bound, on_grid(self.problem, min(outcome.bound or 0.0, self.value)))
         if outcome.termination == "optimal" and not self._proven(bound):
-            if self.value < self.tuned.smaller * before:
+            if self.value < before / 8:
                 return self._finish(dual, bound)  # its last digits count now
             if self.solver is by_highs:
                 self.solver = by_cpsat
                 return self._finish(dual, bound)
         return self._answer(bound, outcome.termination)
-
-    def _wider(self, dual: Dual, bound: float) -> bool:
-        """Larger restricted programs, twice as large each time; whether one found something better."""
-        before, pairs = self.value, 2 * max(self.tuned.cores, default=self.tuned.widest)
-        while not (self._proven(bound) or self.budget.expired) and pairs <= self.tuned.widest:
-            self._improve(self.relaxation, dual, pairs)
-            if self.value < before:
-                return True
-            pairs *= 2
-        return False
 
     def _answer(self, bound: float, termination: Termination, message: str = "") -> Answer:
         return Answer(self.best, min(bound, self.value), termination, message, self.details)

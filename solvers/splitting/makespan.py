@@ -52,28 +52,16 @@ class MakespanSettings(Settings):
         Failed pairs, for each worker, before keys of three workers are redistributed.
     completions, triples : int
         Bins completed, and triples of workers redistributed, in the first turn of each.
-    longer, turns : float, int
-        Factor by which each turn is longer than the one before, and the number of turns; after the last turn the search
-        ends without a proof.
-    near : int
-        If answer and bound differ by fewer units, the bound is raised unit by unit; otherwise their mean is tried.
-    most_keys, most_fits : int
-        With more keys only the bound is computed; with more (key, worker) pairs MultiFit is skipped.
-    most_workers, most_in_a_bin : int
-        With more bins, or more keys in one, bins are not completed, since the recursion would be too deep.
     """
 
     at_once: int = 36
     patience: int = 150
     completions: int = 4_000
     triples: int = 60
-    longer: float = 1.5
-    turns: int = 60
-    near: int = 50
-    most_keys: int = 100_000
-    most_fits: int = 2_000_000
-    most_workers: int = 200
-    most_in_a_bin: int = 200
+
+
+DEEPEST = 200
+"""Bins, and keys in one, up to which bins are completed: the recursion is as deep."""
 
 
 class _TurnOverError(Exception):
@@ -210,18 +198,18 @@ class Makespan:
 
     def run(self, budget: Budget, report: Callable[[int, int], None] = lambda value, bound: None) -> None:
         """Approach the optimum until it is proven, or the budget is used up."""
-        if len(self.loads) > self.settings.most_keys or self.value == self.bound:
+        if len(self.loads) > 100_000 or self.value == self.bound:
             return
         self.offer(longest_first(self.loads, self.workers))
-        if len(self.loads) * self.workers <= self.settings.most_fits:
+        if len(self.loads) * self.workers <= 2_000_000:
             self.offer(multifit(self.loads, self.workers, self.bound, self.value) or self.groups)
-        for turn in range(self.settings.turns):
+        for turn in range(60):  # each half as long again as the one before; then the search ends without a proof
             if turn == 0 or self.workers < 3:
                 self.deal_pairs(budget)
             if self.value == self.bound or budget.expired:
                 break
             report(self.value, self.bound)
-            longer = self.settings.longer**turn
+            longer = 1.5**turn
             self.complete_bins(int(self.settings.completions * longer), budget)
             self.deal_triples(int(self.settings.triples * longer), budget)
 
@@ -284,11 +272,12 @@ class Makespan:
 
     def complete_bins(self, most: int, budget: Budget) -> None:
         """Ask for a smaller C: an answer that has it, or a higher bound; neither after `most` bins."""
-        if self.workers > self.settings.most_workers:
+        if self.workers > DEEPEST:
             return
         left = most
         while self.value > self.bound and left > 0 and not budget.expired:
-            size = self.bound if self.value - self.bound < self.settings.near else (self.bound + self.value - 1) // 2
+            # By units where few are left, else by halves.
+            size = self.bound if self.value - self.bound < 50 else (self.bound + self.value - 1) // 2
             packing = Packing(size, left, budget)
             try:
                 groups = packing.pack(tuple(self.loads), self.workers)
@@ -314,7 +303,6 @@ class Packing:
 
     def __init__(self, size: int, most: int, budget: Budget) -> None:
         self.size, self.left, self.budget = size, most, budget
-        self.most_in_a_bin = MakespanSettings.now().most_in_a_bin
         self.failed: dict[tuple[int, ...], int] = {}
 
     def pack(self, loads: tuple[int, ...], bins: int) -> Groups | None:
@@ -347,7 +335,7 @@ class Packing:
 
         def extend(begin: int, chosen: tuple[int, ...], held: int) -> None:
             self._count()
-            if len(chosen) > self.most_in_a_bin:
+            if len(chosen) > DEEPEST:
                 raise _TurnOverError
             if chosen and held >= fit[0] and room - held <= spare:
                 found.add(chosen)

@@ -13,7 +13,9 @@ from keyshift.models.stages import Stage, state
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import better_of, is_met, until_checked, within, without_false_bound
+from keyshift.solvers.stages.forced_moves import MOVED, cost_of, least_moved, rules_kept
 from keyshift.solvers.stages.search import StageSettings, improve_within
+from keyshift.solvers.within_rows import Task, search_within
 
 MIP_DOUBT = 5e-7
 """HiGHS proves its bound within feasibility tolerances; so much of a measure's unit is taken off it."""
@@ -76,16 +78,25 @@ def by_search_and_solvers(
     stage: Stage, formulation: Stated, *, budget: Budget, seed: int = 0, start: IntArray | None = None
 ) -> Answer:
     """A stage by local search, then CP-SAT, then HiGHS, as far as the instance is small enough for them."""
-    if start is not None:
-        start = improve_within(stage, start, budget.part(0.3), seed)
-    bound, known = 0.0, formulation.measure_bounds.get(stage.measure)
-    if known is not None and not budget.expired:
+    moved = stage.measure in MOVED
+    large = _columns(stage.problem) > min(StageSettings.now().most_columns, 3_000 * budget.remaining)
+    start = _search(stage, start, budget.part(0.3), seed, large)
+    bound, known = stage.problem.least(stage.measure), formulation.measure_bounds.get(stage.measure)
+    if moved:
+        bound = max(bound, least_moved(stage.problem, stage.measure, stage.kept))
+    elif known is not None and not budget.expired:
         bound = float(known(stage.problem, budget.part(0.3), seed))
     answer = _settled(stage, Answer(start, bound, budget.why), start)
-    if is_met(stage, answer) or budget.expired:
-        return answer
-    if _columns(stage.problem) > min(StageSettings.now().most_columns, 3_000 * budget.remaining):
+    turn = 0
+    while (
+        large and moved and not (start is None or is_met(stage, answer) or budget.expired or np.isinf(budget.remaining))
+    ):
+        turn += 1  # no solver would use the time better
+        answer.assignment = start = _search(stage, start, budget, seed + turn, large)
+    if large and not budget.expired and not is_met(stage, answer):
         return Answer(start, bound, "gap" if start is not None else "completed")
+    if is_met(stage, answer) or budget.expired:
+        return _settled(stage, answer, start)
     for solver, share in ((by_cpsat, 0.5), (by_highs, 1.0)):
         answer = solver(stage, formulation, budget=budget.part(share), seed=seed, start=start)
         if answer.termination == "infeasible":
@@ -95,6 +106,20 @@ def by_search_and_solvers(
         if is_met(stage, answer) or budget.expired:
             break
     return answer
+
+
+def _search(stage: Stage, start: IntArray | None, budget: Budget, seed: int, large: bool) -> IntArray | None:
+    """Local search from a start; first, for what moves in a large problem with rooms, a search that prices its rules' rows."""
+    low = rules_kept(stage.problem, stage.kept) if large and stage.measure in MOVED else None
+    if low is not None and low.rooms:
+        problem = stage.problem
+        enter = problem.workload.kept | bool(getattr(problem, "into_draining", False))
+        task = Task(low, enter, (), cost_of(problem, stage.measure))
+        found = search_within(
+            stage, lambda turn: task, budget=budget.part(0.6), seed=seed, start=start, effort=0.25, but=None
+        )
+        start = found.assignment
+    return None if start is None else improve_within(stage, start, budget, seed)
 
 
 def _columns(problem: Prioritised) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from keyshift.solvers.stages.search_kernels import (
     LINEAR,
     REMOTE,
     SPREAD,
+    UNDRAINED,
     KeptRows,
     StageData,
     StageState,
@@ -54,6 +55,8 @@ class StageSettings(Settings):
 SHARE, OWN_SHARE = 0.5, 0.7
 """Of the time left every stage but the last may take the first; of a stage's time the method itself may take the second, and
 local search goes on where it has no proof."""
+TIES = 0.2
+"""Of the time of the last stage the choice among answers alike in all stages may take this share."""
 COOLED = 1 / 3_000
 """The last temperature of a round as a share of the first."""
 
@@ -111,7 +114,8 @@ UNLIMITED = 1e18
 MIGRATIONS, STATE, TABLE, COST = range(LINEAR, LINEAR + 4)
 PLACES = {
     "remote_traffic": REMOTE, "total_load": REMOTE, "load_distance": DISTANCE, "deviation_sum": SPREAD,
-    "draining_load": DRAINING, "broken_rules": BROKEN, "migrations": MIGRATIONS, "state_moved": STATE, "table_size": TABLE,
+    "draining_load": DRAINING, "draining_key_groups": UNDRAINED, "broken_rules": BROKEN,
+    "migrations": MIGRATIONS, "state_moved": STATE, "table_size": TABLE,
 }  # fmt: skip
 """Where each measure stands among the loop's; the total load falls and rises with the remote traffic."""
 
@@ -250,37 +254,36 @@ def lexicographic(
         Its `bound` is the first stage's; `stages` holds one for every stage, valid for assignments that keep what the earlier
         stages reached.
     """
-    plain, names = problem.plain(), problem.stages
-    found, ends, kept = start, [], dict[str, float]()
-    if names[0] == BROKEN_RULES:
-        found = _mended(problem, own, budget, found)
-    proven: list[StageBound] = []
+    names = problem.stages
+    at, found = _begun(problem, own, budget, start)
+    ends, proven = list[bool](), list[StageBound]()
     told = Answer(start)
+    last = 1.0 - (TIES if problem.ties else 0.0)
     for place, name in enumerate(names):
-        stage = Stage(plain, name, dict(kept))
+        stage = at.stage(name)
         if place and found is not None and budget.expired:  # nothing is begun any more
-            proven.append(StageBound(name, None, dict(kept)))
+            proven.append(StageBound(name, None, dict(at.kept)))
             ends.append(False)
-            kept[name] = stage.objective(found)
+            at = at.keeping(name, stage.objective(found))
             continue
-        share = budget.part(1.0 if place == len(names) - 1 else SHARE, scale=stage.scale)
-        by_itself = name == plain.own_measure and (later is not None or place == 0)
-        posed = _limited(plain, kept, found) if by_itself else None
+        share = budget.part(last if place == len(names) - 1 else SHARE, scale=stage.scale)
+        by_itself = name == at.plain.own_measure and (later is not None or place == 0)
+        posed = _limited(at.plain, at.held, found) if by_itself else None
         if posed is not None:
             answer = own(posed, share if later is None else share.part(OWN_SHARE), found)
             if later is not None:
                 answer = _searched_on(stage, answer, share, seed)
         elif later is not None:
-            if BROKEN_RULES in kept and name == plain.own_measure and found is not None:
+            if BROKEN_RULES in at.kept and name == at.plain.own_measure and found is not None:
                 alike = share.part(OWN_SHARE, scale=stage.scale)  # another problem: its bound is not the stage's
-                found = _as_broken(plain, stage, own, found, alike)
+                found = _as_broken(at.plain, stage, own, found, alike)
             answer = later(stage, budget=share, seed=seed, start=found)
         else:
-            answer = _searched(stage, own(plain, share, None) if place == 0 else told, share, found, seed)
+            answer = _searched(stage, own(at.plain, share, None) if place == 0 else told, share, found, seed)
         if place == 0:
             told = answer
         if answer.problem is not None or (
-            place == 0 and (answer.assignment is None or plain.violations(answer.assignment))
+            place == 0 and (answer.assignment is None or at.plain.violations(answer.assignment))
         ):
             return _alone(problem, answer, name)
         found = _better(stage, answer.assignment, found)
@@ -288,19 +291,79 @@ def lexicographic(
             return _alone(problem, answer, names[0])
         value = stage.objective(found)
         bound = answer.bound if answer.bound is None or answer.bound <= value + stage.tolerance_of(value) else 0.0
-        proven.append(StageBound(name, bound, dict(kept)))
+        proven.append(StageBound(name, bound, dict(at.kept)))
         ends.append(bound is not None and value - bound <= stage.tolerance_of(value))
-        kept[name] = stage.most(value, bound)
+        at = at.keeping(name, stage.most(value, bound))
         budget.report(note=f"{name} {value:.6g}")
     ended = "optimal" if all(ends) else budget.why if budget.expired else "gap" if later is not None else "completed"
     open_ones = ", ".join(name for name, end in zip(names, ends, strict=True) if not end)
     said = f"not proven before the stage ended: {open_ones}" if ended == "gap" and not told.message else told.message
+    found = _among_ties(problem.ties, at, found, later, budget, seed)
     return replace(told, assignment=found, bound=proven[0].bound, termination=ended, message=said, stages=tuple(proven))
 
 
-def _mended(problem: Prioritised, own: Own, budget: Budget, found: IntArray | None) -> IntArray | None:
-    """An assignment that breaks no rule, where the method finds one soon; else what there was."""
-    strict, here = problem.strict().plain(), problem.workload.current  # type: ignore[attr-defined]  # it has rules
+@dataclass(frozen=True)
+class _Kept:
+    """The problem of the stages to come.
+
+    Attributes
+    ----------
+    plain : Prioritised
+        Some measures that are 0 are limits of its own.
+    kept : dict of str to float
+        The most that each earlier measure may be.
+    held : dict of str to float
+        Those of them that are not limits of `plain`.
+    """
+
+    plain: Prioritised
+    kept: dict[str, float] = field(default_factory=dict)
+    held: dict[str, float] = field(default_factory=dict)
+
+    def stage(self, name: str) -> Stage:
+        """The stage of a measure."""
+        return Stage(self.plain, name, dict(self.held))
+
+    def keeping(self, name: str, most: float) -> _Kept:
+        """The same with one measure more that is kept."""
+        kept = {**self.kept, name: most}
+        if BROKEN_RULES not in kept and (zero := self.plain.without(name, most)) is not None:
+            return _Kept(zero, kept, self.held)
+        return _Kept(self.plain, kept, {**self.held, name: most})
+
+
+def _begun(problem: Prioritised, own: Own, budget: Budget, found: IntArray | None) -> tuple[_Kept, IntArray | None]:
+    """Where the stages begin: with an answer in which the first measure is 0, where limits can say so and it is found soon."""
+    plain, first = problem.plain(), problem.stages[0]
+    if first == BROKEN_RULES:
+        return _Kept(plain), _kept_to(problem.strict().plain(), own, budget, found)  # type: ignore[attr-defined]  # it has rules
+    zero = None if plain.least(first) > 0 else plain.without(first, 0.0)
+    return _Kept(plain), found if zero is None else _kept_to(zero, own, budget, found)
+
+
+def _among_ties(
+    ties: tuple[str, ...], at: _Kept, found: IntArray | None, later: Later | None, budget: Budget, seed: int
+) -> IntArray | None:
+    """Of the answers alike in all stages the best that is found in further measures, one after another."""
+    for name in ties:
+        if found is None or budget.expired:
+            break
+        stage = at.stage(name)
+        share = budget.part(SHARE, scale=stage.scale)
+        better: IntArray | None = improve_within(stage, found, share, seed)
+        bound = None
+        if later is not None:
+            answer = later(stage, budget=share, seed=seed, start=better)
+            better, bound = answer.assignment, answer.bound
+        if (best := _better(stage, better, found)) is not None:
+            found = best
+        at = at.keeping(name, stage.most(stage.objective(found), bound))
+    return found
+
+
+def _kept_to(strict: Prioritised, own: Own, budget: Budget, found: IntArray | None) -> IntArray | None:
+    """An assignment that keeps stricter limits, where the method finds one soon; else what there was."""
+    here = strict.workload.current
     known = found if found is not None else here
     if known.shape == here.shape and not strict.violations(known):
         return known

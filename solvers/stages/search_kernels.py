@@ -10,9 +10,10 @@ from keyshift.models.compiling import njit
 from keyshift.solvers.kernels import overwrite, uniform, whole_below
 from keyshift.solvers.rows import RuleRows, shift, sum_rows
 
-REMOTE, DISTANCE, SPREAD, DRAINING, BROKEN, LINEAR = 0, 1, 2, 3, 4, 5
+REMOTE, DISTANCE, SPREAD, DRAINING, BROKEN, UNDRAINED, LINEAR = 0, 1, 2, 3, 4, 5, 6
 """Places of the measures: remote share of the traffic, load distance, sum of the two deviations, load on draining
-nodes, by how much rules are broken that give way, and from LINEAR on the sums over key groups that are not on their `anchor`."""
+nodes, by how much rules are broken that give way, key groups on draining nodes, and from LINEAR on the sums over key groups that
+are not on their `anchor`."""
 MOST_SHIFTS = 8
 """Key groups that one step moves, at most."""
 LOOK = 2000
@@ -122,6 +123,7 @@ def fill(data, state):
     for k in range(p):
         i = state.place[k]
         state.load[i] += data.load[k]
+        state.values[UNDRAINED] += int(not data.kept[i])
         for r in range(data.use.shape[0]):
             state.used[r, i] += data.use[r, k]
         for m in range(q):
@@ -155,6 +157,7 @@ def put(data, state, k, target):
     for r in range(data.use.shape[0]):
         state.used[r, source] -= data.use[r, k]
         state.used[r, target] += data.use[r, k]
+    state.values[UNDRAINED] += int(data.kept[source]) - int(data.kept[target])
     for m in range(data.anchor.shape[0]):
         anchor = data.anchor[m, k]
         state.values[LINEAR + m] += data.away[m, k] * (int(target != anchor) - int(source != anchor))

@@ -118,7 +118,7 @@ def test_mixed_ends_at_adversarial_table_limits(limit, seed):
     rng = np.random.default_rng(seed)
     w = stream.workload(rng.integers(0, 5, 2000))  # nearly every key is an exception
     plan = routing.mixed_plan(ks.MixedRouting(w, max_table_size=limit))
-    assert plan.trials <= routing.MixedSettings().grow_after + 13  # doubling passes any table of 2000 keys
+    assert plan.trials <= routing.DOUBLED + 13  # doubling passes any table of 2000 keys
     if limit == 2000:
         assert plan.trials == 1
         assert plan.feasible

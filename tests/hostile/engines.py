@@ -70,16 +70,16 @@ def kafka() -> Iterator[Case]:
     yield case("kafka", "several replicas, no assignment", FILES, alone)
     yield case("kafka", "a folder for a file", FILES, ["import", "kafka", "--log-dirs", ".", "--out", "w"])
     yield from _replicas(alone)
+    yield from _described()
     yield from _exports()
 
 
 def _replicas(alone: list[str]) -> Iterator[Case]:
     """Racks that are wrong, or asked for without --replicas."""
     yield case("kafka", "--replicas, no assignment", FILES, [*alone, "--replicas"])
-    yield case("kafka", "--racks without --replicas", FILES, [*WORDS, "--racks=1:a,2:b"])
     for racks in ("1:a", "1:a,2:b,3:c", "1:a,1:b", "x:a,2:b", "1:,2:b", "1", "1:a,2:b,"):
         yield case("kafka", f"--replicas --racks {racks}", FILES, [*WORDS, "--replicas", f"--racks={racks}"])
-    files: dict[str, Any] = {"empty": "", "not UTF-8": b"\xff\xfe", "no colon": "1 a\n2 b\n", "129 MiB": HUGE}
+    files: dict[str, Any] = {"empty": "", "not UTF-8": b"\xff{", "no colon": "1 a\n2 b\n", "129 MiB": HUGE}
     for name, content in files.items():
         words = [*WORDS, "--replicas", "--racks", "racks.txt"]
         yield case(
@@ -103,14 +103,13 @@ def _log_dirs() -> Iterator[Case]:
         "a size below 0": log_dirs(lambda c: _first(c).update(size=-1)),
         "a size as text": log_dirs(lambda c: _first(c).update(size="7")), "a size of 1.5": log_dirs(lambda c: _first(c).update(size=1.5)),
         "a size beyond floats": log_dirs(lambda c: _first(c).update(size=2**60)),
-        "a directory with an error": log_dirs(lambda c: c["brokers"][0]["logDirs"][0].update(error="java.io.IOException")),
         "a replica that moves": log_dirs(lambda c: _first(c).update(isFuture=True)),
         "a partition without a number": log_dirs(lambda c: _first(c).update(partition="orders")),
         "a partition with a path": log_dirs(lambda c: _first(c).update(partition="../etc-0")),
         "a partition twice": log_dirs(lambda c: _first(c).update(partition="t-1")),
         "a broker twice": log_dirs(lambda c: c["brokers"][0].update(broker=2)),
-        "a field twice": HEAD + '{"version":1,"version":1,"brokers":[]}', "deep": HEAD + "[" * 100_000,
-        "not UTF-8": b"\xff\xfe", "129 MiB": HUGE,
+        "a field twice": HEAD + '{"version":1,"version":1,"brokers":[]}', "deep": HEAD + '{"a":' * 100_000,
+        "not UTF-8": b"\xff{", "129 MiB": HUGE,
     }  # fmt: skip
     for name, content in dirs.items():
         yield case("kafka", f"log dirs: {name}", FILES, WORDS, {"dirs.txt": content})
@@ -131,6 +130,40 @@ def _assignments() -> Iterator[Case]:
     }  # fmt: skip
     for name, content in now.items():
         yield case("kafka", f"assignment: {name}", FILES, WORDS, {"now.txt": content})
+
+
+TOPICS = (
+    "Topic: t\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: \n"
+    "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\tElr: \tLastKnownElr: \n"
+    "\tTopic: t\tPartition: 1\tLeader: 2\tReplicas: 2,1\tIsr: 2,1\tElr: \tLastKnownElr: \n"
+)
+
+
+def _described() -> Iterator[Case]:
+    """What kafka-topics --describe printed, and the list of reassignments."""
+    files = {**FILES, "topics.txt": TOPICS, "list.txt": "No partition reassignments found.\n"}
+    words = [*WORDS, "--describe", "topics.txt", "--reassigning", "list.txt"]
+    topics: dict[str, Any] = {
+        "empty": "", "of another tool": HEAD, "cut short": TOPICS[: TOPICS.rindex("\tTopic")], "half a line": TOPICS[:-20],
+        "a partition twice": TOPICS + TOPICS.splitlines(keepends=True)[1], "a broker twice": TOPICS.replace("Replicas: 1,2", "Replicas: 1,1"),
+        "a leader without replica": TOPICS.replace("Leader: 1", "Leader: 7"), "a leader as a word": TOPICS.replace("Leader: 1", "Leader: one"),
+        "in sync without replica": TOPICS.replace("Isr: 1,2", "Isr: 1,3"), "an unknown field": TOPICS.replace("Elr:", "Epoch:"),
+        "on its way": TOPICS.replace("Isr: 1,2", "Isr: 1,2\tAdding Replicas: 2\tRemoving Replicas: 1"),
+        "other brokers than the assignment": TOPICS.replace("2,1", "2,3"), "another order": TOPICS.replace("Replicas: 2,1", "Replicas: 1,2"),
+        "nobody leads": TOPICS.replace("Leader: 1", "Leader: none").replace("Leader: 2", "Leader: none"), "129 MiB": HUGE,
+    }  # fmt: skip
+    for name, content in topics.items():
+        yield case("kafka", f"topics: {name}", files, words, {"topics.txt": content})
+    listed: dict[str, Any] = {
+        "empty": "", "on its way": "Current partition reassignments:\nt-0: replicas: 1,2. adding: 2. removing: 1.\n",
+        "cut short": "Current partition reassignments:\nt-0: replicas: 1,2. addi",
+    }  # fmt: skip
+    for name, content in listed.items():
+        yield case("kafka", f"list of reassignments: {name}", files, words, {"list.txt": content})
+    longer = assignment(lambda c: c["partitions"][0].update(replicas=[1, 2, 3], log_dirs=["any"] * 3))
+    yield case("kafka", "a longer list than others of its topic", FILES, WORDS, {"now.txt": longer})
+    shorter = log_dirs(lambda c: _first(c).update(size=900))
+    yield case("kafka", "a log far shorter than its leader's", FILES, WORDS, {"dirs.txt": shorter})
 
 
 def _loads() -> Iterator[Case]:
@@ -160,7 +193,7 @@ def _exports() -> Iterator[Case]:
         ("an unknown engine", ["--to", "pulsar", "--out", "k"], good, [1, 2]), ("no engine", ["--out", "k"], good, [1, 2]),
         ("nodes without names", to, good, None), ("a broker with a name", to, good, ["a", "b"]),
         ("keys without names", to, None, [1, 2]), ("keys without replicas", to, ["t-0", "t-1"], [1, 2]),
-        ("a key that is not a partition", to, ["x", "y"], [1, 2]), ("another leader", to, ["t-0 [2,1]", "t-1 [1,2]"], [1, 2]),
+        ("a key that is not a partition", to, ["x", "y"], [1, 2]), ("another leader", to, ["t-0 [2,3]", "t-1 [1,2]"], [1, 2]),
         ("a replica twice", to, ["t-0 [1,1]", "t-1 [1,2]"], [1, 2]), ("another assignment now", [*to, "--assignment", "now.txt"], good, [1, 2]),
         ("a rack unknown", [*to, "--racks", "1:a"], ["t-0 [1]", "t-1 [1]"], [1, 2]), ("racks as JSON", [*to, "--racks", "{}"], good, [1, 2]),
         ("a folder with something in it", ["--to", "kafka", "--out", "full"], good, [1, 2]),

@@ -12,7 +12,7 @@ ROUNDING = Fraction(1, 10**11)
 
 HARD = (
     "wrong optimum", "unsafe bound", "false infeasible", "infeasible assignment", "wrong value", "traceback", "hang",
-    "crash", "optimal when not", "overrun",
+    "crash", "optimal when not", "overrun", "false remedy",
 )  # fmt: skip
 """What must never be."""
 

@@ -64,7 +64,7 @@ def cruise_control() -> Iterator[Case]:
     part: Callable[[Any], Any] = lambda c: c["brokerCapacities"][0]["capacity"]  # noqa: E731
     yield from variants("cruise control", files, words, "capacity.json", {
         "a word for a number": lambda c: part(c).update(CPU="much"), "zero": lambda c: part(c).update(CPU="0"),
-        "an unknown resource": lambda c: part(c).update(GPU="1"), "a broker twice": {"brokerCapacities": [own, own]},
+        "a resource missing": lambda c: part(c).pop("DISK"), "a broker twice": {"brokerCapacities": [own, own]},
         "no default": lambda c: c["brokerCapacities"][0].update(brokerId="0"), "infinity": lambda c: part(c).update(DISK="inf"),
         "cores and percent": {"brokerCapacities": [own, changed(own, lambda c: c.update(brokerId="0", capacity={**c["capacity"], "CPU": {"num.cores": "4"}}))]},
     })  # fmt: skip

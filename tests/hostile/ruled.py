@@ -19,13 +19,30 @@ def added(spec: dict[str, Any], seed: int, index: int, share: float = 0.2) -> di
     if spec["problem"] not in TAKE_RULES or rng.random() >= share:
         return spec
     made = copy.deepcopy(spec)
-    p, n = len(made["workload"]["current"]), e.node_number(made["workload"])
-    made["options"]["rules"] = [_rule(rng, p, n) for _ in range(rng.randint(1, 4))]
+    n = e.node_number(made["workload"])
+    if rng.random() < 0.5:  # numbers that are other nodes' positions, or texts
+        made["workload"]["node_names"] = rng.sample(
+            [*range(2 * n), *(f"0{i}" for i in range(n)), "1_2", "[::1]:7001"], n
+        )
+    keys, nodes = _names(made["workload"])
+    made["options"]["rules"] = [_rule(rng, keys, nodes) for _ in range(rng.randint(1, 4))]
     return made
 
 
-def _rule(rng: random.Random, p: int, n: int) -> dict[str, Any]:
-    few, some = (sorted(rng.sample(range(size), rng.randint(1, size))) for size in (p, n))
+def _names(w: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """What key groups and nodes are called: their names, or where they have none their positions."""
+    keys, nodes = w.get("keys"), w.get("node_names")
+    return list(range(len(w["current"])) if keys is None else keys), list(
+        range(e.node_number(w)) if nodes is None else nodes
+    )
+
+
+def _rule(rng: random.Random, keys: list[Any], nodes: list[Any]) -> dict[str, Any]:
+    p = len(keys)
+    few, some = (
+        [names[at] for at in sorted(rng.sample(range(len(names)), rng.randint(1, len(names))))]
+        for names in (keys, nodes)
+    )
     return rng.choice(
         [
             {"rule": "pinned", "key_groups": few[:2]},
@@ -57,7 +74,10 @@ def known(truth: e.Truth, spec: dict[str, Any]) -> e.Truth:
 
 def _keeps(rule: dict[str, Any], a: e.Assignment, w: dict[str, Any], slack: Fraction) -> bool:
     """Whether an assignment keeps a rule, as it is documented."""
-    ids, nodes, current = rule.get("key_groups", range(len(a))), rule.get("nodes"), w["current"]
+    key_at, node_at = ({str(name): at for at, name in enumerate(names)} for names in _names(w))
+    ids = [key_at[str(name)] for name in rule.get("key_groups", _names(w)[0])]
+    nodes, out_of = ([node_at[str(name)] for name in rule.get(field, ())] for field in ("nodes", "out_of"))
+    current = w["current"]
     match rule["rule"]:
         case "pinned":
             return all(a[k] == current[k] for k in ids)
@@ -74,7 +94,7 @@ def _keeps(rule: dict[str, Any], a: e.Assignment, w: dict[str, Any], slack: Frac
         case "count":
             return all(Counter(a)[i] <= rule["at_most"] for i in nodes)
         case "moves":
-            return sum(a[k] != current[k] and current[k] in rule["out_of"] for k in ids) <= rule["at_most"]
+            return sum(a[k] != current[k] and current[k] in out_of for k in ids) <= rule["at_most"]
     held: Counter[int] = Counter()
     for k, s in enumerate(e.fractions(w["state"])):
         held[a[k]] += s

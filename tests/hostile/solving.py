@@ -17,11 +17,13 @@ import keyshift as ks
 from hostile import (
     allocation,
     collocation,
+    drained,
     intervals,
     mclb,
     movement,
     placement,
     policies,
+    remedied,
     routing,
     ruled,
     sequences,
@@ -67,6 +69,8 @@ def plan_of(spec: dict[str, Any], seed: int, index: int) -> list[dict[str, Any]]
         if apart.random() < 0.1:
             run["settings"] = tuned.drawn(apart)
         runs.append(run)
+    if remedied.asked(spec["problem"], seed, index):
+        runs.append({"method": "remedies", "options": {}, "limit": remedied.SECONDS, "seed": index % 4})
     return runs
 
 
@@ -116,15 +120,21 @@ class Instance:
         _rehearse(spec["problem"])
         self.spec, self.runs = spec, runs
         self.module = MODULES[spec["problem"]]
-        self.truth = ruled.known(self.module.Truth(spec), spec)
-        self.truth.find()
+        self.truth = self.truth_of(spec)
         self.kinds = {m.name: m.kind for m in FORMULATIONS[spec["problem"]].methods}
 
     @classmethod
     def numbered(cls, problem: str, seed: int, index: int) -> Instance:
         """The instance of that number."""
         spec = ruled.added(spec_of(problem, seed, index), seed, index)
+        spec = drained.added(spec, seed, index)
         return cls(spec, plan_of(spec, seed, index))
+
+    def truth_of(self, spec: dict[str, Any]) -> Any:
+        """What is true of it, or of the same with another limit."""
+        truth = drained.known(ruled.known(self.module.Truth(spec), spec), spec)
+        truth.find()
+        return truth
 
     def run(self, run: dict[str, Any]) -> Verdict:
         """Solve once, twice if it was late: on a busy machine only what is late again counts."""
@@ -134,6 +144,8 @@ class Instance:
         return verdict
 
     def _once(self, run: dict[str, Any]) -> Verdict:
+        if run["method"] == "remedies":
+            return remedied.run(self.module.build(self.spec), self.spec, self.truth_of, run["seed"])
         made: Verdict = {"method": run["method"], "status": "none", "found": []}
         began = time.perf_counter()
         try:
@@ -161,6 +173,7 @@ class Instance:
                 self.truth, problem, solution, self.kinds[run["method"]],
                 partial=partial, limit=run["limit"], seconds=seconds,
             )  # fmt: skip
+            made["found"] += drained.second(self.truth, self.spec, solution)
         made["seconds"] = round(time.perf_counter() - began, 4)
         return made
 

@@ -34,14 +34,14 @@ def test_the_samples_are_read():
     assert (w.key_groups, w.nodes, w.node_names) == (6, 3, (0, 1, 2))
     assert w.keys[0] == "__CruiseControlMetrics-0 [2]"
     assert w.keys[-1] == "__KafkaCruiseControlPartitionMetricSamples-30 [2,0]"
-    assert set(w.resources) == {"network_in", "network_out", "disk"}
+    assert set(w.resources) == {"cpu", "network_in", "network_out", "disk"}
     assert w.last_load[0] == 0.08448822051286697
     assert w.state[0] == w.resources["disk"][0] == 0.0381927490234375
     assert w.capacity.tolist() == [100, 100, 100]
     assert not w.draining.any()
     by_network = cc.read_workload(LOAD, PARTITIONS, DATA / "cruise-control-capacity.json", balance="network_in")
     assert by_network.capacity.tolist() == [50_000, 10_000, 10_000]
-    assert set(by_network.resources) == {"cpu", "network_out", "disk"}
+    assert set(by_network.resources) == {"cpu", "network_in", "network_out", "disk"}
 
 
 def test_capacities_of_cores_and_of_several_disks():
@@ -54,7 +54,7 @@ def test_capacities_of_cores_and_of_several_disks():
 def test_dead_and_demoted_brokers_drain(tmp_path):
     states = ["ALIVE", "DEAD", "NEW", "DEMOTED", "BAD_DISKS"]
     w = cluster(tmp_path, states, [([1, 0], 4.0), ([3, 2], 2.0)])
-    assert w.draining.tolist() == [False, True, False, True, False]
+    assert w.draining.tolist() == [False, True, False, True, True]
 
 
 def test_proposals_are_valued_beside_ours(tmp_path):

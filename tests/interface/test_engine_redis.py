@@ -187,6 +187,31 @@ def test_slots_that_hold_or_are_asked_for_something_are_key_groups(servers):
     assert engine.read_workload(URL, draining=["10.0.0.1:7001"]).key_groups > 4096  # its empty slots leave as well
 
 
+def test_empty_slots_of_a_master_that_drains_are_spread(servers):
+    w = engine.read_workload(URL, draining=["10.0.0.1:7001"])
+    assert w.key_groups == engine.SLOTS
+    assert w.resources["slots"].sum() == engine.SLOTS
+    (rule,) = engine.slot_rules(w)
+    most = max(np.bincount(w.current, minlength=4)[[0, 2, 3]].max(), -(-engine.SLOTS // 3))
+    assert (rule.resource, rule.at_most) == ("slots", most)
+    others = np.flatnonzero(w.kept)
+    crowded = np.where(w.current == 1, others[0], w.current)
+    shared = w.current.copy()
+    shared[shared == 1] = np.resize(others, (shared == 1).sum())
+    problem = ks.KeyGroupAllocation(w, rules=[rule])
+    assert problem.check(shared).feasible
+    assert not problem.check(crowded).feasible
+    assert engine.slot_rules(engine.read_workload(URL)) == []
+
+
+def test_a_cluster_without_keys_is_balanced_by_slots(monkeypatch):
+    empty = Servers(4, {})
+    monkeypatch.setattr(redis, "Redis", lambda **settings: empty.client(**settings))
+    w = engine.read_workload(URL)
+    assert w.last_load.tolist() == [1.0] * engine.SLOTS
+    assert w.state.sum() == 0
+
+
 def test_counts_come_from_a_file(servers, tmp_path):
     (tmp_path / "counts.csv").write_text("key,count\nuser:1,5\n{cart:0},x:7,2.5\n")
     w = engine.read_workload(URL, tmp_path / "counts.csv")
@@ -373,7 +398,7 @@ def test_another_plan_is_none_for_redis():
 def test_scripts_are_shell_and_name_every_slot(servers, tmp_path):
     plan = planned(servers)
     files = engine.write_slots(plan, tmp_path / "slots")
-    assert [f.name for f in files][:3] == ["STEPS.md", "01-move.sh", "01-back.sh"]
+    assert [f.name for f in files][:3] == ["STEPS.md", "00-move.sh", "00-back.sh"]
     assert len(files) == 1 + 2 * len(plan.phases)
     for script in files[1:]:
         subprocess.run(["bash", "-n", str(script)], check=True)

@@ -23,7 +23,7 @@ from keyshift.rules import Apart, Never, Spread
 def read(folder: Path, cluster: Cluster, sizes: dict[tuple[str, int], int], **given) -> ks.Workload:
     (folder / "dirs.txt").write_text(cluster.log_dirs(sizes))
     (folder / "now.txt").write_text(cluster.assignment())
-    return kafka.read_workload(folder / "dirs.txt", assignment=folder / "now.txt", replicas=True, **given)
+    return kafka.read_workload(folder / "dirs.txt", assignment=folder / "now.txt", replicas=True, settled=True, **given)
 
 
 def test_a_leader_carries_what_goes_out_and_a_follower_what_comes_in(tmp_path):
@@ -102,8 +102,8 @@ def test_leader_and_follower_change_places_without_a_copy(tmp_path):
     assert best.objective == 0
     found = kafka.write_reassignment(best.plan(phase_moves=1), tmp_path / "out")
     assert (found.elections, found.copies, found.state_copied) == (1, 0, 0.0)
-    assert [file.name for file in found.files[1:]] == ["01-reassign.json", "01-elect.json", "01-rollback.json"]
-    cluster.phase(tmp_path / "out", 1)
+    assert [file.name for file in found.files[1:]] == ["00-reassign.json", "00-elect.json", "00-rollback.json"]
+    cluster.phase(tmp_path / "out", 0)
     assert sorted(cluster.leader.values()) == [1, 2]
 
 
@@ -114,7 +114,7 @@ def test_what_is_no_plan_of_replicas_is_refused(tmp_path):
     with pytest.raises(ks.InputError, match="leads two replicas of t-0 to one broker: solve with rules"):
         kafka.write_reassignment(made, tmp_path / "out")
     made = ks.plan(ks.KeyGroupAllocation(w), [2, 1, 1, 2])
-    with pytest.raises(ks.InputError, match="their racks are given at the import"):
+    with pytest.raises(ks.InputError, match="racks does not name broker 3, which t-0 needs"):
         kafka.write_reassignment(made, tmp_path / "out", racks={1: "a"})
     (tmp_path / "later.txt").write_text(Cluster([1, 2, 3], {("t", 0): [2, 1], ("t", 1): [2, 3]}).assignment())
     with pytest.raises(ks.InputError, match="t-0 is on 2, 1 now, the plan was made for 1, 2: import again"):
@@ -186,12 +186,12 @@ def test_from_the_shell(tmp_path, monkeypatch, capsys):
     assert main(shlex.split("plan w --rules w/rules.yaml --out plan.json")) == 0
     assert main(shlex.split("export plan.json --to kafka --assignment now.txt --out out")) == 0
     assert kafka.ALL_REPLICAS in capsys.readouterr().out
-    cluster.phase(Path("out"), 1)
+    cluster.phase(Path("out"), 0)
     assert all(
         {1: "a", 2: "b", 3: "a", 4: "b"}[r[0]] != {1: "a", 2: "b", 3: "a", 4: "b"}[r[1]]
         for r in cluster.replicas.values()
     )
     assert main(shlex.split("import kafka --log-dirs log-dirs.txt --replicas --racks :a --out x")) == 2
     assert "--racks :a: write broker and value" in capsys.readouterr().err  # not the picture that Rich has for :a:
-    assert main(shlex.split("import kafka --log-dirs log-dirs.txt --racks 1:a --out x")) == 2
-    assert "racks are for replicas=True" in capsys.readouterr().err
+    assert main(shlex.split(f"{line} 1:a,2:b,3:a --out x")) == 2
+    assert "--racks: broker 4 is missing; without racks" in " ".join(capsys.readouterr().err.split())

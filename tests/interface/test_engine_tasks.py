@@ -72,7 +72,7 @@ def test_from_the_shell(tmp_path, monkeypatch):
         assert main(shlex.split(f"import {engine} {file} --out {engine}")) == 0
         assert main(shlex.split(f"plan {engine} --out p.json")) == 0
         assert main(shlex.split(f"export p.json --to {engine} --out out-{engine} {more}")) == 0
-        assert (tmp_path / f"out-{engine}" / "00-assignment.json").exists()
+        assert (tmp_path / f"out-{engine}" / "before-assignment.json").exists()
 
 
 def test_a_grouping_is_written_and_read(tmp_path):

@@ -195,11 +195,10 @@ def test_sums_stay_those_of_the_assignment(seed):
         Moves(2, into=[1]),
     ]
     problem = replace(over_windows(rng, problem) if seed % 2 else problem, rules=rules)
-    settings = local_search.LocalSearchSettings()
     data = arrays_of(problem)
     rows = rule_rows(problem.lowered, data.nodes)
     state = local_search._state_of(data, data.current, rows)
-    read = local_search._data_of(data, local_search.goal_of(problem, data, settings), rows, settings)
+    read = local_search._data_of(data, local_search.goal_of(problem, data), rows)
     search_kernel.refresh(read, state)
     wanted = move_kernel.Proposal(
         *np.empty((2, move_kernel.MOST), np.int64), *np.empty((2, len(data.traffic), move_kernel.MOST))

@@ -13,14 +13,15 @@ from instances import collocation
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.solvers.collocation import sets as sets_of_nodes
 from keyshift.solvers.collocation.arrays import arrays_of
-from keyshift.solvers.collocation.sets import CollocationSets, CollocationSetsSettings, NodeSets
+from keyshift.solvers.collocation.sets import CollocationSets, NodeSets
 from keyshift.solvers.set_partitioning import CoverPrices
 
-SETTINGS = {
-    "as it is": CollocationSetsSettings(),
-    "few sets at once": CollocationSetsSettings(most_columns=3),
-    "few columns at once": CollocationSetsSettings(near=2, rounds=2, tree_nodes=0, program_columns=5, fresh=3),
+HOW: dict[str, dict[str, int]] = {
+    "as it is": {},
+    "few sets at once": {"MOST_COLUMNS": 3},
+    "few columns at once": {"NEAR": 2, "ROUNDS": 2, "TREE_NODES": 0, "PROGRAM_COLUMNS": 5, "FRESH": 3},
 }
 
 
@@ -31,16 +32,18 @@ def tiny() -> list[tuple[ks.CollocatedAllocation, float | None]]:
     return [(p, brute_force(p)[0]) for p in drawn if CollocationSets.suits(p, arrays_of(p))]
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("begun", [False, True], ids=["no start", "current nodes"])
 @draws(15, 80)
-def test_sets_agree_with_every_assignment(settings, begun, count):
+def test_sets_agree_with_every_assignment(how, begun, count, monkeypatch):
+    for name, value in HOW[how].items():
+        monkeypatch.setattr(sets_of_nodes, name, value)
     proven = infeasible = 0
     for problem, least in tiny()[:count]:
         data, current = arrays_of(problem), problem.workload.current
         start = current if begun and not problem.violations(current) else None
         closer = 0.5 * problem.tolerance / (problem.saved * data.traffic_unit)
-        sets = CollocationSets(problem, data, start, closer, data.allowed, settings)
+        sets = CollocationSets(problem, data, start, closer, data.allowed)
         done = sets.run(Budget(60))
         if least is None:
             infeasible += done

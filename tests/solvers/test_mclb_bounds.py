@@ -13,7 +13,6 @@ from instances.mclb import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.models.answer import in_force
 from keyshift.solvers import safe_bounds, semidefinite
 from keyshift.solvers.mclb import bounds, sdp
 from keyshift.solvers.mclb import sdp as kernels
@@ -71,7 +70,7 @@ def test_no_placement_of_three_windows_is_below(nodes, data):
 
 # Semidefinite -------------------------------------------------------------------------------------------------------
 
-BRIEF = sdp.SemidefiniteSettings(first=20, steps=20, starts=20, patience=2)
+BRIEF = {"FIRST": 20, "STEPS": 20, "STARTS": 20, "PATIENCE": 2}
 
 
 def placed(chosen, nodes):
@@ -100,7 +99,9 @@ def test_any_multipliers_give_a_bound(seed):
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])
 @pytest.mark.parametrize("first", [0, *(pytest.param(f, marks=pytest.mark.slow) for f in range(20, 120, 20))])
-def test_no_placement_within_a_budget_is_below_the_bound(unit, first):
+def test_no_placement_within_a_budget_is_below_the_bound(unit, first, monkeypatch):
+    for name, value in BRIEF.items():
+        monkeypatch.setattr(sdp, name, value)
     seen = 0
     for seed in range(first, first + 20):
         rng = np.random.default_rng([seed, 3])
@@ -110,7 +111,7 @@ def test_no_placement_within_a_budget_is_below_the_bound(unit, first):
         limit = float(state.sum() * rng.choice([0.0, 0.1, 0.3, 0.6]))
         drained = problem(load, rng.integers(0, n, p), n, limit=limit, state=state)
         best = optimum(drained)
-        dual = sdp.SemidefiniteDual(drained.core, 1.0 if seed % 2 else best * n, settings=BRIEF)
+        dual = sdp.SemidefiniteDual(drained.core, 1.0 if seed % 2 else best * n)
         bound = sdp._climb(dual, Budget(), True, np.inf, seed) / n
         assert bound <= best * (1 + 1e-12)
         assert dual.safe_value() / n == pytest.approx(bound)  # the dual ends with the multipliers of its best value
@@ -295,11 +296,12 @@ def test_the_semidefinite_bound_begins_no_step_that_would_outlast_the_limit(monk
     assert solution.bound == pytest.approx(ks.solve(problem, "combinatorial").bound)
 
 
-def test_the_ascent_keeps_a_step_however_long_it_shrinks():
+def test_the_ascent_keeps_a_step_however_long_it_shrinks(monkeypatch):
     """Where nothing changes any more the step length fell to 0, by which the next sweep divided."""
     p = problem([[0.6, 2.1], [0, 0], [8e-9, 6e-9]], [1, 1], 2, limit=3e9 - 1e5, state=[3e9 + 3e3, 3e9 + 3e2])
-    with in_force([sdp.SemidefiniteSettings(rescale=1, factor=10.0)]):
-        dual = sdp.SemidefiniteDual(p.core, sdp._quick_value(p.core))
-        dual.iterate(1000, Budget(20))
+    monkeypatch.setattr(semidefinite, "RESCALE", 1)
+    monkeypatch.setattr(semidefinite, "FACTOR", 10.0)
+    dual = sdp.SemidefiniteDual(p.core, sdp._quick_value(p.core))
+    dual.iterate(1000, Budget(20))
     assert 0 < dual.step < 1e-20
     assert dual.safe_value() <= optimum(p) * p.core.nodes

@@ -12,35 +12,51 @@ from instances import mclb
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.models.answer import STEP
+from keyshift.models.answer import STEP, in_force
+from keyshift.models.mclb.problem import Core
 from keyshift.solvers.mclb import near_sets
-from keyshift.solvers.mclb.branch_and_bound import TreeSettings, _hopeless
-from keyshift.solvers.mclb.near_sets import FewNodes, NearSettings
-from keyshift.solvers.mclb.pair_splits import PairSplits, descend
-from keyshift.solvers.mclb.set_partitioning import PartitioningSettings, SetPartitioning
+from keyshift.solvers.mclb.local_search import PlacementSearch
+from keyshift.solvers.mclb.near_sets import NearMeanSets
+from keyshift.solvers.mclb.pair_splits import PairSplits
+from keyshift.solvers.mclb.settings import MCLBSettings
 
-MANY, FEW, FEWER = (
-    PartitioningSettings(),
-    PartitioningSettings(40, 40, batch=3),
-    PartitioningSettings(most_columns=12, most_cells=0),
-)
+WAYS: dict[str, dict[str, object]] = {
+    "depth first": {"MOST_COVERED": 0},
+    "depth first, growing": {
+        "MOST_COVERED": 0,
+        "SHARES": (3, 10**6),
+        "FIRST_SETS": 2,
+        "GROWTH": 1.5,
+        "LOOKED": 5,
+        "CELLS": 3,
+        "PIECE": 2,
+    },
+    "by a program": {"MOST_NODES": 0},
+    "by a program, some at first": {"MOST_NODES": 0, "SHARES": (10, 10**6)},
+}
 
 
-ALL_NEAR, GROWING = (
-    NearSettings(),
-    NearSettings(shares=(3, 10**6), first_sets=2, growth=1.5, looked=5, cells=3, piece=2),
-)
+def filled(core: Core) -> np.ndarray:
+    """Where each key group is, or the first node."""
+    return np.maximum(core.current, 0)
 
 
-def searched(
-    problem: ks.MCLB, settings: PartitioningSettings | NearSettings, poor: bool
-) -> tuple[bool, SetPartitioning | FewNodes]:
+def good(core: Core) -> np.ndarray:
+    """What the search finds at once."""
+    return PlacementSearch(core, None, 0).go_on(Budget(), effort=0.0)
+
+
+def searched(problem: ks.MCLB, poor: bool) -> tuple[bool, NearMeanSets]:
     core = problem.core
-    start = np.where(core.current < 0, 0, core.current) if poor else descend(core, 0, rounds=5)
+    start = filled(core) if poor else good(core)
     margin = 0.5 * problem.tolerance_of(core.squares(start) / core.nodes) * core.nodes
-    engine = FewNodes if isinstance(settings, NearSettings) else SetPartitioning
-    sets = engine(core, start, margin, settings)
+    sets = NearMeanSets(core, start, margin)
     return sets.run(Budget(60)), sets
+
+
+def by(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(near_sets, name, value)
 
 
 @functools.cache
@@ -50,42 +66,22 @@ def tiny() -> list[tuple[ks.MCLB, float]]:
     return [(problem, least) for problem in drawn if (least := brute_force(problem)[0]) is not None]
 
 
-@pytest.mark.parametrize(
-    ("key_groups", "units", "alone"), [(40, 2, False), (41, 2, True), (60, 6, False), (61, 6, True), (60, None, False)]
-)
-def test_a_tree_of_dozens_of_key_groups_needs_seconds(key_groups, units, alone):
-    core = next(iter(ks.family("guo-mclb", nodes=4, key_groups=key_groups, windows=3)))[1].core
-    assert _hopeless(core, Budget(effort=units), TreeSettings()) == alone
-
-
-def test_shaken_placements_end_with_their_share_of_the_limit():
-    core = next(iter(ks.family("guo-mclb", nodes=4, key_groups=40, windows=3)))[1].core
-    limit = Budget(effort=0.01)
-    some = core.squares(descend(core, 0, limit=limit))
-    assert limit.expired
-    assert limit.elapsed < 0.011
-    assert core.squares(descend(core, 0)) < some < core.squares(descend(core, 0, rounds=0))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [MANY, FEW, FEWER, ALL_NEAR, GROWING],
-    ids=["all sets", "by price", "the nearest", "near the mean", "growing"],
-)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("poor", [False, True], ids=["good start", "poor start"])
-def test_sets_agree_with_every_placement(settings, poor):
+def test_sets_agree_with_every_placement(way, poor, monkeypatch):
+    by(monkeypatch, way)
     proven = 0
     for problem, least in tiny():
-        if isinstance(settings, NearSettings) and problem.core.nodes == 1:
+        if problem.core.nodes == 1:
             continue
-        done, sets = searched(problem, settings, poor)
+        done, sets = searched(problem, poor)
         found, n = problem.objective(problem.core.lift(sets.best)), problem.core.nodes
         assert not problem.violations(problem.core.lift(sets.best))
         assert sets.bound / n <= least + 1e-12 * problem.scale
         if done:
             proven += 1
             assert found == pytest.approx(least, abs=problem.tolerance_of(least))
-    assert proven >= (10 if settings in (FEW, FEWER) else 30)
+    assert proven >= 30
 
 
 class Looks(Budget):
@@ -101,17 +97,19 @@ class Looks(Budget):
         return self.looks < 0
 
 
+@pytest.mark.parametrize("way", ["depth first, growing", "by a program, some at first"])
 @pytest.mark.parametrize("step", [5, pytest.param(2, marks=pytest.mark.slow)])
-def test_wherever_near_sets_are_interrupted_their_bound_is_safe(step):
+def test_wherever_near_sets_are_interrupted_their_bound_is_safe(step, way, monkeypatch):
+    by(monkeypatch, way)
     informative = 0
     for problem, least in tiny():
         core = problem.core
         for looks in range(1, 60, step) if core.nodes > 1 else ():
-            sets = FewNodes(core, np.maximum(core.current, 0), 1e-9 * problem.scale, GROWING)
+            sets = NearMeanSets(core, filled(core), 1e-9 * problem.scale)
             done = sets.run(Looks(looks))
             assert sets.bound / core.nodes <= least + 1e-9 * problem.scale, looks
             informative += not done and sets.bound > 0
-    assert informative > 40 / step
+    assert informative > (40 / step if way.startswith("depth") else 0), "a program mostly ends or says nothing"
 
 
 def test_sets_prove_what_placing_one_key_group_after_another_does_not():
@@ -135,14 +133,15 @@ def test_thirty_two_key_groups_in_three_windows_are_proven(nodes):
 def test_forty_eight_key_groups_are_proven_where_no_set_near_the_mean_is_heavy():
     load = np.random.default_rng(3).uniform(1, 10, (3, 48))
     core = ks.MCLB(ks.Workload(load=load, state=np.ones(48), current=np.arange(48) % 7, nodes=7)).core
-    start = PairSplits(core, descend(core, 0, rounds=5), 0).go_on(Budget(5))
-    sets = FewNodes(core, start, 1e-3 * core.squares(start))
+    start = PairSplits(core, filled(core), 0).go_on(Budget(5))
+    sets = NearMeanSets(core, start, 1e-3 * core.squares(start))
     assert sets.run(Budget(30))
     assert sets.bound > 0.99 * core.squares(sets.best)
 
 
 def test_effort_counts_the_sets_that_are_looked_at(monkeypatch):
     """Fifty million of them were one look at the budget: a unit of work took minutes."""
+    by(monkeypatch, "depth first")
     looked, put_together = [0], near_sets.put_together
 
     def counted(*instance):
@@ -153,15 +152,15 @@ def test_effort_counts_the_sets_that_are_looked_at(monkeypatch):
     monkeypatch.setattr(near_sets, "put_together", counted)
     load, budget = np.random.default_rng(3).random((3, 32)), Budget(effort=1.0)
     core = ks.MCLB(ks.Workload(load=load, state=np.ones(32), current=np.arange(32) % 8, nodes=8)).core
-    start = descend(core, 0, rounds=5)
-    assert FewNodes(core, start, 1e-3 * core.squares(start)).run(budget)
-    assert 0 < STEP * looked[0] / NearSettings().looks <= budget.elapsed
+    start = good(core)
+    assert NearMeanSets(core, start, 1e-3 * core.squares(start)).run(budget)
+    assert 0 < STEP * looked[0] / near_sets.LOOKS <= budget.elapsed
 
 
 def test_more_than_one_node_may_be_empty():
     load = np.array([[100.0, 100.0, 1.0, 1.0], [100.0, 90.0, 0.0, 1.0]])
     core = ks.MCLB(ks.Workload(load=load, state=np.ones(4), current=[0, 0, 0, 0], nodes=6)).core
-    sets = FewNodes(core, np.zeros(4, np.int64), 1e-3, ALL_NEAR)
+    sets = NearMeanSets(core, np.zeros(4, np.int64), 1e-3)
     assert sets.run(Budget(10))
     assert sets.value == pytest.approx(core.squares(np.array([0, 1, 2, 3])))
 
@@ -172,11 +171,12 @@ def test_sets_of_many_windows_heed_the_limit():
     load = 10 * (rng.pareto(1.3, 30) + 1) * rng.uniform(0.5, 1.5, (20, 30))
     w = ks.Workload(load=load, state=np.ones(30), current=rng.integers(0, 2, 30), nodes=2)
     core, began = ks.MCLB(w, max_state_moved=9.0).core, time.process_time()
-    assert not SetPartitioning(core, np.maximum(core.current, 0), 0.0).run(Budget(0.5))
+    assert not NearMeanSets(core, filled(core), 0.0).run(Budget(0.5))
     assert time.process_time() - began < 5
 
 
 def test_more_subsets_than_the_settings_allow_are_not_listed():
     problem, _ = tiny()[0]
-    sets = SetPartitioning(problem.core, np.maximum(problem.core.current, 0), 0.0, PartitioningSettings(most_subsets=1))
-    assert sets._sets(Budget(60)) == []
+    with in_force([MCLBSettings(most_numbers=1)]):
+        sets = NearMeanSets(problem.core, filled(problem.core), 0.0)
+        assert sets._sides(sets.goal, Budget(60)) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -12,9 +11,10 @@ import scipy.sparse as sp
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.solvers.collocation import multilevel
 from keyshift.solvers.collocation.arrays import arrays_of
 from keyshift.solvers.collocation.multilevel import Blocks, Multilevel, _adjacency, _broken, _contracted
-from keyshift.solvers.collocation.multilevel_kernels import connect, cut_pairs, fill, maximum, region
+from keyshift.solvers.collocation.multilevel_kernels import fill
 
 
 def problem_of(graph, nodes, seed=0, weighted=False, **limits):
@@ -111,55 +111,17 @@ def test_begins_from_a_peer_where_it_is_installed(peer):
     assert not problem.violations(search.best)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_flows_are_maximum_ones_and_cuts_keep_limits(seed):
-    """Without limits two blocks are cut where networkx cuts them; within limits no worse than they were."""
-    rng, vertices = np.random.default_rng(seed), 24
-    drawn = nx.gnm_random_graph(vertices, 60, seed=seed)
-    search = search_of(problem_of(drawn, 2, seed, weighted=True, max_load_distance=150.0 if seed < 3 else 12.0), seed)
-    graph, of = search.graph, rng.permutation(np.arange(vertices) % 2)
-    blocks = Blocks(of, np.empty_like(search.most), search.most, search.least, np.empty((vertices, 2)))
-    before, broken = fill(graph, blocks) / 2, _broken(blocks)
-    network = search._network(graph, np.full(vertices, True), np.arange(vertices))
-    fixed = [int(np.flatnonzero(of == block)[-1]) for block in (0, 1)]  # the last of each block is not in the region
-    reach = np.array([[graph.size[0, (of == block)].sum() - graph.size[0, fixed[block]] for block in (0, 1)]])
-    network.reach[:] = reach + 1e-9
-    count = region.py_func(0, 1, vertices, graph, blocks, network)
-    kept = np.setdiff1d(np.arange(vertices), network.seen[:count])
-    flow, cut = connect.py_func(0, 1, count, graph, blocks, network)
-    outside = sum(
-        graph.weight[j] for v in kept for j in range(*graph.indptr[v : v + 2])
-        if of[v] == 0 and of[graph.neighbour[j]] == 1 and graph.neighbour[j] in kept
-    )  # fmt: skip
-    assert cut + outside == pytest.approx(before)
-    capacities = nx.DiGraph()
-    capacities.add_nodes_from("st")
-    for v in range(vertices):
-        for j in range(*graph.indptr[v : v + 2]):
-            ends = ["st"[of[u]] if u in kept else int(u) for u in (v, graph.neighbour[j])]
-            if ends[0] != ends[1] and not (ends[0] in ("s", "t") and ends[1] in ("s", "t")):
-                known = capacities.get_edge_data(*ends, {"capacity": 0.0})["capacity"]
-                capacities.add_edge(*ends, capacity=known + graph.weight[j])
-    assert maximum.py_func(flow, np.inf, count, network)[0] == pytest.approx(
-        nx.maximum_flow_value(capacities, "s", "t")
-    )
-    network.rank[:] = -1
-    won = cut_pairs(np.array([[0, 1]]), vertices, 7.0, search.most, graph, blocks, network)[0]
-    assert won >= -1e-9
-    assert _broken(blocks) <= broken + 1e-9
-    assert fill(graph, blocks) / 2 == pytest.approx(before - won)
-
-
 @pytest.mark.parametrize(("population", "fresh"), [(2, 0.0), (5, 0.5), (3, 1.0)])
-def test_the_best_is_never_lost_and_the_population_stays_small(population, fresh):
+def test_the_best_is_never_lost_and_the_population_stays_small(population, fresh, monkeypatch):
     search, best = search_of(problem_of(nx.grid_2d_graph(14, 14), 4)), np.inf
-    search.settings = replace(search.settings, population=population, fresh=fresh)
+    monkeypatch.setattr(multilevel, "POPULATION", population)
+    monkeypatch.setattr(multilevel, "FRESH", fresh)
     for _ in range(40):
         search.go_on(Budget(), 1)
         value = search.problem.objective(search.best)
         assert value <= best
         best = value
-    assert search.settings.population >= len(search.found) > 1
+    assert population >= len(search.found) > 1
 
 
 def test_a_node_filled_to_the_brim_breaks_nothing_by_rounding():
@@ -172,8 +134,8 @@ def test_a_node_filled_to_the_brim_breaks_nothing_by_rounding():
 def test_half_the_room_to_spare_on_coarse_graphs_all_of_it_on_the_last(monkeypatch):
     """What tight combinations are refined within: halfway between the average and the limit, but for the graph itself."""
     search = search_of(problem_of(nx.grid_2d_graph(25, 25), 2))
-    search.settings = replace(search.settings, tight=1.0)
-    search.go_on(Budget(), search.settings.population)
+    monkeypatch.setattr(multilevel, "TIGHT", 1.0)
+    search.go_on(Budget(), multilevel.POPULATION)
     most, whole = [], Multilevel._refined
 
     def seen(self, graph, of, limit, least, budget):
@@ -181,8 +143,8 @@ def test_half_the_room_to_spare_on_coarse_graphs_all_of_it_on_the_last(monkeypat
         return whole(self, graph, of, limit, least, budget)
 
     monkeypatch.setattr(Multilevel, "_refined", seen)
-    kin = search.found[0][2] * 2 + search.found[1][2]
-    search.cycle(Budget(), kin, search.found[0][2], search.settings.slack)
+    alike = search.found[0][2] * 2 + search.found[1][2]
+    search.cycle(Budget(), alike, search.found[0][2], multilevel.SLACK)
     assert len(most) > 1
     assert most[-1] == (True, search.most.tolist())
     assert all(not last and np.allclose(limit, (1 + search.most) / 2) for last, limit in most[:-1])

@@ -10,7 +10,9 @@ from draws import draws
 
 import keyshift as ks
 from keyshift.models import Budget, answer
-from keyshift.solvers.mclb.pair_splits import PairSettings, PairSplits, descend, nearest_subset
+from keyshift.solvers.mclb import pair_splits
+from keyshift.solvers.mclb.local_search import PlacementSearch
+from keyshift.solvers.mclb.pair_splits import PairSplits, nearest_subset
 from keyshift.solvers.set_partitioning import half_sums
 
 
@@ -48,11 +50,12 @@ def drawn(seed: int, limit: float | None, nodes: int = 4, key_groups: int = 18, 
 @draws(3, 6)
 @pytest.mark.parametrize("limit", [None, 60.0])
 @pytest.mark.parametrize("sizes", [(4,), (30,)], ids=["few of them", "all"])
-def test_no_two_nodes_can_be_split_better_in_the_end(limit, sizes, count):
+def test_no_two_nodes_can_be_split_better_in_the_end(limit, sizes, count, monkeypatch):
+    monkeypatch.setattr(pair_splits, "SIZES", sizes)
     for seed in range(count):
         core = drawn(seed, limit).core
-        start = descend(core, 0, rounds=0)
-        search = PairSplits(core, start, 0, PairSettings(sizes=sizes))
+        start = PlacementSearch(core, None, 0).best
+        search = PairSplits(core, start, 0)
         best = search.go_on(Budget(30))
         assert core.moved(best) <= core.budget
         assert search.value == pytest.approx(core.squares(best))
@@ -79,7 +82,7 @@ def test_a_hundred_key_groups_in_three_windows_end_within_the_gap_of_a_bound_of_
 
 def test_a_search_that_is_interrupted_goes_on_as_if_it_had_not_been():
     core = drawn(4, None, nodes=5, key_groups=40, windows=3).core
-    at_once = PairSplits(core, descend(core, 0, rounds=1), 0)
+    at_once = PairSplits(core, core.current, 0)
     later = PairSplits(core, at_once.best, 0)
     at_once.go_on(Budget(30), 1.0)
     for effort in (0.1, 0.5, 1.0):

@@ -26,6 +26,7 @@ LISTED = [
     (collocation, ("remote_traffic", "load_distance", "migrations"), ("milp", "milp-plain", "cp-sat")),
     (routing, ("state_moved", "table_size"), ("milp", "cp-sat")),
     (routing, ("table_size", "state_moved"), ("milp", "cp-sat")),
+    (allocation, ("draining_key_groups", "load_distance", "migrations"), ("milp", "highs", "cp-sat")),
 ]
 
 

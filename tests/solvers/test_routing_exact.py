@@ -168,16 +168,6 @@ def test_what_is_too_large_keeps_its_bound():
         assert "stay open" in s.message
 
 
-def test_what_stays_open_is_searched_wider_while_there_is_time():
-    problem, few = second_interval(600, 4, seed=2, limit=25), exact.RestrictedSettings(cores=(40,), widest=2_000)
-    plans = [
-        exact._OpenKeys(problem, exact.by_highs, budget, 0, 1, 0, few).run(None).assignment
-        for budget in (Budget(), Budget(60.0))
-    ]
-    assert not any(problem.violations(plan) for plan in plans)
-    assert problem.objective(plans[1]) < problem.objective(plans[0])
-
-
 def test_no_start_is_no_matter():
     problem = second_interval(600, 4, limit=25)
     alone = exact.solve_milp(problem, budget=Budget())
@@ -247,7 +237,6 @@ def test_reduced_costs_leave_the_optimum_open_whatever_is_known():
     """
     rng = np.random.default_rng(5)
     drawn = [random_problem(rng, 7, 3) for _ in range(125)]
-    alone = [exact.RestrictedSettings(cores=())]
     for problem in (drawn[at] for at in (73, 81, 111, 124)):
         best, _ = brute_force(problem)
         feasible = (
@@ -255,6 +244,6 @@ def test_reduced_costs_leave_the_optimum_open_whatever_is_known():
         )
         values = ((problem.objective(a), a) for a in feasible if not problem.violations(a))
         _, second = min(((v, a) for v, a in values if v > best + problem.tolerance), key=lambda pair: pair[0])
-        solution = ks.solve(problem, "milp", start=second, gap=0, settings=alone)
+        solution = ks.solve(problem, "milp", start=second, gap=0)
         assert solution.status == "optimal"
         assert abs(solution.objective - best) <= problem.tolerance

@@ -11,8 +11,8 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.routing.choices import records_of
 from keyshift.solvers.routing import rounding
-from keyshift.solvers.routing.lagrangian import Relaxation, maximise
-from keyshift.solvers.routing.large_keys import LargeKeys, LargeKeysSettings, singled_out
+from keyshift.solvers.routing.lagrangian import Relaxation, RoutingSettings, maximise
+from keyshift.solvers.routing.large_keys import LargeKeys, singled_out
 from keyshift.solvers.routing.rounding import rounded
 
 
@@ -24,7 +24,7 @@ def placed(problem: ks.MixedRouting):
 
 @pytest.mark.parametrize("share", [0.02, 0.5])
 def test_the_bound_holds_and_roundings_are_assignments(share, monkeypatch):
-    monkeypatch.setattr(LargeKeysSettings, "now", lambda: LargeKeysSettings(large=share))
+    monkeypatch.setattr(RoutingSettings, "now", lambda: RoutingSettings(large=share))
     met = found = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -87,8 +87,8 @@ def test_a_key_that_fits_nowhere_stays_and_small_ones_leave_in_its_place():
     assert problem.objective(best) == 6
 
 
-@pytest.mark.parametrize(("room", "moved"), [(6, 12), (5, 14), (4, 16)])
-def test_some_nodes_shed_more_by_fewer_keys_where_the_table_asks_for_it(room, moved):
+@pytest.mark.parametrize(("room", "moved"), [(6, 12), (4, 16)])
+def test_nodes_shed_more_by_fewer_keys_where_the_table_asks_for_it(room, moved):
     """Two nodes have 6 too much: 4 + 1 + 1, or 4 + 4 at an entry less."""
     load, at = np.tile([4.0, 4, 1, 1, 8], 2), np.repeat([0, 1], 5)
     w = ks.Workload(load=load, state=np.where(load == 8, 100, load), current=at, home=at, nodes=4)
@@ -99,7 +99,7 @@ def test_some_nodes_shed_more_by_fewer_keys_where_the_table_asks_for_it(room, mo
 
 
 def test_a_wrong_optimum_of_presolve_is_not_believed(monkeypatch):
-    monkeypatch.setattr(LargeKeysSettings, "now", lambda: LargeKeysSettings(large=0.3))
+    monkeypatch.setattr(RoutingSettings, "now", lambda: RoutingSettings(large=0.3))
     w = ks.Workload(load=[0.7, 0.7, 0.1], state=[0.7, 0.7, 0.1], current=[2, 0, 1], home=[2, 1, 0], nodes=3)
     problem = ks.MixedRouting(w, 1.5, max_table_size=1, sides="both")
     assert brute_force(problem)[0] == pytest.approx(0.1)

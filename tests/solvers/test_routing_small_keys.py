@@ -11,8 +11,8 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.routing.choices import records_of
 from keyshift.solvers import highs
-from keyshift.solvers.routing.lagrangian import Relaxation
-from keyshift.solvers.routing.large_keys import LargeKeys, LargeKeysSettings, SmallKeys, singled_out
+from keyshift.solvers.routing.lagrangian import Relaxation, RoutingSettings
+from keyshift.solvers.routing.large_keys import LargeKeys, SmallKeys, singled_out
 
 
 def a_node(seed: int, size: int = 60) -> SmallKeys:
@@ -113,8 +113,8 @@ def by_record(problem: ks.MixedRouting, keys, large: np.ndarray, spare: int) -> 
 @pytest.mark.parametrize("together", [5, 1])
 @draws(12, 30)
 def test_large_keys_cost_what_a_program_over_records_says(together, count, monkeypatch):
-    settings = LargeKeysSettings(large=0.15, together=together, enough=0.0)
-    monkeypatch.setattr(LargeKeysSettings, "now", lambda: settings)
+    settings = RoutingSettings(large=0.15, together=together, enough=0.0)
+    monkeypatch.setattr(RoutingSettings, "now", lambda: settings)
     solved = spared = 0
     for seed in range(count):
         problem = draw(seed)

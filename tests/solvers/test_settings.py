@@ -15,8 +15,7 @@ from keyshift.models.answer import Settings, in_force
 from keyshift.solvers.allocation.settings import AllocationSettings
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.portfolio import CollocationSettings
-from keyshift.solvers.mclb.branch_and_bound import TreeSettings
-from keyshift.solvers.mclb.set_partitioning import PartitioningSettings
+from keyshift.solvers.mclb.settings import MCLBSettings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -28,7 +27,7 @@ def every_kind() -> list[type]:
 def test_settings_reach_a_search_and_go_with_the_run():
     load = np.random.default_rng(3).uniform(1, 10, (3, 12))
     problem = ks.MCLB(ks.Workload(load=load, state=np.ones(12), current=np.zeros(12), nodes=3))
-    by_tree = ks.solve(problem, settings=[TreeSettings(few=0)])
+    by_tree = ks.solve(problem, settings=[MCLBSettings(most_numbers=0)])
     by_sets = ks.solve(problem)
     assert by_tree.objective == pytest.approx(by_sets.objective)
     assert by_tree.details["tree_nodes"] > 10 * by_sets.details["tree_nodes"]
@@ -76,7 +75,7 @@ def test_values_that_no_search_can_use_are_refused(kind):
         (AllocationSettings(exchanges=-1), "AllocationSettings.exchanges = -1 must be at least 0"),
         (AllocationSettings(priced=-0.5), "AllocationSettings.priced = -0.5 must be at least 0"),
         (CollocationSettings(turns=0), "CollocationSettings.turns = 0 must be at least 1"),
-        (PartitioningSettings(shrink=1.0), "PartitioningSettings.shrink = 1.0 must be below 1"),
+        (MCLBSettings(runs=-1), "MCLBSettings.runs = -1 must be at least 0"),
     ],
 )
 def test_a_refused_setting_is_named_with_its_range(wrong, said):

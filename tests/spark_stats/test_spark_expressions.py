@@ -188,7 +188,7 @@ def test_no_variable_of_the_session_is_read(spark):
     try:
         log = Log(spark.range(1).selectExpr("cast(id as string) as key"))
         for text in ("session.hidden", "hidden", "system.session.hidden", "concat(key, session.hidden)"):
-            with pytest.raises(ks.InputError, match="needs more than one row"):
+            with pytest.raises(ks.InputError, match=r"has no column|needs more than one row"):
                 log.column("key", text)
         fields = Log(spark.range(1).selectExpr("named_struct('hidden', 'x') as session"))
         fields.column("key", "session.hidden")

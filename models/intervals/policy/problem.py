@@ -82,6 +82,7 @@ class MigrationPolicy(InIntervals):
     name: ClassVar[str] = "migration-policy"
     in_steps: ClassVar[bool] = True
     objective_name: ClassVar[str] = "expected discounted state moved"
+    step: ClassVar[float] = 0.0  # expected and discounted state is no sum of whole numbers
 
     workload: Workload
     transitions: Transitions

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.intervals.exact_arithmetic import read_count
+from keyshift.models.labels import in_time
 from keyshift.models.workload import FloatArray
 
 Transitions = Mapping[int, Mapping[int, float]]
@@ -56,7 +58,7 @@ def _row(n: int, row: Mapping[Any, Any]) -> Mapping[int, float]:
     }
     total = float(sum(chances.values()))  # type: ignore[arg-type]
     if abs(total - 1.0) > ROW_SLACK:
-        raise InputError(f"transitions[{n}] sums to {total:g}, expected 1")
+        raise InputError(f"transitions[{n}] sums to {apart(total, 1)[0]}, expected 1")
     if abs(total - 1.0) <= 1e-12:
         total = 1.0  # only rounding: a row that was rescaled once comes back from a file as it was
     return MappingProxyType({after: p / total for after, p in sorted(chances.items()) if p})
@@ -111,7 +113,7 @@ def _window_totals(arrivals: Any) -> ArrayLike:
         if missing:
             raise InputError(f"arrivals has no column {sorted(missing)[0]!r}")
         return arrivals.groupby("window_start")["load"].sum().sort_index().to_numpy()
-    return arrivals  # type: ignore[no-any-return]
+    return in_time("arrivals", arrivals)  # type: ignore[no-any-return]
 
 
 def transition_matrix(
@@ -134,7 +136,7 @@ def transition_matrix(
     -----
     A node count without an observed transition, for example the last one, stays with probability 1.
     """
-    given = np.asarray(counts)
+    given = np.asarray(in_time("counts", counts))
     if given.ndim != 1 or given.size < 2:
         raise InputError(f"counts has shape {given.shape}: transitions need at least two windows in a row")
     series = [read_count(f"counts[{t}]", n) for t, n in enumerate(given.tolist())]

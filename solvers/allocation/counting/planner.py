@@ -148,7 +148,7 @@ def plan(penalty, most, widest):
     width = 2 * widest + 1
     layer = np.full((most + 1, width), np.inf)
     layer[0, widest] = 0.0
-    choice = np.zeros((n, most + 1, width), np.int16)
+    choice = np.zeros((n, most + 1, width), np.int32)
     for i in range(n):
         following = np.full((most + 1, width), np.inf)
         for a in range(size):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 from keyshift.models import Answer, Budget, InputError
-from keyshift.models.answer import LimitReached, Settings
+from keyshift.models.answer import LimitReached
 from keyshift.models.files.disk import only_writer
 from keyshift.models.guards import Positive, Threads, Whole
 from keyshift.models.intervals import MigrationPolicy
@@ -22,21 +21,8 @@ from keyshift.solvers.intervals.policy.policy_iteration import (
 from keyshift.solvers.intervals.policy.potentials import better, potentials_policy
 from keyshift.solvers.threads import until_limit
 
-
-@dataclass(frozen=True)
-class EnumerationSettings(Settings):
-    """Whether partitions are enumerated at once, or after a bound that does not enumerate them.
-
-    Attributes
-    ----------
-    a_second : int
-        Under a time limit, seconds of `potentials_policy` before the enumeration: one for this many partitions.
-    few : int
-        Up to this many partitions are enumerated at once.
-    """
-
-    a_second: int = 100_000
-    few: int = 100_000
+ENUMERATED = 100_000
+"""Partitions that are enumerated in a second. Up to so many are enumerated at once; for more, `potentials_policy` comes first."""
 
 
 def solve_mtm(
@@ -82,8 +68,8 @@ def solve_mtm(
         answer.message = answer.message or f"{total} partitions are more than {most_partitions}: as 'potentials' does"
         return answer
     ahead = None
-    if math.isfinite(budget.time_limit) and total > EnumerationSettings.now().few:
-        first = budget.part(0.25, total / EnumerationSettings.now().a_second)
+    if math.isfinite(budget.time_limit) and total > ENUMERATED:
+        first = budget.part(0.25, total / ENUMERATED)
         ahead = potentials_policy(problem, budget=first, seed=seed, threads=threads, most_states=most_states)
     try:
         iteration = until_limit(budget, PolicyIteration, problem, threads)

@@ -6,12 +6,11 @@ import heapq
 import itertools
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached, Settings
+from keyshift.models.answer import LimitReached
 from keyshift.models.guards import Count, Threads, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
@@ -32,22 +31,6 @@ from keyshift.solvers.threads import until_limit
 
 Chosen = dict[int, dict[bytes, IntArray]]
 """Some partitions of every class: their cuts, by the bytes of these."""
-
-
-@dataclass(frozen=True)
-class PolicySettings(Settings):
-    """Tuning parameters of policies that are too large to enumerate.
-
-    Attributes
-    ----------
-    table : int
-        The most numbers in the table of a policy.
-    offered : int
-        Partitions of each class that jittered single steps add, as in `restricted_policy`.
-    """
-
-    table: int = 60_000_000
-    offered: int = 300
 
 
 def potentials_policy(
@@ -95,11 +78,11 @@ def potentials_policy(
         return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
     bound = max(certified.bound, policy_bound(problem))
     plain.bound = bound
-    fits = PolicySettings.now().table // (len(problem.counts) * problem.workload.key_groups)
+    fits = 60_000_000 // (len(problem.counts) * problem.workload.key_groups)
     most = min(partitions, most_states, fits)
     chosen = led_to(problem, certified, most, budget.part(0.4))
     rng = np.random.default_rng(seed)
-    offered = candidates(problem, rng, PolicySettings.now().offered, 0.3, budget.part(0.3))
+    offered = candidates(problem, rng, 300, 0.3, budget.part(0.3))
     answer = best_within(problem, certified, [chosen, offered], bound, threads, budget, most_states)
     return plain if answer is None else better(problem, answer, plain)
 

@@ -74,16 +74,10 @@ class PotentialsSettings(Settings):
         In units of all the state over the largest count.
     steps : int
         Steps of L-BFGS at each temperature.
-    memory : int
-        Steps that L-BFGS remembers.
-    precision : float
-        A temperature ends when a step gains less than this share of all the state.
     """
 
     temperatures: tuple[float, ...] = (0.1, 0.02, 0.005, 0.0015)
     steps: int = 120
-    memory: int = 20
-    precision: float = 1e-6
 
 
 @dataclass(frozen=True)
@@ -218,7 +212,7 @@ class PotentialsDual:
             def keep(y: FloatArray) -> None:
                 self.x = y * unit
 
-            options = {"maxiter": self.settings.steps, "maxcor": self.settings.memory, "ftol": self.settings.precision}
+            options = {"maxiter": self.settings.steps, "maxcor": 20, "ftol": 1e-6}
             try:
                 done = minimize(
                     loss, self.x / unit, jac=True, method="L-BFGS-B", bounds=Bounds(lowest, np.inf), callback=keep,

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached, Settings
+from keyshift.models.answer import LimitReached
 from keyshift.models.compiling import njit
 from keyshift.models.guards import Whole
 from keyshift.models.intervals import MigrationSequence
@@ -28,19 +28,6 @@ LONG = 1_000_000_000
 """Above this many steps of the sweeps, most of which are skipped, a good start is looked for first."""
 NEVER_ENOUGH = 1 << 40
 """Rounds: the search goes on until the time is over."""
-
-
-@dataclass(frozen=True)
-class SequenceSettings(Settings):
-    """The tuning parameter of exact sequences.
-
-    Attributes
-    ----------
-    sweeps : float
-        The sweeps' share of a time limit if the mixed-integer program can use the rest.
-    """
-
-    sweeps: float = 0.5
 
 
 def solve_oms(
@@ -85,7 +72,7 @@ def solve_oms(
     said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
     answer = Answer(start, ahead.bound, budget.why, said)
     if not too_many:
-        answer = _by_sweeps(problem, counted, start, budget.part(SequenceSettings.now().sweeps if stated else 1))
+        answer = _by_sweeps(problem, counted, start, budget.part(0.5 if stated else 1))
     if answer.termination == "optimal" or not stated:
         return answer
     other = solve_milp(problem, budget=budget, seed=seed, start=answer.assignment)

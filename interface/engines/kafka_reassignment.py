@@ -1,0 +1,386 @@
+"""From a plan to the files that ``kafka-reassign-partitions`` and ``kafka-leader-election`` read, phase by phase, and back.
+
+Where only leaders are planned, a leader moves in one of three ways, none of which loses or doubles a replica:
+
+1. the target holds a replica: both change places in the list. No data travel, only leadership;
+2. with racks known, a follower shares the target's rack: the target takes the follower's place, the old leader stays
+   as a follower. The racks of the partition stay the same;
+3. else the target takes the old leader's place.
+
+The first of a list is the preferred leader. Where another one leads, and the plan leaves it so, it is put first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import NamedTuple
+
+import numpy as np
+
+from keyshift.engines.formats import as_json, counted, some, with_notes, write_folder
+from keyshift.engines.kafka_cluster import listed, refuse_under_way, under_way_by
+from keyshift.engines.kafka_files import (
+    Described,
+    Listed,
+    Partition,
+    Racks,
+    RacksOf,
+    Replicas,
+    election,
+    read_lists,
+    read_racks,
+    read_topics,
+    reassignment,
+)
+from keyshift.engines.kafka_replicas import ALL_REPLICAS, lists_of_plan, members_of
+from keyshift.models.errors import InputError
+from keyshift.models.plans.plan import Plan
+from keyshift.models.workload import FloatArray
+
+LEADERS_ONLY = "Leaders only: followers stay where they are, or make room for a leader; disks are not balanced."
+"""Outputs about partitions as a whole begin with this."""
+NOT_LOOKED = (
+    "Racks are not known here (--racks): whether a partition ends with two replicas in one rack was not looked at."
+)
+
+_LABEL = re.compile(r"(?P<partition>[^ ]+) \[(?P<replicas>[0-9]+(,[0-9]+)*)\]")
+
+
+class Reassignment(NamedTuple):
+    """The files of a reassignment.
+
+    Attributes
+    ----------
+    files : list of Path
+        ``STEPS.md``, and for each phase ``NN-reassign.json``, ``NN-elect.json`` and ``NN-rollback.json``, NN the plan's number.
+    elections, copies : int
+        Partitions that get another leader without a copy, and replicas that are copied.
+    state_copied : float
+        State of the latter, in the workload's unit (bytes).
+    followers_left : dict of int to int
+        Draining brokers, and how many replicas they keep as followers; 0 if each replica is planned.
+    note : str
+        What was planned: leaders only, or each replica.
+    said : tuple of str
+        Racks that get two replicas of a partition, or that nobody looked; what else an operator has to know.
+    """
+
+    files: list[Path]
+    elections: int
+    copies: int
+    state_copied: float
+    followers_left: dict[int, int]
+    note: str = LEADERS_ONLY
+    said: tuple[str, ...] = ()
+
+
+class _Now(NamedTuple):
+    """What the files that were fetched anew say."""
+
+    listed: Mapping[Partition, Listed]
+    described: Mapping[Partition, Described]
+
+    @property
+    def lists(self) -> dict[Partition, tuple[int, ...]]:
+        """The brokers of each partition."""
+        known = {p: each.replicas for p, each in self.listed.items()}
+        return {**known, **{p: each.replicas for p, each in self.described.items()}}
+
+    @property
+    def perhaps_down(self) -> set[int]:
+        """Brokers that are in sync nowhere, and have replicas."""
+        held = {b for each in self.described.values() for b in each.replicas}
+        return held - {b for each in self.described.values() for b in each.in_sync}
+
+
+class _Change(NamedTuple):
+    """A plan as lists: before it, who leads, after it, and the phase of each partition that changes."""
+
+    before: Replicas
+    leader: Mapping[Partition, int]
+    after: Replicas
+    phase: Mapping[Partition, int]
+
+
+def write_reassignment(
+    plan: Plan,
+    path: str | Path,
+    *,
+    assignment: str | Path | None = None,
+    describe: str | Path | None = None,
+    racks: Racks | None = None,
+) -> Reassignment:
+    """Write the files that ``kafka-reassign-partitions`` reads: for each phase the move, the elections, and the way back.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of a workload whose nodes are named by broker ids.
+    path : str or Path
+        A folder that does not exist, or is empty.
+    assignment, describe : str or Path, optional
+        The current assignment, and what ``kafka-topics --describe`` printed, fetched anew: compared with the plan's. One is
+        needed if the keys do not list replicas. Directories that `assignment` names are restored on the way back.
+    racks : mapping of int to str, or a file or words ``1:a,2:b``, optional
+        Rack of each broker. Where two replicas of a partition come into one rack, it is said. Where only leaders are planned,
+        a move never brings the replicas of a partition onto fewer racks if it can be avoided.
+
+    Raises
+    ------
+    InputError
+        If a node is not a broker id or a key not a partition, if the assignment is not the one that the plan was made
+        for, or if partitions are being reassigned.
+    """
+    brokers = _brokers(plan)
+    now = _Now({} if assignment is None else read_lists(assignment), {} if describe is None else read_topics(describe))
+    keys = [plan.made_for.key(k) for k in range(plan.current.size)]
+    given = None if assignment is None and describe is None else now.lists
+    known = None if racks is None else read_racks(racks)
+    members = members_of(keys)
+    if members:
+        before, after, phase = lists_of_plan(plan, members, brokers)
+        leader = {p: brokers[int(plan.current[held[0]])] for p, held in members.items()}
+        before = {p: _replicas(p, replicas, given, leader[p], now) for p, replicas in before.items()}
+        change = _Change(before, leader, after, phase)
+        state = {p: float(plan.made_for.state[held[0]]) for p, held in members.items()}
+    else:
+        change = _change_of_leaders(plan, keys, brokers, now, given, known)
+        state = dict(zip(change.before, plan.made_for.state.tolist(), strict=True))
+    refuse_under_way({p: said for p, said in under_way_by(now.described).items() if p in change.before})
+    for p, d in now.described.items():
+        if p in change.leader and d.leader != change.leader[p]:
+            raise InputError(f"{p} is led by broker {d.leader} now, the plan expects {change.leader[p]}: import again")
+    return _write(plan, path, _Written(change, state, bool(members), now, known, brokers))
+
+
+class _Written(NamedTuple):
+    """All that is written of a plan."""
+
+    change: _Change
+    state: Mapping[Partition, float]
+    each: bool
+    now: _Now
+    racks: RacksOf | None
+    brokers: Sequence[int]
+
+
+class _PhaseFiles(NamedTuple):
+    """A phase in the steps: its number as the plan has it, how many partitions, and whether leaders are elected."""
+
+    number: str
+    partitions: int
+    elected: bool
+
+
+def _write(plan: Plan, path: str | Path, of: _Written) -> Reassignment:
+    change, phases = of.change, dict[int, list[Partition]]()
+    changed = [p for p, r in change.after.items() if r != change.before[p]]
+    first = min((change.phase[p] for p in changed if p in change.phase), default=0)
+    for (
+        p
+    ) in changed:  # what the plan leaves, but is led by another than the first of its list, comes with the first phase
+        phases.setdefault(change.phase.get(p, first), []).append(p)
+    elections, copied, state_copied = 0, 0, 0.0
+    files: dict[str, str] = {}
+    steps: list[_PhaseFiles] = []
+    for number, partitions in sorted(phases.items()):
+        lists = {p: change.after[p] for p in partitions}
+        copies = {p: len(set(r) - set(change.before[p])) for p, r in lists.items()}
+        elected = [p for p, r in lists.items() if r[0] != change.leader[p] or r[0] != change.before[p][0]]
+        elections += sum(copies[p] == 0 and lists[p][0] != change.leader[p] for p in elected)
+        copied += sum(copies.values())
+        state_copied += sum(of.state[p] * count for p, count in copies.items())
+        step = _PhaseFiles(f"{number:02}", len(lists), bool(elected))
+        steps.append(step)
+        files[f"{step.number}-reassign.json"] = as_json(reassignment(lists))
+        if elected:
+            files[f"{step.number}-elect.json"] = as_json(election(elected))
+        back = {p: change.before[p] for p in lists}
+        files[f"{step.number}-rollback.json"] = as_json(reassignment(back, of.now.listed))
+    leaving = [of.brokers[i] for i in np.flatnonzero(plan.leaving).tolist()]
+    kept = {b: sum(b in r[0 if of.each else 1 :] for r in change.after.values()) for b in sorted(leaving)}
+    note = ALL_REPLICAS if of.each else LEADERS_ONLY
+    said = tuple(_said(of, changed, leaving))
+    made = Reassignment([], elections, copied, state_copied, {b: n for b, n in kept.items() if n}, note, said)
+    count = len(changed) if of.each else sum(r[0] != change.leader[p] for p, r in change.after.items())
+    text = with_notes(_steps(made, count, steps, plan.bandwidth), plan)
+    return made._replace(files=write_folder(path, {"STEPS.md": text, **files}))
+
+
+def _said(of: _Written, changed: Sequence[Partition], leaving: Sequence[int]) -> list[str]:
+    """Sentences about racks, about what stands on draining brokers beside the plan, and about brokers that may be down."""
+    change, said = of.change, []
+    if of.racks is None:
+        said.append(NOT_LOOKED)
+    else:
+        shared = []
+        for p in changed:
+            needed = [b for b in change.after[p] if b not in of.racks.of]
+            if needed:
+                raise InputError(f"{of.racks.source} does not name broker {needed[0]}, which {p} needs")
+            rack, count = Counter(of.racks.of[b] for b in change.after[p]).most_common(1)[0]
+            if count > 1:
+                there = [b for b in change.after[p] if of.racks.of[b] == rack]
+                shared.append(f"{p} (brokers {listed(there)} in {rack})")
+        many = (
+            f"Two replicas or more in one rack after the plan: {counted(len(shared), 'partition')}, {some(shared, 5)}."
+        )
+        said.append(many if shared else "No partition that changes ends with two replicas in one rack.")
+    for b in leaving:
+        if beside := [p for p, r in of.now.lists.items() if b in r and p not in change.before]:
+            said.append(f"Broker {b} drains, and keeps replicas of {some(beside)}, which the plan does not have.")
+    for b in sorted(of.now.perhaps_down):
+        if named := [p for p in changed if b in change.after[p]]:
+            said.append(
+                f"Broker {b} is in sync nowhere: if it is down, Kafka refuses the lists of {some(named)}, which name it "
+                "(Unknown broker id); plan with --replicas, so that these replicas leave it."
+            )
+    if strange := [p for p in changed if change.leader[p] != change.before[p][0]]:
+        said.append(f"{some(strange)}: led by another than the first of the list; after the way back the first leads.")
+    return said
+
+
+def _change_of_leaders(
+    plan: Plan,
+    keys: Sequence[str | int],
+    brokers: Sequence[int],
+    now: _Now,
+    given: Mapping[Partition, tuple[int, ...]] | None,
+    racks: RacksOf | None,
+) -> _Change:
+    """The lists of a plan for leaders."""
+    before: dict[Partition, tuple[int, ...]] = {}
+    leader: dict[Partition, int] = {}
+    names: list[Partition] = []
+    for k, key in enumerate(keys):
+        p, known = partition_of(str(key))
+        leader[p] = brokers[int(plan.current[k])]
+        before[p] = _replicas(p, known, given, leader[p], now)
+        if leader[p] not in before[p] or (known is None and p not in now.described and before[p][0] != leader[p]):
+            raise InputError(f"{p} is led by broker {before[p][0]}, the plan expects {leader[p]}")
+        names.append(p)
+    after = {p: (leader[p], *(b for b in r if b != leader[p])) for p, r in before.items()}
+    phases: dict[Partition, int] = {}
+    for phase in plan.phases:
+        for row in phase.moves:
+            p = names[int(plan.key_group[row])]
+            target, phases[p] = brokers[int(plan.target[row])], phase.number
+            after[p] = moved_leader(p, after[p], target, racks and racks.of, now.perhaps_down)
+    return _Change(before, leader, after, phases)
+
+
+def moved_leader(
+    partition: Partition,
+    replicas: tuple[int, ...],
+    target: int,
+    racks: Mapping[int, str] | None = None,
+    down: set[int] | frozenset[int] = frozenset(),
+) -> tuple[int, ...]:
+    """Replicas, the leader first, once the target leads: as many as before, each on another broker, on no fewer racks.
+
+    A leader that is down keeps no place, though that may cost a rack.
+    """
+    leader, *followers = replicas
+    if target in followers:
+        return (target, *(leader if b == target else b for b in followers))
+    if racks is None or leader in down:
+        return (target, *followers)
+    for broker in (target, *replicas):
+        if broker not in racks:
+            raise InputError(f"the racks do not name broker {broker}, which {partition} needs")
+    shared = next((b for b in followers if racks[b] == racks[target] != racks[leader]), None)
+    return (target, *(leader if b == shared else b for b in followers))
+
+
+def _brokers(plan: Plan) -> list[int]:
+    named = [plan.made_for.node(i) for i in range(plan.capacity.size)]
+    if plan.made_for.node_names is None or plan.capacity.size > len(plan.made_for.node_names):
+        raise InputError("the plan's nodes have no names: Kafka needs the broker id of each")
+    for name in named:
+        if not isinstance(name, int) or name < 0:
+            raise InputError(f"node {name!r} is not a broker id")
+    return [int(name) for name in named]
+
+
+def partition_of(label: str) -> tuple[Partition, tuple[int, ...] | None]:
+    """The partition and replicas that a key names: ``orders-3 [2,1,4]``, or ``orders-3`` alone."""
+    found = _LABEL.fullmatch(label)
+    if found is None:
+        return Partition.of(label, "a key of the plan"), None
+    replicas = tuple(int(b) for b in found["replicas"].split(","))
+    if len(set(replicas)) < len(replicas):
+        raise InputError(f"the key {label!r} names a broker twice")
+    return Partition.of(found["partition"], "a key of the plan"), replicas
+
+
+def _replicas(
+    p: Partition,
+    known: tuple[int, ...] | None,
+    given: Mapping[Partition, tuple[int, ...]] | None,
+    leader: int,
+    now: _Now,
+) -> tuple[int, ...]:
+    """The list of a partition now; refused where it is another than the plan's."""
+    if given is None:
+        if known is None:
+            raise InputError(f"the key {p} does not list its replicas: give the current assignment")
+        return known
+    if p not in given:
+        raise InputError(f"the assignment does not list {p}, which the plan needs")
+    # Another order alone is no other place, if it is certain that the same broker leads.
+    same = p in now.described and now.described[p].leader == leader and set(known or ()) == set(given[p])
+    if known is not None and known != given[p] and not same:
+        raise InputError(f"{p} is on {listed(given[p])} now, the plan was made for {listed(known)}: import again")
+    return given[p]
+
+
+def _steps(made: Reassignment, changed: int, steps: Sequence[_PhaseFiles], bandwidth: FloatArray | None) -> str:
+    """The commands to run, in order."""
+    each = made.note == ALL_REPLICAS
+    lines = ["# Reassignment", "", f"**{made.note}**", ""]
+    if each:
+        what = f"Of {counted(changed, 'partition')} the replicas change: {counted(made.elections, 'leader')} without a copy,"
+        lines.append(f"{what} {counted(made.copies, 'replica')} copied ({made.state_copied:,.0f} of state).")
+    else:
+        what = f"{counted(changed, 'new leader')}: {made.elections} by election alone, {made.copies} by a copy"
+        lines.append(f"{what} ({made.state_copied:,.0f} of state).")
+    role = "" if each else " as a follower"
+    lines += [f"Broker {b} drains, but keeps {counted(n, 'replica')}{role}." for b, n in made.followers_left.items()]
+    lines += [
+        "",
+        *(fill(f"- {sentence}", 100, subsequent_indent="  ", break_long_words=False) for sentence in made.said),
+    ]
+    if steps:
+        lines += ["", "For each phase, in this order; go on when `--verify` says that all is complete:", ""]
+    tool, elect = "kafka-reassign-partitions.sh --bootstrap-server HOST:9092", "kafka-leader-election.sh"
+    pace = "" if bandwidth is None else f" \\\n  --throttle {max(1, int(bandwidth.min()))}"
+    for n, partitions, elected in steps:
+        lines += [
+            f"## Phase {int(n)}: {counted(partitions, 'partition')}", "", "```",
+            f"{tool} \\\n  --reassignment-json-file {n}-reassign.json --execute{pace}",
+            f"{tool} \\\n  --reassignment-json-file {n}-reassign.json --verify",
+            *([f"{elect} --bootstrap-server HOST:9092 \\\n  --election-type PREFERRED --path-to-json-file {n}-elect.json"]
+              if elected else []),
+            "```", "",
+            f"Back again (later phases first): the same {'three' if elected else 'two'} with `{n}-rollback.json` for "
+            f"`{n}-reassign.json`.", "",
+        ]  # fmt: skip
+    if steps:
+        lines += AFTERWARDS
+        lines += ["- `--verify` takes the throttle away, once all is complete."] if pace else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+AFTERWARDS = [
+    "- `--cancel` in the place of `--execute` stops a phase half-way. The replicas come back, but Kafka may list",
+    "  them in another order, and so prefer other leaders: execute the rollback file as well, and elect.",
+    "- Every broker that a file names has to be up, also one whose replica stays: else `--execute` ends with",
+    "  *Unknown broker id*. What a broker that goes down meanwhile takes part in stays *in progress*.",
+    "- Where `--verify` says that there is no active reassignment, but the replica set is another than that of",
+    "  the file: the same `--execute` again. *Valid replica already elected* says that the right one leads.",
+]
+"""What holds of Kafka 4.3, whatever the plan."""
