@@ -447,8 +447,8 @@ class MoveSpace:
         counts = np.bincount(here, minlength=self.enter.shape[1])
         return self.movers[np.argsort(here, kind="stable")], np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
-    def may_enter(self, key_groups: IntArray, node: int) -> BoolArray:
-        """Which of some key groups may come to a node where they are not."""
+    def may_enter(self, key_groups: IntArray, node: int | IntArray) -> BoolArray:
+        """Which of some key groups may come to a node where they are not; to one node, or each to its own."""
         return np.asarray(self.enter[self.kind[key_groups], node] & (self.current[key_groups] != node))
 
     @property

@@ -128,7 +128,7 @@ class Subproblem:
 
         None where the halves have too many subsets, or too many sets are as near as rounding can tell: loads that are alike.
         """
-        doubt, pairs, left = self.instance.doubt, list[list[Subsets]](), MOST_SUBSETS
+        doubt, pairs, left = self.instance.doubt, list[tuple[Subsets, Subsets]](), MOST_SUBSETS
         for kind in self.kinds:
             halves = self._halves(int(kind[0]), target + distance + doubt, left)
             if halves is None:
@@ -144,9 +144,9 @@ class Subproblem:
                 return None
             distance *= min(0.5, MOST_SETS / count)
 
-    def _halves(self, i: int, high: float, most: int) -> list[Subsets] | None:
+    def _halves(self, i: int, high: float, most: int) -> tuple[Subsets, Subsets] | None:
         """The subsets of both halves that node i can take with a deviation of `high` at most, the lightest first."""
-        it, k, made = self.instance, self.keys, []
+        it, k, made = self.instance, self.keys, list[Subsets]()
         here = it.current[k] == i
         inside = np.vstack([it.load[k] * it.weight[i], self.moved * ~here, it.use[:, k]])
         limits = np.concatenate([[high - self.fixed[i]], self.room, it.room[:, i] - self.used[:, i]])
@@ -156,17 +156,15 @@ class Subproblem:
             if subsets is None:
                 return None
             made.append(subsets.sorted())
-        return made
+        return made[0], made[1]
 
     def _ranges(
         self, kind: int, first: Subsets, second: Subsets, target: float, reach: float
     ) -> tuple[IntArray, IntArray]:
         """For each subset of the first half, which of the second bring a node of a kind within reach of the target."""
         missing = target - self.fixed[self.kinds[kind][0]] - first.inside[:, 0]
-        low, high = (
-            np.searchsorted(second.inside[:, 0], missing + way * reach, side)
-            for way, side in ((-1, "left"), (1, "right"))
-        )
+        low = np.searchsorted(second.inside[:, 0], missing - reach, "left")
+        high = np.searchsorted(second.inside[:, 0], missing + reach, "right")
         return low, np.maximum(low, high)
 
     def _met(
