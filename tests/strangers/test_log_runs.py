@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gathered import stats_of
 
 import keyshift as ks
 from keyshift.cli import main
@@ -20,14 +21,6 @@ from keyshift.spark_stats.tallied import far_off
 
 pytestmark = pytest.mark.spark
 LOGS = Path(__file__).parent / "data" / "logs"
-
-
-def stats_of(frame, time=None, window=None, since=None, until=None, trust=False, **operator):
-    """Loads of one operator by window, and what is refused."""
-    topology = Topology([Operator("o", **{"key": "'all'", **operator})], trust=trust)
-    with collect(frame, topology, time=time, window=window, since=since, until=until, key_groups=2) as stats:
-        loads = stats.load.groupBy("window_start").agg({"load": "sum"}).orderBy("window_start").collect()
-        return [row["sum(load)"] for row in loads], stats.rejected_counts()
 
 
 # Times far off, rows that are refused, nodes and windows that stay -----------------------------------------------------

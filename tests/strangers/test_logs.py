@@ -10,29 +10,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from gathered import keyed, stats_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import keyshift as ks
 from keyshift.models import InputError
-from keyshift.spark_stats import Operator, StatsStream, Topology, collect, collect_keys, read_log, read_log_stream
+from keyshift.spark_stats import Operator, StatsStream, Topology, collect, read_log, read_log_stream
 
 pytestmark = pytest.mark.spark
 LOGS = Path(__file__).parent / "data" / "logs"
-
-
-def keyed(frame, key, **options):
-    """Tuples by key, as the text or number that it is."""
-    rows = collect_keys(frame, Topology([Operator("o", key=key)]), **options).frame.select("key", "tuples").collect()
-    return {row["key"]: row["tuples"] for row in rows}
-
-
-def stats_of(frame, time=None, window=None, since=None, until=None, trust=False, **operator):
-    """Loads of one operator by window, and what is refused."""
-    topology = Topology([Operator("o", **{"key": "'all'", **operator})], trust=trust)
-    with collect(frame, topology, time=time, window=window, since=since, until=until, key_groups=2) as stats:
-        loads = stats.load.groupBy("window_start").agg({"load": "sum"}).orderBy("window_start").collect()
-        return [row["sum(load)"] for row in loads], stats.rejected_counts()
 
 
 # What others had -------------------------------------------------------------------------------------------------------
