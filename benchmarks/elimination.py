@@ -23,7 +23,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import teaching_sizes
-from ablation import ALLOCATION, MOVES, RULED, WINDOWS, Named, Outcome, Part, drawn, heavy, lines_of, several, small
+from ablation import (
+    ALLOCATION,
+    INTERVALS,
+    MOVES,
+    ROUTING,
+    RULED,
+    SPLITTING,
+    WINDOWS,
+    Named,
+    Outcome,
+    Part,
+    drawn,
+    heavy,
+    lines_of,
+    makespans,
+    several,
+    small,
+)
 from page import run
 
 import keyshift as ks
@@ -246,9 +263,53 @@ def ruled(page: Page) -> None:
     eliminate(page, "ruled", RULED, cases, seconds=2.0)
 
 
+def routing(page: Page) -> None:
+    """Mixed routing.
+
+    `milp` on the paper's settings, large tables, hard instances and teaching sizes.
+    """
+    tables = ({"keys": 1000, "max_table_size": 300}, {"keys": 1000, "max_table_size": None, "theta_max": 0.02}, {}, {"skew": 1.1, "keys": 5000}, {"keys": 300, "nodes": 8, "max_table_size": 20, "theta_max": 0.1}, {"keys": 30_000, "nodes": 30, "theta_max": 0.01, "max_table_size": 3_000})  # fmt: skip
+    cases = [case for setting in tables for case in drawn("fang-routing", 2, **setting)]
+    for kind in ("giant", "two-scales", "draining", "ties"):
+        cases += drawn("hard-routing", 2, kind=kind)
+    eliminate(page, "routing", ROUTING, [*cases, *small(teaching_sizes.routing, 4)], seconds=2.0)
+
+
+def splitting(page: Page) -> None:
+    """Key splitting and placement.
+
+    The default methods (`flow`, `milp`) on the paper's settings, hard instances, teaching sizes, and keys that may go to any worker.
+    """
+    cases = [*drawn("nasir-splitting", 2), *drawn("nasir-placement", 2)]
+    for kind in ("ties", "two-scales", "draining"):
+        cases += [*drawn("hard-splitting", 2, kind=kind), *drawn("hard-placement", 2, kind=kind)]
+    cases += [
+        *small(teaching_sizes.splitting, 2),
+        *small(teaching_sizes.placement, 4),
+        *makespans(3),
+    ]
+    eliminate(page, "splitting", SPLITTING, list(dict(cases).items()), seconds=2.0)
+
+
+def intervals(page: Page) -> None:
+    """Migration sequences and policies.
+
+    The default methods (`oms`, `mtm`) on the paper's settings and hard instances.
+    """
+    cases = [
+        *drawn("ding-sequence", 2),
+        *drawn("ding-sequence", 2, tasks=64),
+        *drawn("ding-policy", 2),
+        *drawn("ding-policy", 2, tasks=64),
+    ]
+    for kind in ("ties", "two-scales"):
+        cases += [*drawn("hard-sequence", 2, kind=kind), *drawn("hard-policy", 2, kind=kind)]
+    eliminate(page, "intervals", INTERVALS, cases, seconds=2.0)
+
+
 if __name__ == "__main__":
     run(
-        "elimination", "Only what earns its place", __doc__ or "", [allocation, windows, moves, ruled],
+        "elimination", "Only what earns its place", __doc__ or "", [allocation, windows, moves, ruled, routing, splitting, intervals],
         seconds={"type": float, "default": None, "help": "of the processor, for each run"},
         least={"type": float, "default": 0.02, "help": "hundredths of the scale that answers may be worse in the mean"},
         part={"nargs": "*", "default": (), "help": "only parts whose name has one of these words"},
