@@ -448,7 +448,9 @@ class CollocatedAllocation(Ruled, OverWindows):
         found, most = allocation_limits(self), self.max_load_distance
         if most is None:
             return found
-        ends = 100.0 * self.workload.nodes if self.distance_unit == "percent" else float(self.remote_loads.sum())
+        # All load on the smallest node is the farthest from the mean.
+        farthest = 100.0 * self.kept_capacity / float(self.workload.capacity.min())
+        ends = farthest if self.distance_unit == "percent" else float(self.remote_loads.sum())
         return [Limit.of(self, "max_load_distance", needed=self._needed_distance, ends=max(ends, most)), *found]
 
     def _needed_distance(self, assignment: np.ndarray) -> float:

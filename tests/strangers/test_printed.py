@@ -280,3 +280,12 @@ def test_the_worth_of_a_move_of_a_problem_of_ones_own_is_in_its_objective():
     plan = ks.plan(Heaviest(workload), [0, 1, 0, 1])
     assert plan.measure == "heaviest load"
     assert plan.moves["gain"].tolist() == [16 - 10]
+
+
+def test_a_remedy_knows_how_far_the_smallest_node_can_be_from_the_mean():
+    """All that there is stands on a node of a thousandth of the capacity, and may not move: 679,055 % from the mean."""
+    w = ks.Workload(load=[0.4], state=[1], current=[0], nodes=[0.001, 6.79], traffic=[[0.0]])
+    problem = ks.CollocatedAllocation(w, max_load_distance=100.0, rules=[ks.rules.Pinned([0])])
+    (remedy,) = [each for each in ks.remedies(problem) if each.limit == "max_load_distance"]
+    assert remedy.value == pytest.approx(100 * 6.79 / 0.001, rel=1e-4)
+    assert ks.solve(replace(problem, max_load_distance=remedy.value)).status == "optimal"
