@@ -109,6 +109,8 @@ class Limit:
         The measure that it limits, where the catalogue has bounds for it (`Formulation.measure_bounds`).
     drops : bool
         Whether it stands for a rule as a whole: 1 with it, 0 without.
+    beside : str
+        What has to be given beside another value, such as ``"nodes_after = 2"``: it is derived from the limit where it is not.
     """
 
     name: str
@@ -124,6 +126,7 @@ class Limit:
     least: Callable[[], Problem] | None = None
     measure: str = ""
     drops: bool = False
+    beside: str = ""
 
     @classmethod
     def of(cls, problem: Problem, name: str, *, whole: bool = False, **more: Any) -> Limit:

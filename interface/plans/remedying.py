@@ -67,6 +67,8 @@ class Remedy:
         Whether the remedy drops a whole rule; `value` is then 0.
     down : bool
         Whether the limit loosens as its value falls.
+    beside : str
+        What has to be given beside the value, such as ``"nodes_after = 2"``; "" if nothing.
     """
 
     limit: str
@@ -77,12 +79,13 @@ class Remedy:
     solution: Solution | None = None
     drops: bool = False
     down: bool = False
+    beside: str = ""
 
     def __str__(self) -> str:
         if self.drops:
             still = "still no answer" if self.proven else "undecided"
             return f"without {self.limit}: " + (still if self.value is None else "there is an answer")
-        what = f"{self.limit} (now {figure(self.now)})"
+        what = f"{self.limit} (now {figure(self.now)}{self.beside and f', with {self.beside}'})"
         if self.value is None:
             if self.proven:
                 return f"{what}: no value of this limit alone is enough"
@@ -108,7 +111,7 @@ class Remedy:
 
     def as_record(self) -> dict[str, Any]:
         """The remedy as plain values for JSON."""
-        names = ("limit", "now", "value", "bound", "proven", "drops")
+        names = ("limit", "now", "value", "bound", "proven", "drops", "beside")
         objective = None if self.solution is None else self.solution.objective
         return {**{name: getattr(self, name) for name in names}, "objective": objective, "sentence": str(self)}
 
@@ -163,7 +166,7 @@ def remedies(
         for position, limit in enumerate(limits):
             part = budget.part(1.0 / (len(limits) - position))
             remedy = search.least(problem, limit, part, verdict == "no")
-            found.append(replace(remedy, drops=limit.drops, down=limit.down))
+            found.append(replace(remedy, drops=limit.drops, down=limit.down, beside=limit.beside))
     return found
 
 

@@ -214,12 +214,13 @@ class MovementWithinLimits(Ruled, MovesState):
             loads = used(a)  # only a lower limit of 0 lets nodes be empty that should be used
             return float(loads.min()) if loads.shape[1] == self.nodes_after else 0.0
 
+        nodes = f"nodes_after = {self.nodes_after}"  # another number may follow from other limits
         return [
             Limit.of(
                 self, "upper", needed=lambda a: float(used(a).max()), ends=max(highest, self.upper),
-                step=0.05 * self.upper,
+                step=0.05 * self.upper, beside=nodes,
             ),
-            Limit.of(self, "lower", needed=lower, ends=0.0, step=0.05 * self.lower or 1.0, down=True),
+            Limit.of(self, "lower", needed=lower, ends=0.0, step=0.05 * self.lower or 1.0, down=True, beside=nodes),
             *self.rule_limits,
             Limit.of(self, "nodes_after", whole=True, ordered=False),
         ]  # fmt: skip

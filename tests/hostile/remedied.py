@@ -48,6 +48,9 @@ def run(problem: Any, spec: dict[str, Any], truth_of: Any, seed: int) -> dict[st
 def _judged(remedy: Any, spec: dict[str, Any], truth_of: Any) -> list[tuple[str, str]]:
     """What is wrong with a remedy of a plain limit, or of a resource's capacities."""
     name, _, resource = remedy.limit.partition(".")
+    if remedy.beside:
+        other, _, value = remedy.beside.partition(" = ")
+        spec = _at(spec, other, "", int(value))
     if remedy.drops or (name not in LIMITS and name != "resource_capacity"):
         return []
     if remedy.value is None:

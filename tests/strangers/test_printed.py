@@ -289,3 +289,15 @@ def test_a_remedy_knows_how_far_the_smallest_node_can_be_from_the_mean():
     (remedy,) = [each for each in ks.remedies(problem) if each.limit == "max_load_distance"]
     assert remedy.value == pytest.approx(100 * 6.79 / 0.001, rel=1e-4)
     assert ks.solve(replace(problem, max_load_distance=remedy.value)).status == "optimal"
+
+
+def test_a_remedy_says_what_has_to_be_given_beside_it():
+    """Two nodes of at most 3; of at most 9 the printed formula makes one node, which the first window overloads."""
+    w = ks.Workload(load=[[9, 8], [1, 1]], state=[1, 1], current=[0, 1], nodes=2)
+    problem = ks.MovementWithinLimits(w, lower=0, upper=2, windows="all")
+    upper = next(each for each in ks.remedies(problem) if each.limit == "upper")
+    assert upper.beside == f"nodes_after = {problem.nodes_after}" == "nodes_after = 2"
+    assert "with nodes_after = 2): 9 is enough" in str(upper)
+    typed = {name: int(value) for name, _, value in [upper.beside.partition(" = ")]}
+    assert ks.solve(ks.MovementWithinLimits(w, lower=0, upper=9, windows="all", **typed)).status == "optimal"
+    assert ks.solve(ks.MovementWithinLimits(w, lower=0, upper=9, windows="all")).status == "infeasible"  # on one node
