@@ -277,7 +277,9 @@ class RemedySearch:
             return otherwise
         needed = limit.needed(solution.assignment)
         # The check allows for rounding, so a value slightly below the one asked for may pass, too.
-        return max(needed, otherwise) if limit.down else min(needed, otherwise)
+        value = max(needed, otherwise) if limit.down else min(needed, otherwise)
+        # How much it allows may grow with the limit itself: what passed at a looser value need not pass at this one.
+        return value if limit.at(value).check(solution.assignment).feasible else otherwise
 
     def _count_up(self, limit: Limit, budget: Budget) -> Remedy:
         """Fewest nodes: one after the other, since with more of them the mean, and so other limits, move."""

@@ -36,6 +36,13 @@ def test_one_partition_on_its_way_is_a_question_and_its_answer_is_taken():
     assert len(kafka.read_workload(dirs, assignment=now, settled=True, replicas=True, notes=[]).keys) == 7
 
 
+def test_a_longer_list_is_a_question_though_all_logs_are_of_one_length(tmp_path):
+    text = (CLUSTERS / "f3-dirs.txt").read_text()
+    (tmp_path / "dirs.txt").write_text(text.replace('"size": 10', '"size": 70'))
+    with pytest.raises(ks.InputError, match=r"t-0: a reassignment may be under way .*3 replicas, others of t have 2"):
+        kafka.read_workload(tmp_path / "dirs.txt", assignment=CLUSTERS / "f3-now.txt")
+
+
 def test_a_directory_that_is_offline_loses_what_it_held_first():
     notes: list[str] = []
     w = kafka.read_workload(

@@ -394,3 +394,12 @@ def test_a_slot_of_redis_is_called_by_its_number_alone(label):
 def test_a_partition_is_called_by_its_number_alone(text, sentence):
     with pytest.raises(ks.InputError, match=sentence):
         kafka.partition_of(text)
+
+
+@pytest.mark.parametrize("said", ["02", "+2", "2_", "2.0", "２"])
+def test_where_nothing_has_a_name_a_position_is_said_as_it_prints(said):
+    w = ks.Workload(load=[1, 1, 1], state=[1, 1, 1], current=[0, 1, 2], nodes=3)
+    for words in (f"never 0 {said}", f"never {said} 0"):
+        with pytest.raises(ks.InputError, match="is not known"):
+            ks.KeyGroupAllocation(w, rules=[words])
+    assert ks.KeyGroupAllocation(w, rules=["never 0 2"]).rules == ks.KeyGroupAllocation(w, rules=["never 0 '2'"]).rules

@@ -301,3 +301,14 @@ def test_a_remedy_says_what_has_to_be_given_beside_it():
     typed = {name: int(value) for name, _, value in [upper.beside.partition(" = ")]}
     assert ks.solve(ks.MovementWithinLimits(w, lower=0, upper=9, windows="all", **typed)).status == "optimal"
     assert ks.solve(ks.MovementWithinLimits(w, lower=0, upper=9, windows="all")).status == "infeasible"  # on one node
+
+
+def test_a_remedy_passes_the_check_at_its_own_value():
+    """Where loads are 1e9 times apart the check of the lower limit allows more, the higher the upper one is."""
+    load = [[6, 5, 1, 4], [0.7, 2, 0, 1.1], [3e-9, 9e-9, 6e-9, 0]]
+    w = ks.Workload(load=load, state=[1, 1, 1, 1], current=[0, 1, 0, 1], nodes=2)
+    given = {"lower": 8.9e-9, "nodes_after": 4, "windows": "all"}
+    problem = ks.MovementWithinLimits(w, upper=9e-9, **given)
+    upper = next(each for each in ks.remedies(problem, time_limit=10) if each.limit == "upper")
+    assert upper.value is not None
+    assert ks.solve(ks.MovementWithinLimits(w, upper=float(upper.enough), **given)).assignment is not None
