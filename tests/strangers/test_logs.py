@@ -87,6 +87,14 @@ def test_a_folders_column_is_text_and_headers_may_differ(spark, tmp_path):
     assert ks.read_workload(tmp_path / "out").load.sum() == 3
 
 
+@pytest.mark.parametrize("files", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+def test_a_column_that_one_file_has_is_there(spark, tmp_path, files):
+    for name, text in zip(files, ("user\nu1\n", "bytes,user\n5,u2\n"), strict=True):
+        (tmp_path / name).write_text(text)
+    log = read_log(spark, str(tmp_path))
+    assert {(row["user"], row["bytes"]) for row in log.select("user", "bytes").collect()} == {("u1", None), ("u2", "5")}
+
+
 def test_files_too_large_for_one_piece_are_read_by_lines(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("keyshift.spark_stats.csv_files.SMALL", 40)
     texts = {
