@@ -89,7 +89,7 @@ def test_a_folders_column_is_text_and_headers_may_differ(spark, tmp_path):
 
 @pytest.mark.parametrize("files", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
 def test_a_column_that_one_file_has_is_there(spark, tmp_path, files):
-    for name, text in zip(files, ("user\nu1\n", "bytes,user\n5,u2\n"), strict=True):
+    for name, text in zip(files, ("user\n" + "u1\n" * 9, "bytes,user\n5,u2\n"), strict=True):
         (tmp_path / name).write_text(text)
     log = read_log(spark, str(tmp_path))
     assert {(row["user"], row["bytes"]) for row in log.select("user", "bytes").collect()} == {("u1", None), ("u2", "5")}
