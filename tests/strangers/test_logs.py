@@ -87,8 +87,10 @@ def test_a_folders_column_is_text_and_headers_may_differ(spark, tmp_path):
     assert ks.read_workload(tmp_path / "out").load.sum() == 3
 
 
+@pytest.mark.parametrize("small", [8 * 2**20, 20, 4], ids=["small", "one large", "large"])
 @pytest.mark.parametrize("files", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
-def test_a_column_that_one_file_has_is_there(spark, tmp_path, files):
+def test_a_column_that_one_file_has_is_there(spark, tmp_path, monkeypatch, files, small):
+    monkeypatch.setattr("keyshift.spark_stats.csv_files.SMALL", small)
     for name, text in zip(files, ("user\n" + "u1\n" * 9, "bytes,user\n5,u2\n"), strict=True):
         (tmp_path / name).write_text(text)
     log = read_log(spark, str(tmp_path))
