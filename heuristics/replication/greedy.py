@@ -1,0 +1,63 @@
+"""Replication and packing as expert-parallel load balancing does it: copies for the hottest, then the heaviest copy first."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.replication.problem import ReplicatedAllocation
+from keyshift.models.workload import IntArray
+
+
+def eplb(problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
+    """Greedy replication, then balanced packing, from scratch; it knows no limit on migrations.
+
+    Copy after copy goes to the key group whose copies carry most, O(copies log p); then the heaviest copy first goes to the
+    least loaded node that has room and no copy of that key group, O(copies n). No guarantee.
+
+    Notes
+    -----
+    Source: [DeepSeek2024], the global policy of its balancer, where nodes are GPUs of equal room. Capacities, draining nodes
+    and keeping copies of one key group apart are ours; a copy that finds no node is left out, unless it is the only one.
+    """
+    count = replicated(problem, min(problem.copies, int(problem.slots.sum())))
+    return Answer(packed(problem, count))
+
+
+def replicated(problem: ReplicatedAllocation, copies: int) -> IntArray:
+    """How many copies each key group gets, shape (p,): the next one where copies carry most."""
+    count = np.ones(problem.workload.key_groups, dtype=np.int64)
+    most = int(problem.workload.kept.sum())
+    heap = [(-load, k) for k, load in enumerate(problem.load.tolist())] if most > 1 else []
+    heapq.heapify(heap)
+    for _ in range(copies - count.size):
+        if not heap or heap[0][0] == 0:
+            break
+        k = heap[0][1]
+        count[k] += 1
+        if count[k] < most:
+            heapq.heapreplace(heap, (-float(problem.load[k]) / int(count[k]), k))
+        else:
+            heapq.heappop(heap)
+    return count
+
+
+def packed(problem: ReplicatedAllocation, count: IntArray) -> IntArray:
+    """The heaviest copy first to the least loaded node that has room and no copy of its key group, shape (p, n)."""
+    w, room = problem.workload, problem.slots.copy()
+    made, load = np.zeros((w.key_groups, w.nodes), dtype=np.int64), np.zeros(w.nodes)
+    copies = np.repeat(np.arange(count.size), count)
+    first = np.arange(copies.size) == np.searchsorted(copies, copies)
+    share = problem.load[copies] / count[copies]
+    for at in np.lexsort((copies, ~first, -share)):  # of equal copies the first of a key group, which has to be somewhere
+        k = copies[at]
+        spare = int(room.sum()) - int((made.sum(axis=1) == 0).sum())
+        if made[k].any() and spare <= 0:  # the room that is left is for key groups without any copy
+            continue
+        free = (room > 0) & (made[k] == 0)
+        if free.any():
+            i = int(np.argmin(np.where(free, (load + share[at]) / w.capacity, np.inf)))
+            made[k, i], load[i], room[i] = 1, load[i] + share[at], room[i] - 1
+    return made

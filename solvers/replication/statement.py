@@ -1,0 +1,222 @@
+"""Replicas of key groups: a bound by counting, steepest descent, and the statements by CP-SAT and HiGHS."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.compiling import off_clock
+from keyshift.models.guards import Threads
+from keyshift.models.replication.problem import ReplicatedAllocation
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers import cpsat, highs
+from keyshift.solvers.checked import within
+
+MOST_VARIABLES = 200_000
+"""Statements with more variables are not written down: descent and the bound by counting answer."""
+
+
+# A bound, and a search ---------------------------------------------------------------------------------------------------
+
+
+def counting_bound(problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
+    """The largest load is at least the mean, and at least what leaves no copy more than its share. O(p log p) a step.
+
+    If no node had more than t per unit of capacity, each copy would carry at most t on the largest node, so key group k would
+    need ceil(l_k / (t v)) copies: the least t for which these are few enough, and no more than there are nodes.
+    """
+    w, load = problem.workload, problem.load
+    most = float(w.capacity[w.kept].max(initial=0.0))
+    copies = min(problem.copies, int(problem.slots.sum()))
+    low, high = float(load.max()) / max(1, problem.most_copies), float(load.max())
+    for _ in range(60):  # bisection: as fine as floats are
+        middle = (low + high) / 2
+        enough = middle > 0 and float(np.ceil(load / middle * (1 - 1e-12)).clip(1).sum()) <= copies
+        low, high = (low, middle) if enough else (middle, high)
+    least = max(low / most if most else 0.0, problem.scale if load.any() else 0.0)
+    return Answer(None, least * (1 - 1e-12 * (w.key_groups + 4)))
+
+
+def descent(
+    problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None
+) -> Answer:
+    """From a start, or the copies that there are: the change that helps the fullest node most, as long as one does.
+
+    A change moves a copy off the fullest node, exchanges it for one elsewhere, or adds a copy of a key group that is there.
+    Each lowers the largest load or the number of nodes that have it, so it ends; O(p n) a step. No guarantee.
+    """
+    best = _Copies(problem, start if start is not None else problem.held.astype(np.int64))
+    best.repair()
+    while not budget.expired and best.improve():
+        budget.spend(1e-4)
+    return Answer(best.here if not problem.violations(best.here) else start)
+
+
+@dataclass
+class _Copies:
+    """Copies, the loads they make, and what limits are left."""
+
+    problem: ReplicatedAllocation
+    here: IntArray
+    load: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.here = self.here.copy()
+        self.here[:, self.problem.slots == 0] = 0
+        self.measure()
+
+    def measure(self) -> None:
+        """Loads, room and the moves that are left."""
+        p = self.problem
+        self.load = p.node_loads(self.here)
+        self.count = np.maximum(self.here.sum(axis=1), 1)
+        self.room = p.slots - self.here.sum(axis=0)
+        moves = math.inf if p.max_migrations is None else p.max_migrations
+        self.moves = moves - int((self.here.astype(bool) & ~p.held).sum())
+        self.spare = p.copies - int(self.here.sum())
+
+    def repair(self) -> None:
+        """Copies off nodes that hold too many, the heaviest first; then one for each key group without, where least is loaded."""
+        p = self.problem
+        share = p.load / self.count
+        for i in np.flatnonzero(self.room < 0):
+            on = np.flatnonzero(self.here[:, i])
+            self.here[on[np.argsort(-share[on], kind="stable")][: -int(self.room[i])], i] = 0
+        self.measure()
+        for k in np.argsort(-p.load, kind="stable"):
+            if not self.here[k].any() and (self.room > 0).any():
+                filled = self.load + p.load[k] / p.workload.capacity
+                i = int(np.argmin(np.where(self.room > 0, filled, math.inf)))
+                self.here[k, i] = 1
+                self.load[i], self.room[i] = filled[i], self.room[i] - 1
+        self.measure()
+
+    def improve(self) -> bool:
+        """Make the best change, if one helps."""
+        full = int(np.argmax(self.load))
+        changes = [c for c in (self.copied(full), self.moved(full), self.exchanged(full)) if c is not None]
+        value, cells = min(changes, key=lambda change: change[0], default=(math.inf, []))
+        if not value < self.load[full] * (1 - 1e-12):
+            return False
+        for k, i in cells:
+            self.here[k, i] ^= 1
+        self.measure()
+        return True
+
+    def allowed(self, more: int) -> np.ndarray:
+        """Cells that may get a copy, shape (p, n), where `more` moves are used up before."""
+        new = ~self.problem.held
+        return (self.here == 0) & (self.room > 0) & ~(new & (self.moves - more < 1))
+
+    def best_cell(self, after: FloatArray, key_groups: IntArray, cells: np.ndarray) -> tuple[float, int, int] | None:
+        """The least of some loads over cells that are open: value, key group, node."""
+        masked = np.where(cells, after, math.inf)
+        if not np.isfinite(masked).any():
+            return None
+        row, i = np.unravel_index(int(np.argmin(masked)), masked.shape)
+        return float(masked[row, i]), int(key_groups[row]), int(i)
+
+    def copied(self, full: int) -> tuple[float, list[tuple[int, int]]] | None:
+        """One more copy of a key group on the fullest node."""
+        if self.spare < 1:
+            return None
+        on: IntArray = np.flatnonzero(self.here[:, full])
+        load, v = self.problem.load[on], self.problem.workload.capacity
+        share, less = load / (self.count[on] + 1), load / self.count[on] - load / (self.count[on] + 1)
+        after = np.maximum(self.load + share[:, None] / v, (self.load[full] - less / v[full])[:, None])
+        found = self.best_cell(after, on, self.allowed(0)[on])
+        return None if found is None else (found[0], [found[1:]])
+
+    def moved(self, full: int) -> tuple[float, list[tuple[int, int]]] | None:
+        """A copy on the fullest node goes to another one."""
+        on: IntArray = np.flatnonzero(self.here[:, full])
+        share, v = self.problem.load[on] / self.count[on], self.problem.workload.capacity
+        after = np.maximum(self.load + share[:, None] / v, (self.load[full] - share / v[full])[:, None])
+        back = ~self.problem.held[on, full]  # a new copy that goes leaves its move to another one
+        cells = np.where(back[:, None], self.allowed(-1)[on], self.allowed(0)[on])
+        found = self.best_cell(after, on, cells)
+        return None if found is None else (found[0], [(found[1], full), found[1:]])
+
+    def exchanged(self, full: int) -> tuple[float, list[tuple[int, int]]] | None:
+        """A copy on the fullest node and a lighter one elsewhere change places."""
+        held, v, best = self.problem.held, self.problem.workload.capacity, None
+        on: IntArray = np.flatnonzero(self.here[:, full])
+        share = self.problem.load / self.count
+        value = float(self.load[full])
+        for i in np.flatnonzero(self.problem.slots):
+            there: IntArray = np.flatnonzero(self.here[:, i] * (1 - self.here[:, full]))
+            mine = on[self.here[on, i] == 0]
+            if i == full or not there.size or not mine.size:
+                continue
+            gain = share[mine][:, None] - share[there]
+            after = np.maximum(self.load[full] - gain / v[full], self.load[i] + gain / v[i])
+            used = (~held[mine, i])[:, None].astype(int) - (~held[mine, full])[:, None]
+            used = used + (~held[there, full]).astype(int) - (~held[there, i])
+            after = np.where(used <= self.moves, after, math.inf)
+            a, b = np.unravel_index(int(np.argmin(after)), after.shape)
+            if after[a, b] < value:
+                value = float(after[a, b])
+                k, m = int(mine[a]), int(there[b])
+                best = value, [(k, full), (k, int(i)), (m, int(i)), (m, full)]
+        return best
+
+
+# The statements ------------------------------------------------------------------------------------------------------------
+
+
+def solve_cpsat(
+    problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
+) -> Answer:
+    """Descent, the bound by counting, then CP-SAT on the statement until it is proven.
+
+    Parameters
+    ----------
+    threads : int, default 1
+        More than one may return another optimum from run to run.
+    """
+    return _by(problem, budget, seed, start, threads, "cp-sat")
+
+
+def solve_milp(
+    problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
+) -> Answer:
+    """Descent, the bound by counting, then HiGHS on the statement until it is proven.
+
+    Parameters
+    ----------
+    threads : int, default 1
+        More than one may return another optimum from run to run.
+    """
+    return _by(problem, budget, seed, start, threads, "pyomo")
+
+
+def _by(
+    problem: ReplicatedAllocation, budget: Budget, seed: int, start: np.ndarray | None, threads: int, language: str
+) -> Answer:
+    """The best of descent and a solver, with the higher of both bounds."""
+    least = counting_bound(problem, budget=budget).bound or 0.0
+    found = descent(problem, budget=budget.part(0.3), seed=seed, start=start).assignment
+    value = math.inf if found is None else problem.objective(found)
+    if value - least <= problem.tolerance:
+        return Answer(found, least, "optimal")
+    variables = problem.workload.key_groups * problem.most_copies * (int((problem.slots > 0).sum()) + 1)
+    if variables > MOST_VARIABLES:
+        return Answer(found, least, "gap", f"a statement would have {variables:,} variables: none was written down")
+    with off_clock():
+        from keyshift.models.replication.cpsat_model import ReplicationCpSat
+        from keyshift.models.replication.pyomo_model import ReplicationPyomo
+
+    solver, kind = (cpsat, ReplicationCpSat) if language == "cp-sat" else (highs, ReplicationPyomo)
+    statement = within(budget, lambda: kind(problem), variables)
+    if statement is None:
+        return Answer(found, least, budget.why)
+    answer: Answer = solver.solve(
+        statement, budget, found, bound=lambda proven: max(least, statement.bound(proven)),
+        infeasible="no placement of copies keeps the limits", seed=seed, threads=threads,
+    )  # fmt: skip
+    if answer.assignment is None or problem.objective(answer.assignment) > value:
+        answer.assignment = found
+    return answer
