@@ -44,6 +44,7 @@ with lazily() as _LAZY:
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.plans.saved import compare_measured, read_plan
+    from keyshift.models.replication import ReplicatedAllocation
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.simulation import simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting
@@ -60,7 +61,7 @@ _opened = on_first_use(globals(), _LAZY)
 __all__ = [
     "MCLB", "CollocatedAllocation", "InputError", "IntervalMigration", "KeyGroupAllocation", "KeyPlacement",
     "KeySplitting", "KeyshiftError", "MigrationPolicy", "MigrationSequence", "MixedRouting", "MovementWithinLimits",
-    "Partitioner", "Plan", "Problem", "RoutingTable", "Solution", "Workload", "certify", "check", "choose_splitting",
+    "Partitioner", "Plan", "Problem", "ReplicatedAllocation", "RoutingTable", "Solution", "Workload", "certify", "check", "choose_splitting",
     "compare", "compare_measured", "explain", "explore", "families", "family", "methods", "model", "pareto", "plan",
     "read_plan", "read_solution", "read_workload", "remedies", "repair", "replay", "reproduce", "simulate", "solve",
     "statements", "study", "warm_up", "write_workload",

@@ -372,6 +372,10 @@ class Problem(ABC):
             "Nothing is moved by hand here: the page shows the loads, the moves and the figures of each answer instead."
         )
 
+    def columns(self, assignment: np.ndarray) -> dict[str, list[Any]]:
+        """What `Solution.to_frame` says of each key group, where that is not the node that it goes to."""
+        return {}
+
     # Certificates ----------------------------------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:

@@ -125,6 +125,8 @@ class Solution:
         if workload is None:
             return pd.DataFrame({"target": given})
         frame: pd.DataFrame = workload.to_frame()
+        if own := self.problem.columns(given):
+            return frame.assign(**own)
         if given.ndim == 1:
             target = [workload.node(int(i)) for i in given]
             return frame.assign(target=target, moved=np.asarray(given) != workload.current)

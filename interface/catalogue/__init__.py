@@ -14,7 +14,7 @@ from inspect import isabstract
 from pathlib import Path
 from typing import Any
 
-from keyshift.catalogue import allocation, collocation, intervals, mclb, movement, routing, splitting
+from keyshift.catalogue import allocation, collocation, intervals, mclb, movement, replication, routing, splitting
 from keyshift.catalogue.method import (
     BY_NAME,
     FORMULATIONS,
@@ -40,6 +40,7 @@ _ALL = (
     collocation.FORMULATION,
     mclb.FORMULATION,
     movement.FORMULATION,
+    replication.FORMULATION,
     *splitting.FORMULATIONS,
     routing.FORMULATION,
     *intervals.FORMULATIONS,

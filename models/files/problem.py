@@ -28,6 +28,7 @@ with lazily():
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB
     from keyshift.models.movement import MovementWithinLimits
+    from keyshift.models.replication import ReplicatedAllocation
     from keyshift.models.routing import MixedRouting
     from keyshift.models.splitting import KeyPlacement, KeySplitting
 
@@ -36,6 +37,7 @@ CLASSES: dict[str, Any] = {
     "collocated-allocation": CollocatedAllocation,
     "mclb": MCLB,
     "movement-within-limits": MovementWithinLimits,
+    "replicated-allocation": ReplicatedAllocation,
     "mixed-routing": MixedRouting,
     "key-splitting": KeySplitting,
     "key-placement": KeyPlacement,

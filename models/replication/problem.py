@@ -47,7 +47,7 @@ class ReplicatedAllocation(Problem):
     workload : Workload
         p key groups on n nodes.
     copies : int
-        The most copies of all key groups together, at least p: each key group has one or more.
+        The most copies of all key groups together; each has one or more, so with fewer than p there is no answer.
     at_most : int, optional
         The most copies that one node holds.
     max_migrations : int, optional
@@ -71,6 +71,7 @@ class ReplicatedAllocation(Problem):
 
     name: ClassVar[str] = "replicated-allocation"
     objective_name: ClassVar[str] = "largest node load"
+    worth: ClassVar[str] = "load distance"
     ruleless: ClassVar[str] = "a rule speaks of the one node of a key group, and here it has several"
 
     workload: Workload
@@ -83,10 +84,6 @@ class ReplicatedAllocation(Problem):
         self._require_workload()
         w = self.workload
         copies = guards.whole("copies", self.copies, optional=False)
-        if copies < w.key_groups:
-            raise InputError(
-                f"copies = {copies}: all {w.key_groups} key groups together have at most so many copies, and each has one"
-            )
         self._put("copies", min(copies, w.key_groups * w.nodes))
         self._put("at_most", guards.whole("at_most", self.at_most, least=1))
         self._put("max_migrations", guards.whole("max_migrations", self.max_migrations))
@@ -165,7 +162,9 @@ class ReplicatedAllocation(Problem):
 
     def conflicts(self) -> list[str]:
         room, p, leave = int(self.slots.sum()), self.workload.key_groups, int((~(self.held & self.workload.kept)).all(1).sum())
-        found = [f"{p} key groups need a copy each, and the nodes have room for {room}"] if room < p else []
+        found = [f"{p} key groups need a copy each, and there may be {self.copies}"] if self.copies < p else []
+        if room < p:
+            found.append(f"{p} key groups need a copy each, and the nodes have room for {room}")
         if self.max_migrations is not None and leave > self.max_migrations:
             found.append(
                 f"{leave} key groups have no copy on a node that stays, and at most {self.max_migrations} copies may be new"
@@ -186,6 +185,11 @@ class ReplicatedAllocation(Problem):
         used = {"copies": int(assignment.sum()), "at_most": int(assignment.sum(axis=0).max())}
         used["max_migrations"] = int((assignment.astype(bool) & ~self.held).sum())
         return [f"{name} = {value} is used up" for name, value in used.items() if value == getattr(self, name)]
+
+    def columns(self, assignment: np.ndarray) -> dict[str, list[Any]]:
+        """How many copies each key group has, and on which nodes, for `Solution.to_frame`."""
+        names = [[self.workload.node(int(i)) for i in np.flatnonzero(row)] for row in assignment]
+        return {"copies": [len(nodes) for nodes in names], "targets": names}
 
     # Plans and periods ------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from hostile import (
     placement,
     policies,
     remedied,
+    replication,
     routing,
     ruled,
     sequences,
@@ -36,7 +37,7 @@ from keyshift.catalogue import FORMULATIONS
 MODULES: dict[str, ModuleType] = {
     m.NAME: m
     for m in (
-        allocation, collocation, mclb, movement, splitting, placement, routing, intervals, sequences, policies
+        allocation, collocation, mclb, movement, replication, splitting, placement, routing, intervals, sequences, policies
     )
 }  # fmt: skip
 LIMIT = 10.0
@@ -80,6 +81,7 @@ _RULES = [
 _STREAM = {"stream": [1, 2, 2, 3], "workers": 2, "weights": [3.0, 1.0, 2.0, 1.0]}
 _MILD: dict[str, dict[str, Any]] = {
     "movement-within-limits": {"lower": 0.0, "upper": 5.0},
+    "replicated-allocation": {"copies": 4},
     "key-splitting": _STREAM,
     "key-placement": _STREAM,
     "interval-migration": {"nodes_after": 3, "tau": 1},

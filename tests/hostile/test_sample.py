@@ -16,7 +16,7 @@ from hostile.solving import MODULES, Instance, plan_of, spec_of
 from keyshift.catalogue import FORMULATIONS
 
 SAMPLE = {  # by what a solve costs: the sample has to earn its seconds
-    "key-group-allocation": 2, "collocated-allocation": 2, "mclb": 2, "movement-within-limits": 12, "key-splitting": 5,
+    "key-group-allocation": 2, "collocated-allocation": 2, "mclb": 2, "movement-within-limits": 12, "replicated-allocation": 6, "key-splitting": 5,
     "key-placement": 6, "mixed-routing": 4, "interval-migration": 6, "migration-sequence": 6, "migration-policy": 2,
 }  # fmt: skip
 
