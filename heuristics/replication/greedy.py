@@ -51,7 +51,9 @@ def packed(problem: ReplicatedAllocation, count: IntArray) -> IntArray:
     copies = np.repeat(np.arange(count.size), count)
     first = np.arange(copies.size) == np.searchsorted(copies, copies)
     share = problem.load[copies] / count[copies]
-    for at in np.lexsort((copies, ~first, -share)):  # of equal copies the first of a key group, which has to be somewhere
+    for at in np.lexsort(
+        (copies, ~first, -share)
+    ):  # of equal copies the first of a key group, which has to be somewhere
         k = copies[at]
         spare = int(room.sum()) - int((made.sum(axis=1) == 0).sum())
         if made[k].any() and spare <= 0:  # the room that is left is for key groups without any copy

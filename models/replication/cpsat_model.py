@@ -13,6 +13,8 @@ from keyshift.models.integers import scaled
 from keyshift.models.replication.problem import ReplicatedAllocation
 from keyshift.models.workload import IntArray
 
+BITS = 50
+"""Shares are scaled to integers that stay below 2**BITS in sum."""
 ROUNDING = 1e-12
 """Relative rounding of a float sum of shares."""
 
@@ -23,6 +25,8 @@ class ReplicationCpSat:
     Parameters
     ----------
     problem : ReplicatedAllocation
+    most : float, optional
+        A largest load that is known: a copy that alone has more on a node is not placed there.
 
     Attributes
     ----------
@@ -30,13 +34,14 @@ class ReplicationCpSat:
         Variables ``z[key group,copies]``, ``x[key group,copies,node]`` and ``largest``.
     """
 
-    def __init__(self, problem: ReplicatedAllocation) -> None:
+    def __init__(self, problem: ReplicatedAllocation, most: float = math.inf) -> None:
         self.problem, w = problem, problem.workload
         self.model = cp_model.CpModel()
         self.numbers = range(1, problem.most_copies + 1)
         self.nodes, self.key_groups = np.flatnonzero(problem.slots).tolist(), range(w.key_groups)
         share = problem.load[:, None, None] / np.array(self.numbers)[:, None] / w.capacity[self.nodes]
-        self.share = scaled(share.ravel())
+        self.fits = share <= most * (1 + ROUNDING)
+        self.share = scaled(np.where(self.fits, share, 0.0).ravel(), BITS)
         self.whole = self.share.values.reshape(share.shape).tolist()
         self.variables()
         self.copies_of_each()
@@ -50,7 +55,10 @@ class ReplicationCpSat:
         """z, x, which exists only for nodes with room - that is (8) -, and L."""
         new = self.model.new_bool_var
         self.z = {(k, c): new(f"z[k{k},c{c}]") for k in self.key_groups for c in self.numbers}
-        self.x = {(k, c, i): new(f"x[k{k},c{c},n{i}]") for k, c in self.z for i in self.nodes}
+        self.x = {
+            (k, c, i): new(f"x[k{k},c{c},n{i}]") for k, c in self.z for at, i in enumerate(self.nodes)
+            if self.fits[k, c - 1, at]
+        }  # fmt: skip
         self.largest = self.model.new_int_var(0, sum(max(row[0]) for row in self.whole), "largest")
 
     def copies_of_each(self) -> None:
@@ -58,14 +66,15 @@ class ReplicationCpSat:
         for k in self.key_groups:
             self.model.add_exactly_one(self.z[k, c] for c in self.numbers)
         for (k, c), z in self.z.items():
-            self.model.add(sum(self.x[k, c, i] for i in self.nodes) == c * z)
-            for i in self.nodes:
-                self.model.add_implication(self.x[k, c, i], z)
+            places = [self.x[k, c, i] for i in self.nodes if (k, c, i) in self.x]
+            self.model.add(sum(places) == c * z)
+            for x in places:
+                self.model.add_implication(x, z)
 
     def node_loads(self) -> None:
         """(4) No node's load per unit of capacity exceeds the largest."""
         for at, i in enumerate(self.nodes):
-            terms = [self.whole[k][c - 1][at] * self.x[k, c, i] for k, c in self.z]
+            terms = [self.whole[k][c - 1][at] * self.x[k, c, i] for k, c in self.z if (k, c, i) in self.x]
             self.model.add(sum(terms) <= self.largest).with_name(f"node_load[n{i}]")
 
     def copies_in_all(self) -> None:
@@ -75,7 +84,7 @@ class ReplicationCpSat:
     def copies_of_a_node(self) -> None:
         """(6) A node holds at most so many copies."""
         for i in self.nodes:
-            here = sum(self.x[k, c, i] for k, c in self.z)
+            here = sum(self.x[k, c, i] for k, c in self.z if (k, c, i) in self.x)
             self.model.add(here <= int(self.problem.slots[i])).with_name(f"at_most[n{i}]")
 
     def migrations(self) -> None:

@@ -147,7 +147,9 @@ class ReplicatedAllocation(Problem):
         for k in np.flatnonzero(assignment.sum(axis=1) == 0):  # (1)
             found.append(Violation("one_copy", f"key group {w.key(k)} has no copy", int(k), 1.0))
         if (more := int(assignment.sum()) - self.copies) > 0:  # (5)
-            found.append(Violation("copies", f"there are {self.copies + more} copies, at most {self.copies}", amount=more))
+            found.append(
+                Violation("copies", f"there are {self.copies + more} copies, at most {self.copies}", amount=more)
+            )
         here = assignment.sum(axis=0)
         for i in np.flatnonzero(here > self.slots):  # (6), (8)
             most = int(self.slots[i])
@@ -161,7 +163,11 @@ class ReplicatedAllocation(Problem):
         return found
 
     def conflicts(self) -> list[str]:
-        room, p, leave = int(self.slots.sum()), self.workload.key_groups, int((~(self.held & self.workload.kept)).all(1).sum())
+        room, p, leave = (
+            int(self.slots.sum()),
+            self.workload.key_groups,
+            int((~(self.held & self.workload.kept)).all(1).sum()),
+        )
         found = [f"{p} key groups need a copy each, and there may be {self.copies}"] if self.copies < p else []
         if room < p:
             found.append(f"{p} key groups need a copy each, and the nodes have room for {room}")
@@ -220,7 +226,9 @@ class ReplicatedAllocation(Problem):
     def after(self, answer: Any, window: Workload) -> Self:
         """The problem of the next period: its copies are where an answer put them."""
         held = self.canonical(getattr(answer, "assignment", answer))
-        here = window.replace(current=held.argmax(axis=1), nodes=self.workload.capacity, draining=self.workload.draining)
+        here = window.replace(
+            current=held.argmax(axis=1), nodes=self.workload.capacity, draining=self.workload.draining
+        )
         return self.changed(workload=here, held=held)
 
 

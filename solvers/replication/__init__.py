@@ -1,0 +1,1 @@
+"""Methods for replicas of hot key groups. Begin with statement.py."""

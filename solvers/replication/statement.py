@@ -40,9 +40,7 @@ def counting_bound(problem: ReplicatedAllocation, *, budget: Budget, seed: int =
     return Answer(None, least * (1 - 1e-12 * (w.key_groups + 4)))
 
 
-def descent(
-    problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None
-) -> Answer:
+def descent(problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None) -> Answer:
     """From a start, or the copies that there are: the change that helps the fullest node most, as long as one does.
 
     A change moves a copy off the fullest node, exchanges it for one elsewhere, or adds a copy of a key group that is there.
@@ -168,7 +166,12 @@ class _Copies:
 
 
 def solve_cpsat(
-    problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
+    problem: ReplicatedAllocation,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: Threads = 1,
 ) -> Answer:
     """Descent, the bound by counting, then CP-SAT on the statement until it is proven.
 
@@ -181,7 +184,12 @@ def solve_cpsat(
 
 
 def solve_milp(
-    problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
+    problem: ReplicatedAllocation,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: Threads = 1,
 ) -> Answer:
     """Descent, the bound by counting, then HiGHS on the statement until it is proven.
 
@@ -210,7 +218,8 @@ def _by(
         from keyshift.models.replication.pyomo_model import ReplicationPyomo
 
     solver, kind = (cpsat, ReplicationCpSat) if language == "cp-sat" else (highs, ReplicationPyomo)
-    statement = within(budget, lambda: kind(problem), variables)
+    known = {"most": value} if language == "cp-sat" else {}
+    statement = within(budget, lambda: kind(problem, **known), variables)
     if statement is None:
         return Answer(found, least, budget.why)
     answer: Answer = solver.solve(

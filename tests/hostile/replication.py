@@ -44,7 +44,8 @@ class Truth(e.Truth):
     def __init__(self, spec: dict[str, Any]) -> None:
         w, o = spec["workload"], spec["options"]
         self.n, self.kept = e.node_number(w), e.kept_nodes(w)
-        self.load = e.fractions(w["load"])
+        load = w["load"]
+        self.load = e.fractions(load[-1] if isinstance(load[0], list) else load)
         self.speed = [Fraction(1)] * self.n if isinstance(w["nodes"], int) else e.fractions(w["nodes"])
         current = [[int(i == q) for i in range(self.n)] for q in w["current"]]
         self.held, self.options = o.get("held", current), o
@@ -71,6 +72,9 @@ class Truth(e.Truth):
             return "at_most"
         new = sum(x and not h for row, held in zip(a, self.held, strict=True) for x, h in zip(row, held, strict=True))
         return "max_migrations" if new > o.get("max_migrations", new) else None
+
+    def read(self, assignment: Any) -> e.Assignment:
+        return tuple(tuple(int(x) for x in row) for row in assignment)
 
     def value(self, a: e.Assignment) -> Fraction:
         loads = [Fraction(0)] * self.n

@@ -11,11 +11,15 @@ NAME = ks.ReplicatedAllocation.name
 
 def random_problem(rng: np.random.Generator, p: int, n: int) -> ks.ReplicatedAllocation:
     """One random instance: ties, zeros, a hot key group, draining nodes, limits that hurt."""
-    load = (rng.integers(0, 5, p).astype(float), rng.random(p), rng.zipf(1.5, p).clip(1, 50).astype(float))[rng.integers(3)]
+    load = (rng.integers(0, 5, p).astype(float), rng.random(p), rng.zipf(1.5, p).clip(1, 50).astype(float))[
+        rng.integers(3)
+    ]
     draining = rng.random(n) < 0.2
     draining[rng.integers(n)] = False
     speeds = n if rng.random() < 0.7 else rng.choice([1.0, 2.0, 3.0], n)
-    w = ks.Workload(load=load, state=rng.integers(0, 4, p), current=rng.integers(0, n, p), nodes=speeds, draining=draining)
+    w = ks.Workload(
+        load=load, state=rng.integers(0, 4, p), current=rng.integers(0, n, p), nodes=speeds, draining=draining
+    )
     return ks.ReplicatedAllocation(
         w,
         copies=p + int(rng.integers(0, 4)),
@@ -29,7 +33,11 @@ def battery() -> dict[str, ks.Problem]:
 
     def make(load, current, nodes, copies, draining=None, state=None, **options):
         w = ks.Workload(
-            load=load, state=np.ones(len(load)) if state is None else state, current=current, nodes=nodes, draining=draining
+            load=load,
+            state=np.ones(len(load)) if state is None else state,
+            current=current,
+            nodes=nodes,
+            draining=draining,
         )
         return ks.ReplicatedAllocation(w, copies, **options)
 
