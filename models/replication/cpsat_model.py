@@ -39,7 +39,7 @@ class ReplicationCpSat:
         self.model = cp_model.CpModel()
         self.numbers = range(1, problem.most_copies + 1)
         self.nodes, self.key_groups = np.flatnonzero(problem.slots).tolist(), range(w.key_groups)
-        share = problem.load[:, None, None] / np.array(self.numbers)[:, None] / w.capacity[self.nodes]
+        share = problem.shares_of(problem.most_copies)[..., self.nodes]
         self.fits = share <= most * (1 + ROUNDING)
         self.share = scaled(np.where(self.fits, share, 0.0).ravel(), BITS)
         self.whole = self.share.values.reshape(share.shape).tolist()
@@ -59,7 +59,7 @@ class ReplicationCpSat:
             (k, c, i): new(f"x[k{k},c{c},n{i}]") for k, c in self.z for at, i in enumerate(self.nodes)
             if self.fits[k, c - 1, at]
         }  # fmt: skip
-        self.largest = self.model.new_int_var(0, sum(max(row[0]) for row in self.whole), "largest")
+        self.largest = self.model.new_int_var(0, sum(max(map(max, row)) for row in self.whole), "largest")
 
     def copies_of_each(self) -> None:
         """(1) to (3) A key group has one number of copies, and as many copies on different nodes."""

@@ -109,6 +109,11 @@ class ReplicatedAllocation(Problem):
         spare = min(self.copies, int(self.slots.sum())) - self.workload.key_groups
         return max(1, min(int(self.workload.kept.sum()), spare + 1))
 
+    def shares_of(self, most: int) -> FloatArray:
+        """Load per unit of capacity of one of c copies on a node, c = 1..most, shape (p, most, n)."""
+        shares = self.load[:, None, None] / np.arange(1, most + 1)[:, None] / self.workload.capacity
+        return np.asarray(shares)
+
     def shares(self, assignment: np.ndarray) -> FloatArray:
         """The load of each copy, shape (p, n)."""
         count = np.maximum(assignment.sum(axis=1), 1)

@@ -11,13 +11,19 @@ from keyshift.models.pyomo import LinearExpression, pyo
 from keyshift.models.replication.problem import ReplicatedAllocation
 from keyshift.models.workload import IntArray
 
+ROUNDING = 1e-12
+"""Relative rounding of a share."""
+
 
 class ReplicationPyomo:
-    """One method for each family of constraints; loads are in units of the mean.
+    """One method for each family of constraints.
 
     Parameters
     ----------
     problem : ReplicatedAllocation
+    most : float, optional
+        A largest load that is known: a copy that alone has more on a node is not placed there. Loads are in units of it; by
+        default of the mean.
 
     Attributes
     ----------
@@ -29,13 +35,16 @@ class ReplicationPyomo:
         "z": "kc", "x": "kcn", "one_number": "k", "as_many": "kc", "only_then": "kcn", "node_load": "n", "at_most": "n",
     }  # fmt: skip
 
-    def __init__(self, problem: ReplicatedAllocation) -> None:
-        self.problem = problem
+    def __init__(self, problem: ReplicatedAllocation, most: float = math.inf) -> None:
+        self.problem, self.unit = problem, most if 0 < most < math.inf else problem.scale
         self.numbers = range(1, problem.most_copies + 1)
         self.nodes, self.key_groups = np.flatnonzero(problem.slots).tolist(), range(problem.workload.key_groups)
         self.model = m = pyo.ConcreteModel(name=problem.name)
         m.z = pyo.Var(self.key_groups, self.numbers, domain=pyo.Binary)
-        m.x = pyo.Var(self.key_groups, self.numbers, self.nodes, domain=pyo.Binary)  # (8): only nodes with room
+        self.share = problem.shares_of(problem.most_copies)
+        cells = np.argwhere(self.share[..., self.nodes] <= most * (1 + ROUNDING))
+        self.cells = [(k, c + 1, self.nodes[at]) for k, c, at in cells.tolist()]
+        m.x = pyo.Var(self.cells, domain=pyo.Binary)  # (8): only nodes with room
         m.largest = pyo.Var(domain=pyo.NonNegativeReals)
         self.copies_of_each()
         self.node_loads()
@@ -46,25 +55,30 @@ class ReplicationPyomo:
 
     def copies_of_each(self) -> None:
         """(1) to (3) A key group has one number of copies, and as many copies on different nodes."""
-        m = self.model
+        m, places = self.model, {pair: [] for pair in self.model.z}
+        for k, c, i in self.cells:
+            places[k, c].append(m.x[k, c, i])
         m.one_number = pyo.Constraint(self.key_groups, rule=lambda m, k: sum(m.z[k, c] for c in self.numbers) == 1)
         m.as_many = pyo.Constraint(
-            self.key_groups, self.numbers, rule=lambda m, k, c: sum(m.x[k, c, i] for i in self.nodes) == c * m.z[k, c]
+            self.key_groups, self.numbers, rule=lambda m, k, c: sum(places[k, c]) - c * m.z[k, c] == 0
         )
-        m.only_then = pyo.Constraint(
-            self.key_groups, self.numbers, self.nodes, rule=lambda m, k, c, i: m.x[k, c, i] <= m.z[k, c]
-        )
+        m.only_then = pyo.Constraint(self.cells, rule=lambda m, k, c, i: m.x[k, c, i] <= m.z[k, c])
 
     def node_loads(self) -> None:
         """(4) No node's load per unit of capacity exceeds the largest."""
-        m, load, capacity = self.model, self.problem.load / self.problem.scale, self.problem.workload.capacity
+        m, here = self.model, self._by_node()
 
         def row(m: pyo.ConcreteModel, i: int) -> object:
-            pairs = [(k, c) for k in self.key_groups for c in self.numbers]
-            shares = [float(load[k] / (c * capacity[i])) for k, c in pairs]
-            return LinearExpression(linear_coefs=shares, linear_vars=[m.x[k, c, i] for k, c in pairs]) <= m.largest
+            shares = [float(self.share[k, c - 1, i]) / self.unit for k, c, _ in here[i]]
+            return LinearExpression(linear_coefs=shares, linear_vars=[m.x[cell] for cell in here[i]]) - m.largest <= 0
 
         m.node_load = pyo.Constraint(self.nodes, rule=row)
+
+    def _by_node(self) -> dict[int, list[tuple[int, int, int]]]:
+        here: dict[int, list[tuple[int, int, int]]] = {i: [] for i in self.nodes}
+        for cell in self.cells:
+            here[cell[2]].append(cell)
+        return here
 
     def copies_in_all(self) -> None:
         """(5) There are at most so many copies."""
@@ -72,16 +86,18 @@ class ReplicationPyomo:
 
     def copies_of_a_node(self) -> None:
         """(6) A node holds at most so many copies."""
-        m, pairs = self.model, [(k, c) for k in self.key_groups for c in self.numbers]
-        m.at_most = pyo.Constraint(
-            self.nodes, rule=lambda m, i: sum(m.x[k, c, i] for k, c in pairs) <= int(self.problem.slots[i])
-        )
+        here, slots = self._by_node(), self.problem.slots
+
+        def row(m: pyo.ConcreteModel, i: int) -> object:
+            return sum(m.x[cell] for cell in here[i]) <= int(slots[i]) if here[i] else pyo.Constraint.Skip
+
+        self.model.at_most = pyo.Constraint(self.nodes, rule=row)
 
     def migrations(self) -> None:
         """(7) At most so many copies are where none is now."""
         most, held = self.problem.max_migrations, self.problem.held
-        if most is not None:
-            new = [x for (k, _, i), x in self.model.x.items() if not held[k, i]]
+        new = [x for (k, _, i), x in self.model.x.items() if not held[k, i]]
+        if most is not None and new:
             self.model.max_migrations = pyo.Constraint(expr=sum(new) <= most)
 
     def set_start(self, assignment: IntArray) -> None:
@@ -91,7 +107,7 @@ class ReplicationPyomo:
             z.set_value(int(count[k] == c), skip_validation=True)
         for (k, c, i), x in m.x.items():
             x.set_value(int(count[k] == c and assignment[k, i]), skip_validation=True)
-        m.largest.set_value(self.problem.objective(assignment) / self.problem.scale, skip_validation=True)
+        m.largest.set_value(self.problem.objective(assignment) / self.unit, skip_validation=True)
 
     def assignment(self) -> IntArray:
         """Read the nodes of each key group's copies from the variables' values."""
@@ -102,4 +118,4 @@ class ReplicationPyomo:
 
     def bound(self, proven: float) -> float:
         """A proven bound on the model's objective as one on the largest load."""
-        return max(0.0, proven * self.problem.scale) if math.isfinite(proven) else 0.0
+        return max(0.0, proven * self.unit) if math.isfinite(proven) else 0.0

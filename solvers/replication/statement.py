@@ -13,7 +13,7 @@ from keyshift.models.guards import Threads
 from keyshift.models.replication.problem import ReplicatedAllocation
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import within
+from keyshift.solvers.checked import by_second_word, within
 
 MOST_VARIABLES = 200_000
 """Statements with more variables are not written down: descent and the bound by counting answer."""
@@ -191,14 +191,24 @@ def solve_milp(
     start: np.ndarray | None = None,
     threads: Threads = 1,
 ) -> Answer:
-    """Descent, the bound by counting, then HiGHS on the statement until it is proven.
+    """Descent, the bound by counting, then HiGHS on the statement; what is doubtful of its word CP-SAT says again.
 
     Parameters
     ----------
     threads : int, default 1
         More than one may return another optimum from run to run.
     """
-    return _by(problem, budget, seed, start, threads, "pyomo")
+    answer = _by(problem, budget, seed, start, threads, "pyomo")
+    if answer.termination not in ("gap", "infeasible") or too_large(problem) or budget.expired:
+        return answer
+    return by_second_word(problem, answer, solve_cpsat, budget=budget, seed=seed, threads=threads)
+
+
+def too_large(problem: ReplicatedAllocation) -> str:
+    """Why no statement is written down; empty where one is."""
+    variables = problem.workload.key_groups * problem.most_copies * (int((problem.slots > 0).sum()) + 1)
+    said = f"a statement would have {variables:,} variables: none was written down"
+    return said if variables > MOST_VARIABLES else ""
 
 
 def _by(
@@ -210,16 +220,14 @@ def _by(
     value = math.inf if found is None else problem.objective(found)
     if value - least <= problem.tolerance:
         return Answer(found, least, "optimal")
-    variables = problem.workload.key_groups * problem.most_copies * (int((problem.slots > 0).sum()) + 1)
-    if variables > MOST_VARIABLES:
-        return Answer(found, least, "gap", f"a statement would have {variables:,} variables: none was written down")
+    if said := too_large(problem):
+        return Answer(found, least, "gap", said)
     with off_clock():
         from keyshift.models.replication.cpsat_model import ReplicationCpSat
         from keyshift.models.replication.pyomo_model import ReplicationPyomo
 
     solver, kind = (cpsat, ReplicationCpSat) if language == "cp-sat" else (highs, ReplicationPyomo)
-    known = {"most": value} if language == "cp-sat" else {}
-    statement = within(budget, lambda: kind(problem, **known), variables)
+    statement = within(budget, lambda: kind(problem, value))
     if statement is None:
         return Answer(found, least, budget.why)
     answer: Answer = solver.solve(

@@ -1,0 +1,86 @@
+"""Replicas of hot key groups: worked by hand, and against every placement there is."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from instances.replication import random_problem
+
+import keyshift as ks
+from keyshift.heuristics.replication.greedy import replicated
+
+
+def least_load(problem: ks.ReplicatedAllocation) -> float | None:
+    """The optimum, by trying every set of nodes for every key group."""
+    p, n = problem.held.shape
+    rows = [row for row in itertools.product((0, 1), repeat=n) if any(row)]
+    tried = (np.array(made) for made in itertools.product(rows, repeat=p))
+    return min((problem.objective(made) for made in tried if not problem.violations(made)), default=None)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_both_solvers_find_the_optimum(seed):
+    problem = random_problem(np.random.default_rng(seed), 3, 3)
+    best = least_load(problem)
+    bound = ks.solve(problem, "counting").bound
+    for method in ("cp-sat", "milp"):
+        solution = ks.solve(problem, method, time_limit=20)
+        if best is None:
+            assert solution.status == "infeasible"
+        else:
+            assert (solution.status, solution.objective) == ("optimal", pytest.approx(best, rel=1e-9))
+            assert bound <= best
+
+
+def hot(**options) -> ks.ReplicatedAllocation:
+    """One key group with three quarters of the load; without copies its node has at least 9 of 12."""
+    w = ks.Workload(
+        load=[9, 1, 1, 1], state=[5, 1, 1, 1], current=[0, 0, 1, 2], nodes=3, keys=["hot", "b", "c", "d"]
+    )
+    return ks.ReplicatedAllocation(w, **options)
+
+
+def test_three_copies_of_the_hot_key_group_even_the_load_out():
+    one, three = ks.solve(hot(copies=4)), ks.solve(hot(copies=6))
+    assert (one.objective, three.objective) == (9, 4)
+    assert three.assignment.tolist()[0] == [1, 1, 1]
+    assert three.metrics["migrations"] == 2 and three.metrics["state_moved"] == 10  # b to d may stay
+
+
+def test_a_limit_of_copies_a_node_counts_every_copy():
+    solution = ks.solve(hot(copies=6, at_most=2))
+    assert solution.assignment.sum(axis=0).max() <= 2 and solution.objective == 4
+    assert ks.solve(hot(copies=6, at_most=1)).status == "infeasible"
+    assert "room for 3" in ks.solve(hot(copies=6, at_most=1)).message
+
+
+def test_the_plan_copies_from_where_the_key_group_is_and_keeps_the_load():
+    problem = hot(copies=6)
+    plan = problem and ks.solve(problem).plan(bandwidth=1.0)
+    moves = plan.moves
+    assert set(moves.key) == {"hot (copy 2)", "hot (copy 3)"} and set(moves.source) == {0}
+    assert set(moves.state) == {5.0} and plan.peak_load == 10  # node 0 before any copy is there
+
+
+def test_the_next_period_begins_with_the_copies_there_are():
+    problem = hot(copies=6)
+    later = problem.after(ks.solve(problem), problem.workload)
+    assert later.held[0].all() and ks.solve(later).metrics["migrations"] == 0
+
+
+def test_replication_gives_the_next_copy_where_copies_carry_most():
+    problem = hot(copies=7)  # 9, then 4.5, then 3 - no fourth node -, and one more of those with 1
+    assert replicated(problem, 7).tolist()[0] == 3 and int(replicated(problem, 7).sum()) == 7
+
+
+def test_assignments_are_read_as_nodes_or_as_copies():
+    problem = hot(copies=6)
+    one_each = problem.check([0, 0, 1, 2])
+    assert one_each.objective == 10 and one_each.metrics["migrations"] == 0
+    with pytest.raises(ks.InputError, match=r"assignment\[0, 1\] = .*2.*: 1 where a node holds a copy"):
+        problem.check([[1, 2, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
+    with pytest.raises(ks.InputError, match=r"expected \(4, 3\)"):
+        problem.check([[1, 0, 0]])
+    assert [v.rule for v in problem.check([[0, 0, 0], [1, 1, 1], [1, 1, 1], [1, 1, 1]]).violations] == ["one_copy", "copies"]
