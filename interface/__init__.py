@@ -61,10 +61,10 @@ _opened = on_first_use(globals(), _LAZY)
 __all__ = [
     "MCLB", "CollocatedAllocation", "InputError", "IntervalMigration", "KeyGroupAllocation", "KeyPlacement",
     "KeySplitting", "KeyshiftError", "MigrationPolicy", "MigrationSequence", "MixedRouting", "MovementWithinLimits",
-    "Partitioner", "Plan", "Problem", "ReplicatedAllocation", "RoutingTable", "Solution",
-    "Workload", "certify", "check", "choose_splitting", "compare", "compare_measured", "explain", "explore", "families", "family", "methods", "model", "pareto", "plan",
-    "read_plan", "read_solution", "read_workload", "remedies", "repair", "replay", "reproduce", "simulate", "solve",
-    "statements", "study", "warm_up", "write_workload",
+    "Partitioner", "Plan", "Problem", "ReplicatedAllocation", "RoutingTable", "Solution", "Workload", "certify",
+    "check", "choose_splitting", "compare", "compare_measured", "explain", "explore", "families", "family", "methods",
+    "model", "pareto", "plan", "read_plan", "read_solution", "read_workload", "remedies", "repair", "replay",
+    "reproduce", "simulate", "solve", "statements", "study", "warm_up", "write_workload",
 ]  # fmt: skip
 
 ROOMS = {

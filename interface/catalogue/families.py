@@ -45,6 +45,7 @@ with lazily():
         words_placement,
         words_splitting,
     )
+    from keyshift.models.families.replication import zipf_replicas
     from keyshift.models.families.routing import fang_routing, flights_routing, hard_routing, words_routing
     from keyshift.models.families.splitting import nasir_placement, nasir_splitting
 
@@ -123,6 +124,10 @@ _BY_PROBLEM: Mapping[str, tuple[tuple[Any, ...], ...]] = {
         (guo_movement, "Bring every node of S1 or S2 near the mean, as ELB sets out to do.",
          "[Guo2018], sections 3 and 5"),
         (hard_movement, "Limits that a hidden plan keeps, one of them exactly.", "keyshift", _KINDS),
+    ),
+    "replicated-allocation": (
+        (zipf_replicas, "Experts or key groups with Zipf loads, a quarter more copies than key groups, equal room on nodes.",
+         "keyshift, after [DeepSeek2024]"),
     ),
     "key-splitting": (
         (nasir_splitting, "Zipf, log-normal and drifting key streams, from even or skewed sources.",

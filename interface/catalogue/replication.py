@@ -15,7 +15,7 @@ FORMULATION = Formulation(
     name="replicated-allocation",
     summary="How many copies of each key group, and where, so that the largest node load is small.",
     code=ReplicatedAllocation,
-    lesson="lessons/replicas",
+    lesson="problems/replicas",
     statements=pyomo_and_cpsat(
         ReplicationPyomo, ReplicationCpSat,
         "z[k,c]: key group k has c copies; x[k,c,n]: one of them runs on node n.", "ReplicatedAllocation, (1)-(8)",

@@ -46,39 +46,46 @@ def test_three_copies_of_the_hot_key_group_even_the_load_out():
     one, three = ks.solve(hot(copies=4)), ks.solve(hot(copies=6))
     assert (one.objective, three.objective) == (9, 4)
     assert three.assignment.tolist()[0] == [1, 1, 1]
-    assert three.metrics["migrations"] == 2 and three.metrics["state_moved"] == 10  # b to d may stay
+    assert three.metrics["migrations"] == 2
+    assert three.metrics["state_moved"] == 10
 
 
 def test_a_limit_of_copies_a_node_counts_every_copy():
     solution = ks.solve(hot(copies=6, at_most=2))
-    assert solution.assignment.sum(axis=0).max() <= 2 and solution.objective == 4
+    assert solution.assignment.sum(axis=0).max() <= 2
+    assert solution.objective == 4
     assert ks.solve(hot(copies=6, at_most=1)).status == "infeasible"
     assert "room for 3" in ks.solve(hot(copies=6, at_most=1)).message
 
 
 def test_the_plan_copies_from_where_the_key_group_is_and_keeps_the_load():
     problem = hot(copies=6)
-    plan = problem and ks.solve(problem).plan(bandwidth=1.0)
+    plan = ks.solve(problem).plan(bandwidth=1.0)
     moves = plan.moves
-    assert set(moves.key) == {"hot (copy 2)", "hot (copy 3)"} and set(moves.source) == {0}
-    assert set(moves.state) == {5.0} and plan.peak_load == 10  # node 0 before any copy is there
+    assert set(moves.key) == {"hot (copy 2)", "hot (copy 3)"}
+    assert set(moves.source) == {0}
+    assert set(moves.state) == {5.0}
+    assert plan.peak_load == 10
 
 
 def test_the_next_period_begins_with_the_copies_there_are():
     problem = hot(copies=6)
     later = problem.after(ks.solve(problem), problem.workload)
-    assert later.held[0].all() and ks.solve(later).metrics["migrations"] == 0
+    assert later.held[0].all()
+    assert ks.solve(later).metrics["migrations"] == 0
 
 
 def test_replication_gives_the_next_copy_where_copies_carry_most():
     problem = hot(copies=7)  # 9, then 4.5, then 3 - no fourth node -, and one more of those with 1
-    assert replicated(problem, 7).tolist()[0] == 3 and int(replicated(problem, 7).sum()) == 7
+    assert replicated(problem, 7).tolist()[0] == 3
+    assert int(replicated(problem, 7).sum()) == 7
 
 
 def test_assignments_are_read_as_nodes_or_as_copies():
     problem = hot(copies=6)
     one_each = problem.check([0, 0, 1, 2])
-    assert one_each.objective == 10 and one_each.metrics["migrations"] == 0
+    assert one_each.objective == 10
+    assert one_each.metrics["migrations"] == 0
     with pytest.raises(ks.InputError, match=r"assignment\[0, 1\] = .*2.*: 1 where a node holds a copy"):
         problem.check([[1, 2, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
     with pytest.raises(ks.InputError, match=r"expected \(4, 3\)"):
