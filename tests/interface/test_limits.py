@@ -110,6 +110,7 @@ LARGER = {
     "mclb": ("guo-mclb", {"nodes": 4, "key_groups": 40, "windows": 3, "share_moved": 0.2}),
     "movement-within-limits": ("guo-movement", {"nodes": 5, "key_groups": 60, "width": 0.02}),
     "key-splitting": ("nasir-splitting", {"messages": 4000, "keys": 300, "workers": 9}),
+    "replicated-allocation": ("zipf-replicas", {"nodes": 6, "key_groups": 60}),
     "key-placement": ("nasir-placement", {"messages": 4000, "keys": 300, "workers": 9}),
     "mixed-routing": ("fang-routing", {"nodes": 8, "keys": 300, "max_table_size": 30}),
     "interval-migration": ("ding-step", {"tasks": 60, "nodes_after": 7, "tau": 0.2}),

@@ -60,7 +60,9 @@ def test_a_limit_of_copies_a_node_counts_every_copy():
 
 def test_the_plan_copies_from_where_the_key_group_is_and_keeps_the_load():
     problem = hot(copies=6)
-    plan = ks.solve(problem).plan(bandwidth=1.0)
+    solution = ks.solve(problem)
+    plan = solution.plan(bandwidth=1.0)
+    assert plan.check(problem.reached(solution.assignment)[0]).feasible
     moves = plan.moves
     assert set(moves.key) == {"hot (copy 2)", "hot (copy 3)"}
     assert set(moves.source) == {0}
