@@ -225,7 +225,12 @@ def every_trip(problem: ks.Problem, folder) -> ks.Solution:
     return solution
 
 
-NOT_PLANNED = ("key-splitting", "key-placement", "migration-policy", "replicated-allocation")  # the last: of another workload
+NOT_PLANNED = (
+    "key-splitting",
+    "key-placement",
+    "migration-policy",
+    "replicated-allocation",
+)  # the last: of another workload
 PLANNED = [name for name in HOSTILE if name not in NOT_PLANNED]
 
 

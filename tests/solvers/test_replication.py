@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from instances.replication import random_problem
+from least import least
 
 import keyshift as ks
 from keyshift.heuristics.replication.greedy import replicated
 
 
-def least_load(problem: ks.ReplicatedAllocation) -> float | None:
-    """The optimum, by trying every set of nodes for every key group."""
-    p, n = problem.held.shape
-    rows = [row for row in itertools.product((0, 1), repeat=n) if any(row)]
-    tried = (np.array(made) for made in itertools.product(rows, repeat=p))
-    return min((problem.objective(made) for made in tried if not problem.violations(made)), default=None)
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_both_solvers_find_the_optimum(seed):
     problem = random_problem(np.random.default_rng(seed), 3, 3)
-    best = least_load(problem)
+    best = least(problem)
     bound = ks.solve(problem, "counting").bound
     for method in ("cp-sat", "milp"):
         solution = ks.solve(problem, method, time_limit=20)
@@ -36,9 +27,7 @@ def test_both_solvers_find_the_optimum(seed):
 
 def hot(**options) -> ks.ReplicatedAllocation:
     """One key group with three quarters of the load; without copies its node has at least 9 of 12."""
-    w = ks.Workload(
-        load=[9, 1, 1, 1], state=[5, 1, 1, 1], current=[0, 0, 1, 2], nodes=3, keys=["hot", "b", "c", "d"]
-    )
+    w = ks.Workload(load=[9, 1, 1, 1], state=[5, 1, 1, 1], current=[0, 0, 1, 2], nodes=3, keys=["hot", "b", "c", "d"])
     return ks.ReplicatedAllocation(w, **options)
 
 
@@ -92,4 +81,7 @@ def test_assignments_are_read_as_nodes_or_as_copies():
         problem.check([[1, 2, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
     with pytest.raises(ks.InputError, match=r"expected \(4, 3\)"):
         problem.check([[1, 0, 0]])
-    assert [v.rule for v in problem.check([[0, 0, 0], [1, 1, 1], [1, 1, 1], [1, 1, 1]]).violations] == ["one_copy", "copies"]
+    assert [v.rule for v in problem.check([[0, 0, 0], [1, 1, 1], [1, 1, 1], [1, 1, 1]]).violations] == [
+        "one_copy",
+        "copies",
+    ]

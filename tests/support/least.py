@@ -13,11 +13,13 @@ import keyshift as ks
 def candidates(problem: ks.Problem):
     """Every assignment there could be."""
     if isinstance(problem, ks.KeySplitting):
-        size, places = problem.stream.messages, problem.workers
+        size, places = problem.stream.messages, range(problem.workers)
     else:
         w = problem.workload
-        size, places = w.key_groups, getattr(problem, "node_limit", w.nodes)
-    for candidate in itertools.product(range(places), repeat=size):
+        size, places = w.key_groups, range(getattr(problem, "node_limit", w.nodes))
+        if isinstance(problem, ks.ReplicatedAllocation):
+            places = [row for row in itertools.product((0, 1), repeat=w.nodes) if any(row)]
+    for candidate in itertools.product(places, repeat=size):
         yield np.array(candidate)
 
 
