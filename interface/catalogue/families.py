@@ -176,7 +176,6 @@ GENERATORS: Mapping[str, Any] = MappingProxyType({"allocation": synthetic_worklo
 # families and family: the instances that a study is about --------------------------------------------------------------
 
 
-MOST_INSTANCES = 1_000_000
 _NAME = re.compile(r"([\w-]+)(?:\((.*)\))?/(\d+)")
 """An instance's name: a family, parameters where some were given, a seed."""
 
@@ -230,7 +229,7 @@ def family(name: str, *, count: int = 1, seed: int = 0, rules: Sequence[Rule] = 
             raise InputError(f"{name} is one instance: it takes no parameters, no count and no seed")
         name, seed, parameters = _said(name)
     drawn = find_family(name)
-    count = whole("count", count, least=1, most=MOST_INSTANCES, optional=False)
+    count = whole("count", count, least=1, most=1_000_000, optional=False)
     first = whole("seed", seed, least=0, optional=False)
     choices, seeds = _choices(drawn, parameters), range(first, first + count)
     return Draw((_instance(drawn, choice, seed, rules) for choice in choices for seed in seeds), len(choices) * count)

@@ -20,7 +20,6 @@ from keyshift.models.files.disk import expect_place, make_folder
 from keyshift.terminal import table
 
 
-@common.command
 def methods(
     problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only this problem.")] = None,
 ) -> common.Reply:
@@ -96,7 +95,7 @@ def warm_up(
         Path | None,
         typer.Option(help="Folder for the compiled code; later runs use it if NUMBA_CACHE_DIR names this folder."),
     ] = None,
-) -> None:
+) -> common.Reply:
     """Compile ahead what methods need: for images and CI."""
     if cache is not None:
         make_folder(cache)
@@ -109,8 +108,8 @@ def warm_up(
         archive = _note_classes() if problem in (None, STATISTICS) else ""
     where = "" if cache is None else f" and kept in {cache}: set NUMBA_CACHE_DIR={cache.absolute()}"
     said = f"compiled in {seconds:.0f} s{where}" if seconds else "all was compiled before"
-    for sentence in ([] if problem == STATISTICS else [said]) + [archive] * bool(archive):
-        common.console().print(sentence, soft_wrap=True)
+    sentences = list(filter(None, ["" if problem == STATISTICS else said, archive]))
+    return common.Reply({"seconds": seconds, "message": sentences}, map(common.Unbroken, sentences))
 
 
 def _note_classes() -> str:
@@ -157,7 +156,6 @@ def _note_classes() -> str:
 # keyshift grade: the marks of somebody's solutions of an exercise sheet ------------------------------------------------
 
 
-@common.command
 def grade(
     submission: Annotated[Path, typer.Argument(help="A Python file with the functions of the sheet. It is run.")],
     sheet: Annotated[int, typer.Option(help="Which exercise sheet, 1 to 8.")],

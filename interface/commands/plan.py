@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyshift.commands import common, showing
+from keyshift.commands.own import AskedArgument
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.figures import figure
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from keyshift.plans.explaining import Explanation
 
 
-@common.command
 def plan(
-    asked: common.Asked,
+    asked: AskedArgument,
     method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
@@ -102,9 +102,8 @@ def _check(asked: common.Asked, saved: Path) -> common.Reply:
 # keyshift explain: what each move is worth, what holds the answer back, what a little more would bring -----------------
 
 
-@common.command
 def explain(
-    asked: common.Asked,
+    asked: AskedArgument,
     method: common.MethodOption = None,
     time_limit: common.TogetherOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
@@ -166,7 +165,6 @@ def _explained(found: Explanation, every: bool) -> Iterator[Any]:
 PlanArgument = Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")]
 
 
-@common.command
 def diff(
     one: PlanArgument,
     other: PlanArgument,
@@ -204,9 +202,8 @@ def _node(value: object) -> str:
 # keyshift remedies: which limit to relax, and by how much -------------------------------------------------------------
 
 
-@common.command
 def remedies(
-    asked: common.Asked,
+    asked: AskedArgument,
     target: Annotated[
         float | None, typer.Option(help="An objective that would be good enough; none: any answer.")
     ] = None,
@@ -243,7 +240,6 @@ def remedies(
 # keyshift simulate: queues at the nodes, before, during and after a plan. A simulation, never a measurement ------------
 
 
-@common.command
 def simulate(
     path: common.PathArgument,
     service_rate: Annotated[float, typer.Option(help="Tuples a second that a node of capacity 1 serves.")],

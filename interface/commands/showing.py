@@ -20,13 +20,11 @@ if TYPE_CHECKING:
 
 FIRST = 20
 """This many moves are shown unless all are asked for."""
-LABEL = 22
-"""The name of a figure takes this many columns."""
 
 
 def lines(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Figures, one a line: name and value."""
-    return (f"{name:<{LABEL}} {value}" for name, value in pairs)
+    return (f"{name:<22} {value}" for name, value in pairs)
 
 
 def figures_of(solution: Solution, most: int | None = None) -> Iterator[str]:

@@ -14,11 +14,8 @@ from keyshift.report.page import shown, text
 WIDTH = 760
 MOST_NODES = 40
 """Rows of a drawing; of more nodes, those are drawn that move most."""
-MOST_BARS = 3000
 LEFT, RIGHT, TOP = 74.0, 16.0, 18.0
 """Margins of a study's drawings."""
-LETTER = 11.5
-"""Width of a letter on a narrow screen, where text is larger."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#999999")
 """The colours of Okabe and Ito, legible on light and on dark; lines of the same colour differ in their dashes."""
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
@@ -164,7 +161,7 @@ def timeline(
     tall = (row - 5) / lanes - 1
     for number, name in rows:
         parts.append(_label(left - 8, place[number] + row / 2 + 4, _short(name)))
-    for m in sorted(moves, key=lambda m: (m["start"], m["end"]))[:MOST_BARS]:
+    for m in sorted(moves, key=lambda m: (m["start"], m["end"]))[:3000]:
         for node, colour in ((m["source"], "send"), (m["target"], "take")):
             if node not in place:
                 continue
@@ -253,7 +250,7 @@ def profile_curves(curves: Mapping[str, Steps], axis: str, least: float, logarit
 def gap_dots(gaps: Mapping[str, Mapping[str, float]]) -> str:
     """A line of dots for each method, a dot for each instance, on a scale of square roots: small gaps stay apart."""
     most = max([gap for values in gaps.values() for gap in values.values()], default=0.0) or 1e-6
-    row, left = 24.0, max(130.0, 14 + LETTER * max(map(len, gaps), default=0))
+    row, left = 24.0, max(130.0, 14 + 11.5 * max(map(len, gaps), default=0))  # a letter's width on a narrow screen
     bottom = TOP + row * len(gaps)
 
     def x(gap: float) -> float:

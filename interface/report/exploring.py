@@ -28,8 +28,6 @@ from keyshift.report.page import Data, section, text, write_page
 from keyshift.solving import solve
 from keyshift.terminal import visible
 
-BUDGETS = 12
-"""Points of the front where nobody asks for another number."""
 SCRIPTS = ("figures", "arithmetic", "draw", "tables", "board", "explore")
 FRONT, RIVALS = 0.6, 0.25
 """The front's share of the time, and that of the heuristics together; plans have the rest."""
@@ -92,7 +90,7 @@ def explore(
     InputError
         For a bad number, a file that cannot be written, or a problem for which no answer was found in time.
     """
-    budgets = whole("budgets", budgets, least=2, most=30) or BUDGETS
+    budgets = whole("budgets", budgets, least=2, most=30) or 12
     limit = real("time_limit", time_limit)
     expect_place(Path(path))
     budget = Budget(limit)
@@ -219,8 +217,6 @@ def _plain(data: Data) -> str:
 MOST_KEY_GROUPS = 3000
 """Of more, those that move in no answer become a block a node, and of the others the heaviest stay by themselves."""
 MOST_ALONE = 1000
-MOST_MEMBERS = 300_000
-"""Rules about more key groups together are left to `check`."""
 
 
 @dataclass
@@ -307,7 +303,7 @@ def rules_of(problem: Problem, at: IntArray, arrays: SharedArrays) -> dict[str, 
     else:
         low = [(soft, problem.lowered)]
     members = sum(sum(one.size for one in x.merged) + sum(r.key_groups.size for r in x.rooms) for _, x in low)
-    if members > MOST_MEMBERS:
+    if members > 300_000:  # such rules are left to `check`
         return {"rules": [], "wished": None, "rules_left": len(problem.rules)}
     made = [_forms(str(rule), rule.name, lowered, at, arrays) for rule, lowered in low]
     wished = None if soft is None else _forms("rules", "rules", problem.wished, at, arrays)

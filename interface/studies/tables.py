@@ -25,8 +25,6 @@ COLUMNS = (
     "violations", "seconds", "wall", "problem", "kind", "termination", "above_best_known", "won", "offered",
     "worst_violation", "message", "fingerprint",
 )  # fmt: skip
-RESAMPLES = 2000
-LEVEL = 0.95
 
 
 def gap_table(rows: Sequence[Row], known: BestKnown) -> pd.DataFrame:
@@ -124,7 +122,7 @@ def bootstrap_interval(values: np.ndarray, seed: int = 0) -> tuple[float | None,
     if np.ptp(values) == 0:
         return float(values[0]), float(values[0])
     found = bootstrap(
-        (values,), np.mean, confidence_level=LEVEL, n_resamples=RESAMPLES, method="percentile",
+        (values,), np.mean, confidence_level=0.95, n_resamples=2000, method="percentile",
         rng=np.random.default_rng(seed),
     )  # fmt: skip
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
@@ -160,8 +158,6 @@ def _time_ratios(part: pd.DataFrame) -> pd.Series:
 # The page of a study ---------------------------------------------------------------------------------------------------
 
 
-WORST = 15
-"""Instances in the list of the worst."""
 SUMMARY = (
     ("solves", "solves"), ("solved", "solved"), ("proven", "proven"), ("wins", "best found"), ("broke_rules", "broke rules"),
     ("failed", "failed"), ("gap_mean", "gap %, mean"), ("gap_low", "from"), ("gap_high", "to"), ("gap_median", "median"),
@@ -283,7 +279,7 @@ def _worst(frame: pd.DataFrame) -> pd.DataFrame:
     answered = frame.dropna(subset=["gap"])
     best = answered.loc[answered.groupby("instance", sort=False)["gap"].idxmin()] if len(answered) else answered
     columns = [name for name, _ in _WORST]
-    return best[best["gap"] > 0].nlargest(WORST, "gap")[columns]
+    return best[best["gap"] > 0].nlargest(15, "gap")[columns]
 
 
 def _trouble(frame: pd.DataFrame) -> pd.DataFrame:

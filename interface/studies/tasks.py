@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-MOST_KEPT = 100_000
-"""Entries of the longest assignment that a result keeps, so that anyone can check it anew."""
 Row = dict[str, Any]
 
 
@@ -116,7 +114,7 @@ class SolveTask:
             "wall": wall,
             "message": solution.message,
             "metrics": {name: finite(value) for name, value in metrics.items()},
-            "assignment": None if kept is None or kept.size > MOST_KEPT else kept.tolist(),
+            "assignment": None if kept is None or kept.size > 100_000 else kept.tolist(),  # for anyone to check anew
         }
 
     def failed(self, termination: str, message: str, wall: float) -> Row:
@@ -149,14 +147,6 @@ def finite(value: float | None) -> float | None:
 
 
 # Solves on processes that are watched: a crash, an endless loop or a greedy method ends its own solve and no other.
-
-
-RENEWED = 200
-"""Solves after which a process is replaced by a new one, so that what leaks stays small."""
-AHEAD = 2
-"""Tasks that wait for each process: enough to keep it busy, few enough to keep them out of memory."""
-LOADING = 900.0
-"""Seconds that loading and compiling may take before a solve, on a machine as busy as one may be."""
 
 
 @dataclass(frozen=True)
@@ -203,9 +193,9 @@ class GuardedPool:
         from pebble import ProcessPool
 
         # New interpreters: a forked one would share the parent's locks, of which HiGHS, Numba and Arrow have some,
-        # and multiprocessing's own "spawn" would run the caller's script again.
+        # and multiprocessing's own "spawn" would run the caller's script again. New ones after 200 solves keep leaks small.
         self._pool = ProcessPool(
-            max_workers=workers, max_tasks=RENEWED, initializer=_begin, initargs=(guard.memory,),
+            max_workers=workers, max_tasks=200, initializer=_begin, initargs=(guard.memory,),
             context=get_context("loky"),
         )  # fmt: skip
         self.workers, self.guard = workers, guard
@@ -222,7 +212,8 @@ class GuardedPool:
         waiting = iter(tasks)
         running: dict[Future[Row], SolveTask] = {}
         while True:
-            while len(running) < AHEAD * self.workers and (task := next(waiting, None)) is not None:
+            # Two for each process keep it busy, and the others out of memory.
+            while len(running) < 2 * self.workers and (task := next(waiting, None)) is not None:
                 running[self._pool.schedule(_run, args=(task, self.guard.seconds), timeout=self._at_most)] = task
             if not running:
                 return
@@ -232,7 +223,8 @@ class GuardedPool:
 
     @property
     def _at_most(self) -> float | None:
-        return None if self.guard.seconds is None else self.guard.seconds + LOADING
+        # What loads and compiles before a solve takes minutes on a machine as busy as one may be.
+        return None if self.guard.seconds is None else self.guard.seconds + 900.0
 
     def _row(self, task: SolveTask, done: Future[Row]) -> Row:
         from pebble import ProcessExpired
@@ -283,8 +275,6 @@ def _run(task: SolveTask, seconds: float | None) -> Row:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-ROUNDS = 8
-"""Solves for each of the cluster's cores in one job. Rows are written between jobs: a killed study loses at most these."""
 _POOLS: dict[Guard, GuardedPool] = {}
 """On a worker: the process that solves, kept from task to task, so that libraries load once."""
 
@@ -302,7 +292,8 @@ def run_on_spark(tasks: Iterable[SolveTask], spark: SparkSession, guard: Guard) 
     """
     context = spark.sparkContext
     waiting = iter(tasks)
-    while batch := list(itertools.islice(waiting, ROUNDS * context.defaultParallelism)):
+    # Rows are written between jobs: a killed study loses at most eight solves for each of the cluster's cores.
+    while batch := list(itertools.islice(waiting, 8 * context.defaultParallelism)):
         rows = context.parallelize(batch, len(batch)).map(partial(_solved, guard)).collect()
         yield from zip(batch, rows, strict=True)
 

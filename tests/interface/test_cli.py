@@ -185,7 +185,7 @@ MISTAKES = {
     "unknown-problem": (["solve", "{w}", "-p", "sudoku"], "--problem sudoku: choose one of key-group-allocation"),
     "unknown-method": (["solve", "{w}", "-m", "magic"], "no method 'magic' for key-group-allocation; choose one of"),
     "unknown-parameter": (["solve", "{w}", "--max-moves", "3"], "--max-moves: the problem key-group-allocation has the options --max"),
-    "stray-word": (["solve", "{w}", "please"], "please: the problem key-group-allocation has the options"),
+    "stray-word": (["solve", "{w}", "please"], "Got unexpected extra argument(s) (please)"),
     "negative-limit": (["solve", "{w}", "--max-migrations=-1"], "max_migrations = -1 must be at least 0"),
     "half-limit": (["solve", "{w}", "--max-migrations", "1.5"], "max_migrations = 1.5 must be a whole number"),
     "text-limit": (["solve", "{w}", "--max-migrations", "few"], "max_migrations = 'few' must be a whole number"),
