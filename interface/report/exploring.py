@@ -24,7 +24,7 @@ from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import IntArray
 from keyshift.plans.making import plan as make_plan
-from keyshift.report.page import Data, section, text, write_page
+from keyshift.report.page import write_page
 from keyshift.solving import solve
 from keyshift.terminal import visible
 
@@ -112,8 +112,10 @@ def explore(
     planned = {"bandwidth": bandwidth, "parallel": parallel, "seed": seed}
     content = _content(problem, trade, points, rivals, budget, planned)
     heading = title or f"Explore: {problem.name.replace('-', ' ')}"
-    data = Data(content)
-    write_page(path, heading, _head(content), [_plain(data)], data, SCRIPTS)
+    own = problem.objective_name.replace(" ", "_")
+    metrics = [name for name in content["points"][0]["metrics"] if name != own]
+    places = [f"metrics.{name}" for name in metrics]
+    write_page(path, "explore", heading, content, SCRIPTS, metrics=metrics, places=places)
     return points
 
 
@@ -184,31 +186,6 @@ def _schedule(
         "seconds": made.seconds, "bound": made.seconds_bound, "peak": made.peak_load, "phases": len(made.phases),
         "rows": [] if model["block"] is not None else [list(row) for row in rows],
     }  # fmt: skip
-
-
-def _head(content: dict[str, Any]) -> str:
-    model = content["model"]
-    size = "" if model is None else f"{model['key_groups']:,} key groups on {len(model['nodes']):,} nodes. "
-    said = f"<p>{text(content['instead'])}</p>" if content["instead"] else ""
-    if model is not None and model["block"] is not None:
-        said += (
-            f"<p>Too many key groups to draw each: the page has {len(model['keys']):,} entries. Those that move in an answer "
-            "stand for themselves, the heaviest first; what runs together in every answer is one block.</p>"
-        )
-    if model is not None and model["rules_left"]:
-        said += f"<p>{model['rules_left']} rules are about too many key groups for a page: ask `keyshift check`.</p>"
-    return f'<p class="soft">{text(size)}The {text(content["objective"])} is minimised.</p>{said}'
-
-
-def _plain(data: Data) -> str:
-    """The answers as a table, which is there without scripts, too."""
-    places = range(len(data.content["points"]))
-    own = data.content["objective"].replace(" ", "_")
-    names = [name for name in data.content["points"][0]["metrics"] if name != own]
-    shown = ["name", "objective", "bound", *(f"metrics.{name}" for name in names)]
-    rows = [[f"points.{i}.{name}" for name in shown] for i in places]
-    heads = ["answer", data.content["objective"], "bound", *(name.replace("_", " ") for name in names)]
-    return section("The answers as a table", data.table(heads, rows), wide=True)
 
 
 # The data in the page: names, constants, rules as forms, answers; of many key groups, blocks ---------------------------
