@@ -144,12 +144,12 @@ def _explained(found: Explanation, every: bool) -> Iterator[Any]:
     yield f"{found.nothing[0].upper()}{found.nothing[1:]}."
     yield from (f"- {sentence}" for sentence in (*found.binding, *found.stays))
     if len(found.moves):
-        rows = [
-            (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks)
-            for m in found.moves.itertuples()
-        ]
+        heads = ["key", "from", "to", "load", "state", "worth", "undone alone breaks"]
         yield from showing.first_rows(
-            ["key", "from", "to", "load", "state", "worth", "undone alone breaks"], rows, every
+            heads,
+            list(found.moves.itertuples()),
+            lambda m: (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks),
+            every,
         )
     if found.marginals:
         worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals if not m.drops]
@@ -185,13 +185,14 @@ def diff(
     shown: list[Any] = [showing.plain_table(["", one.name, other.name], rows)]
     shown.append(", ".join(f"{count} {kind}" for kind, count in found.counts().items()))
     differ = found.moves[found.moves["change"] != "same"]
-    changes = [
-        (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change)
-        for m in differ.astype(object).itertuples()
-    ]
-    if changes:
+    if len(differ):
         heads = ["key", "from", "to", "other to", "load", "state", "change"]
-        shown += showing.first_rows(heads, changes, every)
+        shown += showing.first_rows(
+            heads,
+            list(differ.astype(object).itertuples()),
+            lambda m: (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change),
+            every,
+        )
     return common.Reply(record, shown)
 
 

@@ -124,12 +124,8 @@ def _session(master: str | None) -> AbstractContextManager[Any]:
     return local_session("keyshift study", master=master)
 
 
-WIDE = 140
-"""Columns from which on every figure is shown."""
-
-
 def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
-    """A Rich table, a block for each family.
+    """A Rich table, a block for each family; on a terminal of 140 columns and more with every figure.
 
     Parameters
     ----------
@@ -139,26 +135,22 @@ def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
         Columns of the terminal.
     """
     from rich import box
-    from rich.table import Table
 
-    counts = ["solved", "proven", "wins"] + (["broke_rules", "failed"] if width >= WIDE else [])
-    gaps = ["gap_mean", "gap_worst"] if width < WIDE else ["gap_mean", "gap_low", "gap_high", "gap_median", "gap_worst"]
-    heads = {"gap_mean": "mean", "gap_low": "from", "gap_high": "to", "gap_median": "median", "gap_worst": "worst"}
-    table = Table(title="Gaps to the best bound, in percent of the objective", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("family, method", no_wrap=True)
-    for name in ["solves", *counts, *gaps, "seconds"]:
-        table.add_column(heads.get(name, name.replace("_", " ")), justify="right", no_wrap=True)
+    counts = ["solves", "solved", "proven", "wins"] + (["broke_rules", "failed"] if width >= 140 else [])
+    gaps = {"gap_mean": "mean", "gap_low": "from", "gap_high": "to", "gap_median": "median", "gap_worst": "worst"}
+    gaps = gaps if width >= 140 else {name: gaps[name] for name in ("gap_mean", "gap_worst")}
+    numbers = [*(name.replace("_", " ") for name in counts), *gaps.values(), "seconds"]
+    style = {"box": box.SIMPLE_HEAD, "pad_edge": False, "title": "Gaps to the best bound, in percent of the objective"}
+    made = table(["family, method", *numbers], (), right=numbers, whole=["family, method", *numbers], **style)
     for family, part in summary.groupby("family", sort=False):
-        table.add_row(str(family), style="bold")
+        made.add_row(str(family), style="bold")
         for row in part.to_dict("records"):
-            figures = [f"{row[name]:,}" for name in ["solves", *counts]]
-            shares = [
-                figure(None if row[name] is None or row[name] != row[name] else 100 * row[name], 100.0, 3)
-                for name in gaps
-            ]
-            table.add_row(f"  {row['method']}", *figures, *shares, figure(row["seconds_median"], digits=3))
-        table.add_section()
-    return table
+            shares = [row[name] for name in gaps]
+            cells = [figure(None if v is None or v != v else 100 * v, 100.0, 3) for v in shares]
+            counted = (f"{row[name]:,}" for name in counts)
+            made.add_row(f"  {row['method']}", *counted, *cells, figure(row["seconds_median"], digits=3))
+        made.add_section()
+    return made
 
 
 # keyshift families: the generators of instances, paper by paper --------------------------------------------------------
