@@ -122,18 +122,15 @@ class Method(NamesCode):
 
     def checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, each checked against its annotation; `InputError` for an unknown or unfitting one."""
-        self.refuse_unknown(options)
         if not options:
             return {}
-        known = annotations_of(self.function)
-        return {name: check_value(known[name], name, value) for name, value in options.items()}
-
-    def refuse_unknown(self, options: Mapping[str, Any]) -> None:
-        """Raise `InputError` for an option the method does not have."""
+        known = self.options
         for name in options:
-            if name not in self.options:
-                has = f"its options are {', '.join(self.options)}" if self.options else "it has none"
+            if name not in known:
+                has = f"its options are {', '.join(known)}" if known else "it has none"
                 raise InputError(f"method {self.name!r} has no option {name!r}; {has}")
+        fits = annotations_of(self.function)
+        return {name: check_value(fits[name], name, value) for name, value in options.items()}
 
 
 def kinds(**usual: Any) -> tuple[Callable[..., Method], ...]:

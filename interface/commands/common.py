@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -175,19 +174,11 @@ def print_json(content: Any) -> None:
     print(json.dumps(plain(content), allow_nan=False))  # noqa: T201  # the shell's output
 
 
-def plain(value: Any) -> Any:
+def plain(content: Any) -> Any:
     """A value as JSON can hold it: arrays as lists, null for a number that is not finite."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(content, inf_nan_mode="null", fallback=lambda array: array.tolist())
 
 
 def as_record(solution: Solution, with_assignment: bool = True) -> dict[str, Any]:

@@ -351,7 +351,6 @@ class _Tasks:
 # A study's folder: what was asked, and one file for each result, so that a killed study goes on where it stopped.
 
 ASKED, RESULTS, VERSION = "study.json", "results", 1
-"""The file of one result has at most so many bytes."""
 
 
 class StudyFile(FileModel):

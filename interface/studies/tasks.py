@@ -99,32 +99,28 @@ class SolveTask:
         offered = None if solution.offered is None else solution.problem.check(solution.offered)
         metrics = solution.metrics if offered is None else offered.metrics
         kept = solution.assignment
-        return {
-            **self._head(),
-            "status": solution.status,
-            "termination": solution.termination,
-            "objective": finite(solution.objective),
-            "bound": finite(solution.bound),
-            "tolerance": solution.tolerance or 0.0,
-            "offered": None if offered is None else finite(offered.objective),
-            "violations": len(solution.violations),
-            "worst_violation": None if worst is None else str(worst),
-            "same_problem": solution.problem is self.problem,
-            "seconds": solution.seconds,
-            "wall": wall,
-            "message": solution.message,
-            "metrics": {name: finite(value) for name, value in metrics.items()},
-            "assignment": None if kept is None or kept.size > 100_000 else kept.tolist(),  # for anyone to check anew
-        }
+        return self._row(
+            solution.status, solution.termination, solution.message, solution.seconds, wall,
+            objective=finite(solution.objective), bound=finite(solution.bound), tolerance=solution.tolerance or 0.0,
+            offered=None if offered is None else finite(offered.objective), violations=len(solution.violations),
+            worst_violation=None if worst is None else str(worst), same_problem=solution.problem is self.problem,
+            metrics={name: finite(value) for name, value in metrics.items()},
+            assignment=None if kept is None or kept.size > 100_000 else kept.tolist(),  # for anyone to check anew
+        )  # fmt: skip
 
     def failed(self, termination: str, message: str, wall: float) -> Row:
         """The row of a solve that gave nothing: "crash", "memory" or "killed"."""
+        return self._row("failed", termination, message, wall, wall)
+
+    def _row(self, status: str, termination: str, message: str, seconds: float, wall: float, **found: Any) -> Row:
+        """A row: what was solved, how it ended, and what was found."""
         return {
-            **self._head(),
-            "status": "failed", "termination": termination, "objective": None, "bound": None,
-            "tolerance": 0.0, "offered": None,
-            "violations": 0, "worst_violation": None, "same_problem": True, "seconds": wall, "wall": wall,
-            "message": message, "metrics": {}, "assignment": None,
+            "instance": self.instance, "family": self.family, "problem": self.problem.name,
+            "fingerprint": self.fingerprint, "method": self.method,
+            "kind": (self.own or find_method(self.problem, self.method)).kind, "seed": self.seed,
+            "status": status, "termination": termination, "message": message, "seconds": seconds, "wall": wall,
+            "objective": None, "bound": None, "tolerance": 0.0, "offered": None, "violations": 0,
+            "worst_violation": None, "same_problem": True, "metrics": {}, "assignment": None, **found,
         }  # fmt: skip
 
     def _entry(self) -> Method:
@@ -132,13 +128,6 @@ class SolveTask:
         if self.own is not None:
             register(self.problem.name, self.own)
         return find_method(self.problem, self.method)
-
-    def _head(self) -> Row:
-        return {
-            "instance": self.instance, "family": self.family, "problem": self.problem.name,
-            "fingerprint": self.fingerprint, "method": self.method,
-            "kind": (self.own or find_method(self.problem, self.method)).kind, "seed": self.seed,
-        }  # fmt: skip
 
 
 def finite(value: float | None) -> float | None:
