@@ -178,7 +178,9 @@ def plain(content: Any) -> Any:
     """A value as JSON can hold it: arrays as lists, null for a number that is not finite."""
     from pydantic_core import to_jsonable_python
 
-    return to_jsonable_python(content, inf_nan_mode="null", fallback=lambda array: array.tolist())
+    return to_jsonable_python(
+        content, inf_nan_mode="null", fallback=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)
+    )
 
 
 def as_record(solution: Solution, with_assignment: bool = True) -> dict[str, Any]:

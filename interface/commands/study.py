@@ -20,7 +20,7 @@ from keyshift.catalogue.families import families as listed
 from keyshift.catalogue.families import family as draw
 from keyshift.catalogue.options import flag, read_option
 from keyshift.commands import common
-from keyshift.commands.own import RULES, generator, once, read_own, read_rules
+from keyshift.commands.own import RULES, generator, once, parameters, read_own, read_rules
 from keyshift.models import BoundError, InputError, Problem, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.figures import figure
@@ -229,15 +229,10 @@ def _write_stream(problem: Any, out: Path) -> dict[str, str]:
 
 def _line(problem: Problem, out: Path) -> str:
     """The command that solves it: every parameter that is not the default."""
-    import dataclasses
-
-    defaults = {
-        f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
-        for f in dataclasses.fields(problem)  # type: ignore[arg-type]
-    }
+    known = parameters(type(problem))
     words = ["keyshift", "solve", str(out), "-p", problem.name]
     for name, value in list(problem.arguments().items())[1:]:
-        plain, default = _as_option(value), _as_option(defaults.get(name))
+        plain, default = _as_option(value), _as_option(known[name].default)
         if plain in (None, {}, []) or plain == default:
             continue
         words += [flag(name), plain if isinstance(plain, str) else json.dumps(plain, default=str)]
