@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args
 
 import typer
 from rich.markup import escape
@@ -65,10 +65,12 @@ class OwnOptions(JsonCommand):
         ctx.meta["keyshift.own"] = list(_options(owners, taken))
         try:
             return super().parse_args(ctx, list(_with_values(args, owners)))
-        except typer.BadParameter.__mro__[1] as error:  # Click's error of usage, wherever typer has it from
-            if type(error).__name__ == "NoSuchOption":
-                raise InputError(_unknown(error.option_name, owners)) from None  # type: ignore[attr-defined]
-            raise
+        except Exception as error:
+            if (
+                type(error).__name__ != "NoSuchOption"
+            ):  # Click's, of which recent versions of typer bring their own copy
+                raise
+            raise InputError(_unknown(error.option_name, owners)) from None  # type: ignore[attr-defined]
 
     def invoke(self, ctx: Any) -> Any:
         """Call the command; `obj` of its context has the further options, each with all the texts that the line gives it."""
@@ -111,13 +113,15 @@ def parameters(owner: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 def _with_values(args: Sequence[str], owners: Mapping[str, Callable[..., Any]]) -> Iterator[str]:
     """The line with `true` after a flag that stands alone, which typer cannot read as such; others need a value."""
     known = {flag(name): (owner, name) for owner in owners.values() for name in parameters(owner)}
-    known |= {flag(name): (None, name) for name in RULES if "--rules" in known}
+    written = dict.fromkeys(known, "VALUE")
+    if "--rules" in known:
+        written |= {flag(name): kind for name, (kind, _) in RULES.items()}
     for token, following in itertools.zip_longest(args, args[1:], fillvalue="--"):
-        if token in known and following.startswith("--"):
-            owner, name = known[token]
+        if token in written and following.startswith("--"):
+            owner, name = known.get(token, (None, ""))
             annotation = None if owner is None else annotations_of(owner)[name]
             if bool not in (annotation, *get_args(annotation)):
-                raise InputError(f"{token}: write it as {token} {RULES.get(name, ('VALUE',))[0]}")
+                raise InputError(f"{token}: write it as {token} {written[token]}")
             token += "=true"
         yield token
 
@@ -253,7 +257,9 @@ def _path(words: str) -> Any:
 
 
 if TYPE_CHECKING:
-    AskedArgument = PeriodsArgument = CertifiedArgument = Asked
+    AskedArgument: TypeAlias = Asked
+    PeriodsArgument: TypeAlias = Asked
+    CertifiedArgument: TypeAlias = Asked
 else:  # the path of a line, which `OwnOptions` completes to what is asked
     AskedArgument = _path("A workload: a directory of Parquet tables or a .json file.")
     PeriodsArgument = _path("Statistics of `keyshift stats`, a workload, or a folder of workloads.")

@@ -87,7 +87,7 @@ def _saved(posed: Problem, path: Path) -> Solution:
     return found
 
 
-def _check(asked: common.Asked, saved: Path) -> common.Reply:
+def _check(asked: AskedArgument, saved: Path) -> common.Reply:
     from keyshift.models.files.workload import read_workload
     from keyshift.models.plans.saved import read_plan
 
