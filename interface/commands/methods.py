@@ -31,9 +31,6 @@ def methods(
     return common.Reply([as_row(formulation, method) for formulation, method in chosen], [shown])
 
 
-COLUMNS = ("method", "kind", "certain", "for", "options", "source", "code", "lesson")
-
-
 def as_row(formulation: Formulation, method: Method) -> dict[str, Any]:
     """All that the catalogue says of a method."""
     return {
@@ -56,20 +53,6 @@ def place(code: str) -> str:
     floors = ("models", "solvers", "heuristics", "spark_stats")
     folder = "" if inside.partition(".")[0] in floors else "interface/"
     return f"{folder}{inside.replace('.', '/')}.py: {attribute}"
-
-
-def as_markdown(formulation: Formulation) -> str:
-    """A table of a problem's methods, for a page in a folder beside the lessons."""
-    rows = [_table_row(as_row(formulation, method)) for method in formulation.methods]
-    return "\n".join([f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}", *rows])
-
-
-def _table_row(row: dict[str, Any]) -> str:
-    options = ", ".join(f"`{name}`" for name in row["options"]) or "-"
-    lesson = f"[{row['lesson'].rpartition('/')[2]}](../{row['lesson']}.md)"
-    cells = [f"`{row['method']}`", row["kind"], row["guarantee"], row["limits"] or "-"]
-    cells += [options, row["source"], f"`{row['code']}`", lesson]
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 # keyshift warm-up: compile ahead ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
-from keyshift.commands.methods import as_markdown, as_row
+from keyshift.commands.methods import as_row
 from keyshift.models.guards import annotations_of
 
 ROOT = Path(__file__).parents[2]
@@ -42,16 +42,16 @@ def test_every_work_cited_is_on_the_page_of_papers():
 
 
 def test_every_method_has_a_row_of_its_table():
-    page = "\n".join(as_markdown(formulation) for formulation in FORMULATIONS.values())
-    assert page.count("\n| `") == len(METHODS)
-    listed = [
-        named
+    tables = {
+        named: table
         for path in (ROOT / "docs" / "problems").glob("*.md")
-        for named in re.findall(r"methods ([\w-]+) -->", path.read_text())
-    ]
-    assert sorted(listed) == sorted(FORMULATIONS)
-    widths = {line.replace("\\|", "").count("|") for line in page.splitlines() if line.startswith("|")}
-    assert widths == {9}
+        for named, table in re.findall(r"methods ([\w-]+) -->\n+(.*?)\n+<!-- end -->", path.read_text(), re.DOTALL)
+    }
+    assert sorted(tables) == sorted(FORMULATIONS)
+    for problem, table in tables.items():
+        _, _, *rows = table.splitlines()
+        assert [row.split("`")[1] for row in rows] == [m.name for m in FORMULATIONS[problem].methods]
+        assert {row.replace("\\|", "").count("|") for row in rows} == {9}
 
 
 def test_a_search_for_a_function_finds_its_entry():
