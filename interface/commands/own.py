@@ -78,7 +78,7 @@ class OwnOptions(JsonCommand):
         ctx.obj = {name.removeprefix("own_"): texts for name, texts in own.items() if texts}
         if "asked" in ctx.params:
             posed = {name: ctx.params.pop(name, None) for name in ("problem", "last")}
-            ctx.params["asked"] = Asked(ctx.params["asked"], own=ctx.obj, **posed)
+            ctx.params["asked"] = Asked(Path(ctx.params["asked"]), own=ctx.obj, **posed)
         return super().invoke(ctx)
 
 
@@ -253,7 +253,7 @@ def beside(workload: Path, what: str) -> Path:
 
 
 def _path(words: str) -> Any:
-    return Annotated[Path, typer.Argument(metavar="PATH", help=words)]
+    return Annotated[str, typer.Argument(metavar="PATH", help=words)]  # a text: versions of typer make paths of paths
 
 
 if TYPE_CHECKING:
