@@ -16,7 +16,7 @@ try:
     import threading
     from collections.abc import Mapping, Sequence
     from types import MappingProxyType
-    from typing import Any, NamedTuple
+    from typing import Any
 
     import typer
     from rich.markup import escape
@@ -48,65 +48,31 @@ USAGE: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls._
 """Typer's error for a line that it cannot read; recent versions bring their own copy of Click."""
 
 
-class Command(NamedTuple):
-    """Where a command is: only the one that is called is loaded.
-
-    Attributes
-    ----------
-    module : str
-        In `keyshift.commands`.
-    takes : {"JsonCommand", "ProblemCommand", "FamilyCommand"}
-        Whether parameters of what the line names are options too (`keyshift.commands.own`).
-    function : str
-        Where it is not called as the command; a `typer.Typer` of this name is a group of commands.
-    """
-
-    module: str
-    takes: str = "JsonCommand"
-    function: str = ""
-
-
-PANELS: Mapping[str, Mapping[str, Command]] = MappingProxyType(
+PANELS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "Answer a problem": {
-            "solve": Command("solve", "ProblemCommand"),
-            "compare": Command("solve", "ProblemCommand"),
-            "check": Command("solve", "ProblemCommand"),
-            "explain": Command("plan", "ProblemCommand"),
-            "remedies": Command("plan", "ProblemCommand"),
-            "pareto": Command("solve", "ProblemCommand"),
-            "explore": Command("solve", "ProblemCommand"),
+            **dict.fromkeys(("solve", "compare", "check"), "solve"),
+            **dict.fromkeys(("explain", "remedies"), "plan"),
+            **dict.fromkeys(("pareto", "explore"), "solve"),
         },
         "Carry an answer out": {
-            "plan": Command("plan", "ProblemCommand"),
-            "diff": Command("plan"),
-            "simulate": Command("plan"),
-            "export": Command("importing"),
-            "run": Command("importing", function="running"),
+            **dict.fromkeys(("plan", "diff", "simulate"), "plan"),
+            **dict.fromkeys(("export", "run"), "importing"),
         },
-        "Read a cluster or a log": {"import": Command("importing", function="app"), "stats": Command("stats")},
+        "Read a cluster or a log": {"import": "importing", "stats": "stats"},
         "Measure methods": {
-            "generate": Command("study", "FamilyCommand"),
-            "families": Command("study"),
-            "study": Command("study", "FamilyCommand"),
-            "replay": Command("replay", "ProblemCommand"),
-            "reproduce": Command("study"),
+            **dict.fromkeys(("generate", "families", "study"), "study"),
+            "replay": "replay",
+            "reproduce": "study",
         },
-        "Look inside": {
-            "methods": Command("methods"),
-            "model": Command("model", "ProblemCommand"),
-            "certify": Command("model", "ProblemCommand"),
-            "verify": Command("model"),
-        },
-        "Learn, set up": {
-            "demo": Command("demo"),
-            "grade": Command("methods"),
-            "warm-up": Command("methods", function="warm_up"),
-        },
+        "Look inside": {"methods": "methods", **dict.fromkeys(("model", "certify", "verify"), "model")},
+        "Learn, set up": {"demo": "demo", "grade": "methods", "warm-up": "methods"},
     }
 )
-"""The commands in groups, as `keyshift --help` shows them."""
-COMMANDS = MappingProxyType({name: command for group in PANELS.values() for name, command in group.items()})
+"""The commands in groups, as `keyshift --help` shows them, with their modules: only what is called is loaded."""
+COMMANDS = MappingProxyType({name: module for group in PANELS.values() for name, module in group.items()})
+FUNCTIONS = {"import": "importing", "run": "running", "warm-up": "warm_up"}
+"""What is not called as its command; a `typer.Typer` is a group of commands."""
 
 
 RETIRED = MappingProxyType({("plan", "--max-load"): "--max-on-the-way", ("certify", "--seconds"): "--proof-time-limit"})
@@ -123,16 +89,19 @@ def application(wanted: Sequence[str] = ()) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for panel, name, command in ((panel, *item) for panel, group in PANELS.items() for item in group.items()):
+    for panel, name, module in ((panel, *item) for panel, group in PANELS.items() for item in group.items()):
         if wanted and name not in wanted:
             app.command(name, rich_help_panel=panel)(_unloaded)
             continue
-        loaded = getattr(importlib.import_module(f"keyshift.commands.{command.module}"), command.function or name)
+        loaded = getattr(importlib.import_module(f"keyshift.commands.{module}"), FUNCTIONS.get(name, name))
         if isinstance(loaded, typer.Typer):
             app.add_typer(loaded, name=name, rich_help_panel=panel)
-        else:
-            cls = getattr(importlib.import_module("keyshift.commands.own"), command.takes)
-            app.command(name, cls=cls, help=escape(inspect.getdoc(loaded) or ""), rich_help_panel=panel)(loaded)
+            continue
+        from keyshift.commands import own
+
+        takes = inspect.signature(loaded).parameters
+        cls = own.ProblemCommand if "asked" in takes else own.FamilyCommand if "context" in takes else own.JsonCommand
+        app.command(name, cls=cls, help=escape(inspect.getdoc(loaded) or ""), rich_help_panel=panel)(loaded)
     return app
 
 

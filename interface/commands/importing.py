@@ -33,10 +33,10 @@ RacksOption = Annotated[
 EMPTY_FIRST = ("draining_key_groups", "load_distance", "migrations")
 """The priorities of a workload whose nodes drain: they are emptied, loads are balanced, nothing moves without need."""
 
-app = typer.Typer(help="Read a running cluster, from what the engine's own tools print.", no_args_is_help=True)
+importing = typer.Typer(help="Read a running cluster, from what the engine's own tools print.", no_args_is_help=True)
 
 
-@app.command("kafka", cls=common.JsonCommand)
+@importing.command("kafka", cls=common.JsonCommand)
 def kafka(
     log_dirs: Annotated[Path, typer.Option(help="What kafka-log-dirs --describe printed.")],
     out: OutOption,
@@ -88,7 +88,7 @@ def kafka(
     return _written_for_kafka(read, out, "kafka", replicas, notes)
 
 
-@app.command("cruise-control", cls=common.JsonCommand)
+@importing.command("cruise-control", cls=common.JsonCommand)
 def cruise_control(
     load: Annotated[Path, typer.Option(help="The answer of /load?json=true.")],
     partition_load: Annotated[Path, typer.Option(help="The answer of /partition_load?json=true, of all partitions.")],
@@ -135,7 +135,7 @@ def cruise_control(
     return reply._replace(shown=[*reply.shown, said])
 
 
-@app.command("flink", cls=common.JsonCommand)
+@importing.command("flink", cls=common.JsonCommand)
 def flink(
     out: OutOption,
     rest: Annotated[str | None, typer.Option(help="The REST API, such as http://127.0.0.1:8081.")] = None,
@@ -170,7 +170,7 @@ def flink(
     return common.Reply(advised, [*reply.shown, showing.plain_table(heads, rows)])
 
 
-@app.command("storm", cls=common.JsonCommand)
+@importing.command("storm", cls=common.JsonCommand)
 def storm(
     assignment: Annotated[Path, typer.Argument(help="JSON: which slot runs which task; see the docs.")],
     out: OutOption,
@@ -181,7 +181,7 @@ def storm(
     return written(engine.read_workload(assignment), out, "storm")
 
 
-@app.command("kafka-streams", cls=common.JsonCommand)
+@importing.command("kafka-streams", cls=common.JsonCommand)
 def kafka_streams(
     assignment: Annotated[Path, typer.Argument(help="JSON: which process runs which tasks; see the docs.")],
     out: OutOption,
@@ -192,7 +192,7 @@ def kafka_streams(
     return written(engine.read_workload(assignment), out, "kafka-streams")
 
 
-@app.command("redis", cls=common.JsonCommand)
+@importing.command("redis", cls=common.JsonCommand)
 def redis(
     url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],
     out: OutOption,

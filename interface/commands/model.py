@@ -90,7 +90,7 @@ def certify(
     common.expect_places(out)
     budget = Budget()
     with interruptible(budget.interrupt):  # around both: what stops the first leaves no time for the second
-        solution = _saved(asked.path)
+        solution = showing.saved_solution(asked.path)
         if solution is None:
             posed = asked.read(beside=False)
             with common.progress(f"{posed.name}: solving") as watch:
@@ -103,15 +103,6 @@ def certify(
     shown = map(common.Unbroken, [f"{early}{certificate}", f"written to {out}"])
     record = {"complete": certificate.complete, "message": str(certificate), "path": str(out)}
     return common.Reply(record, shown, certificate.complete)
-
-
-def _saved(path: Path) -> Solution | None:
-    """The solution that a file holds; None where it holds something else."""
-    from keyshift.models.files.disk import read_json
-    from keyshift.models.files.solution import SolutionFile, read_solution
-
-    content = read_json(path) if path.suffix == ".json" and path.is_file() else None
-    return read_solution(path) if isinstance(content, dict) and content.get("format") == SolutionFile.kind else None
 
 
 # keyshift verify: does a certificate prove what it claims? -------------------------------------------------------------

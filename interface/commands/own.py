@@ -89,11 +89,11 @@ def _options(owners: Mapping[str, Callable[..., Any]], taken: set[str]) -> list[
         said = documented(owner)
         for name, parameter in parameters(owner).items():
             needed = parameter.default is inspect.Parameter.empty
-            usual = ("VALUE", "Needed." if needed else f"By default {parameter.default}.")
-            own = RULES if name == "rules" else {name: said.get(name, usual)}
-            for option, (kind, words) in own.items():
+            kind, words = said.get(name, ("needed" if needed else f"default {parameter.default}", ""))
+            own = RULES if name == "rules" else {name: ("VALUE", f"{kind[:1].upper()}{kind[1:]}. {words}")}
+            for option, (written, help_) in own.items():
                 panel = f"Options of {title.split()[-1]}"
-                hint = typer.Option(flag(option), metavar=kind, help=escape(words), rich_help_panel=panel)
+                hint = typer.Option(flag(option), metavar=written, help=escape(help_), rich_help_panel=panel)
                 if flag(option) not in taken:
                     kept = inspect.Parameter(f"own_{option}", inspect.Parameter.KEYWORD_ONLY, default=None)
                     made[option] = kept.replace(annotation=Annotated[list[str] | None, hint])

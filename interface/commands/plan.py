@@ -74,14 +74,11 @@ def plan(
 
 def _saved(posed: Problem, path: Path) -> Solution:
     from keyshift.commands.solve import read_assignment
-    from keyshift.models.files.disk import read_json
-    from keyshift.models.files.solution import read_solution
     from keyshift.plans.targets import given
 
-    content = read_json(path)
-    if isinstance(content, list) or (isinstance(content, dict) and "format" not in content):
+    found = showing.saved_solution(path)
+    if found is None:
         return given(posed, read_assignment(path))
-    found = read_solution(path)
     if found.assignment is not None and (broken := posed.check(found.assignment).violations):
         raise InputError(f"{path}: the assignment breaks a rule here: {broken[0]}")
     return found

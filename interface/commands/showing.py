@@ -184,3 +184,12 @@ def save(plan: Plan, out: Path | None, report: Path | None) -> None:
 def patience(solution: Solution) -> dict[str, Any]:
     """How long `plan` may look for a good order: not at all after a Ctrl-C, which meant the plan as well."""
     return {"time_limit": 0.0} if solution.termination == "interrupted" else {}
+
+
+def saved_solution(path: Path) -> Solution | None:
+    """The solution that a file holds; None where it holds something else."""
+    from keyshift.models.files.disk import read_json
+    from keyshift.models.files.solution import SolutionFile, read_solution
+
+    content = read_json(path) if path.suffix == ".json" and path.is_file() else None
+    return read_solution(path) if isinstance(content, dict) and content.get("format") == SolutionFile.kind else None

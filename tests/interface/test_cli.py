@@ -7,9 +7,11 @@ import logging
 
 import numpy as np
 import pytest
+import typer
 
 import keyshift as ks
-from keyshift.cli import COMMANDS, main
+from keyshift.cli import application, main
+from keyshift.commands.own import ProblemCommand
 
 
 @pytest.fixture
@@ -52,7 +54,11 @@ def test_only_the_last_windows_are_read(capsys, tmp_path):
     assert len(set(objective.values())) == 3
 
 
-READERS = [name for name, command in COMMANDS.items() if command.takes == "problem" and name != "replay"]
+READERS = [
+    name
+    for name, command in typer.main.get_command(application()).commands.items()
+    if isinstance(command, ProblemCommand) and name != "replay"
+]
 
 
 @pytest.mark.parametrize("line", [*READERS, "simulate --service-rate 1 --window-seconds 1", "plan --check {plan}"])
