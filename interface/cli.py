@@ -97,10 +97,12 @@ def application(wanted: Sequence[str] = ()) -> typer.Typer:
         if isinstance(loaded, typer.Typer):
             app.add_typer(loaded, name=name, rich_help_panel=panel)
             continue
-        from keyshift.commands import own
+        from keyshift.commands import common, own
 
         takes = inspect.signature(loaded).parameters
-        cls = own.ProblemCommand if "asked" in takes else own.FamilyCommand if "context" in takes else own.JsonCommand
+        cls = (
+            own.ProblemCommand if "asked" in takes else own.FamilyCommand if "context" in takes else common.JsonCommand
+        )
         app.command(name, cls=cls, help=escape(inspect.getdoc(loaded) or ""), rich_help_panel=panel)(loaded)
     return app
 
