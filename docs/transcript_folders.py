@@ -183,11 +183,21 @@ def flink_measured() -> str:
 
 
 def methods(problem: str) -> str:
-    """A problem's methods, from the catalogue."""
+    """A table of a problem's methods, from the catalogue, for a page in a folder beside the lessons."""
     from keyshift.catalogue import FORMULATIONS
-    from keyshift.commands.methods import as_markdown
+    from keyshift.commands.methods import as_row
 
-    return as_markdown(FORMULATIONS[problem]).rstrip("\n")
+    columns = ("method", "kind", "certain", "for", "options", "source", "code", "lesson")
+    rows = [_table_row(as_row(FORMULATIONS[problem], method)) for method in FORMULATIONS[problem].methods]
+    return "\n".join([f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}", *rows])
+
+
+def _table_row(row: dict[str, Any]) -> str:
+    options = ", ".join(f"`{name}`" for name in row["options"]) or "-"
+    lesson = f"[{row['lesson'].rpartition('/')[2]}](../{row['lesson']}.md)"
+    cells = [f"`{row['method']}`", row["kind"], row["guarantee"], row["limits"] or "-"]
+    cells += [options, row["source"], f"`{row['code']}`", lesson]
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def written_in(page: Path) -> None:
@@ -211,7 +221,7 @@ def options() -> str:
         shown = [p for p in command.params if p.name != "help" and not getattr(p, "hidden", False)]
         lines += ["| | |", "|---|---|"] if shown else []
         for p in shown:
-            written = f"`{p.name.upper()}`"
+            written = f"`{(p.metavar or p.name.upper())}`"
             if p.opts[0].startswith("-"):
                 written = ", ".join(f"`{o}`" for o in p.opts) + ("" if p.is_flag else " `<...>`")
             said = _as_code(getattr(p, "help", None) or "").replace("|", "or")

@@ -6,7 +6,6 @@ import os
 import sys
 
 try:
-    import ast
     import atexit
     import contextlib
     import gc
@@ -16,10 +15,8 @@ try:
     import logging
     import threading
     from collections.abc import Mapping, Sequence
-    from functools import cache
-    from pathlib import Path
     from types import MappingProxyType
-    from typing import Any, NamedTuple
+    from typing import Any
 
     import typer
     from rich.markup import escape
@@ -38,9 +35,6 @@ TRACEBACK = "KEYSHIFT_TRACEBACK"
 COMPLETED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 """Where a shell that asks how a line could go on puts the line: bash, and the others."""
 
-TYPER_INTERRUPTED = 130
-"""Typer's silent exit code for Ctrl-C; no command of ours ends with it."""
-
 EXTRAS = {
     "pyspark": ("PySpark", "spark"),
     "py4j": ("PySpark", "spark"),
@@ -50,101 +44,43 @@ EXTRAS = {
 }
 """Modules that are installed with an extra: what they are called, and which."""
 
-MOST_SAID = 600
-"""Characters of the longest sentence: a value that is refused may be very long."""
-
 USAGE: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 """Typer's error for a line that it cannot read; recent versions bring their own copy of Click."""
 
 
-class Command(NamedTuple):
-    """Where a command is: only the one that is called is loaded.
-
-    Attributes
-    ----------
-    module : str
-        In `keyshift.commands`.
-    takes : {"", "problem", "rest"}
-        "problem": a problem's own parameters are options too (--max-migrations 13): the command reads them from the rest of
-        the line, and its help lists them. "rest": it reads the rest of the line, such as a family's parameters.
-    function : str
-        Where it is not called as the command; a `typer.Typer` of this name is a group of commands.
-    """
-
-    module: str
-    takes: str = ""
-    function: str = ""
-
-
-PANELS: Mapping[str, Mapping[str, Command]] = MappingProxyType(
+PANELS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "Answer a problem": {
-            "solve": Command("solve", "problem"),
-            "compare": Command("solve", "problem"),
-            "check": Command("solve", "problem"),
-            "explain": Command("plan", "problem"),
-            "remedies": Command("plan", "problem"),
-            "pareto": Command("solve", "problem"),
-            "explore": Command("solve", "problem"),
+            **dict.fromkeys(("solve", "compare", "check"), "solve"),
+            **dict.fromkeys(("explain", "remedies"), "plan"),
+            **dict.fromkeys(("pareto", "explore"), "solve"),
         },
         "Carry an answer out": {
-            "plan": Command("plan", "problem"),
-            "diff": Command("plan"),
-            "simulate": Command("plan"),
-            "export": Command("importing"),
-            "run": Command("importing", function="running"),
+            **dict.fromkeys(("plan", "diff", "simulate"), "plan"),
+            **dict.fromkeys(("export", "run"), "importing"),
         },
-        "Read a cluster or a log": {"import": Command("importing", function="app"), "stats": Command("stats")},
+        "Read a cluster or a log": {"import": "importing", "stats": "stats"},
         "Measure methods": {
-            "generate": Command("study", "rest"),
-            "families": Command("study"),
-            "study": Command("study", "rest"),
-            "replay": Command("replay", "problem"),
-            "reproduce": Command("study"),
+            **dict.fromkeys(("generate", "families", "study"), "study"),
+            "replay": "replay",
+            "reproduce": "study",
         },
-        "Look inside": {
-            "methods": Command("methods"),
-            "model": Command("model", "problem"),
-            "certify": Command("model", "problem"),
-            "verify": Command("model"),
-        },
-        "Learn, set up": {
-            "demo": Command("demo"),
-            "grade": Command("methods"),
-            "warm-up": Command("methods", function="warm_up"),
-        },
+        "Look inside": {"methods": "methods", **dict.fromkeys(("model", "certify", "verify"), "model")},
+        "Learn, set up": {"demo": "demo", "grade": "methods", "warm-up": "methods"},
     }
 )
-"""The commands in groups, as `keyshift --help` shows them."""
-COMMANDS = MappingProxyType({name: command for group in PANELS.values() for name, command in group.items()})
-
-
-@cache
-def _parsed(module: str) -> ast.Module:
-    return ast.parse((Path(__file__).with_name("commands") / f"{module}.py").read_text(encoding="utf-8"))
-
-
-def summary(name: str) -> str:
-    """The first paragraph of a command's docstring, or the help of a group: read in the source, which is not run."""
-    command = COMMANDS[name]
-    for node in _parsed(command.module).body:
-        if isinstance(node, ast.FunctionDef) and node.name == (command.function or name):
-            return " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Call)
-            and ast.unparse(node.targets[0]) == command.function
-        ):
-            return next(str(ast.literal_eval(k.value)) for k in node.value.keywords if k.arg == "help")
-    raise LookupError(name)
+"""The commands in groups, as `keyshift --help` shows them, with their modules: only what is called is loaded."""
+COMMANDS = MappingProxyType({name: module for group in PANELS.values() for name, module in group.items()})
+FUNCTIONS = {"import": "importing", "run": "running", "warm-up": "warm_up"}
+"""What is not called as its command; a `typer.Typer` is a group of commands."""
 
 
 RETIRED = MappingProxyType({("plan", "--max-load"): "--max-on-the-way", ("certify", "--seconds"): "--proof-time-limit"})
 """Options that are retired: of which command, and what to write instead. They go in 0.5; see the page *Stability*."""
 
 
-def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
-    """The application with the wanted commands loaded; of the others it knows the names and, with none wanted, what they do."""
+def application(wanted: Sequence[str] = ()) -> typer.Typer:
+    """The application with the wanted commands loaded, or with all; of the others it has the names."""
     app = typer.Typer(
         name="keyshift",
         help="Exact, relaxed and heuristic rebalancing of stateful streams.",
@@ -153,28 +89,22 @@ def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for panel, name, command in ((panel, *item) for panel, group in PANELS.items() for item in group.items()):
-        if name in wanted:
-            _add(app, name, command, panel)
-        else:  # what it does is only read where all are listed
-            said = "" if wanted else escape(summary(name))
-            app.command(name, help=said, rich_help_panel=panel)(_unloaded)
+    for panel, name, module in ((panel, *item) for panel, group in PANELS.items() for item in group.items()):
+        if wanted and name not in wanted:
+            app.command(name, rich_help_panel=panel)(_unloaded)
+            continue
+        loaded = getattr(importlib.import_module(f"keyshift.commands.{module}"), FUNCTIONS.get(name, name))
+        if isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=name, rich_help_panel=panel)
+            continue
+        from keyshift.commands import common, own
+
+        takes = inspect.signature(loaded).parameters
+        cls = (
+            own.ProblemCommand if "asked" in takes else own.FamilyCommand if "context" in takes else common.JsonCommand
+        )
+        app.command(name, cls=cls, help=escape(inspect.getdoc(loaded) or ""), rich_help_panel=panel)(loaded)
     return app
-
-
-def _add(app: typer.Typer, name: str, command: Command, panel: str) -> None:
-    loaded = getattr(importlib.import_module(f"keyshift.commands.{command.module}"), command.function or name)
-    if isinstance(loaded, typer.Typer):
-        app.add_typer(loaded, name=name, rich_help_panel=panel)
-        return
-    settings: dict[str, Any] = {}
-    if command.takes:
-        settings["context_settings"] = {"allow_extra_args": True, "ignore_unknown_options": True}
-    if command.takes == "problem":
-        from keyshift.commands.common import ProblemCommand
-
-        settings["cls"] = ProblemCommand
-    app.command(name, help=escape(inspect.getdoc(loaded) or ""), rich_help_panel=panel, **settings)(loaded)
 
 
 def _renewed(line: Sequence[str]) -> list[str]:
@@ -303,7 +233,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         _plugged(line)
         code = application([token for token in asked if token in COMMANDS][:1])(args=line, standalone_mode=False)
         sys.stdout.flush()  # a full disk is heard here, not at the interpreter's end
-        if code == TYPER_INTERRUPTED:
+        if code == 130:  # typer's silent exit code for Ctrl-C; no command of ours ends with it
             raise KeyboardInterrupt
     except USAGE as error:
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -319,7 +249,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _said(sentence: str, code: int) -> int:
-    sentence = sentence if len(sentence) <= MOST_SAID else sentence[:MOST_SAID] + " ..."
+    sentence = f"{sentence:.600}{' ...' * (len(sentence) > 600)}"  # a value that is refused may be very long
     one_line = escape(visible(" ".join(sentence.split())))
     Terminal(stderr=True, soft_wrap=True).print(f"[bold red]keyshift:[/] {one_line}", highlight=False)
     return code

@@ -90,13 +90,13 @@ class Comparison:
             Columns of the terminal.
         wide : bool, optional
             Show more digits, all metrics and the distances to the best bound and to the best known answer; by default
-            from `WIDE` columns on.
+            from 110 columns on.
 
         Notes
         -----
         A value with an asterisk belongs to an answer that breaks rules, or answers another problem: it is not ranked.
         """
-        return comparison_table(self, width >= WIDE if wide is None else wide)
+        return comparison_table(self, width >= 110 if wide is None else wide)
 
     def notes(self) -> list[str]:
         """Explanations of the table's asterisks and the methods' messages, one line each."""
@@ -166,11 +166,11 @@ def compare(
     """
     chosen = chosen_methods(problem, methods)
     for name in options:
-        if not any(name in method.option_names for method in chosen):
+        if not any(name in method.options for method in chosen):
             raise InputError(f"none of the methods {', '.join(m.name for m in chosen)} has an option {name!r}")
     limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
     seed, work = whole("seed", seed, optional=False), real("effort", effort)
-    own = [m.checked({k: v for k, v in options.items() if k in m.option_names}) for m in chosen]
+    own = [m.checked({k: v for k, v in options.items() if k in m.options}) for m in chosen]
     solutions: list[Solution] = []
     for method, settings in zip(chosen, own, strict=True):
         try:
@@ -191,8 +191,6 @@ def compare(
 # A comparison as a table: every method's row, those that break rules marked and not ranked -----------------------------
 
 SHOWN_METRICS = ("migrations", "state_moved", "average_imbalance", "counters")
-WIDE = 110
-"""Columns of a terminal from which on a table has all its columns."""
 
 
 def above(problem: Problem, solution: Solution, what: float | None) -> float | None:

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -37,33 +37,6 @@ WORD = "solver's word"
 """The value of `details["proof"]` for a bound that nothing vouches for but the code that found it; see `ks.certify`."""
 LIMITS = "limits that conflict"
 """Its value where the arithmetic of the limits alone shows that nothing is feasible."""
-
-
-@dataclass(frozen=True)
-class StartSettings(Settings):
-    """How long the heuristics may take that give starts, and those that compete with an unproven answer (rivals).
-
-    Attributes
-    ----------
-    share : float
-        The share of the time that all starts may take together; each start that is tried because none was feasible may
-        take it again.
-    seconds : float
-        The most seconds for all starts.
-    rivals_share : float
-        The share of the time reserved for rivals of an unproven answer.
-    rivals_seconds : float
-        The most seconds reserved for rivals.
-    each : float
-        The least share of the time for each start and each rival, so that the default is never worse than what one of
-        them finds in that time.
-    """
-
-    share: float = 0.25
-    seconds: float = 2.0
-    rivals_share: float = 0.1
-    rivals_seconds: float = 1.0
-    each: float = 0.01
 
 
 def solve(
@@ -131,7 +104,7 @@ def solve(
 
 def own_effort(method: Method, options: dict[str, Any], effort: float | None) -> tuple[dict[str, Any], float | None]:
     """Options, and the limit on effort: a method that has an option of that name counts in units of its own."""
-    own = effort is not None and "effort" in method.option_names
+    own = effort is not None and "effort" in method.options
     return ({**options, "effort": effort}, None) if own else (options, effort)
 
 
@@ -256,13 +229,16 @@ def _own(
 
 
 def _kept_for(rivals: tuple[str, ...], seconds: float) -> float:
-    """Of so many seconds, those that rivals have together."""
-    return min(StartSettings.now().rivals_share * seconds, _enough(rivals, seconds, StartSettings.now().rivals_seconds))
+    """Of so many seconds, those that rivals of an unproven answer have together: a second, and never more than a tenth."""
+    return min(0.1 * seconds, _enough(rivals, seconds, 1.0))
 
 
 def _enough(names: tuple[str, ...], seconds: float, most: float) -> float:
-    """Seconds for all of these: what they may take, or more where a limit is so long that it is less than their share."""
-    return max(most, len(names) * StartSettings.now().each * seconds) if math.isfinite(seconds) else most
+    """Seconds for all of these: what they may take, or a hundredth of the limit each.
+
+    Then the default is never worse than what one of them finds in that time.
+    """
+    return max(most, len(names) * 0.01 * seconds) if math.isfinite(seconds) else most
 
 
 def _with_rivals(problem: Problem, method: Method, answer: Answer, budget: Budget, part: Budget, seed: int) -> Answer:
@@ -284,11 +260,11 @@ def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np
     best: tuple[float, np.ndarray] | None = None
     if asked.starts and workload is not None:
         best = _better(problem, None, workload.current)
-    most = _enough(asked.warm_start, budget.remaining, StartSettings.now().seconds)
-    best = _tried(problem, asked.warm_start, budget.part(StartSettings.now().share, most), seed, best)
+    most = _enough(asked.warm_start, budget.remaining, 2.0)
+    best = _tried(problem, asked.warm_start, budget.part(0.25, most), seed, best)
     for name in asked.rescue:
         if best is None:
-            best = _tried(problem, (name,), budget.part(StartSettings.now().share), seed, None)
+            best = _tried(problem, (name,), budget.part(0.25), seed, None)
     return None if best is None else best[1]
 
 

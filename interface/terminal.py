@@ -63,7 +63,7 @@ def table(
 
     made = Table(**style)
     for head in heads:
-        made.add_column(head, justify="right" if head in right else "left", no_wrap=head in whole)
+        made.add_column(head, justify="right" if head in right else "left", overflow="fold", no_wrap=head in whole)
     for row in rows:
         made.add_row(*map(str, row))
     return made

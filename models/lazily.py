@@ -34,6 +34,12 @@ class Named(NamedTuple):
         """The thing itself."""
         return getattr(importlib.import_module(self.module), self.name)
 
+    def __getattr__(self, name: str) -> Named:
+        """Something in it, where it is a module itself."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Named(f"{self.module}.{self.name}", name)
+
 
 @contextmanager
 def lazily() -> Iterator[dict[str, Named]]:

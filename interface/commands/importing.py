@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from keyshift.commands import common, showing
-from keyshift.commands.beside import beside
+from keyshift.commands.own import beside
 from keyshift.models import InputError, Workload
 from keyshift.models.figures import figure
 from keyshift.models.guards import as_number
@@ -33,11 +33,10 @@ RacksOption = Annotated[
 EMPTY_FIRST = ("draining_key_groups", "load_distance", "migrations")
 """The priorities of a workload whose nodes drain: they are emptied, loads are balanced, nothing moves without need."""
 
-app = typer.Typer(help="Read a running cluster, from what the engine's own tools print.", no_args_is_help=True)
+importing = typer.Typer(help="Read a running cluster, from what the engine's own tools print.", no_args_is_help=True)
 
 
-@app.command("kafka")
-@common.command
+@importing.command("kafka", cls=common.JsonCommand)
 def kafka(
     log_dirs: Annotated[Path, typer.Option(help="What kafka-log-dirs --describe printed.")],
     out: OutOption,
@@ -89,8 +88,7 @@ def kafka(
     return _written_for_kafka(read, out, "kafka", replicas, notes)
 
 
-@app.command("cruise-control")
-@common.command
+@importing.command("cruise-control", cls=common.JsonCommand)
 def cruise_control(
     load: Annotated[Path, typer.Option(help="The answer of /load?json=true.")],
     partition_load: Annotated[Path, typer.Option(help="The answer of /partition_load?json=true, of all partitions.")],
@@ -137,8 +135,7 @@ def cruise_control(
     return reply._replace(shown=[*reply.shown, said])
 
 
-@app.command("flink")
-@common.command
+@importing.command("flink", cls=common.JsonCommand)
 def flink(
     out: OutOption,
     rest: Annotated[str | None, typer.Option(help="The REST API, such as http://127.0.0.1:8081.")] = None,
@@ -173,8 +170,7 @@ def flink(
     return common.Reply(advised, [*reply.shown, showing.plain_table(heads, rows)])
 
 
-@app.command("storm")
-@common.command
+@importing.command("storm", cls=common.JsonCommand)
 def storm(
     assignment: Annotated[Path, typer.Argument(help="JSON: which slot runs which task; see the docs.")],
     out: OutOption,
@@ -185,8 +181,7 @@ def storm(
     return written(engine.read_workload(assignment), out, "storm")
 
 
-@app.command("kafka-streams")
-@common.command
+@importing.command("kafka-streams", cls=common.JsonCommand)
 def kafka_streams(
     assignment: Annotated[Path, typer.Argument(help="JSON: which process runs which tasks; see the docs.")],
     out: OutOption,
@@ -197,8 +192,7 @@ def kafka_streams(
     return written(engine.read_workload(assignment), out, "kafka-streams")
 
 
-@app.command("redis")
-@common.command
+@importing.command("redis", cls=common.JsonCommand)
 def redis(
     url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],
     out: OutOption,
@@ -297,7 +291,6 @@ def pairs(option: str, text: str | None, kind: Callable[[str], common.Value], ex
 ENGINES = ("kafka", "kafka-streams", "redis", "storm")
 
 
-@common.command
 def export(
     plan: Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")],
     to: Annotated[str, typer.Option(help=f"The engine: {', '.join(ENGINES)}.")],
@@ -388,8 +381,7 @@ def _running() -> None:
     """A group, even while it has one command."""
 
 
-@running.command("redis")
-@common.command
+@running.command("redis", cls=common.JsonCommand)
 def run_redis(
     plan: Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")],
     url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],

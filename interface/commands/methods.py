@@ -20,7 +20,6 @@ from keyshift.models.files.disk import expect_place, make_folder
 from keyshift.terminal import table
 
 
-@common.command
 def methods(
     problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only this problem.")] = None,
 ) -> common.Reply:
@@ -30,9 +29,6 @@ def methods(
     rows = ((f.name, m.name, m.kind, m.source + (f" (for {m.limits})" if m.limits else "")) for f, m in chosen)
     shown = table(("problem", "method", "kind", "source"), rows)
     return common.Reply([as_row(formulation, method) for formulation, method in chosen], [shown])
-
-
-COLUMNS = ("method", "kind", "certain", "for", "options", "source", "code", "lesson")
 
 
 def as_row(formulation: Formulation, method: Method) -> dict[str, Any]:
@@ -59,20 +55,6 @@ def place(code: str) -> str:
     return f"{folder}{inside.replace('.', '/')}.py: {attribute}"
 
 
-def as_markdown(formulation: Formulation) -> str:
-    """A table of a problem's methods, for a page in a folder beside the lessons."""
-    rows = [_table_row(as_row(formulation, method)) for method in formulation.methods]
-    return "\n".join([f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}", *rows])
-
-
-def _table_row(row: dict[str, Any]) -> str:
-    options = ", ".join(f"`{name}`" for name in row["options"]) or "-"
-    lesson = f"[{row['lesson'].rpartition('/')[2]}](../{row['lesson']}.md)"
-    cells = [f"`{row['method']}`", row["kind"], row["guarantee"], row["limits"] or "-"]
-    cells += [options, row["source"], f"`{row['code']}`", lesson]
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
 # keyshift warm-up: compile ahead ---------------------------------------------------------------------------------------
 
 STATISTICS = "stats"
@@ -96,7 +78,7 @@ def warm_up(
         Path | None,
         typer.Option(help="Folder for the compiled code; later runs use it if NUMBA_CACHE_DIR names this folder."),
     ] = None,
-) -> None:
+) -> common.Reply:
     """Compile ahead what methods need: for images and CI."""
     if cache is not None:
         make_folder(cache)
@@ -109,8 +91,8 @@ def warm_up(
         archive = _note_classes() if problem in (None, STATISTICS) else ""
     where = "" if cache is None else f" and kept in {cache}: set NUMBA_CACHE_DIR={cache.absolute()}"
     said = f"compiled in {seconds:.0f} s{where}" if seconds else "all was compiled before"
-    for sentence in ([] if problem == STATISTICS else [said]) + [archive] * bool(archive):
-        common.console().print(sentence, soft_wrap=True)
+    sentences = list(filter(None, ["" if problem == STATISTICS else said, archive]))
+    return common.Reply({"seconds": seconds, "message": sentences}, map(common.Unbroken, sentences))
 
 
 def _note_classes() -> str:
@@ -157,7 +139,6 @@ def _note_classes() -> str:
 # keyshift grade: the marks of somebody's solutions of an exercise sheet ------------------------------------------------
 
 
-@common.command
 def grade(
     submission: Annotated[Path, typer.Argument(help="A Python file with the functions of the sheet. It is run.")],
     sheet: Annotated[int, typer.Option(help="Which exercise sheet, 1 to 8.")],

@@ -10,15 +10,15 @@ import typer
 
 from keyshift.catalogue import FORMULATIONS
 from keyshift.commands import common, showing
+from keyshift.commands.own import AskedArgument, CertifiedArgument
 from keyshift.models import InputError, Solution
 from keyshift.models.answer import TIME_LIMIT
 
 KindOption = Annotated[str, typer.Option("--kind", "-k", help="The kind of model: pyomo, cp-sat, ...; see --list.")]
 
 
-@common.command
 def model(
-    asked: common.Asked,
+    asked: AskedArgument,
     kind: KindOption = "pyomo",
     shown: Annotated[bool, typer.Option("--print", help="Print it as algebra, the first rows of each family.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Print every row.")] = False,
@@ -75,54 +75,39 @@ def _answered(answer: Solution) -> common.Reply:
 
 
 def certify(
-    context: typer.Context,
-    path: Annotated[Path, typer.Argument(help="A workload, which is solved first; or a solution's file.")],
-    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
-    last: common.LastOption = None,
+    asked: CertifiedArgument,
     method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     seed: common.SeedOption = 0,
     proof_time_limit: Annotated[float, typer.Option(help="Seconds for the search for a proof.")] = TIME_LIMIT,
     out: Annotated[Path, typer.Option(help="The certificate's file.")] = Path("certificate.json"),
-) -> None:
-    """Solve a problem and write the answer with its proof to a file that verify.py checks. Exit code 0: all is proven.
-
-    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
-    """
+) -> common.Reply:
+    """Solve a problem and write the answer with its proof to a file that verify.py checks. Exit code 0: all is proven."""
     from keyshift.certificates.certificate import certify as made
     from keyshift.models import Budget
     from keyshift.solving import interruptible, solve
 
     common.expect_places(out)
-    budget, console = Budget(), common.console()
+    budget = Budget()
     with interruptible(budget.interrupt):  # around both: what stops the first leaves no time for the second
-        solution = _saved(path)
+        solution = showing.saved_solution(asked.path)
         if solution is None:
-            posed = common.read_problem(path, problem, context.args, last)
+            posed = asked.read(beside=False)
             with common.progress(f"{posed.name}: solving") as watch:
                 solution = solve(posed, method, time_limit=time_limit, gap=0.0, seed=seed, watch=watch)
         if solution.assignment is None and solution.status != "infeasible":
-            console.print(f"there is nothing to certify: {solution!r}", markup=False, highlight=False, soft_wrap=True)
-            raise typer.Exit(1)
+            said = common.Unbroken(f"there is nothing to certify: {solution!r}")
+            return common.Reply(common.as_record(solution), [said], False)
         certificate = made(solution, out, time_limit=0.0 if budget.interrupted else proof_time_limit)
     early = "interrupted; what was found until then: " if budget.interrupted else ""
-    console.print(f"{early}{certificate}\nwritten to {out}", markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(0 if certificate.complete else 1)
-
-
-def _saved(path: Path) -> Solution | None:
-    """The solution that a file holds; None where it holds something else."""
-    from keyshift.models.files.disk import read_json
-    from keyshift.models.files.solution import SolutionFile, read_solution
-
-    content = read_json(path) if path.suffix == ".json" and path.is_file() else None
-    return read_solution(path) if isinstance(content, dict) and content.get("format") == SolutionFile.kind else None
+    shown = map(common.Unbroken, [f"{early}{certificate}", f"written to {out}"])
+    record = {"complete": certificate.complete, "message": str(certificate), "path": str(out)}
+    return common.Reply(record, shown, certificate.complete)
 
 
 # keyshift verify: does a certificate prove what it claims? -------------------------------------------------------------
 
 
-@common.command
 def verify(file: Annotated[Path, typer.Argument(help="A certificate.")]) -> common.Reply:
     """Check a certificate: one sentence says what is proven, or what is wrong. Exit code 0: proven; 1: not.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyshift.commands import common, showing
+from keyshift.commands.own import AskedArgument
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.figures import figure
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from keyshift.plans.explaining import Explanation
 
 
-@common.command
 def plan(
-    asked: common.Asked,
+    asked: AskedArgument,
     method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
@@ -74,20 +74,17 @@ def plan(
 
 def _saved(posed: Problem, path: Path) -> Solution:
     from keyshift.commands.solve import read_assignment
-    from keyshift.models.files.disk import read_json
-    from keyshift.models.files.solution import read_solution
     from keyshift.plans.targets import given
 
-    content = read_json(path)
-    if isinstance(content, list) or (isinstance(content, dict) and "format" not in content):
+    found = showing.saved_solution(path)
+    if found is None:
         return given(posed, read_assignment(path))
-    found = read_solution(path)
     if found.assignment is not None and (broken := posed.check(found.assignment).violations):
         raise InputError(f"{path}: the assignment breaks a rule here: {broken[0]}")
     return found
 
 
-def _check(asked: common.Asked, saved: Path) -> common.Reply:
+def _check(asked: AskedArgument, saved: Path) -> common.Reply:
     from keyshift.models.files.workload import read_workload
     from keyshift.models.plans.saved import read_plan
 
@@ -102,9 +99,8 @@ def _check(asked: common.Asked, saved: Path) -> common.Reply:
 # keyshift explain: what each move is worth, what holds the answer back, what a little more would bring -----------------
 
 
-@common.command
 def explain(
-    asked: common.Asked,
+    asked: AskedArgument,
     method: common.MethodOption = None,
     time_limit: common.TogetherOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
@@ -145,12 +141,12 @@ def _explained(found: Explanation, every: bool) -> Iterator[Any]:
     yield f"{found.nothing[0].upper()}{found.nothing[1:]}."
     yield from (f"- {sentence}" for sentence in (*found.binding, *found.stays))
     if len(found.moves):
-        rows = [
-            (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks)
-            for m in found.moves.itertuples()
-        ]
+        heads = ["key", "from", "to", "load", "state", "worth", "undone alone breaks"]
         yield from showing.first_rows(
-            ["key", "from", "to", "load", "state", "worth", "undone alone breaks"], rows, every
+            heads,
+            list(found.moves.itertuples()),
+            lambda m: (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks),
+            every,
         )
     if found.marginals:
         worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals if not m.drops]
@@ -166,7 +162,6 @@ def _explained(found: Explanation, every: bool) -> Iterator[Any]:
 PlanArgument = Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")]
 
 
-@common.command
 def diff(
     one: PlanArgument,
     other: PlanArgument,
@@ -187,13 +182,14 @@ def diff(
     shown: list[Any] = [showing.plain_table(["", one.name, other.name], rows)]
     shown.append(", ".join(f"{count} {kind}" for kind, count in found.counts().items()))
     differ = found.moves[found.moves["change"] != "same"]
-    changes = [
-        (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change)
-        for m in differ.astype(object).itertuples()
-    ]
-    if changes:
+    if len(differ):
         heads = ["key", "from", "to", "other to", "load", "state", "change"]
-        shown += showing.first_rows(heads, changes, every)
+        shown += showing.first_rows(
+            heads,
+            list(differ.astype(object).itertuples()),
+            lambda m: (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change),
+            every,
+        )
     return common.Reply(record, shown)
 
 
@@ -204,9 +200,8 @@ def _node(value: object) -> str:
 # keyshift remedies: which limit to relax, and by how much -------------------------------------------------------------
 
 
-@common.command
 def remedies(
-    asked: common.Asked,
+    asked: AskedArgument,
     target: Annotated[
         float | None, typer.Option(help="An objective that would be good enough; none: any answer.")
     ] = None,
@@ -243,7 +238,6 @@ def remedies(
 # keyshift simulate: queues at the nodes, before, during and after a plan. A simulation, never a measurement ------------
 
 
-@common.command
 def simulate(
     path: common.PathArgument,
     service_rate: Annotated[float, typer.Option(help="Tuples a second that a node of capacity 1 serves.")],

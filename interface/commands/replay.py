@@ -11,11 +11,10 @@ import typer
 from rich.table import Table
 
 from keyshift.commands import common
+from keyshift.commands.own import PeriodsArgument
 from keyshift.models import InputError, guards
 from keyshift.models.answer import TIME_LIMIT, Progress
 from keyshift.terminal import Terminal, table
-
-SHOWN = ("collocation_factor", "load_distance_percent", "load_index", "migrations", "oscillations")
 
 ForecastOption = Annotated[
     str | None,
@@ -42,11 +41,8 @@ CountsOption = Annotated[str | None, typer.Option(help="Number of nodes after ea
 AheadOption = Annotated[int, typer.Option(help="How many of the future counts a plan may use.")]
 
 
-@common.command
 def replay(
-    context: typer.Context,
-    path: Annotated[Path, typer.Argument(help="Statistics of `keyshift stats`, a workload, or a folder of workloads.")],
-    problem: common.ProblemOption = "collocated-allocation",
+    asked: PeriodsArgument,
     method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated.")] = None,
     periods: Annotated[int | None, typer.Option(help="At most this many periods.")] = None,
     nodes: Annotated[int | None, typer.Option(help="Nodes, where the statistics name none.")] = None,
@@ -74,16 +70,19 @@ def replay(
     out: Annotated[Path | None, typer.Option(help="Folder for checkpoints, results.parquet and figures.")] = None,
 ) -> common.Reply:
     """Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."""
+    from keyshift.figures.comparison import expect_pictures
     from keyshift.models.files.replay import count_periods, read_periods
     from keyshift.replays.adaptation import replay as run
 
     chosen = method or ["albic"]
-    posed = posed_for(problem, context.args, out)
+    if out is not None:
+        expect_pictures()
+    path, posed = asked.path, asked.options()
     with bar(len(chosen) * len(range(count_periods(path))[:periods])) as watch:
         result = run(
             read_periods(path, nodes),
             chosen,
-            problem=problem,
+            problem=asked.problem,
             periods=periods,
             load_model=load_model(path, nodes, serialisation, deserialisation, remote_share),
             scaling=scaling_rule(node_load, node_counts, counts_ahead),
@@ -113,15 +112,6 @@ def replied(result: Any, out: Path | None) -> common.Reply:
     shown = [summary(result.to_frame()), *[ended] * result.interrupted]
     record = {"interrupted": result.interrupted, "rows": list(result.rows)}
     return common.Reply(record, shown, not result.interrupted and bool(result.rows))
-
-
-def posed_for(problem: str, line: list[str], out: Path | None) -> dict[str, Any]:
-    """The problem's options in the rest of a line; refuses a folder for figures where none can be drawn."""
-    if out is not None:
-        from keyshift.figures.comparison import expect_pictures
-
-        expect_pictures()
-    return common.problem_options(problem, line)
 
 
 def load_model(path: Path, nodes: int | None, serialisation: float, deserialisation: float, share: float | None) -> Any:

@@ -8,25 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.table import Table
 
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.figures import NOTHING, figure, percent
 from keyshift.models.plans.staying import staying
 from keyshift.models.workload import Workload
+from keyshift.terminal import table
 
 if TYPE_CHECKING:
-    from keyshift.models.plans.plan import Plan
+    from rich.table import Table
 
-FIRST = 20
-"""This many moves are shown unless all are asked for."""
-LABEL = 22
-"""The name of a figure takes this many columns."""
+    from keyshift.models.plans.plan import Plan
 
 
 def lines(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Figures, one a line: name and value."""
-    return (f"{name:<{LABEL}} {value}" for name, value in pairs)
+    return (f"{name:<22} {value}" for name, value in pairs)
 
 
 def figures_of(solution: Solution, most: int | None = None) -> Iterator[str]:
@@ -86,21 +83,6 @@ def _before(problem: Problem) -> float | None:
         return None
 
 
-def move_table(moves: Sequence[Any], mean: float, head: str, timed: bool | None, every: bool) -> Table:
-    """The first moves, or all of them; `timed` says whether there are times, and whether they are seconds."""
-    heads = [head, "from", "to", "load", "state", "gain"]
-    if timed is not None:
-        heads += ["phase", *(f"{name} s" if timed else name for name in ("start", "end"))]
-    rows = []
-    for m in moves if every else moves[:FIRST]:
-        cells = [str(m.key), str(m.source), str(m.target), figure(m.load, 0.0, 4), figure(m.state, 0.0, 4)]
-        cells.append(figure(m.gain, abs(mean) or 1.0, 4))
-        if timed is not None:
-            cells += [str(m.phase), figure(m.start, m.end, 4), figure(m.end, m.end, 4)]
-        rows.append(cells)
-    return plain_table(heads, rows, names=3)
-
-
 def plan_moves(plan: Plan, every: bool) -> Iterator[Any]:
     """The moves of a plan, with their times."""
     head = "key" if plan.made_for.keys is not None else "key group"
@@ -119,13 +101,20 @@ def bare_moves(solution: Solution, every: bool) -> Iterator[Any]:
 
 
 def _moves(moves: Sequence[Any], mean: float, head: str, timed: bool | None, every: bool) -> Iterator[Any]:
-    if len(moves) == 0:
+    """The first moves, or all of them; `timed` says whether there are times, and whether they are seconds."""
+    heads = [head, "from", "to", "load", "state", "gain"]
+    if timed is not None:
+        heads += ["phase", *(f"{name} s" if timed else name for name in ("start", "end"))]
+
+    def cells(m: Any) -> list[str]:
+        made = [str(m.key), str(m.source), str(m.target), figure(m.load, 0.0, 4), figure(m.state, 0.0, 4)]
+        made.append(figure(m.gain, abs(mean) or 1.0, 4))
+        return made if timed is None else [*made, str(m.phase), figure(m.start, m.end, 4), figure(m.end, m.end, 4)]
+
+    if len(moves):
+        yield from first_rows(heads, moves, cells, every, " moves", names=3)
+    else:
         yield "nothing moves"
-        return
-    yield ""
-    yield move_table(moves, mean, head, timed, every)
-    if len(moves) > FIRST and not every:
-        yield f"... and {len(moves) - FIRST} more moves: --all shows them"
 
 
 def plan_lines(plan: Plan) -> list[tuple[str, str]]:
@@ -145,13 +134,21 @@ def plan_lines(plan: Plan) -> list[tuple[str, str]]:
 
 def plain_table(heads: Sequence[str], rows: Iterable[Sequence[Any]], names: int | None = None) -> Table:
     """A table without borders; texts fold where the terminal is too narrow, and of figures, after the first `names`, none."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
-    for place, head in enumerate(heads):
-        whole = names is not None and place >= names
-        table.add_column(head, justify="right" if place else "left", overflow="fold", no_wrap=whole)
-    for row in rows:
-        table.add_row(*(v if isinstance(v, str) else figure(v, 0.0, 5) for v in row))
-    return table
+    cells = ([v if isinstance(v, str) else figure(v, 0.0, 5) for v in row] for row in rows)
+    whole = heads[names:] if names is not None else ()
+    style = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1), "show_edge": False}
+    return table(heads, cells, right=heads[1:], whole=whole, **style)
+
+
+def first_rows(
+    heads: Sequence[str], items: Sequence[Any], cells: Callable[[Any], Sequence[Any]], every: bool, what: str = "",
+    names: int | None = None,
+) -> Iterator[Any]:  # fmt: skip
+    """The first twenty rows of a table, or all of them; after a blank line."""
+    yield ""
+    yield plain_table(heads, map(cells, items if every else items[:20]), names)
+    if len(items) > 20 and not every:
+        yield f"... and {len(items) - 20} more{what}: --all shows them"
 
 
 def as_plan(solution: Solution, **options: Any) -> Plan | None:
@@ -184,14 +181,15 @@ def save(plan: Plan, out: Path | None, report: Path | None) -> None:
         plan.report(report)
 
 
-def first_rows(heads: Sequence[str], rows: Sequence[Sequence[Any]], every: bool) -> Iterator[Any]:
-    """The first rows of a table, or all of them; after a blank line."""
-    yield ""
-    yield plain_table(heads, rows if every else rows[:FIRST])
-    if len(rows) > FIRST and not every:
-        yield f"... and {len(rows) - FIRST} more: --all shows them"
-
-
 def patience(solution: Solution) -> dict[str, Any]:
     """How long `plan` may look for a good order: not at all after a Ctrl-C, which meant the plan as well."""
     return {"time_limit": 0.0} if solution.termination == "interrupted" else {}
+
+
+def saved_solution(path: Path) -> Solution | None:
+    """The solution that a file holds; None where it holds something else."""
+    from keyshift.models.files.disk import read_json
+    from keyshift.models.files.solution import SolutionFile, read_solution
+
+    content = read_json(path) if path.suffix == ".json" and path.is_file() else None
+    return read_solution(path) if isinstance(content, dict) and content.get("format") == SolutionFile.kind else None

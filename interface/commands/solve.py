@@ -11,14 +11,14 @@ import typer
 
 from keyshift.catalogue import find_method
 from keyshift.commands import common, showing
+from keyshift.commands.own import AskedArgument
 from keyshift.models import InputError
 from keyshift.models.answer import COMPARED, GAP, TIME_LIMIT
 from keyshift.models.figures import figure
 
 
-@common.command
 def solve(
-    asked: common.Asked,
+    asked: AskedArgument,
     method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
@@ -52,9 +52,8 @@ def solve(
 # keyshift compare: one problem, methods side by side ----------------------------------------------------------------
 
 
-@common.command
 def compare(
-    asked: common.Asked,
+    asked: AskedArgument,
     method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated; default: all.")] = None,
     time_limit: common.TimeOption = COMPARED,
     gap: common.GapOption = GAP,
@@ -80,12 +79,9 @@ def compare(
 
 # keyshift pareto: the trade-off between a problem's two objectives -----------------------------------------------------
 
-USUAL = common.Asked(problem="mclb")
 
-
-@common.command
 def pareto(
-    asked: common.Asked = USUAL,
+    asked: AskedArgument,
     against: Annotated[str | None, typer.Option(help="The second objective, such as migrations or table-size.")] = None,
     points: Annotated[int, typer.Option(help="Number of points, the extremes among them; 0: the whole front.")] = 10,
     time_limit: common.TogetherOption = TIME_LIMIT,
@@ -123,9 +119,8 @@ def pareto(
 # keyshift explore: the same front as a page that one can play with ------------------------------------------------------
 
 
-@common.command
 def explore(
-    asked: common.Asked,
+    asked: AskedArgument,
     against: Annotated[str | None, typer.Option(help="The second objective, such as migrations or table-size.")] = None,
     budgets: Annotated[int | None, typer.Option(help="Points of the front, 2 to 30; 12 by default.")] = None,
     bandwidth: common.BandwidthOption = None,
@@ -167,9 +162,8 @@ def explore(
 # keyshift check: is this assignment allowed, and what is it worth? -----------------------------------------------------
 
 
-@common.command
 def check(
-    asked: common.Asked,
+    asked: AskedArgument,
     assignment: Annotated[
         Path, typer.Option("--assignment", "-a", help="JSON: a list of nodes, or what `solve --json` printed.")
     ],

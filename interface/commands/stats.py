@@ -65,7 +65,6 @@ EscapeOption = Annotated[
 ]
 
 
-@common.command
 def stats(
     log: Annotated[
         list[str],
@@ -327,10 +326,6 @@ def _progress(spark: SparkSession) -> Iterator[Callable[[str], None]]:
 # The cluster as it is: how large its nodes are, which are to go, and where key groups run now --------------------------
 
 
-LARGEST = 64 * 2**20
-"""Bytes in a file of current places."""
-
-
 def read_cluster(
     operators: Sequence[str],
     key_groups: int,
@@ -383,7 +378,7 @@ def _places(file: Path, operators: Sequence[str], key_groups: int, nodes: int, p
     made = place(placement, key_groups, nodes).tolist() * len(operators)
     seen: set[int] = set()
     try:
-        rows = csv.DictReader(io.StringIO(read_text(file, LARGEST), newline=""))
+        rows = csv.DictReader(io.StringIO(read_text(file, 64 * 2**20), newline=""))
         if set(rows.fieldnames or ()) != {"operator", "key_group", "node"}:
             raise InputError(f"{file} needs a header line with the columns operator, key_group, node")
         for row in rows:

@@ -7,7 +7,7 @@ import json
 import operator
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from pathlib import Path
@@ -15,26 +15,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keyshift.catalogue.families import FAMILIES, GENERATORS, Family
-from keyshift.catalogue.options import flag
+from keyshift.catalogue.families import Draw, Family, find_family, is_instance
+from keyshift.catalogue.families import families as listed
+from keyshift.catalogue.families import family as draw
+from keyshift.catalogue.options import flag, read_option
 from keyshift.commands import common
+from keyshift.commands.own import RULES, generator, once, parameters, read_own, read_rules
 from keyshift.models import BoundError, InputError, Problem, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.figures import figure
-from keyshift.models.lazily import load
 from keyshift.terminal import table
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
+    from keyshift.rules import Rule
 
-@common.command
+
 def study(
     context: typer.Context,
     family: Annotated[
-        str, typer.Argument(help="Families to draw from, or instances by name; see `keyshift families`.")
+        list[str], typer.Argument(help="Families to draw from, or instances by name; see `keyshift families`.")
     ],
+    rules: Annotated[list[str] | None, typer.Option(metavar=RULES["rules"][0], help=RULES["rules"][1])] = None,
+    rule: Annotated[list[str] | None, typer.Option(metavar=RULES["rule"][0], help=RULES["rule"][1])] = None,
     count: Annotated[int, typer.Option(help="Instances for each choice of parameters.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the first instance.")] = 0,
     method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated; default: all.")] = None,
@@ -52,13 +57,12 @@ def study(
 ) -> common.Reply:
     """Solve many instances by many methods. A family's parameters are options; 20,40 stands for both values.
 
-    --rules FILE and --rule "WORDS" add rules to every instance.
+    --rules and --rule add rules to every instance.
     """
     if update_best and best is None:
         raise InputError("--update-best needs --best FILE")
     common.expect_places(report, best if update_best else None)
-    more = list(itertools.takewhile(lambda token: not token.startswith("-"), context.args))
-    instances = _drawn([family, *more], count, seed, context.args[len(more) :])
+    instances = _drawn(family, count, seed, context.obj, read_rules(rules or (), rule or ()))
     with _session(spark) as session, common.progress("study") as watch:
         from keyshift.studies.best_known import BestKnown
         from keyshift.studies.study import Study, StudyProgress
@@ -85,7 +89,7 @@ def study(
         raise BoundError(said)
     better = done.update_best(best) if update_best and best is not None else done.improvements()
     if report is not None:
-        done.report(report, " ".join([family, *more]))
+        done.report(report, " ".join(family))
     summary = done.summary()
     record = {"summary": summary.to_dict("records"), "solves": done.to_frame().to_dict("records"), "improved": better}
     shown = [
@@ -95,21 +99,18 @@ def study(
     return common.Reply(record, shown, any(row["objective"] is not None for row in done.rows))
 
 
-def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterator[tuple[str, Problem]]:
+def _drawn(
+    names: list[str], count: int, seed: int, own: Mapping[str, Sequence[str]], rules: list[Rule]
+) -> Iterator[tuple[str, Problem]]:
     """The instances, the parameters going to every family that has them."""
-    from keyshift.catalogue.families import Draw, family, find_family, is_instance
-    from keyshift.catalogue.options import read_option
-
-    rules, extra = common.take_rules(extra)
     functions = {name: find_family(name) for name in names if not is_instance(name)}
-    known = sorted({parameter for drawn in functions.values() for parameter in drawn.parameters})
     given: dict[str, dict[str, Any]] = {name: {"count": count, "seed": seed} for name in functions}
-    for parameter, value in common.pairs(extra, known, "families"):
+    for parameter, value in once(own):
         for name, drawn in functions.items():
             if parameter in drawn.parameters:
                 parts = [value] if "[" in value else value.split(",")
                 given[name][parameter] = [read_option(drawn.function, parameter, part) for part in parts]
-    draws = [family(name, rules=rules, **given.get(name, {})) for name in names]
+    draws = [draw(name, rules=rules, **given.get(name, {})) for name in names]
     return Draw(itertools.chain.from_iterable(draws), sum(map(operator.length_hint, draws)))
 
 
@@ -122,12 +123,8 @@ def _session(master: str | None) -> AbstractContextManager[Any]:
     return local_session("keyshift study", master=master)
 
 
-WIDE = 140
-"""Columns from which on every figure is shown."""
-
-
 def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
-    """A Rich table, a block for each family.
+    """A Rich table, a block for each family; on a terminal of 140 columns and more with every figure.
 
     Parameters
     ----------
@@ -137,40 +134,32 @@ def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
         Columns of the terminal.
     """
     from rich import box
-    from rich.table import Table
 
-    counts = ["solved", "proven", "wins"] + (["broke_rules", "failed"] if width >= WIDE else [])
-    gaps = ["gap_mean", "gap_worst"] if width < WIDE else ["gap_mean", "gap_low", "gap_high", "gap_median", "gap_worst"]
-    heads = {"gap_mean": "mean", "gap_low": "from", "gap_high": "to", "gap_median": "median", "gap_worst": "worst"}
-    table = Table(title="Gaps to the best bound, in percent of the objective", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("family, method", no_wrap=True)
-    for name in ["solves", *counts, *gaps, "seconds"]:
-        table.add_column(heads.get(name, name.replace("_", " ")), justify="right", no_wrap=True)
+    counts = ["solves", "solved", "proven", "wins"] + (["broke_rules", "failed"] if width >= 140 else [])
+    gaps = {"gap_mean": "mean", "gap_low": "from", "gap_high": "to", "gap_median": "median", "gap_worst": "worst"}
+    gaps = gaps if width >= 140 else {name: gaps[name] for name in ("gap_mean", "gap_worst")}
+    numbers = [*(name.replace("_", " ") for name in counts), *gaps.values(), "seconds"]
+    style = {"box": box.SIMPLE_HEAD, "pad_edge": False, "title": "Gaps to the best bound, in percent of the objective"}
+    made = table(["family, method", *numbers], (), right=numbers, whole=["family, method", *numbers], **style)
     for family, part in summary.groupby("family", sort=False):
-        table.add_row(str(family), style="bold")
+        made.add_row(str(family), style="bold")
         for row in part.to_dict("records"):
-            figures = [f"{row[name]:,}" for name in ["solves", *counts]]
-            shares = [
-                figure(None if row[name] is None or row[name] != row[name] else 100 * row[name], 100.0, 3)
-                for name in gaps
-            ]
-            table.add_row(f"  {row['method']}", *figures, *shares, figure(row["seconds_median"], digits=3))
-        table.add_section()
-    return table
+            shares = [row[name] for name in gaps]
+            cells = [figure(None if v is None or v != v else 100 * v, 100.0, 3) for v in shares]
+            counted = (f"{row[name]:,}" for name in counts)
+            made.add_row(f"  {row['method']}", *counted, *cells, figure(row["seconds_median"], digits=3))
+        made.add_section()
+    return made
 
 
 # keyshift families: the generators of instances, paper by paper --------------------------------------------------------
 
 
-@common.command
 def families(
     name: Annotated[str | None, typer.Argument(help="Show this family's parameters.")] = None,
     problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only families of this problem.")] = None,
 ) -> common.Reply:
     """List the families of instances; with a name, what its parameters are."""
-    from keyshift.catalogue.families import families as listed
-    from keyshift.catalogue.families import find_family
-
     common.expect_problem(problem)
     chosen = listed(problem) if name is None else [find_family(name)]
     rows = ((family.name, family.problem, f"{family.summary} {family.source}") for family in chosen)
@@ -195,17 +184,14 @@ def _parameters(family: Family) -> Iterator[str]:
 # keyshift generate: an instance of a family, as files that the other commands read -------------------------------------
 
 
-@common.command
 def generate(
     context: typer.Context,
     kind: Annotated[str, typer.Argument(help="A family, see `keyshift families`; or allocation, a plain workload.")],
     out: Annotated[Path, typer.Argument(help="Where to write it: a folder, or a .json file; a stream is .parquet.")],
 ) -> common.Reply:
     """Write a synthetic instance; the family's parameters are options, such as --nodes 20 --seed 3."""
-    if kind not in GENERATORS and kind not in FAMILIES:
-        raise InputError(f"{kind:.60}: choose one of {', '.join([*GENERATORS, *FAMILIES])}")
-    function = load(GENERATORS[kind]) if kind in GENERATORS else FAMILIES[kind].function
-    given = common.parse_options(context.args, function, f"generator {kind}")
+    function = generator(kind)
+    given = read_own(function, context.obj, f"the generator {kind}")
     made = function(**given)
     said = _write_workload(made, out) if isinstance(made, Workload) else _write_problem(made, out)
     shown = [f"{said['workload']} written to {out}", *map(common.Unbroken, filter(None, [said.get("solve")]))]
@@ -243,15 +229,10 @@ def _write_stream(problem: Any, out: Path) -> dict[str, str]:
 
 def _line(problem: Problem, out: Path) -> str:
     """The command that solves it: every parameter that is not the default."""
-    import dataclasses
-
-    defaults = {
-        f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
-        for f in dataclasses.fields(problem)  # type: ignore[arg-type]
-    }
+    known = parameters(type(problem))
     words = ["keyshift", "solve", str(out), "-p", problem.name]
     for name, value in list(problem.arguments().items())[1:]:
-        plain, default = _as_option(value), _as_option(defaults.get(name))
+        plain, default = _as_option(value), _as_option(known[name].default)
         if plain in (None, {}, []) or plain == default:
             continue
         words += [flag(name), plain if isinstance(plain, str) else json.dumps(plain, default=str)]
@@ -271,7 +252,6 @@ def _as_option(value: Any) -> Any:
 SIZES = ("quick", "full")
 
 
-@common.command
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which one, such as nasir2015:9; see --list.")] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List all, with verdicts and seconds.")] = False,

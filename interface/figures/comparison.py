@@ -182,15 +182,12 @@ def _unit(problem: Problem, trade: Trade) -> tuple[float, str]:
     return 100 / total, "state moved (% of all state)"
 
 
-LEAST = 1e-4
-"""Gaps below a hundredth of a percent are drawn there: the axis is logarithmic."""
-
-
 def study_figure(frame: pd.DataFrame, profile: pd.DataFrame, path: str | Path | None = None) -> Figure:
     """Draw a row for each problem: the time profile on the left, the distribution of gaps on the right."""
     from keyshift.figures.notebook_figure import Figure
 
     problems = list(frame["problem"].unique())
+    least = 1e-4  # gaps below a hundredth of a percent are drawn there: the axis is logarithmic
     figure = Figure(figsize=(10, 3.8 * max(1, len(problems))), layout="constrained")
     rows = figure.subplots(max(1, len(problems)), 2, squeeze=False)
     for (left, right), problem in zip(rows, problems, strict=False):
@@ -203,12 +200,12 @@ def study_figure(frame: pd.DataFrame, profile: pd.DataFrame, path: str | Path | 
         left.set_ylim(0, 1.03)
         left.set_xlabel("within this factor of the fastest that reached the best answer")
         left.set_ylabel("share of instances")
-        gaps = {m: 100 * part["gap"].dropna().clip(lower=LEAST) for m, part in own.groupby("method", sort=False)}
+        gaps = {m: 100 * part["gap"].dropna().clip(lower=least) for m, part in own.groupby("method", sort=False)}
         for place, (method, values) in enumerate(gaps.items()):
             right.plot(values, [place] * len(values), "|", color=colour[method], markersize=11, alpha=0.7)
         right.set_xscale("log")
         right.set_yticks(range(len(gaps)), list(gaps))
-        right.set_xlabel(f"gap to the best bound (%; at {100 * LEAST:g}: as good or nearer)")
+        right.set_xlabel(f"gap to the best bound (%; at {100 * least:g}: as good or nearer)")
         left.set_title(problem)
         for axes in (left, right):
             axes.grid(True, alpha=0.3)

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-MOST_POINTS = 10_000
-"""A front has at most this many points, more than a figure can show; `None` asks for the whole front."""
-
 
 @dataclass(frozen=True)
 class Distance:
@@ -274,7 +271,7 @@ def pareto(
         having = ", ".join(name for name, f in FORMULATIONS.items() if f.trades)
         raise InputError(f"{problem.name} has no front to trace; these have: {having}")
     trade = find_trade(trades, against, problem.name)
-    points = whole("points", points, least=2, most=MOST_POINTS)
+    points = whole("points", points, least=2, most=10_000)  # more than a figure can show
     workers = whole("workers", workers, least=1, most=1024, optional=False)
     seed = whole("seed", seed, most=MOST_SEED, optional=False)
     limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)

@@ -23,8 +23,6 @@ from keyshift.solving import answered
 
 SHARE = 0.25
 """Share of the time left that each point may take if the number of points is unknown."""
-BELOW = 1e-6
-"""A limit that is not a whole number is lowered by this share, more than the check's tolerance, to exclude the point before."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,8 @@ class Tracer:
             yield last
 
     def _below(self, value: float) -> float:
-        """The limit that rules out a value of the second objective, and little else."""
-        return int(value) - 1 if self.trade.whole else value * (1 - BELOW) - self.trade.offset
+        """The limit that rules out a value of the second objective, and little else: more than the check's tolerance."""
+        return int(value) - 1 if self.trade.whole else value * (1 - 1e-6) - self.trade.offset
 
     def _grid(self, top: TracedPoint, points: int) -> list[float]:
         """Limits from the least to just below the top one, evenly spaced, and those that known answers keep."""

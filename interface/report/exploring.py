@@ -24,12 +24,10 @@ from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import IntArray
 from keyshift.plans.making import plan as make_plan
-from keyshift.report.page import Data, section, text, write_page
+from keyshift.report.page import write_page
 from keyshift.solving import solve
 from keyshift.terminal import visible
 
-BUDGETS = 12
-"""Points of the front where nobody asks for another number."""
 SCRIPTS = ("figures", "arithmetic", "draw", "tables", "board", "explore")
 FRONT, RIVALS = 0.6, 0.25
 """The front's share of the time, and that of the heuristics together; plans have the rest."""
@@ -92,7 +90,7 @@ def explore(
     InputError
         For a bad number, a file that cannot be written, or a problem for which no answer was found in time.
     """
-    budgets = whole("budgets", budgets, least=2, most=30) or BUDGETS
+    budgets = whole("budgets", budgets, least=2, most=30) or 12
     limit = real("time_limit", time_limit)
     expect_place(Path(path))
     budget = Budget(limit)
@@ -114,8 +112,10 @@ def explore(
     planned = {"bandwidth": bandwidth, "parallel": parallel, "seed": seed}
     content = _content(problem, trade, points, rivals, budget, planned)
     heading = title or f"Explore: {problem.name.replace('-', ' ')}"
-    data = Data(content)
-    write_page(path, heading, _head(content), [_plain(data)], data, SCRIPTS)
+    own = problem.objective_name.replace(" ", "_")
+    metrics = [name for name in content["points"][0]["metrics"] if name != own]
+    places = [f"metrics.{name}" for name in metrics]
+    write_page(path, "explore", heading, content, SCRIPTS, metrics=metrics, places=places)
     return points
 
 
@@ -188,39 +188,12 @@ def _schedule(
     }  # fmt: skip
 
 
-def _head(content: dict[str, Any]) -> str:
-    model = content["model"]
-    size = "" if model is None else f"{model['key_groups']:,} key groups on {len(model['nodes']):,} nodes. "
-    said = f"<p>{text(content['instead'])}</p>" if content["instead"] else ""
-    if model is not None and model["block"] is not None:
-        said += (
-            f"<p>Too many key groups to draw each: the page has {len(model['keys']):,} entries. Those that move in an answer "
-            "stand for themselves, the heaviest first; what runs together in every answer is one block.</p>"
-        )
-    if model is not None and model["rules_left"]:
-        said += f"<p>{model['rules_left']} rules are about too many key groups for a page: ask `keyshift check`.</p>"
-    return f'<p class="soft">{text(size)}The {text(content["objective"])} is minimised.</p>{said}'
-
-
-def _plain(data: Data) -> str:
-    """The answers as a table, which is there without scripts, too."""
-    places = range(len(data.content["points"]))
-    own = data.content["objective"].replace(" ", "_")
-    names = [name for name in data.content["points"][0]["metrics"] if name != own]
-    shown = ["name", "objective", "bound", *(f"metrics.{name}" for name in names)]
-    rows = [[f"points.{i}.{name}" for name in shown] for i in places]
-    heads = ["answer", data.content["objective"], "bound", *(name.replace("_", " ") for name in names)]
-    return section("The answers as a table", data.table(heads, rows), wide=True)
-
-
 # The data in the page: names, constants, rules as forms, answers; of many key groups, blocks ---------------------------
 
 
 MOST_KEY_GROUPS = 3000
 """Of more, those that move in no answer become a block a node, and of the others the heaviest stay by themselves."""
 MOST_ALONE = 1000
-MOST_MEMBERS = 300_000
-"""Rules about more key groups together are left to `check`."""
 
 
 @dataclass
@@ -307,7 +280,7 @@ def rules_of(problem: Problem, at: IntArray, arrays: SharedArrays) -> dict[str, 
     else:
         low = [(soft, problem.lowered)]
     members = sum(sum(one.size for one in x.merged) + sum(r.key_groups.size for r in x.rooms) for _, x in low)
-    if members > MOST_MEMBERS:
+    if members > 300_000:  # such rules are left to `check`
         return {"rules": [], "wished": None, "rules_left": len(problem.rules)}
     made = [_forms(str(rule), rule.name, lowered, at, arrays) for rule, lowered in low]
     wished = None if soft is None else _forms("rules", "rules", problem.wished, at, arrays)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from keyshift.models.figures import figure
 from keyshift.models.files.disk import write_text
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 
 SCRIPTS = Path(__file__).parent
 """The pages' style and their JavaScript, as they stand: a page carries what it needs of them inside itself."""
+WIDTH = 760
+"""Of every drawing, in units of its view box."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#999999")
+"""The colours of Okabe and Ito, legible on light and on dark; lines of the same colour differ in their dashes."""
 
 
 def shown(value: Any) -> str:
@@ -31,58 +38,14 @@ def shown(value: Any) -> str:
     return figure(value, digits=5) if isinstance(value, int | float) else str(value)
 
 
-def text(value: Any) -> str:
-    """Any text, safe to stand in a page."""
-    return html.escape(visible(str(value)))
+def _short(name: Any, most: int = 9) -> str:
+    said = str(name)
+    return said if len(said) <= most else said[: most - 1] + "…"
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows of a table as JSON can hold them: null where there is nothing."""
     return frame.astype(object).where(frame.notna(), None).to_dict("records")  # type: ignore[return-value]
-
-
-class Data:
-    """The data of a report as JSON: the page carries it, and every figure on the page names its place in it."""
-
-    def __init__(self, content: dict[str, Any]) -> None:
-        self.content = content
-
-    def at(self, path: str) -> Any:
-        """The value at a path such as ``plan.moves.3.gain``."""
-        value: Any = self.content
-        for part in path.split("."):
-            value = value[int(part)] if isinstance(value, list) else value[part]
-        return value
-
-    def figure(self, path: str) -> str:
-        """A figure, marked with its place in the data."""
-        return f'<span data-json="{text(path)}">{text(shown(self.at(path)))}</span>'
-
-    def table(self, heads: Sequence[str], rows: Iterable[Sequence[str]], words: Sequence[int] = ()) -> str:
-        """A table; a cell is a path into the data, or begins with ``=`` and is a text."""
-        marks = [' class="words"' if place in words else "" for place in range(len(heads))]
-        top = "".join(f"<th{mark}>{text(head)}</th>" for head, mark in zip(heads, marks, strict=True))
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f"<td{mark}>{text(cell[1:]) if cell.startswith('=') else self.figure(cell)}</td>"
-                for cell, mark in zip(row, marks, strict=True)
-            )
-            + "</tr>"
-            for row in rows
-        )
-        return f'<div class="scroll tall"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
-
-    def tiles(self, tiles: Iterable[tuple[str, str]]) -> str:
-        """Large figures with their names."""
-        made = "".join(f'<div class="tile"><b>{value}</b><span>{text(name)}</span></div>' for name, value in tiles)
-        return f'<div class="tiles">{made}</div>'
-
-
-def section(title: str, content: str, note: str = "", wide: bool = False) -> str:
-    """A card of the page."""
-    said = f'<p class="soft">{note}</p>' if note else ""
-    return f"<section{' class=wide' if wide else ''}><h2>{text(title)}</h2>{said}{content}</section>"
 
 
 def script(*names: str) -> str:
@@ -92,35 +55,53 @@ def script(*names: str) -> str:
     return f'(() => {{\n"use strict";\n{code}}})();'
 
 
+@cache
+def pages() -> Environment:
+    """The templates: what they are given is a text, unless it is `Markup`."""
+    made = Environment(
+        loader=FileSystemLoader(SCRIPTS / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: value if isinstance(value, Markup) else visible(str(value)),
+    )
+    made.filters |= {"digest": _digest, "short": _short, "px": "{:.1f}".format}
+    made.filters["rounded"] = lambda value: shown(float(f"{value:.2g}"))  # for a mark of an axis
+    made.globals |= {"shown": shown, "width": WIDTH, "colours": COLOURS, "dashes": ("", "6 3", "2 3", "8 3 2 3")}
+    return made
+
+
 def write_page(
-    path: str | Path, title: str, head: str, sections: Iterable[str], data: Data, scripts: Sequence[str] = ("tables",)
+    path: str | Path, template: str, title: str, data: dict[str, Any], scripts: Sequence[str] = ("tables",), **more: Any
 ) -> None:
     """Write a page, whole or not at all: it runs the scripts it carries, no other, and asks no network for anything.
+
+    Parameters
+    ----------
+    path : str or Path
+    template : str
+        Its name in the folder of templates.
+    title : str
+    data : dict
+        What the page carries as JSON; every figure on the page names its place in it.
+    scripts : sequence of str
+    **more
+        What else the template takes: drawings, counts.
 
     Raises
     ------
     InputError
         If the file cannot be written there.
     """
+
+    def at(place: str) -> Any:
+        return reduce(lambda part, name: part[int(name) if isinstance(part, list) else name], place.split("."), data)
+
     # A closing tag inside a text would end the block of data early: < is written as JSON allows.
-    carried = json.dumps(data.content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    carried = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     style, code = (SCRIPTS / "page.css").read_text(encoding="utf-8"), script(*scripts)
-    policy = (
-        f"default-src 'none'; script-src {_digest(code)}; style-src {_digest(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    page = (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{text(title)}</title><style>{style}</style>"
-        # An empty icon: without one a browser asks the server for it.
-        '<link rel="icon" href="data:,"></head>'
-        f'<body><h1>{text(title)}</h1>{head}<div class="cards" id="cards">{"".join(sections)}</div>'
-        f'<script type="application/json" id="data">{carried}</script><script>{code}</script></body></html>\n'
-    )
-    write_text(path, page)
+    page = pages().get_template(f"{template}.html.jinja")
+    write_text(path, page.render(title=title, data=data, at=at, carried=carried, style=style, code=code, **more))
 
 
-def _digest(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+def _digest(content: str) -> Markup:
+    return Markup(f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'")

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 Instances = str | Mapping[str, Problem] | Iterable[tuple[str, Problem]]
-MOST_WORKERS = 1024
 
 
 @dataclass(frozen=True)
@@ -230,7 +229,7 @@ def study(
     share = real("gap", gap, optional=False)
     chosen = _Methods(methods, options)
     numbers = [whole("seeds", seed, optional=False) for seed in seeds]
-    workers = whole("workers", workers, least=1, most=MOST_WORKERS, optional=False)
+    workers = whole("workers", workers, least=1, most=1024, optional=False)
     known = BestKnown.read(best_known) if best_known is not None else BestKnown()
     asked = {
         "time_limit": guard.time_limit,
@@ -352,8 +351,6 @@ class _Tasks:
 # A study's folder: what was asked, and one file for each result, so that a killed study goes on where it stopped.
 
 ASKED, RESULTS, VERSION = "study.json", "results", 1
-MOST_BYTES = 64 * 2**20
-"""The file of one result has at most so many bytes."""
 
 
 class StudyFile(FileModel):
@@ -443,7 +440,7 @@ class ResultFolder:
 
 def _read(file: Path, schema: type[Any]) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = read_json(file, MOST_BYTES)
+        content: dict[str, Any] = read_json(file, 64 * 2**20)
         validated(schema, content, str(file))
     except InputError as error:
         raise InputError(f"{error}: remove it, and the study makes it anew") from None

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
 from keyshift.models import guards
 from keyshift.models.figures import figure
 from keyshift.report.drawings import gap_dots, profile_curves
-from keyshift.report.page import Data, records, section, text, write_page
+from keyshift.report.page import records, write_page
 from keyshift.studies.best_known import BestKnown
 from keyshift.studies.tasks import Row
 
@@ -25,8 +26,6 @@ COLUMNS = (
     "violations", "seconds", "wall", "problem", "kind", "termination", "above_best_known", "won", "offered",
     "worst_violation", "message", "fingerprint",
 )  # fmt: skip
-RESAMPLES = 2000
-LEVEL = 0.95
 
 
 def gap_table(rows: Sequence[Row], known: BestKnown) -> pd.DataFrame:
@@ -74,24 +73,18 @@ def summary_table(frame: pd.DataFrame, seed: int = 0, by: str = "family") -> pd.
     return pd.DataFrame(rows)
 
 
-LATEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}"}
-)
-
-
 def latex_table(summary: pd.DataFrame, by: str) -> str:
-    """A summary as LaTeX's booktabs has tables; pandas would need another package for it."""
-    shown = ("solves", "proven", "wins", "gap_mean", "gap_low", "gap_high", "gap_worst", "seconds_median")
-    heads = ["solves", "proven", "wins", "gap (\\%)", "from", "to", "worst", "seconds"]
-    rows = [" & ".join([by, "method", *heads])]
-    for row in summary.to_dict("records"):
-        known = {name: None if row[name] is None or row[name] != row[name] else row[name] for name in shown}
-        numbers = [v and 100 * v if name.startswith("gap") else v for name, v in known.items()]
-        names = [str(row[name]).translate(LATEX) for name in (by, "method")]
-        rows.append(" & ".join(names + [figure(v, 1.0, 3) for v in numbers]))
-    head, *body = (f"{row} \\\\" for row in rows)
-    top = ["\\begin{tabular}{ll" + "r" * len(heads) + "}", "\\toprule", head, "\\midrule"]
-    return "\n".join([*top, *body, "\\bottomrule", "\\end{tabular}"]) + "\n"
+    """A summary as LaTeX's booktabs has tables."""
+    heads = {
+        by: by, "method": "method", "solves": "solves", "proven": "proven", "wins": "wins", "gap_mean": "gap (%)",
+        "gap_low": "from", "gap_high": "to", "gap_worst": "worst", "seconds_median": "seconds",
+    }  # fmt: skip
+    shown = summary[list(heads)].astype(object)
+    for name in list(heads)[2:]:
+        unit = 100 if name.startswith("gap") else 1
+        shown[name] = [figure(None if v is None or v != v else unit * v, 1.0, 3) for v in summary[name]]
+    shown.columns = list(heads.values())
+    return shown.to_latex(index=False, escape=True, column_format="ll" + "r" * (len(heads) - 2))
 
 
 def _figures(part: pd.DataFrame, seed: int) -> dict[str, Any]:
@@ -124,7 +117,7 @@ def bootstrap_interval(values: np.ndarray, seed: int = 0) -> tuple[float | None,
     if np.ptp(values) == 0:
         return float(values[0]), float(values[0])
     found = bootstrap(
-        (values,), np.mean, confidence_level=LEVEL, n_resamples=RESAMPLES, method="percentile",
+        (values,), np.mean, confidence_level=0.95, n_resamples=2000, method="percentile",
         rng=np.random.default_rng(seed),
     )  # fmt: skip
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
@@ -160,15 +153,6 @@ def _time_ratios(part: pd.DataFrame) -> pd.Series:
 # The page of a study ---------------------------------------------------------------------------------------------------
 
 
-WORST = 15
-"""Instances in the list of the worst."""
-SUMMARY = (
-    ("solves", "solves"), ("solved", "solved"), ("proven", "proven"), ("wins", "best found"), ("broke_rules", "broke rules"),
-    ("failed", "failed"), ("gap_mean", "gap %, mean"), ("gap_low", "from"), ("gap_high", "to"), ("gap_median", "median"),
-    ("gap_worst", "worst"), ("seconds_median", "s, median"), ("seconds_worst", "s, worst"),
-)  # fmt: skip
-
-
 def write_study_report(
     frame: pd.DataFrame, summary: pd.DataFrame, profiles: Mapping[str, pd.DataFrame], path: str | Path, title: str
 ) -> None:
@@ -186,37 +170,13 @@ def write_study_report(
         "trouble": records(_trouble(frame)),
         "solves": records(frame.drop(columns=["fingerprint", "message"])),
     }
-    data = Data(content)
-    sections = [section("Methods, family by family", _summary(data), _GAPS, wide=True)]
-    for problem in dict.fromkeys(frame["problem"]):
-        sections += [
-            section(f"{problem}: time", _profile(profiles["time"], problem, frame, "time"), _TIME),
-            section(f"{problem}: gap", _profile(profiles["gap"], problem, frame, "gap"), _GAP),
-            section(f"{problem}: every solve", _dots(frame, problem), _DOTS, wide=True),
-        ]
-    if data.at("worst"):
-        sections.append(section("The widest gaps, by name", _table(data, "worst", _WORST), _NAMES, wide=True))
-    if data.at("trouble"):
-        sections.append(section("What broke rules or failed", _table(data, "trouble", _TROUBLE), wide=True))
-    write_page(path, title, _head(frame, data), sections, data)
-
-
-_GAPS = (
-    "The gap is (objective - best bound) / objective, in percent; the best bound on an instance is the highest that "
-    "any method proved. The interval is the 95 % bootstrap interval of the mean."
-)
-_TIME = "Share of the instances on which a method reaches the best objective found within so many times the fastest's seconds."
-_GAP = "Share of the instances on which a method's gap to the best bound is at most so much."
-_DOTS = "A dot for each instance, the widest gap of its seeds, on a scale of square roots; the bar is the median."
-_NAMES = "ks.family(name) draws such an instance again: the name says the family, its parameters and, after the slash, the seed."
-_WORST = (
-    ("instance", "instance"),
-    ("method", "method"),
-    ("gap", "gap %"),
-    ("objective", "objective"),
-    ("best_bound", "best bound"),
-)
-_TROUBLE = (("instance", "instance"), ("method", "method"), ("status", "status"), ("said", "what it says"))
+    drawn = {
+        problem: {"dots": _dots(frame, problem)}
+        | {over: _profile(steps, problem, frame, over) for over, steps in profiles.items()}
+        for problem in dict.fromkeys(frame["problem"])
+    }
+    csv = base64.b64encode(frame.to_csv(index=False).encode()).decode()
+    write_page(path, "study", title, content, problems=drawn, csv=csv)
 
 
 def _totals(frame: pd.DataFrame) -> dict[str, Any]:
@@ -229,37 +189,7 @@ def _totals(frame: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _head(frame: pd.DataFrame, data: Data) -> str:
-    file = base64.b64encode(frame.to_csv(index=False).encode()).decode()
-    tiles = [
-        ("solves", data.figure("totals.solves")),
-        ("instances", data.figure("totals.instances")),
-        ("methods of their problems", data.figure("totals.methods")),
-        ("instances proven", data.figure("totals.proven")),
-        ("solves that failed", data.figure("totals.failed")),
-    ]
-    link = f'<a download="study.csv" href="data:text/csv;base64,{file}">Every solve as a table (CSV)</a>'
-    return f"{data.tiles(tiles)}<p>{link}</p>"
-
-
-def _summary(data: Data) -> str:
-    rows = [
-        [f"={row['family']}", f"={row['method']}", *(f"summary.{place}.{name}" for name, _ in SUMMARY)]
-        for place, row in enumerate(data.at("summary"))
-    ]
-    return data.table(["family", "method", *(head for _, head in SUMMARY)], rows, words=(1,))
-
-
-def _table(data: Data, part: str, columns: tuple[tuple[str, str], ...]) -> str:
-    rows = [
-        [f"={row[name]}" if isinstance(row[name], str) else f"{part}.{place}.{name}" for name, _ in columns]
-        for place, row in enumerate(data.at(part))
-    ]
-    words = [at for at, (name, _) in enumerate(columns) if name in ("method", "status", "said")]
-    return data.table([head for _, head in columns], rows, words=words)
-
-
-def _profile(steps: pd.DataFrame, problem: str, frame: pd.DataFrame, over: str) -> str:
+def _profile(steps: pd.DataFrame, problem: str, frame: pd.DataFrame, over: str) -> Markup:
     own = steps[steps["problem"] == problem]
     named = dict.fromkeys(frame.loc[frame["problem"] == problem, "method"])
     unit, axis, least = (1, "times the fastest (logarithmic)", 1.0) if over == "time" else (100, "gap in percent", 0.0)
@@ -268,28 +198,27 @@ def _profile(steps: pd.DataFrame, problem: str, frame: pd.DataFrame, over: str) 
     return profile_curves(curves, axis, least, logarithmic=over == "time")
 
 
-def _dots(frame: pd.DataFrame, problem: str) -> str:
+def _dots(frame: pd.DataFrame, problem: str) -> Markup | None:
     own = frame[frame["problem"] == problem]
     found = {
         str(m): {str(name): float(g) for name, g in part.dropna(subset="gap").groupby("instance")["gap"].max().items()}
         for m, part in own.groupby("method", sort=False)
     }
     gaps = {method: values for method, values in found.items() if values}
-    return gap_dots(gaps) if gaps else f"<p>{text('No method has both an answer and a bound beside it.')}</p>"
+    return gap_dots(gaps) if gaps else None
 
 
 def _worst(frame: pd.DataFrame) -> pd.DataFrame:
     """The best method's gap on the instances where even that is widest."""
     answered = frame.dropna(subset=["gap"])
     best = answered.loc[answered.groupby("instance", sort=False)["gap"].idxmin()] if len(answered) else answered
-    columns = [name for name, _ in _WORST]
-    return best[best["gap"] > 0].nlargest(WORST, "gap")[columns]
+    return best[best["gap"] > 0].nlargest(15, "gap")[["instance", "method", "gap", "objective", "best_bound"]]
 
 
 def _trouble(frame: pd.DataFrame) -> pd.DataFrame:
     broke = frame[(frame["violations"] > 0) | (frame["status"] == "failed")]
     said = broke["worst_violation"].where(broke["worst_violation"].notna(), broke["message"])
-    return broke.assign(said=said)[[name for name, _ in _TROUBLE]].head(200)
+    return broke.assign(said=said)[["instance", "method", "status", "said"]].head(200)
 
 
 def _percent(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:

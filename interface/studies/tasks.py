@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-MOST_KEPT = 100_000
-"""Entries of the longest assignment that a result keeps, so that anyone can check it anew."""
 Row = dict[str, Any]
 
 
@@ -101,32 +99,28 @@ class SolveTask:
         offered = None if solution.offered is None else solution.problem.check(solution.offered)
         metrics = solution.metrics if offered is None else offered.metrics
         kept = solution.assignment
-        return {
-            **self._head(),
-            "status": solution.status,
-            "termination": solution.termination,
-            "objective": finite(solution.objective),
-            "bound": finite(solution.bound),
-            "tolerance": solution.tolerance or 0.0,
-            "offered": None if offered is None else finite(offered.objective),
-            "violations": len(solution.violations),
-            "worst_violation": None if worst is None else str(worst),
-            "same_problem": solution.problem is self.problem,
-            "seconds": solution.seconds,
-            "wall": wall,
-            "message": solution.message,
-            "metrics": {name: finite(value) for name, value in metrics.items()},
-            "assignment": None if kept is None or kept.size > MOST_KEPT else kept.tolist(),
-        }
+        return self._row(
+            solution.status, solution.termination, solution.message, solution.seconds, wall,
+            objective=finite(solution.objective), bound=finite(solution.bound), tolerance=solution.tolerance or 0.0,
+            offered=None if offered is None else finite(offered.objective), violations=len(solution.violations),
+            worst_violation=None if worst is None else str(worst), same_problem=solution.problem is self.problem,
+            metrics={name: finite(value) for name, value in metrics.items()},
+            assignment=None if kept is None or kept.size > 100_000 else kept.tolist(),  # for anyone to check anew
+        )  # fmt: skip
 
     def failed(self, termination: str, message: str, wall: float) -> Row:
         """The row of a solve that gave nothing: "crash", "memory" or "killed"."""
+        return self._row("failed", termination, message, wall, wall)
+
+    def _row(self, status: str, termination: str, message: str, seconds: float, wall: float, **found: Any) -> Row:
+        """A row: what was solved, how it ended, and what was found."""
         return {
-            **self._head(),
-            "status": "failed", "termination": termination, "objective": None, "bound": None,
-            "tolerance": 0.0, "offered": None,
-            "violations": 0, "worst_violation": None, "same_problem": True, "seconds": wall, "wall": wall,
-            "message": message, "metrics": {}, "assignment": None,
+            "instance": self.instance, "family": self.family, "problem": self.problem.name,
+            "fingerprint": self.fingerprint, "method": self.method,
+            "kind": (self.own or find_method(self.problem, self.method)).kind, "seed": self.seed,
+            "status": status, "termination": termination, "message": message, "seconds": seconds, "wall": wall,
+            "objective": None, "bound": None, "tolerance": 0.0, "offered": None, "violations": 0,
+            "worst_violation": None, "same_problem": True, "metrics": {}, "assignment": None, **found,
         }  # fmt: skip
 
     def _entry(self) -> Method:
@@ -135,13 +129,6 @@ class SolveTask:
             register(self.problem.name, self.own)
         return find_method(self.problem, self.method)
 
-    def _head(self) -> Row:
-        return {
-            "instance": self.instance, "family": self.family, "problem": self.problem.name,
-            "fingerprint": self.fingerprint, "method": self.method,
-            "kind": (self.own or find_method(self.problem, self.method)).kind, "seed": self.seed,
-        }  # fmt: skip
-
 
 def finite(value: float | None) -> float | None:
     """A number that JSON can hold; None for one that says nothing."""
@@ -149,14 +136,6 @@ def finite(value: float | None) -> float | None:
 
 
 # Solves on processes that are watched: a crash, an endless loop or a greedy method ends its own solve and no other.
-
-
-RENEWED = 200
-"""Solves after which a process is replaced by a new one, so that what leaks stays small."""
-AHEAD = 2
-"""Tasks that wait for each process: enough to keep it busy, few enough to keep them out of memory."""
-LOADING = 900.0
-"""Seconds that loading and compiling may take before a solve, on a machine as busy as one may be."""
 
 
 @dataclass(frozen=True)
@@ -203,9 +182,9 @@ class GuardedPool:
         from pebble import ProcessPool
 
         # New interpreters: a forked one would share the parent's locks, of which HiGHS, Numba and Arrow have some,
-        # and multiprocessing's own "spawn" would run the caller's script again.
+        # and multiprocessing's own "spawn" would run the caller's script again. New ones after 200 solves keep leaks small.
         self._pool = ProcessPool(
-            max_workers=workers, max_tasks=RENEWED, initializer=_begin, initargs=(guard.memory,),
+            max_workers=workers, max_tasks=200, initializer=_begin, initargs=(guard.memory,),
             context=get_context("loky"),
         )  # fmt: skip
         self.workers, self.guard = workers, guard
@@ -222,7 +201,8 @@ class GuardedPool:
         waiting = iter(tasks)
         running: dict[Future[Row], SolveTask] = {}
         while True:
-            while len(running) < AHEAD * self.workers and (task := next(waiting, None)) is not None:
+            # Two for each process keep it busy, and the others out of memory.
+            while len(running) < 2 * self.workers and (task := next(waiting, None)) is not None:
                 running[self._pool.schedule(_run, args=(task, self.guard.seconds), timeout=self._at_most)] = task
             if not running:
                 return
@@ -232,7 +212,8 @@ class GuardedPool:
 
     @property
     def _at_most(self) -> float | None:
-        return None if self.guard.seconds is None else self.guard.seconds + LOADING
+        # What loads and compiles before a solve takes minutes on a machine as busy as one may be.
+        return None if self.guard.seconds is None else self.guard.seconds + 900.0
 
     def _row(self, task: SolveTask, done: Future[Row]) -> Row:
         from pebble import ProcessExpired
@@ -283,8 +264,6 @@ def _run(task: SolveTask, seconds: float | None) -> Row:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-ROUNDS = 8
-"""Solves for each of the cluster's cores in one job. Rows are written between jobs: a killed study loses at most these."""
 _POOLS: dict[Guard, GuardedPool] = {}
 """On a worker: the process that solves, kept from task to task, so that libraries load once."""
 
@@ -302,7 +281,8 @@ def run_on_spark(tasks: Iterable[SolveTask], spark: SparkSession, guard: Guard) 
     """
     context = spark.sparkContext
     waiting = iter(tasks)
-    while batch := list(itertools.islice(waiting, ROUNDS * context.defaultParallelism)):
+    # Rows are written between jobs: a killed study loses at most eight solves for each of the cluster's cores.
+    while batch := list(itertools.islice(waiting, 8 * context.defaultParallelism)):
         rows = context.parallelize(batch, len(batch)).map(partial(_solved, guard)).collect()
         yield from zip(batch, rows, strict=True)
 

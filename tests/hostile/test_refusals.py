@@ -7,7 +7,7 @@ import pytest
 from hostile import refusals
 from hostile.refusals import Case, judge
 from keyshift import cli
-from keyshift.commands import common
+from keyshift.commands import own
 
 SAMPLE = 145
 
@@ -37,7 +37,7 @@ def test_the_judge_notices(todo, wrong):
 
 
 def test_a_defect_is_one_sentence_and_exit_code_3(monkeypatch, capsys):
-    monkeypatch.setattr(common, "read_problem", None)
+    monkeypatch.setattr(own.Asked, "read", None)
     monkeypatch.delenv("KEYSHIFT_TRACEBACK")
     assert cli.main(["solve", "x"]) == 3
     said = capsys.readouterr().err

@@ -7,9 +7,11 @@ import logging
 
 import numpy as np
 import pytest
+import typer
 
 import keyshift as ks
-from keyshift.cli import COMMANDS, main
+from keyshift.cli import application, main
+from keyshift.commands.own import ProblemCommand
 
 
 @pytest.fixture
@@ -52,7 +54,11 @@ def test_only_the_last_windows_are_read(capsys, tmp_path):
     assert len(set(objective.values())) == 3
 
 
-READERS = [name for name, command in COMMANDS.items() if command.takes == "problem" and name != "replay"]
+READERS = [
+    name
+    for name, command in typer.main.get_command(application()).commands.items()
+    if isinstance(command, ProblemCommand) and name != "replay"
+]
 
 
 @pytest.mark.parametrize("line", [*READERS, "simulate --service-rate 1 --window-seconds 1", "plan --check {plan}"])
@@ -185,7 +191,7 @@ MISTAKES = {
     "unknown-problem": (["solve", "{w}", "-p", "sudoku"], "--problem sudoku: choose one of key-group-allocation"),
     "unknown-method": (["solve", "{w}", "-m", "magic"], "no method 'magic' for key-group-allocation; choose one of"),
     "unknown-parameter": (["solve", "{w}", "--max-moves", "3"], "--max-moves: the problem key-group-allocation has the options --max"),
-    "stray-word": (["solve", "{w}", "please"], "please: the problem key-group-allocation has the options"),
+    "stray-word": (["solve", "{w}", "please"], "Got unexpected extra argument(s) (please)"),
     "negative-limit": (["solve", "{w}", "--max-migrations=-1"], "max_migrations = -1 must be at least 0"),
     "half-limit": (["solve", "{w}", "--max-migrations", "1.5"], "max_migrations = 1.5 must be a whole number"),
     "text-limit": (["solve", "{w}", "--max-migrations", "few"], "max_migrations = 'few' must be a whole number"),

@@ -134,7 +134,7 @@ def said_enough(solution: Solution) -> bool:
 def test_no_method_ends_early_without_a_word(name, method):
     """At a limit that it has, and cut short by its own options."""
     problem = drawn(name)
-    has = ks.catalogue.find_method(problem, method).option_names
+    has = ks.catalogue.find_method(problem, method).options
     short = {option: value for option, value in OPTIONS.items() if option in has}
     limited = ks.solve(problem, method, time_limit=0.3)
     assert said_enough(limited), limited

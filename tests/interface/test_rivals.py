@@ -115,8 +115,8 @@ def test_starts_and_rivals_have_a_hundredth_of_every_limit_each():
     assert solving._kept_for(names, 1.0) == 0.1
     assert solving._kept_for(names, 60.0) == pytest.approx(2.4)
     assert solving._kept_for(names, 600.0) == pytest.approx(24.0)
-    assert solving._kept_for(names, float("inf")) == solving.StartSettings().rivals_seconds
-    assert solving._enough(names, 600.0, solving.StartSettings().seconds) == pytest.approx(24.0)
+    assert solving._kept_for(names, float("inf")) == 1.0
+    assert solving._enough(names, 600.0, 2.0) == pytest.approx(24.0)
 
 
 SMALL = {
@@ -138,9 +138,7 @@ OWN = {("mclb", "local-search"), ("collocated-allocation", "local-search")}
 @pytest.mark.parametrize("name", SMALL)
 def test_a_default_that_does_nothing_itself_is_as_good_as_every_heuristic(name, monkeypatch):
     """Every fast heuristic of its problem is tried, before it or after."""
-    monkeypatch.setattr(
-        solving.StartSettings, "now", lambda: solving.StartSettings(seconds=1000.0, rivals_seconds=1000.0)
-    )
+    monkeypatch.setattr(solving, "_enough", lambda names, seconds, most: 1000.0)
     family, parameters = SMALL[name]
     for problem in (next(iter(ks.family(family, seed=seed, **parameters)))[1] for seed in range(1)):
         default, *others = FORMULATIONS[name].methods

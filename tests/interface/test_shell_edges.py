@@ -16,7 +16,7 @@ import pytest
 import keyshift as ks
 from keyshift import cli
 from keyshift.cli import main
-from keyshift.commands import common
+from keyshift.commands import own
 from keyshift.terminal import Terminal, visible
 
 NAMES = ["a\x1b[31mred", "\u202eright to left", "b\x07\x1b]0;title\x07", "[bold]c"]
@@ -76,7 +76,7 @@ def test_ctrl_c_is_said_whatever_runs(tmp_path, capsys, monkeypatch, line):
 
     from keyshift.commands.stats import StatsJob
 
-    monkeypatch.setattr(common, "read_problem", interrupt)
+    monkeypatch.setattr(own.Asked, "read", interrupt)
     monkeypatch.setattr(StatsJob, "run", interrupt)
     assert main([line[0], place(tmp_path), *line[1:]]) == 1
     assert capsys.readouterr().err == "keyshift: interrupted\n"
@@ -89,7 +89,7 @@ def test_what_a_library_makes_of_ctrl_c_is_ctrl_c(tmp_path, capsys, monkeypatch)
         except KeyboardInterrupt as error:
             raise ImportError("numpy could not be imported") from error
 
-    monkeypatch.setattr(common, "read_problem", load)
+    monkeypatch.setattr(own.Asked, "read", load)
     assert main(["solve", place(tmp_path)]) == 1
     assert capsys.readouterr().err == "keyshift: interrupted\n"
 

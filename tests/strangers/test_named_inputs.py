@@ -105,9 +105,9 @@ def test_exactly_task_1_2_moves(tmp_path, way):
         "python": rules.Never("1_2", PROCESS),
     }[way]
     if rule is None:
-        from keyshift.commands.common import take_rules
+        from keyshift.commands.own import read_rules
 
-        ((rule,), _) = take_rules(["--rules", str(file)])
+        (rule,) = read_rules(rules=[str(file)])
     answer = ks.solve(ks.KeyGroupAllocation(w, rules=[rule], priorities=["migrations"]))
     assert answer.moves["key"].tolist() == ["1_2"]
 
@@ -251,7 +251,7 @@ def test_words_stay_text_and_may_be_quoted(words, rule):
 
 
 def test_a_file_of_rules_leaves_names_as_they_are(tmp_path):
-    from keyshift.commands.common import take_rules
+    from keyshift.commands.own import read_rules
 
     (tmp_path / "rules.yaml").write_text(
         "- pinned: {key_groups: [1_2, 007, 1e3, 1.10, +5, on, 2024-01-01, '1:30', ~, 0x1f, \"null\"]}\n"
@@ -260,7 +260,7 @@ def test_a_file_of_rules_leaves_names_as_they_are(tmp_path):
         '- {"rule": "never", "key_groups": null, "nodes": ["5"]}\n'
         "- {rule: use, resource: load, at_most: {1.10: 2.5, 007: 1e3}}\n"
     )
-    found, _ = take_rules(["--rules", str(tmp_path / "rules.yaml")])
+    found = read_rules(rules=[str(tmp_path / "rules.yaml")])
     assert found == [
         rules.Pinned(["1_2", "007", "1e3", "1.10", "+5", "on", "2024-01-01", "1:30", "~", "0x1f", "null"]),
         rules.Never(None, "0123"), rules.Near({"rack": "01"}, "topic", 2), rules.Never(None, ["5"]),
@@ -269,15 +269,11 @@ def test_a_file_of_rules_leaves_names_as_they_are(tmp_path):
 
 
 def test_names_in_an_option_of_the_line_stay_text():
-    from keyshift.commands.common import parse_options
+    from keyshift.commands.own import read_own
 
     names = ["007", "1.10", "on", "null", "+5", "1e3", 7]
-    given = parse_options(
-        ["--resource-capacity", "{load: {007: 1, 1.10: 2, on: 3, null: 4, +5: 5, 1e3: 6, 7: 7}}"],
-        ks.KeyGroupAllocation,
-        "problem",
-        1,
-    )
+    text = "{load: {007: 1, 1.10: 2, on: 3, null: 4, +5: 5, 1e3: 6, 7: 7}}"
+    given = read_own(ks.KeyGroupAllocation, {"resource_capacity": [text]}, "the problem")
     w = ks.Workload(load=[1], state=[1], current=[0], nodes=7, node_names=names)
     assert ks.KeyGroupAllocation(w, **given).resource_capacity["load"].tolist() == [1, 2, 3, 4, 5, 6, 7]
 

@@ -22,7 +22,7 @@ import pytest
 
 import keyshift as ks
 from keyshift import rules
-from keyshift.commands.common import parse_options, take_rules
+from keyshift.commands.own import read_own, read_rules
 from keyshift.models.plans.saved import read_plan
 from keyshift.models.rules import RULES, read_rule
 
@@ -148,7 +148,7 @@ def python(rule, field, value, rest, case):
     return rule(**{field: value, **rest})
 
 
-def words(rule, field, value, rest, case, option="--rule"):
+def words(rule, field, value, rest, case):
     said = partial(in_words, rng=case.rng)
     if isinstance(value, dict):
         ((column, label),) = value.items()
@@ -157,7 +157,7 @@ def words(rule, field, value, rest, case, option="--rule"):
         names = value if isinstance(value, list) else [value]
         text = f"{field}={','.join(said(str(name)) for name in names)}"
     others = " ".join(f"{name}={said(str(v))}" for name, v in rest.items())
-    return take_rules([option, f"{rule.name} {text} {others}"])[0][0]
+    return read_rules(rule=[f"{rule.name} {text} {others}"])[0]
 
 
 def words_in_order(rule, field, value, rest, case):
@@ -176,7 +176,7 @@ def words_in_order(rule, field, value, rest, case):
             parts.append(",".join(in_words(str(v), case.rng) for v in (given if isinstance(given, list) else [given])))
     if re.match(r"\w+=", parts[0]) and re.match(r"\w+", parts[0])[0] in {f.name for f in fields(rule)}:
         return words(rule, field, value, rest, case)
-    return take_rules(["--rule", f"{rule.name} {' '.join(parts)}"])[0][0]
+    return read_rules(rule=[f"{rule.name} {' '.join(parts)}"])[0]
 
 
 def yaml_file(rule, field, value, rest, case):
@@ -192,13 +192,13 @@ def yaml_file(rule, field, value, rest, case):
     content = ", ".join(f"{name}: {flow(v)}" for name, v in {field: value, **rest}.items())
     file = case.folder / "rules.yaml"
     file.write_text(f"- {rule.name}: {{{content}}}\n", encoding="utf-8")
-    return take_rules(["--rules", str(file)])[0][0]
+    return read_rules(rules=[str(file)])[0]
 
 
 def json_file(rule, field, value, rest, case):
     file = case.folder / "rules.json"
     file.write_text(json.dumps([rule(**{field: value, **rest}).record()]), encoding="utf-8")
-    return take_rules(["--rules", str(file)])[0][0]
+    return read_rules(rules=[str(file)])[0]
 
 
 def words_in_file(rule, field, value, rest, case):
@@ -211,7 +211,7 @@ def words_in_file(rule, field, value, rest, case):
     )
     file = case.folder / "rules.yaml"
     file.write_text(f"- {json.dumps(text, ensure_ascii=False)}\n", encoding="utf-8")
-    again = take_rules(["--rules", str(file)])[0][0]
+    again = read_rules(rules=[str(file)])[0]
     assert getattr(again, field) == getattr(made, field)
     return again
 
@@ -320,7 +320,7 @@ def resource_capacity(case, name):
 
 def resource_capacity_on_the_line(case, name):
     text = f"{{disk: {{{in_yaml(str(name), case.rng)}: 0.5}}}}"
-    given = parse_options(["--resource-capacity", text], ks.KeyGroupAllocation, "problem", given=1)
+    given = read_own(ks.KeyGroupAllocation, {"resource_capacity": [text]}, "the problem")
     return only(ks.KeyGroupAllocation(case.w, **given).resource_capacity["disk"] == 0.5)
 
 
@@ -328,7 +328,7 @@ def use_at_most(case, name):
     """A limit on one node, in each way in which a rule is said."""
     way = [python, words, yaml_file, json_file][int(case.rng.integers(4))]
     if way is words:
-        rule = take_rules(["--rule", f"use load at_most={in_words(str(name), case.rng)}=0.5"])[0][0]
+        rule = read_rules(rule=[f"use load at_most={in_words(str(name), case.rng)}=0.5"])[0]
     else:
         rule = way(rules.Use, "at_most", {name if way is python else str(name): 0.5}, {"resource": "load"}, case)
     return only(rule.most(ks.KeyGroupAllocation(case.w).scope.domain("use", "node")[1]) == 0.5)

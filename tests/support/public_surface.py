@@ -113,7 +113,7 @@ def _commands() -> dict[str, list[str]]:
 
     return {
         name: [
-            " ".join(p.opts + p.secondary_opts) if p.param_type_name == "option" else p.name.upper()
+            " ".join(p.opts + p.secondary_opts) if p.param_type_name == "option" else p.metavar or p.name.upper()
             for p in command.params
         ]
         for name, command in _named_commands(typer.main.get_command(application()))
