@@ -17,7 +17,17 @@ from keyshift.models.lazily import NamesCode, lazily, load
 from keyshift.models.rules.rule import Rule
 
 with lazily():
-    from keyshift.models.families import allocation, collocation, hard, intervals, mclb, real, replication, routing, splitting
+    from keyshift.models.families import (
+        allocation,
+        collocation,
+        hard,
+        intervals,
+        mclb,
+        real,
+        replication,
+        routing,
+        splitting,
+    )
 
 
 @dataclass(frozen=True)
