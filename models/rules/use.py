@@ -16,11 +16,12 @@ from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.names import Names, printed
 from keyshift.models.rules.lowered import ROUNDING, Form, Rooms
-from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.rule import Rule, register_rule
 from keyshift.models.rules.scope import Scope
 from keyshift.models.workload import FloatArray, IntArray
 
 
+@register_rule
 @dataclass(frozen=True)
 class Use(Rule):
     """The nodes of a domain together use at most so much of a resource.
