@@ -245,12 +245,10 @@ def _refuse(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], why: str) 
 # The ranges that options may have: an annotation says the type and the limits ------------------------------------------
 
 
-_LARGEST = 2**53
-
-Whole = Annotated[int, Ge(0), Le(_LARGEST)]
+Whole = Annotated[int, Ge(0), Le(LARGEST)]
 """0, 1, 2, ..."""
 
-Count = Annotated[int, Ge(1), Le(_LARGEST)]
+Count = Annotated[int, Ge(1), Le(LARGEST)]
 """1, 2, 3, ..."""
 
 Threads = Annotated[int, Ge(1), Le(1024)]

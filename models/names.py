@@ -21,7 +21,6 @@ from keyshift.models.errors import InputError
 Label = int | str
 
 _HALF = re.compile("[\ud800-\udfff]")
-_LONGEST = 2**13  # bits; Python prints no number much longer than that
 
 
 class Names:
@@ -93,7 +92,7 @@ class Names:
 
 def printed(name: Any) -> str:
     """The text of a name, by which it is compared with others."""
-    if isinstance(name, int) and name.bit_length() > _LONGEST:
+    if isinstance(name, int) and name.bit_length() > 2**13:  # Python prints no number that is much longer
         raise InputError(f"a number of {int(name.bit_length() * 0.30103) + 1} digits names nothing")
     return str(name)
 

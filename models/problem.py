@@ -22,8 +22,8 @@ from keyshift.models.labels import ordered
 from keyshift.models.workload import IntArray, Workload, grown
 
 Number = float | Fraction
-NEAR = 1e-9
-"""A limit binds when it is met within this share of itself."""
+SLACK = 1e-9
+"""By what share the rounding of sums may exceed a limit in a check; a limit that is met within it binds."""
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ class Problem(ABC):
                 continue
             needed, value = float(limit.needed(assignment)), float(limit.value)
             spare = needed - value if limit.down else value - needed
-            if spare <= NEAR * max(1.0, abs(value)):
+            if spare <= SLACK * max(1.0, abs(value)):
                 found.append(f"{limit.name} = {figure(value)} is used up")
         return found
 

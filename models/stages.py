@@ -17,12 +17,8 @@ from keyshift.models.objectives import Prioritised
 from keyshift.models.problem import Problem, Violation
 from keyshift.models.workload import FloatArray, IntArray
 
-WIDE = 1e-8
-"""By what share of a measure's unit a Pyomo model keeps it more loosely, since solvers keep rows within tolerances."""
 FLOATS = 1e-12
 """A share of a measure's unit that is more than the rounding of the check's sums."""
-WITHIN = 0.9
-"""A proven stage lets later ones use this share of its tolerance, so that what they find is still optimal in it."""
 ROUNDING = 0.05
 """Share of the tolerance by which the rounding of sums may exceed what is kept."""
 
@@ -115,7 +111,9 @@ class Stage(Problem):
     def most(self, value: float, bound: float | None) -> float:
         """The values that later stages may give this one, which ended at a value: all that is as good, if it is proven."""
         tie = self.tolerance_of(value)
-        return value if bound is None or value - bound > tie else max(value, bound + WITHIN * tie)
+        # A proven stage lets later ones use this share of its tolerance, so that what they find is still optimal in
+        # it.
+        return value if bound is None or value - bound > tie else max(value, bound + 0.9 * tie)
 
 
 # What the declarative statements of a stage have in common --------------------------------------------------------------
@@ -157,7 +155,9 @@ class PyomoStages(OfStage, ABC):
         if not hasattr(self.model, "kept"):
             self.model.kept = pyo.Constraint(pyo.Any)
         if not isinstance(expression, int | float):
-            self.model.kept[name] = expression <= most / unit + WIDE
+            # By what share of a measure's unit a Pyomo model keeps it more loosely, since solvers keep rows
+            # within tolerances.
+            self.model.kept[name] = expression <= most / unit + 1e-8
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from keyshift.models.objectives import PlannedWindows
 MOST_PARTS, WEIGHT_BITS, MOST_BITS = 1000, 30, 60
 """Weights of windows that are fractions of at most MOST_PARTS parts become whole exactly; the others are rounded down to
 2**WEIGHT_BITS parts, or fewer, so that with values the objective stays below 2**MOST_BITS."""
-FEW_WINDOWS = 8
-"""Up to so many windows CVaR is the largest of all weighted sums that it may be: CP-SAT is slow to find its t."""
 
 
 def combine(model: cp_model.CpModel, it: PlannedWindows, values: Sequence[Any], largest: int) -> tuple[Any, int]:
@@ -43,7 +41,8 @@ def combine(model: cp_model.CpModel, it: PlannedWindows, values: Sequence[Any], 
     cvar = model.new_int_var(0, one * largest, "cvar")
     if it.over == "mean":
         return sum(weight * value for weight, value in zip(whole, values, strict=True)), one
-    if it.count <= FEW_WINDOWS:
+    # Up to so many windows CVaR is the largest of all weighted sums that it may be: CP-SAT is slow to find its t.
+    if it.count <= 8:
         for number, row in enumerate(extreme_weights(whole, one)):
             together = sum(weight * value for weight, value in zip(row, values, strict=True))
             model.add(together <= cvar).with_name(f"cvar[{number}]")

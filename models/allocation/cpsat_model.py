@@ -17,8 +17,6 @@ from keyshift.models.stages import FLOATS, CpSatStages, PlacedCpSat, WholeMeasur
 from keyshift.models.windows_cpsat import combine
 from keyshift.models.workload import IntArray
 
-PRECISION = 1e-7
-"""Where rounding cannot be avoided, no load distance changes by more than this share of the mean, nor a step, if bits allow."""
 MOST_BITS = WHOLE_BITS
 """All loads on the smallest node stay below 2**MOST_BITS; with more, presolves err."""
 
@@ -64,7 +62,9 @@ class WholeDistances:
             rows = [([[kept * y for y in row]] * w.nodes, sum(row)) for row in whole]
             return [cls(unit, row, row, total, total, doubt) for row, total in rows]
         most = float((it.load.sum(axis=1) / w.capacity.min() + problem.means).max())
-        fine, step = PRECISION * (problem.mean_load or 1.0), problem.step_of("load_distance")
+        # Where rounding cannot be avoided, no load distance changes by more than this share of the mean, nor a step,
+        # if bits allow.
+        fine, step = 1e-7 * (problem.mean_load or 1.0), problem.step_of("load_distance")
         wanted = (w.key_groups + 2) / (min(fine, step / 8) if step else fine)
         unit = Fraction(2) ** min(math.ceil(math.log2(wanted)), MOST_BITS - math.ceil(math.log2(most or 1.0)))
         capacity, found = w.capacity.tolist(), []

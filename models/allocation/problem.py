@@ -20,18 +20,15 @@ from keyshift.models.figures import apart
 from keyshift.models.integers import Knapsack
 from keyshift.models.labels import by_label
 from keyshift.models.objectives import Over, OverWindows, Searched
+from keyshift.models.problem import SLACK as SLACK
 from keyshift.models.problem import Limit, Violation, step_of_sums
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace, Workload
 
 EPSILON = 2.0**-52
-SLACK = 1e-9
-"""Relative rounding allowed when a sum of floats is held against a limit."""
 DRAINING = ("draining_load", "draining_key_groups")
 """The measures of what draining nodes keep."""
-LARGEST = 1e150
-"""The sum of loads, per unit of the smallest capacity, must be smaller: searches square it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +185,8 @@ class KeyGroupAllocation(Ruled, OverWindows):
             squared = dict(zip(("load", window), heaviest / c.min() * (c.sum() / c.max()), strict=True))
             used = {name: self.usage(name).sum() for name in self._room}
             added = {"alpha * state": self.migration_cost.sum(), **used}
-        for sums, most in ((squared, LARGEST), (added, math.inf)):
+        # The sum of loads, per unit of the smallest capacity, must be smaller: searches square it.
+        for sums, most in ((squared, 1e150), (added, math.inf)):
             for name, total in sums.items():
                 if not total < most:
                     raise InputError(f"{name}: its sum is too large to calculate with")

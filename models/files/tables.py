@@ -194,10 +194,6 @@ def _texts(chunk: Any) -> np.ndarray:
 
 # What the pages unpack to by their own headers: the footer, which a reader trusts, may say less -----------------
 
-DEEPEST = 32
-"""Structures in structures: Parquet's own go a few deep."""
-LONGEST_HEADER = 2**20
-"""Bytes of a page's header, which may hold the least and the largest text of the page."""
 _ROW_GROUPS, _COLUMNS, _ABOUT = 4, 1, 3
 _COMPRESSED, _DATA, _DICTIONARY = 7, 9, 11
 _UNPACKED_PAGE, _PACKED_PAGE = 2, 3
@@ -239,7 +235,8 @@ def _of_chunk(source: BinaryIO, about: dict[int, Any], end: int) -> Iterator[int
         raise ValueError("a column lies outside the file")
     while at < until:
         source.seek(at)
-        reader = _Thrift(source.read(min(LONGEST_HEADER, until - at)))
+        # Bytes of a page's header, which may hold the least and the largest text of the page.
+        reader = _Thrift(source.read(min(2**20, until - at)))
         header = reader.structure()
         unpacked, packed = header.get(_UNPACKED_PAGE, -1), header.get(_PACKED_PAGE, -1)
         if unpacked < 0 or packed < 0:
@@ -288,7 +285,8 @@ class _Thrift:
         return found
 
     def value(self, kind: int, depth: int) -> Any:
-        if depth > DEEPEST:
+        # Structures in structures: Parquet's own go a few deep.
+        if depth > 32:
             raise ValueError("it is nested too deeply")
         if kind in (*_BOOLEANS, 3):
             return self.byte()

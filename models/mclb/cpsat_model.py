@@ -16,9 +16,6 @@ from keyshift.models.rules.rows import add_to_cpsat, keep_within
 from keyshift.models.stages import PlacedCpSat
 from keyshift.models.workload import IntArray
 
-BITS = 31
-"""The scaled loads of all windows together stay below 2**BITS, so that their squares fit 62 bits."""
-
 
 class MCLBCpSat(PlacedCpSat):
     """The model of [Guo2018], section 2, in whole numbers: the sum of squared loads is minimised.
@@ -38,7 +35,8 @@ class MCLBCpSat(PlacedCpSat):
 
     def __init__(self, problem: MCLB, strengthened: bool = True) -> None:
         self.problem, self.core, self.strengthened = problem, problem.core, strengthened
-        self.scaled = scaled(self.core.load.ravel(), bits=BITS)
+        # The scaled loads of all windows together stay below 2**31, so that their squares fit 62 bits.
+        self.scaled = scaled(self.core.load.ravel(), bits=31)
         self.load: IntArray = self.scaled.values.reshape(self.core.load.shape)
         self.model = cp_model.CpModel()
         self.variables()

@@ -14,14 +14,11 @@ from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.integers import Knapsack
+from keyshift.models.problem import SLACK as SLACK
 from keyshift.models.problem import Limit, Violation, below_step, left_on_draining, read_assignment, step_of_sums
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
-
-SLACK = 1e-9
-"""Relative rounding allowed when a sum of floats is held against a limit."""
-LARGEST = 1e150
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +91,8 @@ class MCLB(Ruled):
         self._require_equal_nodes("MCLB compares the loads of equal nodes")
         with np.errstate(over="ignore"):
             largest = max(float(self.workload.load.sum()), float(self.workload.state.sum()))
-        if not largest < LARGEST:
-            raise InputError(f"load and state must each sum to less than {LARGEST:g}: their squares are summed")
+        if not largest < 1e150:
+            raise InputError("load and state must each sum to less than 1e+150: their squares are summed")
         self._read_rules()
 
     # What every problem answers ---------------------------------------------------------------------------------

@@ -12,9 +12,6 @@ from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import FloatArray, IntArray
 
-NO_DEVIATION = 1e-6
-"""A deviation whose square is nothing, in units in which loads are near 1."""
-
 
 class MCLBPyomo(PlacedPyomo):
     """The model of [Guo2018], section 2, one method for each family of constraints; numbers as in `MCLB`.
@@ -137,7 +134,8 @@ class MCLBPyomo(PlacedPyomo):
         """
         m = self.model
         for (t, i), a in np.ndenumerate(at):
-            if abs(a) >= NO_DEVIATION:
+            # A deviation whose square is nothing, in units in which loads are near 1.
+            if abs(a) >= 1e-6:
                 m.tangents.add(m.e[t, i] >= 2 * float(a) * m.d[t, i] - float(a) ** 2)
 
     def deviations_of(self, assignment: IntArray) -> FloatArray:

@@ -21,9 +21,6 @@ from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
-SLACK = 1e-9
-"""Relative rounding allowed when a node's load is held against its limit."""
-
 
 @dataclass(frozen=True, eq=False)
 class MixedRouting(Ruled, OverWindows):
@@ -141,7 +138,8 @@ class MixedRouting(Ruled, OverWindows):
     @property
     def slack(self) -> float:
         """Rounding allowed in (2) and (3), in load units."""
-        return SLACK * self.workload.mean_load * float(self.workload.capacity.max())
+        # Relative rounding allowed when a node's load is held against its limit.
+        return 1e-9 * self.workload.mean_load * float(self.workload.capacity.max())
 
     @property
     def table_limit(self) -> int:

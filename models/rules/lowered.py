@@ -29,10 +29,8 @@ from functools import cached_property
 
 import numpy as np
 
+from keyshift.models.problem import SLACK as ROUNDING
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
-
-ROUNDING = 1e-9
-"""Relative rounding allowed when a sum of floats is held against a room."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,8 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.names import Names, printed
-from keyshift.models.rules.lowered import ROUNDING, Form, Rooms
+from keyshift.models.problem import SLACK
+from keyshift.models.rules.lowered import Form, Rooms
 from keyshift.models.rules.rule import Rule, register_rule
 from keyshift.models.rules.scope import Scope
 from keyshift.models.workload import FloatArray, IntArray
@@ -75,7 +76,7 @@ class Use(Rule):
         domain, names = scope.domain(self.name, self.domain)
         held = np.bincount(domain[assignment], self.used(scope), len(names))
         most = self.most(names)
-        for d in np.flatnonzero(held > most * (1 + ROUNDING)).tolist():
+        for d in np.flatnonzero(held > most * (1 + SLACK)).tolist():
             used, allowed = apart(held[d], most[d])
             yield f"{self.domain} {names[d]} uses {used}, at most {allowed}", d, float(held[d] - most[d])
 
