@@ -103,10 +103,6 @@ class Limit:
         Whether a looser value admits whatever a tighter one does. Another number of nodes does not: it moves the mean.
     arithmetic : callable or None
         The least value by arithmetic alone, where all other limits cannot stand in its way.
-    least : callable or None
-        A problem whose optimum is the least value, the other limits kept.
-    measure : str
-        The measure that it limits, where the catalogue has bounds for it (`Formulation.measure_bounds`).
     drops : bool
         Whether it stands for a rule as a whole: 1 with it, 0 without.
     beside : str
@@ -123,8 +119,6 @@ class Limit:
     down: bool = False
     ordered: bool = True
     arithmetic: Callable[[], Number] | None = None
-    least: Callable[[], Problem] | None = None
-    measure: str = ""
     drops: bool = False
     beside: str = ""
 
