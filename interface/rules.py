@@ -6,5 +6,24 @@
 
 from __future__ import annotations
 
-from keyshift.models.rules import *  # noqa: F403 - each of them, and one list of them
-from keyshift.models.rules import __all__ as __all__
+from keyshift.models.rules import (  # fmt: skip
+    Apart,
+    Count,
+    Even,
+    Moves,
+    Near,
+    Never,
+    Only,
+    Pinned,
+    Rule,
+    Spread,
+    Together,
+    Use,
+    read_rule,
+    register_rule,
+)
+
+__all__ = [
+    "Apart", "Count", "Even", "Moves", "Near", "Never", "Only", "Pinned", "Rule", "Spread", "Together", "Use",
+    "read_rule", "register_rule",
+]  # fmt: skip

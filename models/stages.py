@@ -253,6 +253,19 @@ class PlacedPyomo:
             rule=lambda m, k: LinearExpression(linear_coefs=[1.0] * len(open_to[k]), linear_vars=open_to[k]) == 1,
         )
 
+    def forbid(self, assignment: IntArray) -> bool:
+        """Cut off an assignment that the check refuses, and others by the same cause; whether it is refused."""
+        from keyshift.models.pyomo import pyo
+
+        if not hasattr(self.model, "covers"):
+            self.model.covers = pyo.ConstraintList()
+        x, clauses = self.model.x, self.problem.clauses(assignment)
+        for clause in clauses:
+            self.model.covers.add(
+                pyo.quicksum(x[k, i] if on else 1 - x[k, i] for k, i, on in clause if (k, i) in x) >= 1
+            )
+        return bool(clauses)
+
     def set_start(self, assignment: IntArray) -> None:
         """Give every x that is open its value in a known assignment."""
         for (k, i), x in self.model.x.items():
@@ -283,6 +296,13 @@ class PlacedCpSat:
             open_to[k].append(x)
         for k, nodes in enumerate(open_to):
             self.model.add_exactly_one(nodes).with_name(f"one_node[k{k}]")
+
+    def forbid(self, assignment: IntArray) -> bool:
+        """Cut off an assignment that the check refuses, and others by the same cause; whether it is refused."""
+        clauses = self.problem.clauses(assignment)
+        for clause in clauses:
+            self.model.add_bool_or(self.x[k, i] if on else ~self.x[k, i] for k, i, on in clause if (k, i) in self.x)
+        return bool(clauses)
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""

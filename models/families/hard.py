@@ -34,7 +34,6 @@ def hard_loads(kind: Kind, size: int, nodes: int, rng: np.random.Generator) -> t
         load[int(rng.integers(size))] = 1.5 * load.sum() / nodes
     elif kind == "two-scales":
         small = rng.random(size) < 0.1
-        # The second of two scales.
         load, state = load * np.where(small, 1.0, 1e6), state * np.where(small, 1e6, 1.0)
     else:
         guards.one_of("kind", kind, get_args(Kind))

@@ -92,18 +92,6 @@ class MCLBCpSat(PlacedCpSat):
             self.model, self.problem.lowered, {(k, names[i]): x for (k, i), x in self.x.items()}, max(names) + 1
         )
 
-    def forbid(self, assignment: IntArray) -> bool:
-        """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""
-        cover = self.core.cover(self.core.lower(assignment))
-        if cover is None and not self.problem.violations(assignment):
-            return False
-        if cover is None:  # a rule, by its rounding
-            at = enumerate(self.core.lower(assignment).tolist())
-            self.model.add_bool_or(~self.x[k, i] for k, i in at)
-            return True
-        self.model.add_bool_or(self.x[int(k), int(self.core.current[k])] for k in cover)
-        return True
-
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
         order, alike = self.core.order, np.flatnonzero(self.core.interchangeable).tolist()

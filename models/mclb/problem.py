@@ -95,6 +95,14 @@ class MCLB(Ruled):
             raise InputError("load and state must each sum to less than 1e+150: their squares are summed")
         self._read_rules()
 
+    def clauses(self, assignment: IntArray) -> list[list[tuple[int, int, bool]]]:
+        """What an assignment breaks: of each of these, key groups on nodes of the core or not, one holds."""
+        core, at = self.core, self.core.lower(assignment)
+        if core.moved(at) > core.budget:  # of the few that exceed the budget together, one stays
+            few = core.limit.cover(np.flatnonzero((at != core.current) & (core.state > 0)))
+            return [[(k, int(core.current[k]), True) for k in few.tolist()]]
+        return [[(k, i, False) for k, i in enumerate(at.tolist())]] if self.violations(assignment) else []
+
     # What every problem answers ---------------------------------------------------------------------------------
 
     @cached_property
@@ -247,12 +255,6 @@ class Core:
     def limited(self) -> bool:
         """Whether the budget can bind at all."""
         return self.budget < float(self.state.sum())
-
-    def cover(self, assignment: IntArray) -> IntArray | None:
-        """The key groups that exceed the budget together; None where the assignment keeps it."""
-        if self.moved(assignment) <= self.budget:
-            return None
-        return self.limit.cover(np.flatnonzero((assignment != self.current) & (self.state > 0)))
 
     @property
     def interchangeable(self) -> BoolArray:

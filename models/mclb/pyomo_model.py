@@ -74,7 +74,6 @@ class MCLBPyomo(PlacedPyomo):
     def state_budget(self) -> None:
         """(3) No more state moves than allowed; what exceeds the budget by itself stays."""
         core, m = self.core, self.model
-        m.covers = pyo.ConstraintList()
         if not core.limited:
             return
         stay = np.flatnonzero(~core.limit.fits).tolist()
@@ -93,19 +92,6 @@ class MCLBPyomo(PlacedPyomo):
         names = self.core.names.tolist()
         x = {(k, names[i]): x for (k, i), x in self.model.x.items()}
         add_to_pyomo(self.model, self.problem.lowered, x, max(names) + 1)
-
-    def forbid(self, assignment: IntArray) -> bool:
-        """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""
-        at = self.core.lower(assignment)
-        cover = self.core.cover(at)
-        if cover is None and not self.problem.violations(assignment):
-            return False
-        if cover is None:  # a rule, by its rounding
-            self.model.covers.add(pyo.quicksum(self.model.x[k, i] for k, i in enumerate(at.tolist())) <= at.size - 1)
-            return True
-        stay = [self.model.x[int(k), int(self.core.current[k])] for k in cover]
-        self.model.covers.add(pyo.quicksum(stay) >= 1)
-        return True
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""

@@ -85,7 +85,7 @@ class MovementPyomo(PlacedPyomo):
         moved = (s * (1 - stay.get(k, 0)) for k, s in enumerate(self.limits.state.tolist()))
         m.moved = pyo.Objective(expr=pyo.quicksum(moved))
 
-    def forbid(self, assignment: IntArray) -> None:
+    def forbid(self, assignment: IntArray) -> bool:
         """Cut off an assignment that tolerances let into the model and the check refused, and others by the same cause."""
         m, before = self.model, len(self.model.cuts)
         for items in self.limits.too_much(assignment):
@@ -97,6 +97,7 @@ class MovementPyomo(PlacedPyomo):
                 m.cuts.add(pyo.quicksum(m.x[k, i] for k in rest) - m.z[i] >= 0)
         if len(m.cuts) == before:
             m.cuts.add(pyo.quicksum(m.x[k, int(i)] for k, i in enumerate(assignment)) <= assignment.size - 1)
+        return True
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable its value in a known assignment."""
