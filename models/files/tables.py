@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.files.disk import MOST_NUMBERS, opened, reason, size_of
 
 if TYPE_CHECKING:
@@ -93,6 +94,13 @@ def read_table(
         raise
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         raise InputError(f"{file} is not a readable Parquet file ({reason(error)})") from None
+
+
+def expect_sum(said: str, found: float, stated: float, where: str, why: str) -> None:
+    """Refuse a column that does not sum to what its manifest says."""
+    if not abs(found - stated) <= 1e-9 * max(abs(found), abs(stated)):
+        read, says = apart(found, stated)
+        raise InputError(f"{said} sums to {read}, {where} says {says}: {why}")
 
 
 def count_rows(file: Path) -> int:

@@ -94,10 +94,8 @@ class MCLBCpSat(PlacedCpSat):
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
-        order, alike = self.core.order, np.flatnonzero(self.core.interchangeable).tolist()
-        for r, k in enumerate(order):
-            for i, before in zip(alike[1:], alike, strict=False):
-                self.model.add(self.x[k, i] <= sum(self.x[other, before] for other in order[:r]))
+        for pair, earlier in self.core.openings():
+            self.model.add(self.x[pair] <= sum(self.x[one] for one in earlier))
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""

@@ -109,12 +109,10 @@ class MCLBMathOpt:
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
-        order = self.core.order
-        alike, names = np.flatnonzero(self.core.interchangeable).tolist(), self.core.names.tolist()
-        for r, k in enumerate(order):
-            for i, before in zip(alike[1:], alike, strict=False):
-                opened = mathopt.fast_sum(self.x[other, before] for other in order[:r])
-                self.model.add_linear_constraint(self.x[k, i] <= opened, name=f"symmetry[k{k},n{names[i]}]")
+        names = self.core.names.tolist()
+        for (k, i), earlier in self.core.openings():
+            opened = mathopt.fast_sum(self.x[one] for one in earlier)
+            self.model.add_linear_constraint(self.x[k, i] <= opened, name=f"symmetry[k{k},n{names[i]}]")
 
     def hint(self, assignment: IntArray) -> mathopt.SolutionHint:
         """A known assignment as a warm start, with its deviations."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -255,6 +255,13 @@ class Core:
     def limited(self) -> bool:
         """Whether the budget can bind at all."""
         return self.budget < float(self.state.sum())
+
+    def openings(self) -> Iterator[tuple[tuple[int, int], list[tuple[int, int]]]]:
+        """(5): a key group on an interchangeable node, and the larger ones on the node before, of which one comes first."""
+        alike = np.flatnonzero(self.interchangeable).tolist()
+        for r, k in enumerate(self.order):
+            for i, before in zip(alike[1:], alike, strict=False):
+                yield (k, i), [(other, before) for other in self.order[:r]]
 
     @property
     def interchangeable(self) -> BoolArray:

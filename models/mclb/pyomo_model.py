@@ -95,17 +95,12 @@ class MCLBPyomo(PlacedPyomo):
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
-        alike = np.flatnonzero(self.core.interchangeable).tolist()
-        order, pairs = self.core.order, list(zip(alike[1:], alike, strict=False))
+        rows = dict(self.core.openings())
 
-        def opened(m: pyo.ConcreteModel, r: int, i: int, before: int) -> object:
-            earlier = order[:r]
-            if not earlier:
-                return m.x[order[r], i] == 0
-            return m.x[order[r], i] <= pyo.quicksum(m.x[other, before] for other in earlier)
+        def opened(m: pyo.ConcreteModel, k: int, i: int) -> object:
+            return m.x[k, i] <= pyo.quicksum(m.x[one] for one in rows[k, i])
 
-        rows = [(r, i, before) for r in range(len(order)) for i, before in pairs]
-        self.model.symmetry = pyo.Constraint(pyo.Set(initialize=rows, dimen=3), rule=opened)
+        self.model.symmetry = pyo.Constraint(list(rows), rule=opened)
 
     def set_objective(self) -> None:
         """The imbalance in units of the problem's scale."""
