@@ -29,8 +29,11 @@ from functools import cached_property
 
 import numpy as np
 
-from keyshift.models.problem import SLACK as ROUNDING
+from keyshift.models.problem import SLACK
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
+
+ROUNDING = SLACK
+"""Relative rounding allowed when a sum of floats is held against a room."""
 
 
 @dataclass(frozen=True, eq=False)
