@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from keyshift.models.figures import enough, figure, float_above, percent
 from keyshift.models.guards import real, whole
 from keyshift.models.problem import Limit, Number
 from keyshift.models.rules.ruled import BROKEN, Ruled
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import IntArray
 from keyshift.solving import interruptible, solve
 
 COUNTED = ("nodes", "nodes_after", "workers")
@@ -269,43 +271,38 @@ class Excess:
     Attributes
     ----------
     problem : Problem
-    limits : dict of str to tuple of float
-        Limit and what the current nodes need, for each single limit that they break.
-    rooms : dict of str to tuple of ndarray
-        Capacity and use of every node, for each resource.
+    parts : dict of str to tuple
+        Of each single limit that they break, and of the capacities of all nodes for each resource: the value, what an
+        assignment needs, and what the current nodes need.
     """
 
     problem: Any
-    limits: dict[str, tuple[float, float]]
-    rooms: dict[str, tuple[FloatArray, FloatArray]]
+    parts: dict[str, tuple[Any, Callable[[IntArray], Any], Any]]
 
     @classmethod
     def of(cls, problem: Any) -> Excess:
         """Measure the current nodes."""
-        w = problem.workload
-        broken = {}
+        w, parts = problem.workload, dict[str, Any]()
         for limit in problem.limits:
             if limit.name in problem.repairable and limit.needed is not None:
-                needed = float(limit.needed(w.current))
-                if needed > float(limit.value) * (1 + 1e-9):
-                    broken[limit.name] = (limit.value, needed)
-        rooms = {}
+                now = float(limit.needed(w.current))
+                if now > float(limit.value) * (1 + 1e-9):
+                    parts[limit.name] = limit.value, limit.needed, now
         for name, room in (getattr(problem, "resource_capacity", None) or {}).items():
-            use = {**w.resources, "load": w.last_load}[name]
-            rooms[name] = (np.asarray(room), np.bincount(w.current, weights=use, minlength=w.nodes))
-        return cls(problem, broken, rooms)
+            held = partial(np.bincount, weights={**w.resources, "load": w.last_load}[name], minlength=w.nodes)
+            parts[f"resource_capacity.{name}"] = room, held, held(w.current)
+        return cls(problem, parts)
 
     def at(self, share: Any) -> Problem:
         """The problem that still allows this share of every excess, and no more than now of anything."""
-        s = float(share)
         changes: dict[str, Any] = {}
-        for name, (limit, now) in self.limits.items():
-            allowed = limit + s * (now - limit)
-            changes[name] = int(np.floor(allowed + 1e-9)) if isinstance(limit, int) else allowed
-        if self.rooms:
-            changes["resource_capacity"] = {
-                name: room + s * np.maximum(used - room, 0.0) for name, (room, used) in self.rooms.items()
-            }
+        for name, (limit, _, now) in self.parts.items():
+            allowed = limit + float(share) * np.maximum(now - limit, 0.0)
+            parameter, _, resource = name.partition(".")
+            if resource:
+                changes.setdefault(parameter, {})[resource] = allowed
+            else:
+                changes[name] = int(np.floor(allowed + 1e-9)) if isinstance(limit, int) else float(allowed)
         made: Problem = self.problem.mended(**changes)
         return made
 
@@ -319,18 +316,12 @@ class Excess:
 
     def needed(self, assignment: IntArray) -> float:
         """The share of the excess that an assignment keeps, at its worst limit or node."""
-        w, worst = self.problem.workload, 0.0
-        needs = {limit.name: limit.needed for limit in self.problem.limits}
-        for name, (limit, now) in self.limits.items():
-            needed = needs[name]
-            assert needed is not None
-            worst = max(worst, (float(needed(assignment)) - limit) / (now - limit))
-        for name, (room, used) in self.rooms.items():
-            use = {**w.resources, "load": w.last_load}[name]
-            after = np.bincount(assignment, weights=use, minlength=w.nodes)
-            over = used > room * (1 + 1e-9)
-            worst = max(worst, float(((after - room)[over] / (used - room)[over]).max(initial=0.0)))
-        return max(0.0, worst)
+        worst = 0.0
+        for limit, needs, now in self.parts.values():
+            least, today, after = np.atleast_1d(limit), np.atleast_1d(now), np.atleast_1d(needs(assignment))
+            over = today > least * (1 + 1e-9)
+            worst = max(worst, float(((after - least)[over] / (today - least)[over]).max(initial=0.0)))
+        return worst
 
 
 def repair(problem: Problem, method: str | None = None, *, time_limit: float | None = 60.0, seed: int = 0) -> Solution:
