@@ -26,8 +26,6 @@ EXPECTED = {
     "label": "texts or whole numbers",
 }
 
-MOST_BYTES = 2**30
-"""Bytes that one table may take, uncompressed."""
 UNSUSPICIOUS = 2**27
 """Up to this many bytes a footer may err: some writers count the bytes packed."""
 
@@ -123,13 +121,14 @@ def _expect_size(file: Path, found: int, rows: int | None, most: int) -> None:
 
 
 def _expect_bytes(file: Path, about: Any) -> None:
-    """Refuse a table that unpacks to more than `MOST_BYTES`, or to more than it declares.
+    """Refuse a table that unpacks to more than 2**30 bytes, or to more than it declares.
 
     By row group: pyarrow's `ColumnChunkMetaData` crashes the whole process where a flipped bit spoils a column's statistics.
     """
     total = sum(max(0, about.row_group(group).total_byte_size) for group in range(about.num_row_groups))
-    if total > MOST_BYTES:
-        raise InputError(f"{file} unpacks to {total:,} bytes; at most {MOST_BYTES:,} are read")
+    # Bytes that one table may take, uncompressed.
+    if total > 2**30:
+        raise InputError(f"{file} unpacks to {total:,} bytes; at most {2**30:,} are read")
     pages = sum(unpacked_bytes(file))
     if pages > max(UNSUSPICIOUS, 2 * total):
         raise InputError(f"{file} declares {total:,} bytes, but unpacks to {pages:,}: it is damaged, or made to harm")
