@@ -13,7 +13,7 @@ from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of, spread
 from keyshift.models.intervals.policy import dense
 from keyshift.models.workload import IntArray, Workload
-from keyshift.solvers.intervals.units import weights
+from keyshift.solvers.intervals.units import NEVER, weights
 
 
 @dataclass
@@ -82,8 +82,6 @@ class Owners:
 #
 # Pairs that overlap never cross, so the matching that keeps most state keeps the order, and a pass that remembers
 # whether the current old and the current new interval are taken finds it.
-
-NEVER = -(1 << 60)
 
 
 @njit(cache=True, nogil=True)

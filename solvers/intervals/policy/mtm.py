@@ -21,9 +21,6 @@ from keyshift.solvers.intervals.policy.policy_iteration import (
 from keyshift.solvers.intervals.policy.potentials import better, potentials_policy
 from keyshift.solvers.threads import until_limit
 
-ENUMERATED = 100_000
-"""Partitions that are enumerated in a second. Up to so many are enumerated at once; for more, `potentials_policy` comes first."""
-
 
 def solve_mtm(
     problem: MigrationPolicy,
@@ -62,14 +59,14 @@ def solve_mtm(
     Source: [Ding2015], section 5.2, with the corrections in `MigrationPolicy`; the sweep is
     keyshift's (`keyshift.solvers.intervals.partitions`). A time limit is heard in every sweep.
     """
-    total = sum(census(problem).values())
+    total = sum(census(problem, most_partitions).values())
     if total > most_partitions:
         answer = potentials_policy(problem, budget=budget, seed=seed, threads=threads, most_states=most_states)
-        answer.message = answer.message or f"{total} partitions are more than {most_partitions}: as 'potentials' does"
+        answer.message = answer.message or f"there are more than {most_partitions} partitions: as 'potentials' does"
         return answer
-    ahead = None
-    if math.isfinite(budget.time_limit) and total > ENUMERATED:
-        first = budget.part(0.25, total / ENUMERATED)
+    ahead, enumerated = None, 100_000  # partitions in a second
+    if math.isfinite(budget.time_limit) and total > enumerated:
+        first = budget.part(0.25, total / enumerated)
         ahead = potentials_policy(problem, budget=first, seed=seed, threads=threads, most_states=most_states)
     try:
         iteration = until_limit(budget, PolicyIteration, problem, threads)

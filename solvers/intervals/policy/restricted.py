@@ -19,10 +19,6 @@ from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.step.ssm import keepable
 from keyshift.solvers.intervals.units import weights
 
-PRECISION = 1e-9
-"""How certain the values of a policy over some partitions have to be, as a share of all the state."""
-
-
 SingleStep = Callable[[IntArray, IntArray, int], IntArray]
 """The cuts after an optimal single step: for states with these prefix sums, from these cuts, to so many nodes."""
 
@@ -79,7 +75,7 @@ def restricted_policy(
     chosen = candidates(problem, rng, partitions, noise, budget)
     classes = {n: some_of_class(problem.starts(n), n, some.values()) for n, some in chosen.items()}
     iteration = PolicyIteration(problem, classes=classes)
-    iteration.run(Budget(None), PRECISION)
+    iteration.run(Budget(None), 1e-9)
     most_states = sum(c.size for c in classes.values()) + 1
     answer = answer_of(problem, iteration.policy(), 0.0, most_states, policy_bound(problem))
     answer.termination = budget.why if budget.expired else "completed"

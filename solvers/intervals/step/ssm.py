@@ -80,9 +80,6 @@ def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> A
 # For millions of tasks: a price on intervals in place of their number ------------------------------------------------
 
 
-VALUE_BITS = 60
-
-
 class _Pass:
     """One pass of the dynamic program for any price, with its scratch."""
 
@@ -115,7 +112,7 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     """
     m, most = problem.workload.key_groups, problem.nodes_after
     # Prices times intervals must fit 64 bits beside the state itself.
-    kept = weights(problem.keepable_state, bits=min(52, VALUE_BITS - m.bit_length()))
+    kept = weights(problem.keepable_state, bits=min(52, 60 - m.bit_length()))
     run = _Pass(problem, kept.prefix)
     low, high = 0, kept.total + 1
     best, first = run(0)
