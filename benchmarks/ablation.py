@@ -430,7 +430,6 @@ def unbounding(name: str) -> Off:
 
 
 SPLITTING = [
-    Part("divided messages placed again", ("splitting.statement.polished",), instead("splitting.statement.polished", lambda items, share, budget: share)),
     Part("program for what the flow leaves", (), instead("splitting.statement.search", lambda items, start, least, budget, *rest: Answer(start, least, budget.why))),
     Part("flow as a bound for whole keys", (), several(*map(unbounding, ("whole_flow", "fractional_flow")))),
     Part("bounds rounded up to loads that can occur", (), instead("splitting.statement.Items.next_possible_load", lambda self, bound: bound)),

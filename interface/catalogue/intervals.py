@@ -13,11 +13,11 @@ with lazily():
     from keyshift.solvers.intervals.policy.potentials import potentials_policy
     from keyshift.solvers.intervals.policy.restricted import myopic_policy, restricted_policy
     from keyshift.solvers.intervals.policy.written_out import read_values, solve_lp, value_iteration
+    from keyshift.solvers.intervals.printed import simple_ssm, ssm_printed, ssm_repaired
     from keyshift.solvers.intervals.sequence.oms import solve_oms
     from keyshift.solvers.intervals.sequence.restricted import repeated_ssm, restricted_sequence
+    from keyshift.solvers.intervals.ssm import lagrangian, solve_ssm
     from keyshift.solvers.intervals.statement import solve_cpsat, solve_free, solve_milp
-    from keyshift.solvers.intervals.step.printed import simple_ssm, ssm_printed, ssm_repaired
-    from keyshift.solvers.intervals.step.ssm import lagrangian, solve_ssm
     from keyshift.solvers.rehearsals import migration, policy, sequence
 
 exact, relaxation, heuristic = kinds(warm_up=migration)

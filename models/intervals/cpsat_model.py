@@ -15,9 +15,6 @@ from keyshift.models.intervals.sequence import MigrationSequence
 from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
 
-LARGEST = 2**60
-"""Of whole numbers that CP-SAT adds up."""
-
 
 def whole_state(state: FloatArray) -> Scaled:
     """State in whole units, rounded down where it must be: the least whole state moved is a lower bound as it stands."""
@@ -99,7 +96,8 @@ class IntervalCpSat:
         """
         sums = self.problem.prefix.sums
         for t, (_, limit) in enumerate(self.steps):
-            if (total := self.problem.prefix.total) <= LARGEST:
+            # Of whole numbers that CP-SAT adds up.
+            if (total := self.problem.prefix.total) <= (2**60):
                 load = np.diff(np.asarray(sums)).tolist()
                 for i in self.nodes:
                     row = sum(load[k] * self.x[t, i, k] for k in self.tasks) <= min(limit, total)

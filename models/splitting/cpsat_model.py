@@ -16,8 +16,6 @@ from keyshift.models.workload import IntArray
 
 BITS = 56
 """Loads are scaled to integers that stay below 2**BITS in sum."""
-DOUBT = 1e-12
-"""Relative rounding of a load that is a quotient of a float sum and a speed."""
 
 
 class SplittingCpSat:
@@ -93,4 +91,5 @@ class SplittingCpSat:
         """Turn a proven bound on the integer objective into a safe one on the largest load."""
         least = self.load.lower(math.ceil(integer_bound - 1e-6), terms=int(self.items.count.sum()))
         exact = self.load.exact and self.problem.equal_speeds and self.problem.weights is None
-        return max(0.0, least if exact else least * (1 - DOUBT))
+        # Relative rounding of a load that is a quotient of a float sum and a speed.
+        return max(0.0, least if exact else least * (1 - 1e-12))

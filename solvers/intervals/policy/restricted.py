@@ -11,12 +11,12 @@ from keyshift.models import Answer, Budget
 from keyshift.models.guards import Count, Share, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.workload import IntArray
+from keyshift.solvers.intervals.band_kernels import band_cuts
 from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.owners import close
 from keyshift.solvers.intervals.partitions import some_of_class
 from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration, answer_of
-from keyshift.solvers.intervals.step.band_kernels import band_cuts
-from keyshift.solvers.intervals.step.ssm import keepable
+from keyshift.solvers.intervals.ssm import keepable
 from keyshift.solvers.intervals.units import weights
 
 SingleStep = Callable[[IntArray, IntArray, int], IntArray]

@@ -13,7 +13,7 @@ from keyshift.models.compiling import njit
 from keyshift.models.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import IntArray
-from keyshift.solvers.intervals.step.ssm import answer_by_cuts, answer_from_cuts, keepable
+from keyshift.solvers.intervals.ssm import answer_by_cuts, answer_from_cuts, keepable
 from keyshift.solvers.intervals.units import NEVER
 from keyshift.solvers.threads import until_limit
 
@@ -35,7 +35,7 @@ def figure_7(  # noqa: C901  # a compiled loop is one function
     Parameters
     ----------
     starts, cuts, prefix, intervals
-        As in `keyshift.solvers.intervals.step.band_kernels.band_cuts`.
+        As in `keyshift.solvers.intervals.band_kernels.band_cuts`.
     load, limit : int64 array, shape (m,), and int
         Whole loads, for the literal lines only.
     empty_rest : bool
