@@ -14,9 +14,6 @@ from keyshift.models.splitting.items import Items
 from keyshift.models.splitting.problem import KeySplitting
 from keyshift.models.workload import IntArray
 
-BITS = 56
-"""Loads are scaled to integers that stay below 2**BITS in sum."""
-
 
 class SplittingCpSat:
     """(1)-(3) over groups of like items in whole numbers, and (4) where the items are whole keys.
@@ -40,7 +37,7 @@ class SplittingCpSat:
         worker = self.items.options[group, at]
         # Once for every item there is, on each of its workers: no worker's load, nor any bound on it, leaves the bits.
         most = int(self.items.count.max()).bit_length()
-        self.load = scaled(self.items.weight[group] / problem.speeds[worker], BITS - most)
+        self.load = scaled(self.items.weight[group] / problem.speeds[worker], 56 - most)
         self.places = list(zip(group.tolist(), at.tolist(), worker.tolist(), strict=True))
         self.model = cp_model.CpModel()
         self.variables()

@@ -13,7 +13,7 @@ import numpy as np
 from keyshift.models.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.owners import match
-from keyshift.solvers.intervals.units import weights
+from keyshift.solvers.intervals.units import NEVER, weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,8 +296,6 @@ def matches(cuts: np.ndarray, rows: np.ndarray, tasks: int, prefix: np.ndarray) 
 # * M: the new interval is matched to an earlier old one, and the current one is available.
 #
 # Values are packed: ``(value << bits) | row``, so that a maximum carries the row that attains it.
-
-NEVER = -(1 << 61)
 
 
 @njit(cache=True, nogil=True)

@@ -50,8 +50,6 @@ from keyshift.solvers.intervals.potentials.two_partitions_kernels import FAR, NE
 from keyshift.solvers.intervals.units import weights
 from keyshift.solvers.threads import one_blas_thread
 
-BITS = 44
-"""All the state is less than 2**BITS whole units."""
 Pair = tuple[int, int]
 """Two different counts; the first is `NOW` for the first step."""
 NOW = 0
@@ -118,7 +116,7 @@ class PotentialsDual:
             for n, first in self.starts.items()
         }  # fmt: skip
         self._count_changes()
-        whole = weights(w.state, BITS).finer(BITS)
+        whole = weights(w.state, 44).finer(44)
         self.unit, self.moved = whole.unit, whole.prefix
         self.must = np.concatenate(([0], np.cumsum(np.where(w.draining[w.current], whole.values, 0))))
         self._open_now()
