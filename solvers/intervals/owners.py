@@ -145,8 +145,9 @@ def match(old: np.ndarray, new: np.ndarray, prefix: np.ndarray) -> tuple[int, np
 def close(
     problem: MigrationPolicy, first: Callable[[int], IntArray], decide: dense.Decide, budget: Budget, most: int
 ) -> np.ndarray | None:
-    """As `dense.close`, but None above this many states, and when the budget ends."""
+    """As `dense.close`, but None above this many states, or 2 GB of them, and when the budget ends."""
     w = problem.workload
+    most = min(most, 500_000_000 // (len(problem.counts) * w.key_groups))  # nodes of 32 bits
     kept_first = weights(np.where(w.draining[w.current], 0.0, w.state)).prefix
     kept = weights(w.state).prefix
 

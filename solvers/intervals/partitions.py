@@ -5,7 +5,7 @@ A partition is its set of inner cuts. Counting needs no enumeration; enumeration
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,6 +87,15 @@ def count_partitions(starts: IntArray, nodes: int, most: int = 1 << 62) -> tuple
     most = min(most, (1 << 62) // (tasks + 1))  # sums over so many cuts fit 64 bits
     partitions, prefixes = _counted(starts, fewest_after(starts), depth, most, sums)
     return int(partitions), int(prefixes)
+
+
+MOST_BYTES = 4_000_000_000
+"""What partitions and sweeps over them may take; where they would take more, none is enumerated."""
+
+
+def bytes_of(counted: Mapping[int, tuple[int, int]]) -> int:
+    """About what enumeration and sweeps take: rows, values and a trie, for numbers of partitions and trie nodes by node count."""
+    return sum(partitions * (4 * n + 40) + 44 * nodes for n, (partitions, nodes) in counted.items())
 
 
 @njit(cache=True, nogil=True)

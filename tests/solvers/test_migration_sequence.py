@@ -77,6 +77,17 @@ def test_many_tasks_take_little_memory(nodes):
     assert most < 150e6
 
 
+def test_what_does_not_fit_into_memory_is_not_tried(monkeypatch):
+    monkeypatch.setattr(partitions, "MOST_BYTES", 1)
+    load = np.random.default_rng(0).integers(50, 151, 24)
+    w = ks.Workload(load=load, state=load, current=np.repeat(np.arange(4), 6), nodes=4)
+    policy = ks.MigrationPolicy(w, {4: {5: 1.0}, 5: {3: 0.5, 4: 0.5}, 3: {4: 1.0}}, 0.4, 0.5)
+    for posed in (ks.MigrationSequence(w, [5, 3, 5, 4], 0.4), policy):
+        solution = ks.solve(posed, time_limit=1)
+        assert "GB, more than 0.0" in solution.message
+        assert 0 <= solution.bound <= solution.objective + 1e-9
+
+
 def test_counting_ends_where_there_are_too_many():
     rng = np.random.default_rng(4)
     for _ in range(60):

@@ -47,7 +47,9 @@ def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, mo
     assignment = close(problem, firsts.__getitem__, decide, budget, most_states)
     if assignment is None and budget.expired:
         return Answer(None, bound, budget.why, "the time limit was reached before the policy was closed")
-    message = "" if assignment is not None else f"step by step more than {most_states} partitions are met"
+    message = (
+        "" if assignment is not None else f"step by step more than {most_states} partitions are met, or 2 GB of them"
+    )
     return Answer(assignment, bound, "completed", message)
 
 

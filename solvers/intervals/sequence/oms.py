@@ -14,8 +14,9 @@ from keyshift.models.guards import Whole
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray
+from keyshift.solvers.intervals import partitions
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
-from keyshift.solvers.intervals.partitions import PartitionClass, Ruler, count_partitions, enumerate_class
+from keyshift.solvers.intervals.partitions import PartitionClass, Ruler, bytes_of, count_partitions, enumerate_class
 from keyshift.solvers.intervals.sequence.restricted import realise, restricted_sequence
 from keyshift.solvers.intervals.units import in_fine_units
 from keyshift.solvers.threads import until_limit
@@ -45,11 +46,12 @@ def solve_oms(
     Where the sweeps take long, `oms-restricted` looks for a start, and where partitions are too many, for the answer.
     """
     counted = {n: count_partitions(problem.starts(n), n, most_partitions) for n in set(problem.counts)}
-    sizes = {n: partitions for n, (partitions, _) in counted.items()}
-    changing = sum(sizes[n] for n in problem.counts)
+    sizes = {n: size for n, (size, _) in counted.items()}
     largest = max(sizes.values())
-    # A remembered decision takes 4 bytes: a partition after a step, summed over the steps that change the count.
-    too_many = largest > most_partitions or changing > 500_000_000
+    needed = bytes_of(counted) + 4 * sum(
+        sizes[n] for n in problem.counts
+    )  # a decision for each partition after each step
+    too_many = largest > most_partitions or needed > partitions.MOST_BYTES
     steps = sum(n * sizes[n] * sizes[before] for before, n in pairwise(problem.counts) if n != before)
     if not too_many and steps <= 1_000_000_000:  # of the sweeps, most of which are skipped: about a second
         return _by_sweeps(problem, counted, start, budget)
@@ -59,15 +61,15 @@ def solve_oms(
         return Answer(start, ahead.bound, ahead.termination if start is None else "optimal", ahead.message)
     if not too_many:
         return _by_sweeps(problem, counted, start, budget)
-    if math.isfinite(budget.remaining):  # the search goes on until the time is over
+    if math.isfinite(budget.remaining) and not budget.expired:  # the search goes on until the time is over
         more = restricted_sequence(problem, budget=budget, seed=seed + 1, partitions=2_000, patience=1 << 40)
         start = better(problem, start, more.assignment)
-    said = (
-        f"more than {most_partitions} partitions of one class"
-        if largest > most_partitions
-        else f"{changing} partitions"
-    )
-    return Answer(start, ahead.bound, budget.why, f"{said} are too many to enumerate")
+    said = f"more than {most_partitions} partitions of one class are too many to enumerate"
+    if largest <= most_partitions:
+        said = (
+            f"sweeps over all partitions would take {needed / 1e9:.1f} GB, more than {partitions.MOST_BYTES / 1e9:.1f}"
+        )
+    return Answer(start, ahead.bound, budget.why, said)
 
 
 def better(problem: MigrationSequence, one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
@@ -135,8 +137,8 @@ def _forward(
         budget.report(note=f"step {t + 1} of {len(problem.counts)}")
     at = int(np.argmin(cost))
     bound = ruler.weights.lower(int(cost[at]))
-    partitions = []
+    way = []
     for step in reversed(steps):
-        partitions.append(step.reached.cuts(at))
+        way.append(step.reached.cuts(at))
         at = at if step.before is None else int(step.before[at])
-    return Answer(realise(problem, partitions[::-1], state), bound, "optimal")
+    return Answer(realise(problem, way[::-1], state), bound, "optimal")
