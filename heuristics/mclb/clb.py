@@ -116,7 +116,9 @@ def too_large(core: Core) -> Answer | None:
     p = core.load.shape[0]
     if 30 * p**2 <= 4e9:
         return None
-    said = f"matrices of all pairs of {p} key groups would take {30e-9 * p**2:.1f} GB, more than 4: choose another method"
+    said = (
+        f"matrices of all pairs of {p} key groups would take {30e-9 * p**2:.1f} GB, more than 4: choose another method"
+    )
     return Answer(None, message=said)
 
 

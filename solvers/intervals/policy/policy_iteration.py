@@ -227,6 +227,8 @@ def answer_of(
     }
     assignment = close(problem, best.__getitem__, policy.decide, Budget(None), most_states)
     if assignment is None:
-        said = f"the policy visits over {most_states} partitions, or 2 GB; it is in details['policy'], its value unchecked"
+        said = (
+            f"the policy visits over {most_states} partitions, or 2 GB; it is in details['policy'], its value unchecked"
+        )
         return Answer(None, max(0.0, bound), "completed", said, details)
     return Answer(assignment, max(0.0, bound), "completed", details=details)

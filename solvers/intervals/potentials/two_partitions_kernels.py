@@ -21,6 +21,7 @@ import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import IntArray
+from keyshift.solvers.intervals.band_kernels import cells
 
 NEVER = -1e300
 FAR = 1 << 61
@@ -274,9 +275,7 @@ def best_next(
     next cuts : int64 array
     """
     tasks = starts.size - 1
-    left, right = np.zeros(tasks + 2, np.int64), np.full(tasks + 2, tasks, np.int64)
-    for z in range(cuts.size - 1):
-        left[cuts[z] + 1 : cuts[z + 1] + 1], right[cuts[z] + 1 : cuts[z + 1] + 1] = cuts[z], cuts[z + 1]
+    left, right = cells(cuts, tasks)
     cost = np.full((intervals + 1, tasks + 1, 2), -NEVER)
     back = np.zeros((intervals + 1, tasks + 1, 2), np.int64)
     cost[0, 0, 0] = 0.0
