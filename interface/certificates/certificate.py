@@ -27,7 +27,7 @@ from keyshift.models.mclb.problem import Core
 from keyshift.models.objectives import OverWindows, Prioritised
 from keyshift.models.records import text
 from keyshift.models.workload import FloatArray
-from keyshift.solvers.intervals.step.ssm import lagrangian
+from keyshift.solvers.intervals.ssm import lagrangian
 from keyshift.solvers.mclb.sdp import SemidefiniteDual, semidefinite_multipliers
 from keyshift.solving import WORD, interruptible
 
