@@ -430,7 +430,6 @@ def unbounding(name: str) -> Off:
 
 
 SPLITTING = [
-    Part("divided messages placed again", ("splitting.statement.polished",), instead("splitting.statement.polished", lambda items, share, budget: share)),
     Part("program for what the flow leaves", (), instead("splitting.statement.search", lambda items, start, least, budget, *rest: Answer(start, least, budget.why))),
     Part("flow as a bound for whole keys", (), several(*map(unbounding, ("whole_flow", "fractional_flow")))),
     Part("bounds rounded up to loads that can occur", (), instead("splitting.statement.Items.next_possible_load", lambda self, bound: bound)),
@@ -465,8 +464,7 @@ AHEAD = "intervals.sequence.oms.restricted_sequence"
 INTERVALS = [
     Part("sequence: sweeps over all partitions", ("intervals.sequence.oms._by_sweeps", "intervals.sequence.oms._forward"), instead("intervals.sequence.oms._by_sweeps", lambda problem, counted, start, budget: Answer(start, sequence_bound(problem), budget.why))),
     Part("sequence: a start from some partitions", ("intervals.sequence.restricted",), instead(AHEAD, lambda problem, *, budget, **options: Answer(None, sequence_bound(problem), budget.why))),
-    Part("sequence: the program last", (), instead("intervals.sequence.oms.refusal", lambda problem, budget: "off")),
-    Part("policy: potentials before enumeration", ("intervals.potentials.dual", "intervals.potentials.two_partitions_kernels"), instead("intervals.policy.mtm.ENUMERATED", 1 << 50)),
+    Part("policy: potentials before enumeration", ("intervals.potentials.dual", "intervals.potentials.two_partitions_kernels"), instead("intervals.policy.mtm.potentials_policy", lambda problem, *, budget, **options: Answer(None, None, budget.why))),
     Part("policy: partitions that potentials lead to", ("intervals.policy.potentials.led_to",), instead("intervals.policy.potentials.led_to", lambda problem, *given: {n: {} for n in problem.reachable})),
 ]  # fmt: skip
 

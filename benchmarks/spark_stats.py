@@ -122,7 +122,7 @@ def with_keyshift(spark, log: Path, out: Path) -> None:
 
 def stages(spark, log: Path) -> dict[str, Callable[[], None]]:
     """Each does what those before it do, and one thing more."""
-    from keyshift.spark_stats import bit_fields, facts, tallies
+    from keyshift.spark_stats import facts, tallies
     from keyshift.spark_stats.acceptance import read_tuples
     from keyshift.spark_stats.key_groups import KeyGroups
     from keyshift.spark_stats.windows import Windows
@@ -132,7 +132,7 @@ def stages(spark, log: Path) -> dict[str, Callable[[], None]]:
 
     tuples = read_tuples(spark.read.parquet(str(log)), topology(), "ts", Windows.of("1 hour"), KeyGroups(GROUPS))
     plan = facts.plan_of(topology(), tuples)
-    sent, count = bit_fields.packed(tuples.frame, plan.packs), partial(tallies.count, plan=plan)
+    sent, count = tuples.frame, partial(tallies.count, plan=plan)
     swallow = facts.in_arrow(sent, lambda batches: (b for b in batches if b.num_rows < 0), tallies.PACKED)
     counted = facts.in_arrow(sent, count, tallies.PACKED)
     return {

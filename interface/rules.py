@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from keyshift.models.rules import (
+from keyshift.models.rules import (  # fmt: skip
     Apart,
     Count,
     Even,
@@ -20,9 +20,10 @@ from keyshift.models.rules import (
     Together,
     Use,
     read_rule,
+    register_rule,
 )
 
 __all__ = [
     "Apart", "Count", "Even", "Moves", "Near", "Never", "Only", "Pinned", "Rule", "Spread", "Together", "Use",
-    "read_rule",
+    "read_rule", "register_rule",
 ]  # fmt: skip

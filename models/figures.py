@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 NOTHING = 1e-9
 """Less than this share of a natural unit is shown as 0: it is rounding error."""
-LEAST = 1e-12
-"""Less than this is shown as 0 where no natural unit is known."""
 
 
 def figure(value: Any, scale: float = 0.0, digits: int = 6) -> str:
@@ -33,7 +31,8 @@ def figure(value: Any, scale: float = 0.0, digits: int = 6) -> str:
     number = float(value)
     if not math.isfinite(number):
         return str(number)
-    if abs(number) <= (NOTHING * scale or LEAST):
+    # Less than this is shown as 0 where no natural unit is known.
+    if abs(number) <= (NOTHING * scale or 1e-12):
         return "0"
     if abs(number) < 1e15 and (number.is_integer() or abs(number) >= 10**digits):
         return f"{number:,.0f}"

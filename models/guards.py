@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.errors import InputError
 from keyshift.models.labels import unlabelled
-from keyshift.models.names import by_text
+from keyshift.models.names import by_text, expect_length
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -51,7 +51,7 @@ def non_negative(
         array = np.atleast_2d(array)
     if array.size == 0:
         raise InputError(f"{name} is empty")
-    _expect_length(name, array.shape[-1], length, of)
+    expect_length(name, array.shape[-1], length, of)
     _refuse(name, array, ~np.isfinite(array), "must be finite")
     _refuse(name, array, array < 0, "must not be negative")
     with np.errstate(over="ignore"):
@@ -68,7 +68,7 @@ def indices(
     not_one = f"is not {'an' if what[0] in 'aeiou' else 'a'} {what}"
     if array.ndim != 1:
         raise InputError(f"{name} has {array.ndim} dimensions, expected 1")
-    _expect_length(name, array.size, length, "key groups")
+    expect_length(name, array.size, length, "key groups")
     _refuse(name, array, ~np.isfinite(array) | (array != np.floor(array)), f"must be a whole {what} number")
     _refuse(name, array, array < 0, f"{not_one}: it must not be negative")
     _refuse(name, array, array > LARGEST, f"{not_one}: it is too large")
@@ -94,7 +94,7 @@ def flags(name: str, values: ArrayLike | None, *, length: int) -> NDArray[np.boo
             _refuse(name, array, (array != 0) & (array != 1), "must be true or false")
     if array.ndim != 1:
         raise InputError(f"{name} has {array.ndim} dimensions, expected 1")
-    _expect_length(name, array.size, length, "nodes")
+    expect_length(name, array.size, length, "nodes")
     return frozen(array.astype(bool))
 
 
@@ -132,7 +132,7 @@ def traffic_of_windows(name: str, values: Any, key_groups: int, windows: int) ->
     rows = isinstance(first, list | tuple) and len(first) > 0 and isinstance(first[0], list | tuple | np.ndarray)
     if not (rows or sp.issparse(first) or (isinstance(first, np.ndarray) and first.ndim == 2)):
         return (traffic(name, values, key_groups),)
-    _expect_length(name, len(values), windows, "windows")
+    expect_length(name, len(values), windows, "windows")
     return tuple(traffic(f"{name}[{s}]", matrix, key_groups) for s, matrix in enumerate(values))
 
 
@@ -229,11 +229,6 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
         raise InputError(f"{name} must be an array of numbers ({str(error).splitlines()[0]})") from None
 
 
-def _expect_length(name: str, found: int, expected: int | None, of: str) -> None:
-    if expected is not None and found != expected:
-        raise InputError(f"{name} has {found} entries, expected {expected}: one for each of the {of}")
-
-
 def _refuse(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], why: str) -> None:
     """Refuse the first wrong entry, with its position and value."""
     if wrong.any():
@@ -245,12 +240,10 @@ def _refuse(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], why: str) 
 # The ranges that options may have: an annotation says the type and the limits ------------------------------------------
 
 
-_LARGEST = 2**53
-
-Whole = Annotated[int, Ge(0), Le(_LARGEST)]
+Whole = Annotated[int, Ge(0), Le(LARGEST)]
 """0, 1, 2, ..."""
 
-Count = Annotated[int, Ge(1), Le(_LARGEST)]
+Count = Annotated[int, Ge(1), Le(LARGEST)]
 """1, 2, 3, ..."""
 
 Threads = Annotated[int, Ge(1), Le(1024)]

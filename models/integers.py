@@ -24,10 +24,6 @@ WHOLE_BITS = 50
 """Totals of whole numbers in CP-SAT's rows and objectives stay below 2**WHOLE_BITS: with more, presolves err."""
 WORD_BITS = 61
 """Sums below 2**WORD_BITS are kept in 64-bit integers; above, in Python's."""
-MOST_SHIFT = 900
-"""2**MOST_SHIFT is still a float."""
-MOST_DIGITS = 15
-"""Decimals of this many digits after the point are tried."""
 
 Rounding = Literal["nearest", "down", "up"]
 _ROUND = {"nearest": np.rint, "down": np.floor, "up": np.ceil}
@@ -135,7 +131,8 @@ def scaled(
     total = _sum(numbers)
     if total == 0.0:
         return Scaled(np.zeros(numbers.size, dtype=np.int64), Fraction(1), 0.0)
-    room = min(MOST_SHIFT, bits - 1 - math.frexp(total)[1])  # total < 2**(bits - 1 - room)
+    # 2**900 is still a float.
+    room = min(900, bits - 1 - math.frexp(total)[1])  # total < 2**(bits - 1 - room)
     if room >= 0 and total < 2.0**53 and bool((numbers == np.floor(numbers)).all()):
         return Scaled(numbers.astype(np.int64), Fraction(1), 0.0)
     needed = exact_shift(numbers)
@@ -155,7 +152,8 @@ def scaled(
 
 
 def _decimal(numbers: FloatArray, total: float, room: int) -> Scaled | None:
-    for ten in (10**digits for digits in range(1, MOST_DIGITS + 1)):
+    # Decimals of this many digits after the point are tried.
+    for ten in (10**digits for digits in range(1, 16)):
         if math.log2(ten) > room:
             return None
         whole = np.rint(numbers * ten)

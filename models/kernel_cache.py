@@ -183,10 +183,6 @@ def _layered() -> Any:
     return Layered
 
 
-MOST_RECORD = 2**24
-"""Bytes of an installer's list that are read."""
-
-
 def list_installed(folder: Path, files: str) -> None:
     """Note files that were made later where the installer notes what it installed, so that uninstalling takes them along."""
     package = Path(__file__).parents[1]
@@ -197,7 +193,8 @@ def list_installed(folder: Path, files: str) -> None:
 
     with contextlib.suppress(OSError, InputError):
         for record in package.parent.glob("keyshift-*.dist-info/RECORD"):
-            noted = read_text(record, MOST_RECORD)
+            # Bytes of an installer's list that are read.
+            noted = read_text(record, 2**24)
             names = sorted(file.relative_to(package.parent).as_posix() for file in folder.glob(files))
             if new := [f"{name},,\n" for name in names if f"{name},," not in noted]:
                 with record.open("a", encoding="utf-8") as file:

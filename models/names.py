@@ -21,7 +21,6 @@ from keyshift.models.errors import InputError
 Label = int | str
 
 _HALF = re.compile("[\ud800-\udfff]")
-_LONGEST = 2**13  # bits; Python prints no number much longer than that
 
 
 class Names:
@@ -93,7 +92,7 @@ class Names:
 
 def printed(name: Any) -> str:
     """The text of a name, by which it is compared with others."""
-    if isinstance(name, int) and name.bit_length() > _LONGEST:
+    if isinstance(name, int) and name.bit_length() > 2**13:  # Python prints no number that is much longer
         raise InputError(f"a number of {int(name.bit_length() * 0.30103) + 1} digits names nothing")
     return str(name)
 
@@ -127,7 +126,7 @@ def by_text(said: str, given: Iterable[Any]) -> list[str]:
 def unique_labels(name: str, values: Sequence[Label], *, length: int, of: str = "key groups") -> tuple[Label, ...]:
     """Labels for nodes or key groups, of which no two print alike: texts and whole numbers, of anything else its text."""
     made = tuple(map(_label, values))
-    _expect_length(name, len(made), length, of)
+    expect_length(name, len(made), length, of)
     seen: dict[str, int] = {}
     for position, label in enumerate(made):
         _refuse_half(f"{name}[{position}]", label)
@@ -153,7 +152,7 @@ def label_columns(
             raise InputError(f"{said} must be a list of labels, one for each of the {names.what}s")
         listed = names.values(said, given, None) if isinstance(given, Mapping) else given
         found = tuple(v.item() if isinstance(v, np.generic) else v for v in listed)
-        _expect_length(said, len(found), names.size, f"{names.what}s")
+        expect_length(said, len(found), names.size, f"{names.what}s")
         for position, label in enumerate(found):
             if isinstance(label, bool) or not isinstance(label, str | int):
                 raise InputError(f"{said}[{position}] = {label!r:.60} must be a text or a whole number")
@@ -173,6 +172,7 @@ def _refuse_half(said: str, label: Hashable) -> None:
         raise InputError(f"{said} = {label!r:.60} holds half of a character")
 
 
-def _expect_length(name: str, found: int, expected: int, of: str) -> None:
-    if found != expected:
+def expect_length(name: str, found: int, expected: int | None, of: str) -> None:
+    """Refuse another number of entries than one for each of something; None: any number will do."""
+    if expected is not None and found != expected:
         raise InputError(f"{name} has {found} entries, expected {expected}: one for each of the {of}")

@@ -22,8 +22,8 @@ from keyshift.models.labels import ordered
 from keyshift.models.workload import IntArray, Workload, grown
 
 Number = float | Fraction
-NEAR = 1e-9
-"""A limit binds when it is met within this share of itself."""
+SLACK = 1e-9
+"""By what share the rounding of sums may exceed a limit in a check; a limit that is met within it binds."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,6 @@ class Limit:
         Whether a looser value admits whatever a tighter one does. Another number of nodes does not: it moves the mean.
     arithmetic : callable or None
         The least value by arithmetic alone, where all other limits cannot stand in its way.
-    least : callable or None
-        A problem whose optimum is the least value, the other limits kept.
-    measure : str
-        The measure that it limits, where the catalogue has bounds for it (`Formulation.measure_bounds`).
     drops : bool
         Whether it stands for a rule as a whole: 1 with it, 0 without.
     beside : str
@@ -123,8 +119,6 @@ class Limit:
     down: bool = False
     ordered: bool = True
     arithmetic: Callable[[], Number] | None = None
-    least: Callable[[], Problem] | None = None
-    measure: str = ""
     drops: bool = False
     beside: str = ""
 
@@ -317,7 +311,7 @@ class Problem(ABC):
                 continue
             needed, value = float(limit.needed(assignment)), float(limit.value)
             spare = needed - value if limit.down else value - needed
-            if spare <= NEAR * max(1.0, abs(value)):
+            if spare <= SLACK * max(1.0, abs(value)):
                 found.append(f"{limit.name} = {figure(value)} is used up")
         return found
 

@@ -15,14 +15,12 @@ from keyshift.models.answer import Answer, Termination
 from keyshift.models.errors import BoundError, InputError
 from keyshift.models.figures import apart, figure, percent
 from keyshift.models.guards import frozen
-from keyshift.models.problem import Problem, Violation
+from keyshift.models.problem import SLACK, Problem, Violation
 from keyshift.models.stages import Priority, Stage, StageBound
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ROUNDING = 1e-9
-"""A bound above an objective by less than this share of the problem's scale is so by the rounding of floats."""
 Status = Literal["optimal", "feasible", "infeasible", "none"]
 
 
@@ -254,7 +252,7 @@ def _trusted(problem: Problem, bound: float | None, objective: float, method: st
     """Pull a bound that rounding put a hair above the objective down to it; refuse one that is plainly wrong."""
     if bound is None or not np.isfinite(bound):
         return None
-    if bound > objective + max(problem.tolerance_of(objective), ROUNDING * problem.scale):
+    if bound > objective + max(problem.tolerance_of(objective), SLACK * problem.scale):
         said = f"{method} claims the bound {bound:.9g}, but a checked assignment has objective {objective:.9g}"
         raise BoundError(said)
     return min(float(bound), objective)

@@ -17,12 +17,8 @@ from keyshift.models.objectives import Prioritised
 from keyshift.models.problem import Problem, Violation
 from keyshift.models.workload import FloatArray, IntArray
 
-WIDE = 1e-8
-"""By what share of a measure's unit a Pyomo model keeps it more loosely, since solvers keep rows within tolerances."""
 FLOATS = 1e-12
 """A share of a measure's unit that is more than the rounding of the check's sums."""
-WITHIN = 0.9
-"""A proven stage lets later ones use this share of its tolerance, so that what they find is still optimal in it."""
 ROUNDING = 0.05
 """Share of the tolerance by which the rounding of sums may exceed what is kept."""
 
@@ -115,7 +111,9 @@ class Stage(Problem):
     def most(self, value: float, bound: float | None) -> float:
         """The values that later stages may give this one, which ended at a value: all that is as good, if it is proven."""
         tie = self.tolerance_of(value)
-        return value if bound is None or value - bound > tie else max(value, bound + WITHIN * tie)
+        # A proven stage lets later ones use this share of its tolerance, so that what they find is still optimal in
+        # it.
+        return value if bound is None or value - bound > tie else max(value, bound + 0.9 * tie)
 
 
 # What the declarative statements of a stage have in common --------------------------------------------------------------
@@ -157,7 +155,9 @@ class PyomoStages(OfStage, ABC):
         if not hasattr(self.model, "kept"):
             self.model.kept = pyo.Constraint(pyo.Any)
         if not isinstance(expression, int | float):
-            self.model.kept[name] = expression <= most / unit + WIDE
+            # By what share of a measure's unit a Pyomo model keeps it more loosely, since solvers keep rows
+            # within tolerances.
+            self.model.kept[name] = expression <= most / unit + 1e-8
 
 
 @dataclass(frozen=True)
@@ -253,6 +253,19 @@ class PlacedPyomo:
             rule=lambda m, k: LinearExpression(linear_coefs=[1.0] * len(open_to[k]), linear_vars=open_to[k]) == 1,
         )
 
+    def forbid(self, assignment: IntArray) -> bool:
+        """Cut off an assignment that the check refuses, and others by the same cause; whether it is refused."""
+        from keyshift.models.pyomo import pyo
+
+        if not hasattr(self.model, "covers"):
+            self.model.covers = pyo.ConstraintList()
+        x, clauses = self.model.x, self.problem.clauses(assignment)
+        for clause in clauses:
+            self.model.covers.add(
+                pyo.quicksum(x[k, i] if on else 1 - x[k, i] for k, i, on in clause if (k, i) in x) >= 1
+            )
+        return bool(clauses)
+
     def set_start(self, assignment: IntArray) -> None:
         """Give every x that is open its value in a known assignment."""
         for (k, i), x in self.model.x.items():
@@ -283,6 +296,13 @@ class PlacedCpSat:
             open_to[k].append(x)
         for k, nodes in enumerate(open_to):
             self.model.add_exactly_one(nodes).with_name(f"one_node[k{k}]")
+
+    def forbid(self, assignment: IntArray) -> bool:
+        """Cut off an assignment that the check refuses, and others by the same cause; whether it is refused."""
+        clauses = self.problem.clauses(assignment)
+        for clause in clauses:
+            self.model.add_bool_or(self.x[k, i] if on else ~self.x[k, i] for k, i, on in clause if (k, i) in self.x)
+        return bool(clauses)
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""

@@ -172,7 +172,7 @@ def is_met(problem: Problem, answer: Answer) -> bool:
 
 
 def until_checked(
-    problem: Problem, run: Callable[[], Answer], forbid: Callable[[np.ndarray], None], start: np.ndarray | None = None
+    problem: Problem, run: Callable[[], Answer], forbid: Callable[[np.ndarray], object], start: np.ndarray | None = None
 ) -> Answer:
     """Run a model again, without the assignment that it gave, as long as the check refuses what rounding let in.
 

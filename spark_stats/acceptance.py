@@ -77,8 +77,6 @@ class Tuples:
 
     frame: DataFrame
     measures: Measures
-    ranges: dict[str, tuple[int, int]]
-    """The least and the largest number that a column may hold, of all but the measures."""
 
 
 def read_tuples(
@@ -147,14 +145,7 @@ def read_tuples(
     columns["refused"] = F.coalesce(row_reason.cast("long"), columns["refused"])
     columns["window"] = F.coalesce(columns["window"], F.lit(0))
     frame = events.select(*keep, *(column.alias(name) for name, column in columns.items()))
-    return Tuples(frame, measures, _ranges(len(reasons), len(topology.senders), windows, key_groups))
-
-
-def _ranges(operators: int, senders: int, windows: Windows, key_groups: KeyGroups) -> dict[str, tuple[int, int]]:
-    groups = {f"group_{o}": (-1, key_groups.count - 1) for o in range(operators + senders)}
-    starts = zip(range(0, operators, PER_NUMBER), tallies.code_columns(operators), strict=True)
-    codes = {name: (tallies.OUTSIDE, BASE ** min(operators - start, PER_NUMBER)) for start, name in starts}
-    return {"window": windows.range, **groups, **codes}
+    return Tuples(frame, measures)
 
 
 def read_all(
@@ -174,7 +165,7 @@ def read_all(
     whole = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), (part.frame for part in parts))
     measures = reduce(or_, (part.measures for part in parts))
     whole = whole.fillna(0, [name for name in whole.columns if name.startswith("value")])
-    return Tuples(whole, measures, parts[0].ranges)
+    return Tuples(whole, measures)
 
 
 @dataclass(frozen=True)

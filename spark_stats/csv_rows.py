@@ -21,8 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-ROWS = 100_000
-"""Rows in one batch."""
 REPLACED = "\ufffd"
 """What stands for bytes that the encoding does not have."""
 HEAD = 2**20
@@ -104,7 +102,8 @@ def rows(batches: Iterable[pa.RecordBatch], plan: RowPlan) -> Iterator[pa.Record
                 )
                 content = pc.binary_join(lines, b"\n")[0].as_py() + b"\n"
             constants = [column[first] for column in further]
-            for part in parsed(content, plan).to_batches(ROWS):
+            # Rows in one batch.
+            for part in parsed(content, plan).to_batches(100_000):
                 alike = [pa.repeat(constant, part.num_rows) for constant in constants]
                 named = [*plan.columns, plan.corrupt, *plan.further]
                 yield pa.RecordBatch.from_arrays([*part.columns, *alike], names=named)

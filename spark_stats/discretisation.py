@@ -23,8 +23,6 @@ from keyshift.spark_stats.facts import rows_of
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_VALUES = 2_000_000
-"""Different (home, load, state) that may come to the driver: 32 bytes each."""
 TOO_MANY_VALUES = (
     "load and state have more than {most} different values, too many for the driver: round the expressions (round(x, 2)), or "
     "count in larger units"
@@ -55,10 +53,10 @@ def distribution(keys: DataFrame) -> pd.DataFrame:
     Raises
     ------
     InputError
-        More than `MOST_VALUES` rows.
+        More than two million rows, of 32 bytes each.
     """
     counted = keys.groupBy("home", "load", "state").agg(F.count(F.lit(1)).alias("count"))
-    return rows_of(counted, MOST_VALUES, TOO_MANY_VALUES).sort_values(["home", "load", "state"], ignore_index=True)
+    return rows_of(counted, 2_000_000, TOO_MANY_VALUES).sort_values(["home", "load", "state"], ignore_index=True)
 
 
 def discretised(found: pd.DataFrame, name: str, degree: int) -> pd.DataFrame:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +20,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import unit_of
-from keyshift.spark_stats import bit_fields, tables, tallies
+from keyshift.spark_stats import tallies
 from keyshift.spark_stats.acceptance import Measures, Tuples
 from keyshift.spark_stats.session import workers_python
-from keyshift.spark_stats.tables import Starts, TablePlan
 from keyshift.spark_stats.tallies import TallyPlan
 from keyshift.spark_stats.topology import Topology
 
@@ -33,8 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Executors need NumPy and PyArrow, not keyshift: the functions travel with the job.
-for module in (bit_fields, tallies, tables):
-    cloudpickle.register_pickle_by_value(module)
+cloudpickle.register_pickle_by_value(tallies)
 
 
 @dataclass(frozen=True)
@@ -80,34 +76,20 @@ class Facts:
             return []
         return [sums[i] for i in self.limbs(o, name)] or [tuples]
 
-    def write(self, folder: Path, block: int, starts: Starts, topology: Topology) -> list[Row]:
-        """Write load, arrivals and traffic, one file for each table, block of windows and task; their `summary`. See `tables`."""
-
-        def rows(o: int, name: str) -> tuple[int, ...]:
-            return tuple(self.numbers(o, name, 2, range(3, 3 + self.width)))
-
-        every, edges = range(len(topology.operators)), topology.numbered_edges
-        loads, states = (tuple(rows(o, name) for o in every) for name in ("cost", "state"))
-        plan = TablePlan(
-            str(folder), block, unit_of(block), starts, edges, loads, states, tuple(rows(o, "bytes") for o, _ in edges)
-        )
-        return in_arrow(self.frame, partial(tables.write, plan=plan), tallies.SUMMARISED).collect()
-
 
 def plan_of(topology: Topology, tuples: Tuples) -> TallyPlan:
-    """Say which columns are added up for which operator and edge, and how they come to Python."""
+    """Say which columns are added up for which operator and edge."""
     measures = tuples.measures
     operators = range(len(topology.operators))
     of_operators = [(*measures[o, "cost"], *measures[o, "state"]) for o in operators]
     of_edges = [measures.get((source, "bytes"), ()) for source, _ in topology.numbered_edges]
-    packs = bit_fields.layout(tuples.ranges)
-    return TallyPlan(len(topology.operators), topology.ends, (*of_operators, *of_edges), packs, len(topology.senders))
+    return TallyPlan(len(topology.operators), topology.ends, (*of_operators, *of_edges), len(topology.senders))
 
 
 def gather(tuples: Tuples, topology: Topology) -> Facts:
     """Aggregate the tuples into facts."""
     plan = plan_of(topology, tuples)
-    tallied = in_arrow(bit_fields.packed(tuples.frame, plan.packs), partial(tallies.count, plan=plan), tallies.PACKED)
+    tallied = in_arrow(tuples.frame, partial(tallies.count, plan=plan), tallies.PACKED)
     return Facts(merged(tallied), tuples.measures, plan.width, len(plan.codes))
 
 
@@ -123,10 +105,12 @@ def in_arrow(frame: DataFrame, function: Any, schema: str | StructType) -> DataF
         return frame.mapInArrow(partial(tallies.settled, function=function), schema)
 
 
-TOO_MANY = "more than max_rows = {most} rows would come to the driver: raise it, or ask for less"
+TOO_MANY = "more than max_rows = {most} rows would come to the driver"
 
 
-def rows_of(table: DataFrame, most: int, refusal: str = TOO_MANY, *, at_most: float = np.inf) -> pd.DataFrame:
+def rows_of(
+    table: DataFrame, most: int, refusal: str = f"{TOO_MANY}: raise it, or ask for less", *, at_most: float = np.inf
+) -> pd.DataFrame:
     """Bring a table to the driver, unless it has more than so many rows; it is known to have `at_most` so many.
 
     Spark brings all rows to one place to say which are the first so many: it is not asked where there cannot be more.

@@ -18,12 +18,10 @@ from keyshift.models.placement import placement as place
 from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.splitting.stream import CHUNK, as_keys
 from keyshift.models.workload import IntArray, Workload
+from keyshift.spark_stats.facts import TOO_MANY, rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import label
 from keyshift.spark_stats.key_tables import KeyTables
-
-SLICES = 256
-"""At most this many chunks in a stream made of a histogram."""
 
 
 @in_one_sentence()
@@ -51,7 +49,9 @@ def key_placement(
 def _histogram(keys: KeyTables, max_rows: int) -> tuple[Callable[[], Iterator[IntArray]], tuple[IntArray, IntArray]]:
     kind = keys.log.kind(keys.operator)
     counted = keys.frame.where("tuples > 0").select(label(F.col("key"), kind).alias("label"), "tuples")
-    table = _limited(counted, max_rows, "take fewer keys, or a larger max_rows").sort_values("label", ignore_index=True)
+    table = rows_of(counted, max_rows, f"{TOO_MANY}: take fewer keys, or a larger max_rows").sort_values(
+        "label", ignore_index=True
+    )
     known = as_keys(table["label"].tolist() if table["label"].dtype == object else table["label"].to_numpy())
     counts = table["tuples"].to_numpy(dtype=np.int64)
     return lambda: messages(known, counts), (known, counts)
@@ -61,7 +61,8 @@ def messages(keys: IntArray, counts: IntArray, seed: int = 0, chunk: int = CHUNK
     """Every key as often as it counts, in chunks, evenly spread: message i of c comes at time (i + u) / c, 0 <= u < 1."""
     rng = np.random.default_rng(seed)
     offset = rng.random(keys.size)
-    slices = int(min(SLICES, max(1, counts.sum() // chunk)))
+    # At most this many chunks in a stream made of a histogram.
+    slices = int(min(256, max(1, counts.sum() // chunk)))
     before = np.zeros(keys.size, dtype=np.int64)
     for number in range(1, slices + 1):
         whole = np.floor(counts * (number / slices) + offset).astype(np.int64)
@@ -101,7 +102,7 @@ def workload(
     if to:
         blocks = []
         for name in to:
-            pairs = _limited(_labelled(keys, name), max_rows, "take a shorter window")
+            pairs = rows_of(_labelled(keys, name), max_rows, f"{TOO_MANY}: take a shorter window")
             source = pd.Index(tables[0]["label"]).get_indexer(pairs["src"])
             if (source < 0).any():
                 unknown = pairs["src"][source < 0].iloc[0]
@@ -129,19 +130,12 @@ def workload(
 def _table(keys: KeyTables, max_rows: int) -> pd.DataFrame:
     named = keys.frame.withColumn("label", label(F.col("key"), keys.log.kind(keys.operator)))
     chosen = named.select("label", "key_group", "load", "state")
-    return _limited(chosen, max_rows, "take key groups instead of keys").sort_values("label", ignore_index=True)
+    return rows_of(chosen, max_rows, f"{TOO_MANY}: take key groups instead of keys").sort_values(
+        "label", ignore_index=True
+    )
 
 
 def _labelled(keys: KeyTables, to: str) -> DataFrame:
     names = {"src": (keys.operator, "src_key"), "dst": (keys.log.topology.number(to), "dst_key")}
     columns = [label(F.col(column), keys.log.kind(o)).alias(name) for name, (o, column) in names.items()]
     return keys.traffic(to).select(*columns, "tuples")
-
-
-def _limited(table: DataFrame, max_rows: int, remedy: str) -> pd.DataFrame:
-    """Count before anything comes to the driver: a refusal names the number."""
-    rows = table.count()
-    if rows > max_rows:
-        raise InputError(f"{rows} rows would come to the driver, more than max_rows = {max_rows}: {remedy}")
-    found: pd.DataFrame = table.toPandas()
-    return found

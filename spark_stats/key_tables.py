@@ -287,8 +287,6 @@ class KeyTables:
 
 
 _NUMBERS = "label {}, number long"
-_ROW = 2**33 - 1
-"""The bits of `monotonically_increasing_id` that count the rows of a partition."""
 
 
 def _known(labels: DataFrame, path: str | Path) -> DataFrame:
@@ -309,7 +307,8 @@ def _known(labels: DataFrame, path: str | Path) -> DataFrame:
             known = spark.read.schema(schema).parquet(*map(str, parts))
             fresh = fresh.join(known, "label", "left_anti")
         at = F.monotonically_increasing_id()
-        part, row = F.shiftright(at, 33).alias("part"), at.bitwiseAND(F.lit(_ROW)).alias("row")
+        # The bits of `monotonically_increasing_id` that count the rows of a partition.
+        part, row = F.shiftright(at, 33).alias("part"), at.bitwiseAND(F.lit(2**33 - 1)).alias("row")
         ordered = fresh.orderBy("label").select("label", part, row)
         ordered.persist()
         sizes = dict(sorted(ordered.groupBy("part").count().collect()))

@@ -80,8 +80,6 @@ def collect_keys(
 
 # Mixed routing of the keys of one operator: what of millions of keys the problem has to know comes to the driver.
 
-SOME = 16
-"""Keys of a record that are listed in any case, if the number of records allows."""
 MULTIPLES = (16.0, 8.0, 4.0, 2.0, 1.25)
 """Of a node's excess, how much the listed keys carry: the first that does not list too many."""
 
@@ -117,7 +115,8 @@ def quotas(records: pd.DataFrame, limit: FloatArray, loads: FloatArray, most: in
     if most < 2 * len(records):
         said = f"movable = {most} keys are too few for {len(records)} records of keys alike: raise it, or take a larger degree"
         raise InputError(said)
-    some = np.minimum(count, min(SOME, most // (2 * len(records))))
+    # Keys of a record that are listed in any case, if the number of records allows.
+    some = np.minimum(count, min(16, most // (2 * len(records))))
     excess = excesses(records, limit, loads)
     for multiple in MULTIPLES:
         wanted = np.maximum(some, walked(records, excess, multiple))
@@ -164,8 +163,6 @@ def walked(records: pd.DataFrame, excess: FloatArray, multiple: float) -> IntArr
 
 
 RECORD = ("home", "load_class", "state_class")
-SEED = 17
-"""Of the hash by which the keys of a record are listed: another than that of their key groups."""
 
 
 @in_one_sentence()
@@ -311,7 +308,8 @@ def _listed(named: DataFrame, records: pd.DataFrame) -> pd.DataFrame:
     share = np.minimum((wanted + 6 * np.sqrt(wanted) + 20) / count, 1.0)
     asked = records.assign(share=np.where(wanted < count, share, 1.0))[wanted > 0]
     chosen = named.sparkSession.createDataFrame(asked[[*RECORD, "listed", "share"]])
-    uniform: Column = F.xxhash64(F.lit(SEED), F.col("key")) / F.lit(2.0**64) + 0.5
+    # Of the hash by which the keys of a record are listed: another than that of their key groups.
+    uniform: Column = F.xxhash64(F.lit(17), F.col("key")) / F.lit(2.0**64) + 0.5
     kept = named.withColumn("at", uniform).join(F.broadcast(chosen), list(RECORD)).where("at <= share")
     found: pd.DataFrame = kept.select(*RECORD, "label", "load", "state", "at", "listed").toPandas()
     found = found.sort_values([*RECORD, "at", "label"])

@@ -42,9 +42,6 @@ from keyshift.spark_stats.tallies import ARRIVED, LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
-WRITERS = 32
-"""Files that one task holds open; for windows beyond these Spark sorts."""
-
 FOLDERS, FEWER, ROWS = 1000, 100, 500_000
 """Up to so many windows lie in a folder each; more are put together, into about so many folders, of at most so many rows each."""
 
@@ -165,12 +162,9 @@ def write_tables(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Write the tables of one run, partitioned by blocks of so many windows; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
-    tables: dict[str, DataFrame] = {}
-    written = None if isinstance(folder, HadoopPath) else stats.write_here(folder, block)
-    if written is None:
-        tables = {"load": stats.added, "arrivals": stats.arrived}
-        if stats.topology.edges:
-            tables["traffic"] = stats.pairs
+    tables = {"load": stats.added, "arrivals": stats.arrived}
+    if stats.topology.edges:
+        tables["traffic"] = stats.pairs
     if keys:
         tables["keys"] = key_table(stats, keys)
     unit = unit_of(block)
@@ -179,7 +173,7 @@ def write_tables(
             columns = [column for column in table.columns if column != "window" or block > 1]
             chosen = table.select(_block("window", block).alias(unit), start, *columns)
             chosen.write.partitionBy(unit).parquet(str(folder / name))
-    return checks(stats, block, stats._facts.summary(block) if written is None else written, tables.get("keys"))
+    return checks(stats, block, stats._facts.summary(block), tables.get("keys"))
 
 
 def _block(window: str, block: int) -> Column:
@@ -194,7 +188,8 @@ def _without_sorting(spark: SparkSession) -> Iterator[None]:
     """Let a task write the files of many windows at once, instead of sorting rows that are in order already."""
     setting = "spark.sql.maxConcurrentOutputFileWriters"
     before = spark.conf.get(setting, "0")
-    spark.conf.set(setting, str(max(WRITERS, int(before or 0))))
+    # Files that one task holds open; for windows beyond these Spark sorts.
+    spark.conf.set(setting, str(max(32, int(before or 0))))
     try:
         yield
     finally:

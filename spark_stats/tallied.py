@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, reduce
-from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -211,13 +210,6 @@ class Tallied:
         names = choose(F.col("operator"), self._names)
         return rows.withColumns({"operator": names, "window_start": self.windows.start(F.col("window"))})
 
-    def write_here(self, folder: Path, block: int) -> list[Row] | None:
-        """Write load, arrivals and traffic in the tasks that hold them; their summary, or None if those run elsewhere."""
-        if not self._facts.frame.sparkSession.sparkContext.master.startswith("local"):
-            return None
-        starts = np.array([self.windows.microseconds_of(window) for window in self.seen], dtype=np.int64)
-        return self._facts.write(folder, block, (self.tuples[0], starts), self.topology)
-
     def close(self) -> None:
         """Free what Spark keeps in memory. The tables can still be read, but then Spark reads the log again."""
         self._facts.frame.unpersist()
@@ -229,16 +221,13 @@ class Tallied:
         self.close()
 
 
-FAR = 1000
-"""Empty windows, and ten times as many as nine tenths of the rows need: what lies beyond so many is far off."""
-
-
 def far_off(numbers: NDArray[np.int64], tuples: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which windows lie far before most of the others, and which far behind; each a twentieth of the rows at most."""
     until = np.cumsum(tuples)
     total = int(until[-1]) if until.size else 0
     low, middle, high = np.searchsorted(until, [0.05 * total, 0.5 * total, 0.95 * total])
-    wide = np.diff(numbers) > max(FAR, 10 * (numbers[high] - numbers[low] + 1)) if total else np.zeros(0, dtype=bool)
+    # Empty windows, and ten times as many as nine tenths of the rows need: what lies beyond so many is far off.
+    wide = np.diff(numbers) > max(1000, 10 * (numbers[high] - numbers[low] + 1)) if total else np.zeros(0, dtype=bool)
     gaps, at = np.flatnonzero(wide), np.arange(numbers.size)
     before, behind = gaps[gaps < middle], gaps[gaps >= middle]
     first, last = before.max(initial=-1), behind.min(initial=numbers.size)

@@ -31,8 +31,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from keyshift.spark_stats.bit_fields import Packs, unpacked
-
 IntArray = NDArray[np.int64]
 
 ARRIVED, REFUSED = -2, -1
@@ -45,12 +43,8 @@ NOWHERE = (-1, -2, BEYOND, OUTSIDE)
 PER_NUMBER = 19
 """Operators whose reasons to refuse a tuple are packed in one 64-bit number: 9 ** 19 < 2 ** 63."""
 
-BLOCK = 4_000_000
-"""Tuples that one task counts at a time: about 50 bytes each."""
 PACK = 100_000
 """Rows in one piece of packed content, and in one Arrow batch of unpacked rows."""
-BATCH = 2**23
-"""Bytes of packed content that travel together."""
 PACKED = "window bigint, kind int, content binary"
 _WHOLE = {name: pa.int32() if name in ("kind", "b") else pa.int64() for name in ("window", "kind", "a", "b", "tuples")}
 SUMMARY = {**{name: pa.int64() for name in ("block", "kind", "rows", "tuples")}, "more": pa.list_(pa.int64())}
@@ -60,13 +54,11 @@ SUMMARISED = "block bigint, kind bigint, rows bigint, tuples bigint, more array<
 Item = TypeVar("Item")
 Piece = tuple[int, int, IntArray]
 """Window, kind, and the matrix of the columns from a on."""
-Totals = dict[tuple[int, int], IntArray]
-"""Of a block of windows and a kind: rows, tuples, and the halves of each sum."""
 
 
 @dataclass(frozen=True)
 class TallyPlan:
-    """Counts to make: `sums[k]` names the columns added up for kind k (operators, then edges); `packs`, which come together.
+    """Counts to make: `sums[k]` names the columns added up for kind k (operators, then edges).
 
     An edge's ends are operators, or one of so many `senders`, numbered behind them: see `Topology.ends`.
     """
@@ -74,7 +66,6 @@ class TallyPlan:
     operators: int
     edges: tuple[tuple[int, int], ...]
     sums: tuple[tuple[str, ...], ...]
-    packs: Packs = ()
     senders: int = 0
 
     @property
@@ -101,9 +92,9 @@ def settled(batches: Iterable[pa.RecordBatch], function: Callable[..., Any]) -> 
 
 
 def count(
-    batches: Iterable[pa.RecordBatch], plan: TallyPlan, block: int = BLOCK, pack: int = PACK
+    batches: Iterable[pa.RecordBatch], plan: TallyPlan, block: int = 4_000_000, pack: int = PACK
 ) -> Iterator[pa.RecordBatch]:
-    """Tally the tuples of one task, block by block; gives packed rows."""
+    """Tally the tuples of one task, so many at a time, of which each takes about 50 bytes; gives packed rows."""
     for held in _gathered(batches, lambda batch: batch.num_rows, block):
         yield from _together(_count_block(held, plan, pack))
 
@@ -166,7 +157,8 @@ def _together(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Pack pieces, many in one Arrow batch."""
     types = {"window": pa.int64(), "kind": pa.int32(), "content": pa.binary()}
     packed = ((w, kind, np.append(len(rows), rows).astype(np.int64).tobytes()) for w, kind, rows in pieces)
-    for held in _gathered(packed, lambda row: len(row[2]) + 100, BATCH):
+    # Bytes of packed content that travel together.
+    for held in _gathered(packed, lambda row: len(row[2]) + 100, 2**23):
         columns = (pa.array(c, t) for c, t in zip(zip(*held, strict=True), types.values(), strict=True))
         yield pa.record_batch(list(columns), list(types))
 
@@ -189,24 +181,14 @@ def summarise(batches: Iterable[pa.RecordBatch], block: int) -> Iterator[pa.Reco
 
     `more` holds for each sum the total of ``value >> 32`` and that of the rest, which cannot overflow.
     """
-    found: Totals = {}
-    for piece in unpacked_pieces(batches):
-        add_to(found, piece, block)
-    yield from summary(found)
-
-
-def add_to(found: Totals, piece: Piece, block: int) -> None:
-    """Add a piece to the totals of its block and kind; refusals are in no table."""
-    window, kind, rows = piece
-    if kind != REFUSED:
+    found: dict[tuple[int, int], IntArray] = {}
+    for window, kind, rows in unpacked_pieces(batches):
+        if kind == REFUSED:  # in no table
+            continue
         high, low = (rows[3:] >> 32).sum(axis=1), (rows[3:] & (2**32 - 1)).sum(axis=1)
         totals = np.array([rows.shape[1], rows[2].sum(), *np.stack([high, low], axis=1).ravel()])
         at = (window // block, kind)
         found[at] = found[at] + totals if at in found else totals
-
-
-def summary(found: Totals) -> Iterator[pa.RecordBatch]:
-    """The totals as rows."""
     if found:
         columns = [[*at, *totals[:2].tolist(), totals[2:].tolist()] for at, totals in found.items()]
         arrays = [pa.array(c, t) for c, t in zip(zip(*columns, strict=True), SUMMARY.values(), strict=True)]
@@ -214,7 +196,8 @@ def summary(found: Totals) -> Iterator[pa.RecordBatch]:
 
 
 def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> Iterator[Piece]:
-    table = unpacked(pa.Table.from_batches(batches), plan.packs)
+    columns = pa.Table.from_batches(batches)
+    table = {name: columns[name].to_numpy().astype(np.int64, copy=False) for name in columns.column_names}
     window, codes = table["window"], [table[name] for name in plan.codes]
     refused, wrong = codes[0], np.logical_or.reduce([code != 0 for code in codes])
     there: IntArray | slice = slice(None)

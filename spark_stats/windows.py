@@ -77,12 +77,6 @@ class Windows:
         ends += [time < F.timestamp_micros(F.lit(self.until))] if self.until is not None else []
         return reduce(and_, ends, F.lit(True))
 
-    @property
-    def range(self) -> tuple[int, int]:
-        """The least and the largest number of a window, whatever 64 bits of microseconds say."""
-        furthest = 2**63 // self.length + 1 if self.length else 0
-        return -furthest, furthest
-
     def start(self, index: Column) -> Column:
         """Return the instant at which a window starts."""
         clock = F.timestamp_micros(index * F.lit(self.length) + F.lit(self.origin))

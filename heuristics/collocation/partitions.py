@@ -19,9 +19,6 @@ from keyshift.models.collocation.load_model import traffic_between
 from keyshift.models.files.disk import descriptors_to
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
-WEIGHT_UNITS = 10_000
-"""METIS takes whole weights only; the largest one becomes this."""
-
 
 def collocated_sets(pairs: Scored, key_groups: int) -> list[IntArray]:
     """Merge pairs that share a key group until none do (calcSets, line 14): connected components, by first member."""
@@ -93,7 +90,8 @@ def whole_weights(values: FloatArray, least: int) -> IntArray:
     largest = float(values.max(initial=0.0))
     if largest == 0.0:
         return np.ones(values.size, dtype=np.int64)
-    return np.maximum(np.rint(values / largest * WEIGHT_UNITS).astype(np.int64), least)
+    # METIS takes whole weights only; the largest one becomes this.
+    return np.maximum(np.rint(values / largest * 10_000).astype(np.int64), least)
 
 
 def split_set(

@@ -55,6 +55,8 @@ def clb(
     [Guo2018]'s budget plays no part: an answer over it is dropped.
     """
     core = problem.core
+    if refused := too_large(core):
+        return refused
     centred = core.load - core.load.mean(axis=1, keepdims=True)
     covariance = centred @ centred.T / core.load.shape[1]
     spread = np.sqrt(np.diag(covariance))
@@ -96,6 +98,8 @@ def clb_moment(
     Source: [Guo2018], section 4, with the slip of eqs. (3)-(5) corrected: sum_i eta_i^2 in eq. (4) is not a constant.
     """
     core = problem.core
+    if refused := too_large(core):
+        return refused
     moment = core.load @ core.load.T
     size = np.sqrt(np.diag(moment))
     above = moment >= theta * np.outer(size, size) if split == "threshold" else None
@@ -105,6 +109,17 @@ def clb_moment(
 def is_quick(problem: MCLB) -> bool:
     """Whether a matrix of all pairs takes neither much time nor much memory."""
     return bool(problem.workload.key_groups <= 2_000)  # CLB takes seconds from there on
+
+
+def too_large(core: Core) -> Answer | None:
+    """Refuse more key groups than have room for some matrices of all pairs: 30 bytes each."""
+    p = core.load.shape[0]
+    if 30 * p**2 <= 4e9:
+        return None
+    said = (
+        f"matrices of all pairs of {p} key groups would take {30e-9 * p**2:.1f} GB, more than 4: choose another method"
+    )
+    return Answer(None, message=said)
 
 
 def _answer(core: Core, weight: FloatArray, above: BoolArray | None, labels: Labels, budget: Budget) -> Answer:

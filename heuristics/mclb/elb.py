@@ -15,8 +15,6 @@ from keyshift.models.rules.lowered import Lowered, RowTally
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 Threshold = Literal["mean", "upper"]
-HAIR = 1e-12
-"""The default limits are wider by this share: more than rounding can take off u - v, less than would show in a load."""
 
 
 def elb(
@@ -54,7 +52,8 @@ def elb(
     core, w = problem.core, problem.workload
     load = w.last_load
     mean = float(load.sum()) / core.nodes
-    width = max(0.1 * mean, float(load.max())) * (1 + HAIR)
+    # The default limits are wider by this share: more than rounding can take off u - v, less than would show in a load.
+    width = max(0.1 * mean, float(load.max())) * (1 + 1e-12)
     limits = (mean - width if lower is None else lower, mean + width if upper is None else upper)
     if limits[0] > limits[1]:
         raise InputError(f"lower = {limits[0]:g} must not be above upper = {limits[1]:g}")

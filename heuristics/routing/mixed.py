@@ -58,7 +58,7 @@ def mixed_plan(
     No guarantee; O(p log p) once and O(p + |C| n) a trial, with O(log N_A) trials.
 
     Departures from the print: n = size - A_max is an amount still missing, not a total, and need not end the loop:
-    here n grows by it, and after `DOUBLED` trials at least doubles. When all N_A entries are back and the table
+    here n grows by it, and after eight trials at least doubles. When all N_A entries are back and the table
     still does not fit, MinTable's plan is taken if its table is smaller.
     """
     planner = RoutingPlanner(problem, "gamma", beta, keys, spare)

@@ -155,7 +155,8 @@ class RoutingPlanner:
         waiting = np.zeros_like(resident)
         leaves = np.full(at.size, True) if everything else ~self.kept[at]
         waiting[leaves], resident[leaves] = resident[leaves], 0
-        grouped, start = by_node(by_psi, at, n)
+        grouped = by_psi[np.argsort(at[by_psi], kind="stable")]
+        start = np.concatenate(([0], np.cumsum(np.bincount(at, minlength=n))))
         used = node_loads(load, at, resident, n)
         records = RoutingRecords(load, at, self.keys.home[origin], by_load, grouped, start)
         nodes = RoutingNodes(self.limit, self.problem.workload.capacity, self.kept)
@@ -243,21 +244,6 @@ class RoutingShares(NamedTuple):
     record: IntArray
     to: IntArray
     units: IntArray
-
-
-@njit(cache=True)
-def by_node(order, at, nodes):
-    """Split an order of the records by node, keeping it within each: (records, where each node's begin)."""
-    start = np.zeros(nodes + 1, np.int64)
-    for r in at:
-        start[r + 1] += 1
-    start = np.cumsum(start)
-    place = start[:-1].copy()
-    grouped = np.empty(order.size, np.int64)
-    for r in order:
-        grouped[place[at[r]]] = r
-        place[at[r]] += 1
-    return grouped, start
 
 
 @njit(cache=True)

@@ -19,9 +19,6 @@ from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.splitting.flow import whole_flow
 
-SAMPLE = 1_000_000
-"""Messages of the trial stream on which greedy-d is run."""
-
 
 @dataclass(frozen=True)
 class Option:
@@ -154,9 +151,10 @@ def _trial(keys: IntArray, count: IntArray, seed: int) -> IntArray:
     """The stream itself in random order, or a sample of it where it is long."""
     rng = np.random.default_rng(seed)
     total = int(count.sum())
-    if total <= SAMPLE:
+    most = 1_000_000  # messages on which greedy-d is run
+    if total <= most:
         return rng.permutation(np.repeat(keys, count))
-    return keys[np.searchsorted(count.cumsum(), rng.integers(0, total, SAMPLE), side="right")]
+    return keys[np.searchsorted(count.cumsum(), rng.integers(0, total, most), side="right")]
 
 
 def _option(

@@ -22,8 +22,6 @@ from keyshift.models.workload import FloatArray, IntArray
 
 Scheme = Literal["hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices"]
 Estimate = Literal["local", "global"]
-REFRESH = 10_000
-"""D-Choices computes its d anew after this many messages of a source at the latest."""
 SCHEMES: tuple[Scheme, ...] = ("hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices")
 
 
@@ -231,7 +229,8 @@ class Partitioner:
 
     def _head_and_tail(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         everybody = self.scheme == "w-choices"
-        rules = kernels.HeadRules(self._seen, self._chosen, self._threshold, self._slack, REFRESH, everybody)
+        # D-Choices computes its d anew after this many messages of a source at the latest.
+        rules = kernels.HeadRules(self._seen, self._chosen, self._threshold, self._slack, 10_000, everybody)
         kernels.head_and_tail(
             keys, *self._filled(weights, source, keys.size), self._books, self._speeds, self._hashed, self._probes,
             self._sketch, rules, self._tally, out,

@@ -13,11 +13,11 @@ with lazily():
     from keyshift.solvers.intervals.policy.potentials import potentials_policy
     from keyshift.solvers.intervals.policy.restricted import myopic_policy, restricted_policy
     from keyshift.solvers.intervals.policy.written_out import read_values, solve_lp, value_iteration
-    from keyshift.solvers.intervals.sequence.oms import solve_oms, two_known_steps
+    from keyshift.solvers.intervals.printed import simple_ssm, ssm_printed, ssm_repaired
+    from keyshift.solvers.intervals.sequence.oms import solve_oms
     from keyshift.solvers.intervals.sequence.restricted import repeated_ssm, restricted_sequence
+    from keyshift.solvers.intervals.ssm import lagrangian, solve_ssm
     from keyshift.solvers.intervals.statement import solve_cpsat, solve_free, solve_milp
-    from keyshift.solvers.intervals.step.printed import simple_ssm, ssm_printed, ssm_repaired
-    from keyshift.solvers.intervals.step.ssm import lagrangian, solve_ssm
     from keyshift.solvers.rehearsals import migration, policy, sequence
 
 exact, relaxation, heuristic = kinds(warm_up=migration)
@@ -81,10 +81,6 @@ SEQUENCE = Formulation(
         exact(
             "oms", "[Ding2015], sec. 5.1, by sweeps over all partitions", solve_oms, "the optimum, proven",
             limits="partitions that can be enumerated (millions)", warm_start=("ssm",),
-        ),
-        exact(
-            "profile", "keyshift: two changes at once, task by task", two_known_steps, "the optimum, proven",
-            limits="two changes of the node count",
         ),
         exact("milp", "[Ding2015], sec. 5.1; HiGHS", solve_milp, limits="dozens of tasks"),
         exact("cp-sat", "[Ding2015], sec. 5.1; CP-SAT", solve_cpsat, limits="dozens of tasks"),

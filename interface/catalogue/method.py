@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -243,6 +244,9 @@ def find_method(problem: Problem, name: str | None) -> Method:
     known = methods(problem)
     if name is None:
         return known[0]
+    if (problem.name, name) == ("migration-sequence", "profile"):
+        warnings.warn("the method 'profile' is retired and goes in 0.6: write 'oms'", DeprecationWarning, stacklevel=3)
+        name = "oms"
     for method in known:
         if isinstance(name, str) and method.name == name:
             return method

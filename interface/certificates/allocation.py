@@ -153,11 +153,6 @@ class MovePrices:
 
 # Proofs for collocation: prices for moves and loads, a program over a forest of pairs, and branches --------------------
 
-BITS = 40
-"""Prices are rounded to so many bits of all traffic."""
-STEPS = 1500
-"""Steps of the search for the prices of one branch."""
-
 
 def prove_collocation(
     problem: Any, case: Any, solution: Solution, value: Fraction | None, budget: Budget, seconds: float
@@ -207,7 +202,8 @@ class ForestSearch:
         forest, case = self.bound.forest, self.case
         number = {pair: e for e, pair in enumerate(case.pairs)}
         edges = [(int(k), int(forest.parent[k])) for k in forest.order if forest.parent[k] >= 0]
-        scale = max(1, 2**BITS // max(1, sum(case.talk)))
+        # Prices are rounded to so many bits of all traffic.
+        scale = max(1, 2**40 // max(1, sum(case.talk)))
         pairs = [[k, number[min(k, parent), max(k, parent)]] for k, parent in edges]
         self.proof = {"kind": "forest", "scale": scale, "forest": pairs, "tree": []}
         self.read = case.forest(self.proof)
@@ -216,7 +212,8 @@ class ForestSearch:
         """A leaf with good prices for what is open, and the most talk that meets by it."""
         bound, data, case = self.bound, self.bound.data, self.case
         bound.open_to = open_to.copy()
-        tighten(bound, self.budget.part(1.0, max(0.5, self.left.remaining)), None, STEPS)
+        # Steps of the search for the prices of one branch.
+        tighten(bound, self.budget.part(1.0, max(0.5, self.left.remaining)), None, 1500)
         share = sum(case.talk) * self.read[0]
         prices, unit = bound.prices.upper[0] - bound.prices.lower[0], float(case.units[0])  # of the only window
         per_load = prices * unit / data.load_unit[0] * share

@@ -27,18 +27,11 @@ from keyshift.models.mclb.problem import Core
 from keyshift.models.objectives import OverWindows, Prioritised
 from keyshift.models.records import text
 from keyshift.models.workload import FloatArray
-from keyshift.solvers.intervals.step.ssm import lagrangian
+from keyshift.solvers.intervals.ssm import lagrangian
 from keyshift.solvers.mclb.sdp import SemidefiniteDual, semidefinite_multipliers
 from keyshift.solving import WORD, interruptible
 
 # Proofs for minimum-cost load balancing: a matrix without negative eigenvalues as a product of whole numbers, and vectors.
-
-BITS = 30
-"""Entries of the factor are rounded to so many bits of the largest."""
-LARGEST = 400
-"""Rows of the matrix at most: its products take minutes beyond."""
-LEAST = 1e-9
-"""Vectors of a price below this are left out."""
 
 
 def prove_balance(
@@ -49,7 +42,8 @@ def prove_balance(
         return Proven(None, {"kind": "forced"}) if case.free < 0 else Proven()  # or rules have it
     core, unit = problem.core, case.units[0] ** 2 / case.left
     best = Proven(min(value, case.by_windows() * unit), {"kind": "windows"})
-    if core.nodes == 1 or core.load.shape[0] + core.nodes > LARGEST or best.bound == value:
+    # Rows of the matrix at most: its products take minutes beyond.
+    if core.nodes == 1 or core.load.shape[0] + core.nodes > 400 or best.bound == value:
         return best
     dual = semidefinite_multipliers(core, budget.part(1.0, seconds), reference=float(value) * core.nodes)
     for shifted in (True, False):
@@ -64,12 +58,14 @@ def _factored(core: Core, case: Any, dual: SemidefiniteDual, shifted: bool) -> d
     """The dual matrix without its negative eigenvalues as a product of a lower triangle with itself, in whole numbers."""
     scale = dual.unit / float(case.units[0]) ** 2  # to whole units of load, squared
     factor = _lower_factor(dual.matrix() * scale, shifted)
-    step = 2.0 ** (math.frexp(float(np.abs(factor).max()) or 1.0)[1] - BITS)
+    # Entries of the factor are rounded to so many bits of the largest.
+    step = 2.0 ** (math.frexp(float(np.abs(factor).max()) or 1.0)[1] - 30)
     per = scale / step**2
+    # Vectors of a price below this are left out.
     vectors = [
         [x, cut.members.tolist(), cut.counts.tolist()]
         for cut, y in zip(dual.cuts, dual.of_cuts, strict=True)
-        if y > LEAST and (x := round(float(y) * per)) > 0
+        if y > 1e-9 and (x := round(float(y) * per)) > 0
     ]
     rows = [[round(float(x) / step) for x in row[: k + 1]] for k, row in enumerate(factor)]
     return {
@@ -91,11 +87,6 @@ def _lower_factor(matrix: FloatArray, shifted: bool) -> FloatArray:
 
 
 # Proofs for contiguous intervals: values of all partitions that no step improves on, or a price for each interval -------
-
-
-VALUE_BITS = 44
-"""Values of policies are rounded to so many bits: their error is less than 1e-13 of all the state."""
-ROUNDS = 100_000
 
 
 def prove_intervals(
@@ -152,7 +143,7 @@ def _optimal(case: Any, partitions: list[list[Any]], budget: Budget) -> list[lis
     between = {(m, to): _costs(case, partitions[m], partitions[to], m, budget) for m, to in case.arcs()}
     values = [np.zeros(len(found)) for found in partitions]
     gamma, most = float(case.discount), float(max(1, case.sums_of_state[-1]))
-    for _ in range(ROUNDS):
+    for _ in range(100_000):
         ahead = {way: (cost + gamma * values[way[1]]).min(axis=1) for way, cost in between.items()}
         after = [
             sum((float(p) * ahead[m, to] for to, p in row), np.zeros(len(values[m])))
@@ -182,7 +173,8 @@ def _costs(case: Any, old: list[Any], new: list[Any], mode: int, budget: Budget)
 
 def _grid(case: Any) -> Fraction:
     """The step of rounded values, in whole units of state."""
-    return Fraction(2 ** max(1, case.sums_of_state[-1]).bit_length(), 2**VALUE_BITS)
+    # Values of policies are rounded to so many bits: their error is less than 1e-13 of all the state.
+    return Fraction(2 ** max(1, case.sums_of_state[-1]).bit_length(), 2**44)
 
 
 def values_of(problem: Any, case: Any, solution: Solution, rows: list[Any]) -> list[int | str]:

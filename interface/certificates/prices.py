@@ -25,12 +25,6 @@ Tree = list[dict[str, Any]]
 Limits = dict[int, dict[int, tuple[int, int | None]]]
 BITS = (10, 20, 32, 48)
 """Prices are rounded to so many bits, the fewest that suffice."""
-MOST_COLUMNS = 400_000
-"""More columns than this are left to prices from elsewhere."""
-FRACTION = 1e-6
-"""A count nearer to a whole number than this counts as one."""
-MOST_PROGRAM = 400_000
-"""Choices of a linear program at most: beyond, prices come from the Lagrangian dual."""
 
 
 def prove_by_prices(
@@ -38,7 +32,8 @@ def prove_by_prices(
 ) -> Proven:
     """The value by one set of prices, or by branches; else the solution's bound; else what prices alone prove."""
     first = budget.part(1.0, seconds)
-    if isinstance(case, verify.MovedCase) and case.in_use is None and case.size * case.places > MOST_PROGRAM:
+    # Choices of a linear program at most: beyond, prices come from the Lagrangian dual.
+    if isinstance(case, verify.MovedCase) and case.in_use is None and case.size * case.places > 400_000:
         return _by_dual(problem, case, value, first)
     if (tree := _tree(case, value, first)) is not None:
         return Proven(value, {"kind": "tree", "tree": tree})
@@ -227,7 +222,8 @@ class TreeSearch:
     def run(self) -> Tree | None:
         """The tree; None where time or branches run out, or where something is feasible."""
         waiting: list[Any] = [()]
-        if self.program.group.size > MOST_COLUMNS:
+        # More columns than this are left to prices from elsewhere.
+        if self.program.group.size > 400_000:
             return None
         while waiting:
             if self.budget.expired or len(self.tree) >= self.most:
@@ -276,7 +272,8 @@ class TreeSearch:
         """The column whose count is furthest from whole: group, place and the count rounded down."""
         off = np.abs(share - np.rint(share))
         at = int(np.argmax(off))
-        if off[at] < FRACTION:
+        # A count nearer to a whole number than this counts as one.
+        if off[at] < 1e-6:
             return None
         return int(self.program.group[at]), int(self.program.place[at]), int(np.floor(share[at]))
 

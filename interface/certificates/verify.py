@@ -29,9 +29,7 @@ MOST_BYTES = 2**28
 MOST_DIGITS = 1_000
 MOST_LISTED = 300_000  # assignments, or sets of key groups, that are tried one by one
 MOST_CELLS = 1_000_000  # of a table: key groups by nodes, or partitions by partitions
-MOST_CUTS = 10**7  # of the partitions that are listed
 MOST_STEPS = 10**8
-MOST_ROWS = 2_000  # of a matrix
 DAMAGED = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 
@@ -649,7 +647,7 @@ class BalanceCase(PlacedCase):
         anchors = wholes(proof["anchors"], "anchors", None, self.nodes - 1)
         need(len(set(anchors)) == len(anchors) and self.draining.isdisjoint(anchors), "anchors are kept and differ")
         size, place = p + len(anchors), {i: p + a for a, i in enumerate(anchors)}
-        need(size <= MOST_ROWS, "the matrix is too large")
+        need(size <= 2_000, "the matrix is too large")
         factor = [wholes(row, "the factor", None, None, None) for row in listed(proof["factor"], "factor", size)]
         series = [*zip(*self.loads), *[()] * len(anchors)]
         apart, shared, bound = Fraction(-1, n), 1 - Fraction(1, n), Fraction(0)
@@ -813,7 +811,7 @@ class IntervalsCase(PlacedCase):
             made = unfinished.pop()
             for begin in range(starts[made[0]], made[0]):
                 self.listed += 1 + len(made)
-                need(self.listed <= MOST_CUTS, "there are too many partitions to list")
+                need(self.listed <= 10**7, "there are too many partitions to list")
                 if begin > 0 and len(made) < nodes:
                     unfinished.append((begin, *made))
                 elif begin == 0 and within((0, *made)):

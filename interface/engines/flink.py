@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.engines.flink_partitioner import Routing
 from keyshift.engines.flink_rest import Seen, read_rest, read_saved
-from keyshift.engines.formats import as_json
+from keyshift.engines.formats import as_json, entries_of, table_of
 from keyshift.models import Budget, Solution, guards
 from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.files.disk import shown, write_text
@@ -25,7 +25,7 @@ from keyshift.models.intervals.flink_ranges import default_ranges
 from keyshift.models.labels import aligned
 from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import FloatArray, IntArray, Workload
-from keyshift.solvers.intervals.step.ssm import solve_ssm
+from keyshift.solvers.intervals.ssm import solve_ssm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -200,19 +200,12 @@ def routing(
     if isinstance(plan, str):
         scheme = plan
     else:
-        table = plan
-        if isinstance(plan, Solution):
-            if plan.assignment is None:
-                raise InputError(f"the solution of {plan.problem.name} has no assignment to route by")
-            problem: Any = plan.problem
-            if not problem.by_table:
-                raise InputError(f"a solution of mixed routing has a table to route by, one of {problem.name} has none")
-            table, labels = RoutingTable.of(problem, plan.assignment), labels or problem.workload.keys
-        assert isinstance(table, RoutingTable)
-        for position, node in zip(table.keys.tolist(), table.nodes.tolist(), strict=True):
-            if labels is not None and position >= len(labels):
-                raise InputError(f"the table has key {position}, there are {len(labels)} labels")
-            entries[position if labels is None else labels[position]] = node
+        table, known = table_of(plan) if isinstance(plan, Solution) else (plan, None)
+        if table is None:
+            raise InputError(
+                f"a solution of mixed routing has a table to route by, one of {plan.problem.name} has none"
+            )
+        entries = dict(entries_of(table, labels or known))
     try:
         return Routing(scheme, entries, choices, seed)
     except ValueError as error:
@@ -280,8 +273,6 @@ MOST_KEY_GROUPS = 32_768
 """Flink's own limit on the max parallelism."""
 
 Kind = Literal["int", "long", "string"]
-ROW_HASH = 62
-"""Flink's ``Row.of(key).hashCode()`` less ``key.hashCode()``: 31 for the kind of the row, 31 for the array of one."""
 _TYPES = {"int": "int32", "long": "int64", "string": "string"}
 """What PyArrow calls them."""
 
@@ -322,7 +313,8 @@ def key_groups(
         raise InputError("a key is not a text that UTF-8 can hold") from None
     codes = java_hash_code(array)
     if row:
-        codes = (codes.view(np.uint32) + np.uint32(ROW_HASH)).view(np.int32)
+        # Flink's ``Row.of(key).hashCode()`` less ``key.hashCode()``: 31 for the kind of the row, 31 for the array of one.
+        codes = (codes.view(np.uint32) + np.uint32(62)).view(np.int32)
     return (flink_murmur(codes) % groups).astype(np.int64)
 
 

@@ -25,8 +25,6 @@ from keyshift.models.files.schema import Amount, Whole, validated
 
 MOST = 64 * 2**20
 """An answer has at most this many bytes."""
-SECONDS = 10
-"""A server is silent for so long at most."""
 WHOLE = 60
 """Seconds for all answers together."""
 _HEX = r"[0-9a-f]{32}"
@@ -246,7 +244,8 @@ def _fetched(address: str, until: float) -> Any:
     def fetch() -> None:
         try:
             request = urllib.request.Request(address, headers={"Accept": "application/json"})
-            with urllib.request.build_opener(_OneOrigin).open(request, timeout=SECONDS) as answer:
+            # A server is silent for so long at most.
+            with urllib.request.build_opener(_OneOrigin).open(request, timeout=10) as answer:
                 answers.put(answer.read(MOST + 1))
         except Exception as error:  # told by the caller's thread
             answers.put(error)

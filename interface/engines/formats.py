@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -14,6 +14,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.files import disk
 from keyshift.models.files.disk import MOST_JSON, expect_holdable, make_folder, parse_json, read_text
 from keyshift.models.files.schema import Model, Whole, validated
+from keyshift.models.routing import RoutingTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,6 +117,22 @@ def some(names: Iterable[object], most: int = 3) -> str:
     listed = [str(name) for name in names]
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more
+
+
+def table_of(solution: Any) -> tuple[RoutingTable | None, Sequence[Any] | None]:
+    """The table of a solution of mixed routing, and the keys at its positions; None where it is a solution of another problem."""
+    problem = solution.problem
+    if solution.assignment is None:
+        raise InputError(f"the solution of {problem.name} has no assignment to route by")
+    return (RoutingTable.of(problem, solution.assignment), problem.workload.keys) if problem.by_table else (None, None)
+
+
+def entries_of(table: RoutingTable, labels: Sequence[Any] | None) -> list[tuple[Any, int]]:
+    """Each key of a table, by its label where there are some, and its node."""
+    if labels is not None and table.keys.max(initial=-1) >= len(labels):
+        raise InputError(f"the table has key {table.keys.max()}, there are {len(labels)} labels")
+    positions = table.keys.tolist()
+    return list(zip(positions if labels is None else [labels[p] for p in positions], table.nodes.tolist(), strict=True))
 
 
 def as_json(content: Any) -> str:

@@ -23,8 +23,6 @@ from keyshift.engines.kafka_files import (
 )
 from keyshift.models.errors import InputError
 
-SHORTER = 0.5
-"""A log of less than this share of its partition's longest may be one that is being copied."""
 LEADERS_ASSUMED = "Leaders are taken to be the first of the lists: --describe, of kafka-topics, says who leads."
 
 
@@ -194,7 +192,8 @@ def _doubtful(partitions: Mapping[Partition, PartitionState]) -> dict[Partition,
         seen = [s.sizes[b] for b in s.replicas if b in s.sizes]
         if len(s.replicas) > least[p.topic]:
             made[p] = f"perhaps: {len(s.replicas)} replicas, others of {p.topic} have {least[p.topic]}"
-        elif seen and min(seen) < SHORTER * max(seen):
+        # A log of less than this share of its partition's longest may be one that is being copied.
+        elif seen and min(seen) < 0.5 * max(seen):
             made[p] = f"perhaps: logs of {min(seen):,} and {max(seen):,} bytes"
     return made
 

@@ -30,8 +30,6 @@ from keyshift.models.workload import FloatArray, IntArray, Workload
 SLOTS = 16_384
 PATIENCE = 10.0
 """Seconds that a server may be silent."""
-AT_ONCE = 1_000
-"""Commands sent to a server before its answers are read."""
 LABEL = "slot-"
 
 
@@ -249,10 +247,11 @@ def by_slot(counts: str | Path | Mapping[str, float]) -> FloatArray:
 def piped(client: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
     """The answers to commands, many on the way at a time."""
     answers: list[Any] = []
+    most = 1_000  # commands sent to a server before its answers are read
     try:
-        for begin in range(0, len(commands), AT_ONCE):
+        for begin in range(0, len(commands), most):
             line = client.pipeline(transaction=False)
-            for command in commands[begin : begin + AT_ONCE]:
+            for command in commands[begin : begin + most]:
                 line.execute_command(*command)
             answers += line.execute()
     except library().RedisError as error:

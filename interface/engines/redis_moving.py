@@ -13,9 +13,6 @@ from keyshift.engines.redis import PATIENCE, Shard, Shards, connected, library, 
 from keyshift.models.errors import InputError
 from keyshift.models.plans.plan import Plan
 
-WAIT = 60_000
-"""Milliseconds that a server may take to send a batch."""
-
 
 class Moved(NamedTuple):
     """The slots and keys that were moved, or would be.
@@ -185,4 +182,5 @@ def migrate(target: Any, names: list[bytes]) -> list[Any]:
     given = target.client.connection_pool.connection_kwargs
     user, password = given.get("username"), given.get("password")
     secret = ["AUTH2", user, password] if user and password else ["AUTH", password] if password else []
-    return ["MIGRATE", host, int(port), "", 0, WAIT, "REPLACE", *secret, "KEYS", *names]
+    # Milliseconds that a server may take to send a batch.
+    return ["MIGRATE", host, int(port), "", 0, 60_000, "REPLACE", *secret, "KEYS", *names]

@@ -8,13 +8,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from keyshift.engines.formats import entries_of, table_of
 from keyshift.heuristics.splitting.partitioner import Partitioner
 from keyshift.models import Solution, guards
 from keyshift.models.errors import InputError, MissingDependencyError
@@ -32,6 +33,7 @@ except ModuleNotFoundError as error:
         "keyshift.engines.spark needs PySpark: pip install '.[spark]' in a checkout of keyshift"
     ) from None
 
+from keyshift.spark_stats.csv_files import quoted
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
 
@@ -97,23 +99,13 @@ def route(
     if isinstance(plan, Partitioner):
         return _by_partitioner(df, plan, key, nodes)
     if isinstance(plan, Solution):
-        plan, known = _plan_of(plan)
-        labels = known if labels is None else labels
+        table, known = table_of(plan)
+        plan, labels = plan.assignment if table is None else table, known if labels is None else labels
     kind = df.schema[key].dataType
-    group = groups.column(F.col(_quoted(key)), kind)
+    group = groups.column(F.col(quoted(key)), kind)
     if isinstance(plan, RoutingTable):
         return _by_table(df, plan, key, nodes, labels, _node_of(group, place(placement, key_groups, nodes)))
     return df.withColumn(NODE, _node_of(group, _assignment(plan, key_groups, nodes)))
-
-
-def _plan_of(solution: Solution) -> tuple[RoutingTable | np.ndarray, Sequence[Hashable] | None]:
-    """The table of a solution of mixed routing, and its keys; else the assignment."""
-    problem: Any = solution.problem
-    if solution.assignment is None:
-        raise InputError(f"the solution of {problem.name} has no assignment to route by")
-    if problem.by_table:
-        return RoutingTable.of(problem, solution.assignment), problem.workload.keys
-    return solution.assignment, None
 
 
 def _assignment(plan: ArrayLike, key_groups: int, nodes: int) -> np.ndarray:
@@ -137,7 +129,7 @@ def _by_table(
         return df.withColumn(NODE, home)
     if table.nodes.max() >= nodes:
         raise InputError(f"the table names node {table.nodes.max()}: there are nodes 0 to {nodes - 1}")
-    named = table.keys.tolist() if labels is None else _named(table, labels)
+    named = [name for name, _ in entries_of(table, labels)]
     kind = df.schema[key].dataType
     text = not isinstance(kind, T.IntegralType)
     if labels is None and text:
@@ -149,16 +141,10 @@ def _by_table(
     named_by = T.StructField(_LABEL, T.StringType() if text else T.LongType())
     schema = T.StructType([named_by, T.StructField(_EXCEPTION, T.IntegerType())])
     exceptions = F.broadcast(df.sparkSession.createDataFrame(entries, schema))
-    labelled = df.withColumn(_LABEL, label(F.col(_quoted(key)), kind)).withColumn(NODE, home)
+    labelled = df.withColumn(_LABEL, label(F.col(quoted(key)), kind)).withColumn(NODE, home)
     joined = labelled.join(exceptions, _LABEL, "left")
     node = F.coalesce(F.col(_EXCEPTION), F.col(NODE))
-    return joined.select(*(F.col(_quoted(name)) for name in df.columns), node.alias(NODE))
-
-
-def _named(table: RoutingTable, labels: Sequence[Hashable]) -> list[Any]:
-    if table.keys.max(initial=0) >= len(labels):
-        raise InputError(f"the table has key {table.keys.max()}, there are {len(labels)} labels")
-    return [labels[position] for position in table.keys.tolist()]
+    return joined.select(*(F.col(quoted(name)) for name in df.columns), node.alias(NODE))
 
 
 def _by_partitioner(df: DataFrame, partitioner: Partitioner, key: str, nodes: int) -> DataFrame:
@@ -186,7 +172,7 @@ def partition_by_node(df: DataFrame, nodes: int, *, node: str = NODE) -> DataFra
     partitions the rows by that number.
     """
     numbers = _numbers(df.sparkSession, nodes)
-    salt = F.element_at(F.array(*(F.lit(number) for number in numbers)), F.col(_quoted(node)) + 1)
+    salt = F.element_at(F.array(*(F.lit(number) for number in numbers)), F.col(quoted(node)) + 1)
     column = "__keyshift_salt"
     return df.withColumn(column, salt).repartition(nodes, column).drop(column)
 
@@ -229,7 +215,3 @@ def read_state(checkpoint: str, *, spark: SparkSession | None = None, operator: 
     grouped = store.groupBy(F.col("partition_id").alias("partition"))
     found = grouped.agg(F.count(F.lit(1)).alias("rows"), F.sum(size).alias("bytes")).toPandas()
     return found.sort_values("partition", ignore_index=True)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

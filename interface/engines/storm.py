@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from keyshift.engines.formats import write_assignments
+from keyshift.engines.formats import entries_of, write_assignments
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import shown
 from keyshift.models.files.schema import Amount, FileFormat, FileModel, Whole, validated
@@ -134,11 +134,7 @@ def write_grouping(
     """
     if table.size and int(table.nodes.max()) >= tasks:
         raise InputError(f"the table names task {int(table.nodes.max())}: there are {tasks}")
-    entries = {}
-    for key, node in zip(table.keys.tolist(), table.nodes.tolist(), strict=True):
-        if labels is not None and key >= len(labels):
-            raise InputError(f"the table has key {key}, there are {len(labels)} labels")
-        entries[str(key if labels is None else labels[key])] = node
+    entries = {str(key): node for key, node in entries_of(table, labels)}
     if len(entries) < table.size:
         raise InputError("two keys of the table have the same text")
     StormGroupingFile.write(path, {"tasks": tasks, "entries": entries}, separators=(",", ":"))

@@ -10,8 +10,7 @@ load_distance(load, assignment, nodes) -> float
 False
 
 Begin in `exercise.py`: what an exercise is, and how a function is tried. The exercises themselves are in
-`placement.py` (where key groups run) and `streams.py` (messages, intervals, policies). `grading.py` has the sheets, and
-marks files of solutions, which run in the process of `submission.py`.
+`questions.py`. `grading.py` has the sheets, and marks files of solutions, which run in the process of `submission.py`.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from typing import Any
 
 from keyshift.exercises.exercise import TIME_LIMIT, Exercise, Verdict
 from keyshift.exercises.grading import SHEETS, Grade, Sheet, grade
-from keyshift.exercises.placement import PLACEMENT
-from keyshift.exercises.streams import STREAMS
+from keyshift.exercises.questions import PLACEMENT, STREAMS
 from keyshift.models import InputError
 
 __all__ = ["EXERCISES", "SHEETS", "Exercise", "Grade", "Sheet", "Verdict", "check", "grade", "names", "task"]

@@ -18,8 +18,6 @@ Instance = dict[str, Any]
 """The arguments of one call by name: plain lists and numbers, as a reader would write them."""
 Values = tuple[Any, ...]
 """The same without the names, in the order of the task's signature."""
-GROWING = 15
-"""After so many drawn instances they are as large as they get: what is wrong must fail early."""
 TIME_LIMIT = 5.0
 
 
@@ -107,7 +105,8 @@ class Exercise:
         for planted in self.planted[:seeds]:
             yield None, dict(zip(names, planted, strict=True))
         for i in range(seeds - len(self.planted)):
-            drawn = self.draw(np.random.default_rng(first + i), min(1.0, i / GROWING))
+            # After so many drawn instances they are as large as they get: what is wrong must fail early.
+            drawn = self.draw(np.random.default_rng(first + i), min(1.0, i / 15))
             yield first + i, dict(zip(names, drawn, strict=True))
 
     def check(

@@ -22,8 +22,6 @@ from keyshift.exercises.exercise import TIME_LIMIT, Exercise, FailedCallError, V
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import parse_json
 
-MEMORY = 2 << 30
-"""Bytes that a submission may use; NumPy alone maps some hundred millions."""
 LOADING = 20.0
 """Seconds in which a file must have run, imports included."""
 PATIENCE = 12
@@ -153,8 +151,9 @@ class Process:
         self.last = time.monotonic() + LOADING + PATIENCE * time_limit
         self.folder = tempfile.TemporaryDirectory(prefix="keyshift-grade-")
         seconds = int(LOADING + PATIENCE * time_limit) + 1
+        # Bytes that a submission may use; NumPy alone maps some hundred millions.
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-B", submission.__file__, str(path.resolve()), str(MEMORY), str(seconds)],
+            [sys.executable, "-I", "-B", submission.__file__, str(path.resolve()), str(2 << 30), str(seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -22,11 +22,6 @@ from keyshift.models.guards import real, whole
 from keyshift.models.lazily import load
 from keyshift.solving import MOST_SEED, interruptible, read_start
 
-MOST_CUTS = 200
-"""How often an answer of a changed integer model that breaks the problem's rules is cut off before it is offered."""
-WORD = 2.5e-7
-"""This share of the problem's scale is taken off a bound that rests on a solver's word alone."""
-
 
 @dataclass
 class Run:
@@ -216,7 +211,9 @@ class Model(ABC):
             run = self._run_settled(solver, budget, seed, standing)
             answer = self._answer(run, standing, budget)
             rounds = 0
-            while self._refused(answer) and (standing == "stated" or (standing == "added" and rounds < MOST_CUTS)):
+            # How often an answer of a changed integer model that breaks the problem's rules is cut off before it
+            # is offered.
+            while self._refused(answer) and (standing == "stated" or (standing == "added" and rounds < 200)):
                 rounds += 1
                 if standing == "stated":
                     run = self._again(answer.assignment, solver, budget, seed)
@@ -364,7 +361,8 @@ class Model(ABC):
         if run.proven is not None and np.isfinite(run.proven) and hasattr(self.statement, "bound"):
             bound = self.statement.bound(run.proven)
         if bound is not None and not run.safe:
-            bound -= WORD * self.problem.scale
+            # This share of the problem's scale is taken off a bound that rests on a solver's word alone.
+            bound -= 2.5e-7 * self.problem.scale
         message = "" if stated else "the model was changed: no bound is claimed for the problem"
         if run.termination == "infeasible":
             if stated:
@@ -413,9 +411,6 @@ class Model(ABC):
 
 
 # Solution files of HiGHS, SCIP, CBC and Gurobi: the values, by the model's own names -----------------------------------
-
-
-NAMES_SHOWN = 3
 
 
 def parse_solution(text: str, source: Path) -> tuple[str, dict[str, float]]:
@@ -490,6 +485,6 @@ def by_own_names(names: list[str], values: dict[str, float], source: Path) -> di
         else:
             made[known] = value
     if foreign:
-        said = ", ".join(foreign[:NAMES_SHOWN]) + (", ..." if len(foreign) > NAMES_SHOWN else "")
+        said = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
         raise InputError(f"{source}: is of another model: this one has no variable {said}")
     return made

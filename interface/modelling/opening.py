@@ -14,8 +14,8 @@ from keyshift.models.objectives import Prioritised
 
 with lazily():
     from keyshift.modelling.opened_cpsat import OpenedCpSat
-    from keyshift.modelling.opened_mathopt import OpenedMathOpt
     from keyshift.modelling.opened_pyomo import OpenedPyomo
+    from keyshift.modelling.running import OpenedMathOpt
 
 LANGUAGES = {"pyomo": OpenedPyomo, "cp-sat": OpenedCpSat, "mathopt": OpenedMathOpt}
 

@@ -131,10 +131,6 @@ def distinct(names: Iterable[str]) -> list[str]:
 
 # A program as the algebra that a person reads --------------------------------------------------------------------------
 
-WIDTH = 80
-MOST_ROWS = 4
-"""This many rows of a family are shown, unless all are asked for."""
-
 
 def program_algebra(program: NamedProgram, every: bool = False) -> str:
     """Objective, rows by family, and columns by their boxes."""
@@ -162,13 +158,13 @@ def summed(terms: list[tuple[float, str]]) -> str:
 
 
 def folded(head: str, text: str, tail: str = "") -> Iterator[str]:
-    """A row in lines of `WIDTH`, the following ones indented; broken before a sign."""
+    """A row in lines of `80`, the following ones indented; broken before a sign."""
     line = f"  {head}"
     words = (text + tail).split(" ")
     for place, word in enumerate(words):
         sign = word in ("+", "-", "<=", ">=", "=")
         ahead = word if not sign else " ".join(words[place : place + 3])
-        if len(line) + 1 + len(ahead) > WIDTH and line.strip():
+        if len(line) + 1 + len(ahead) > 80 and line.strip():
             yield line
             line = "     "
         line += f" {word}"
@@ -201,7 +197,8 @@ def by_family(rows: Iterable[tuple[str, str]], every: bool) -> Iterator[str]:
     for name, text in rows:
         families.setdefault(name.partition("[")[0] or text.partition("(")[0], []).append((name, text))
     for family in families.values():
-        shown = family if every or len(family) <= MOST_ROWS else family[: MOST_ROWS - 1]
+        # This many rows of a family are shown, unless all are asked for.
+        shown = family if every or len(family) <= 4 else family[:3]
         for name, text in shown:
             yield from folded(f"{name}:" if name else "", text)
         if len(shown) < len(family):

@@ -17,6 +17,7 @@ from keyshift.models.guards import real, whole
 from keyshift.models.plans.staying import staying
 from keyshift.models.plans.way import read_target
 from keyshift.models.problem import Limit
+from keyshift.plans.remedying import seconds_of
 from keyshift.plans.targets import Thinned, bare_moves, thin
 from keyshift.plans.targets import given as as_solution
 from keyshift.solving import interruptible, solve
@@ -176,7 +177,7 @@ def explain(
     """
     budget, seed = Budget(real("time_limit", time_limit)), whole("seed", seed, optional=False)
     with interruptible(budget.interrupt):
-        answer = _answer(problem, solution, method, _seconds(budget, 0.4), gap, seed)
+        answer = _answer(problem, solution, method, seconds_of(budget.part(0.4), 0.0), gap, seed)
         posed = answer.problem
         found = tuple(_marginals(posed, answer, method, budget, gap, seed)) if marginals else ()
     moves, measure = _moves(posed, answer)
@@ -244,7 +245,7 @@ def _marginals(
     for position, limit in enumerate(limits):
         part = budget.part(1.0 / (len(limits) - position))
         try:
-            found.append(_marginal(limit, answer, method, _seconds(part, 1.0), gap, seed))
+            found.append(_marginal(limit, answer, method, seconds_of(part, 0.0), gap, seed))
         except InputError:  # a value that the problem refuses: there is no more of it to be had
             continue
     return found
@@ -284,7 +285,3 @@ def describe_marginal(m: Marginal) -> str:
         return "does not change"
     verb, ends = ("falls", (m.at_least, most)) if m.at_least >= 0 else ("rises", (-most, -m.at_least))
     return f"{verb} by {' to '.join(dict.fromkeys(map(figure, ends)))}"
-
-
-def _seconds(budget: Budget, share: float) -> float | None:
-    return None if np.isinf(budget.remaining) else budget.remaining * share

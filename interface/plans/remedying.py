@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from keyshift.catalogue import find_method, formulation_of
+from keyshift.catalogue import find_method
 from keyshift.models import Budget, InputError, Problem, Solution
-from keyshift.models.answer import Settings
 from keyshift.models.figures import enough, figure, float_above, percent
 from keyshift.models.guards import real, whole
 from keyshift.models.problem import Limit, Number
 from keyshift.models.rules.ruled import BROKEN, Ruled
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import IntArray
 from keyshift.solving import interruptible, solve
 
 COUNTED = ("nodes", "nodes_after", "workers")
 """Limits whose values are tried one after the other: more of them need not help."""
-
-
-@dataclass(frozen=True)
-class RemedySettings(Settings):
-    """Tuning parameters of remedies.
-
-    Attributes
-    ----------
-    fine : float
-        A smallest value counts as exact if a value smaller by this share is proven to be too small.
-    least_seconds : float
-        The least seconds of an attempt, even after the time limit.
-    most_tries : int
-        The most values of one limit that are tried.
-    most_nodes : int
-        The most nodes that are added.
-    """
-
-    fine: float = 1e-6
-    least_seconds: float = 0.5
-    most_tries: int = 60
-    most_nodes: int = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,17 +172,10 @@ class RemedySearch:
             return "yes", solution
         if solution.bound is not None and solution.bound > self.target + problem.tolerance:
             return "no", None
-        for limit in problem.limits:
-            bound = formulation_of(problem).measure_bounds.get(limit.measure)
-            if bound is not None and not budget.expired:
-                if bound(problem, budget.part(0.5), self.seed) > limit.value:
-                    return "no", None
         return "unknown", None
 
     def _answer(self, problem: Problem, budget: Budget, **more: Any) -> Solution:
-        remaining = max(budget.remaining, RemedySettings.now().least_seconds)
-        seconds = None if np.isinf(remaining) else remaining
-        return solve(problem, self.method, time_limit=seconds, seed=self.seed, **more)
+        return solve(problem, self.method, time_limit=seconds_of(budget), seed=self.seed, **more)
 
     def _open(self, problem: Problem, solution: Solution) -> bool:
         """Whether the target lies between an answer and its bound."""
@@ -217,28 +189,7 @@ class RemedySearch:
             value = float_above(limit.arithmetic())
             verdict, solution = self.attempt(limit.at(value), budget)
             return Remedy(limit.name, float(limit.value), value, None, verdict != "no", solution)
-        if limit.least is not None and np.isinf(self.target):
-            return self._by_problem(problem, limit, limit.least(), budget, refuted)
         return self.bisect(limit, budget, refuted) if limit.ordered else self._count_up(limit, budget)
-
-    def _by_problem(self, problem: Problem, limit: Limit, posed: Problem, budget: Budget, refuted: bool) -> Remedy:
-        """The least value is the optimum of a problem of its own."""
-        if budget.why == "interrupted":
-            return Remedy(limit.name, float(limit.value), None, None, False)
-        solution = solve(posed, self.method, time_limit=_seconds(budget, 0.4), gap=0.0, seed=self.seed)
-        if solution.status == "infeasible":
-            return Remedy(limit.name, float(limit.value), None, None, True)
-        least = 0.0 if solution.bound is None else float(np.ceil(solution.bound - 1e-6))
-        bound = formulation_of(problem).measure_bounds.get(limit.measure)
-        if bound is not None and (solution.objective is None or least < solution.objective - 1e-6):
-            least = max(least, float(bound(problem, budget.part(0.6), self.seed)))
-        too_few = max(least - 1, float(limit.value) if refuted else -1.0)
-        known = too_few if too_few >= limit.value else None
-        if solution.objective is None:
-            return Remedy(limit.name, float(limit.value), None, known, False)
-        value = float(round(solution.objective))
-        answer = solve(limit.at(value), self.method, time_limit=_seconds(budget, 1.0), start=solution, seed=self.seed)
-        return Remedy(limit.name, float(limit.value), value, known, too_few >= value - 1, answer)
 
     def bisect(self, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
         """The least value of a limit that only admits more as it loosens."""
@@ -251,11 +202,11 @@ class RemedySearch:
         if verdict != "yes" or best is None:
             return Remedy(limit.name, float(limit.value), None, None, verdict == "no")
         loose: Number = sign * self._needs(limit, best, limit.ends)
-        for attempt in range(RemedySettings.now().most_tries):
-            if loose <= tight and not known:  # the limit itself can be kept
-                break
-            fine = 1 if limit.whole else RemedySettings.now().fine * max(abs(float(loose)), abs(float(tight)), 1e-12)
-            if loose - tight <= fine * (1 + 1e-9) and known:
+        for attempt in range(60):
+            # A smallest value counts as exact if one that is smaller by a millionth is proven to be too small.
+            fine = 1 if limit.whole else 1e-6 * max(abs(float(loose)), abs(float(tight)), 1e-12)
+            proven = known and loose - tight <= fine * (1 + 1e-6)
+            if proven or (loose <= tight and not known):  # the limit itself can be kept
                 break
             middle = _between(tight, loose, fine, limit.whole, attempt)
             verdict, solution = self.attempt(limit.at(sign * middle), budget.part(0.5))
@@ -265,11 +216,8 @@ class RemedySearch:
                 tight, known = middle, True
             else:
                 break
-        fine = 1 if limit.whole else RemedySettings.now().fine * max(abs(float(loose)), abs(float(tight)), 1e-12)
-        proven = known and loose - tight <= fine * (1 + 1e-6)
-        return Remedy(
-            limit.name, float(limit.value), float(sign * loose), float(sign * tight) if known else None, proven, best
-        )
+        bound = float(sign * tight) if known else None
+        return Remedy(limit.name, float(limit.value), float(sign * loose), bound, proven, best)
 
     def _needs(self, limit: Limit, solution: Solution, otherwise: Number | None) -> Number:
         assert otherwise is not None
@@ -283,8 +231,8 @@ class RemedySearch:
 
     def _count_up(self, limit: Limit, budget: Budget) -> Remedy:
         """Fewest nodes: one after the other, since with more of them the mean, and so other limits, move."""
-        now, proven = int(limit.value), True
-        for number in range(now + 1, now + RemedySettings.now().most_nodes + 1):
+        now, proven, most = int(limit.value), True, int(limit.value) + 20
+        for number in range(now + 1, most + 1):
             try:
                 verdict, solution = self.attempt(limit.at(number), budget.part(0.5))
             except InputError:
@@ -294,7 +242,7 @@ class RemedySearch:
             proven = proven and verdict == "no"
             if budget.expired:
                 return Remedy(limit.name, now, None, number if proven else None, False)
-        return Remedy(limit.name, now, None, now + RemedySettings.now().most_nodes if proven else None, False)
+        return Remedy(limit.name, now, None, most if proven else None, False)
 
 
 def _between(tight: Number, loose: Number, fine: Number, only_whole: bool, attempt: int) -> Number:
@@ -308,8 +256,9 @@ def _between(tight: Number, loose: Number, fine: Number, only_whole: bool, attem
     return (tight + loose) / 2
 
 
-def _seconds(budget: Budget, share: float) -> float | None:
-    return None if np.isinf(budget.remaining) else max(RemedySettings.now().least_seconds, budget.remaining * share)
+def seconds_of(budget: Budget, least: float = 0.5) -> float | None:
+    """What a budget leaves, or so few seconds after its end; None without a limit."""
+    return None if np.isinf(budget.remaining) else max(budget.remaining, least)
 
 
 # repair: what the current nodes break already is mended as far as it can be, and nothing made worse --------------------
@@ -322,43 +271,38 @@ class Excess:
     Attributes
     ----------
     problem : Problem
-    limits : dict of str to tuple of float
-        Limit and what the current nodes need, for each single limit that they break.
-    rooms : dict of str to tuple of ndarray
-        Capacity and use of every node, for each resource.
+    parts : dict of str to tuple
+        Of each single limit that they break, and of the capacities of all nodes for each resource: the value, what an
+        assignment needs, and what the current nodes need.
     """
 
     problem: Any
-    limits: dict[str, tuple[float, float]]
-    rooms: dict[str, tuple[FloatArray, FloatArray]]
+    parts: dict[str, tuple[Any, Callable[[IntArray], Any], Any]]
 
     @classmethod
     def of(cls, problem: Any) -> Excess:
         """Measure the current nodes."""
-        w = problem.workload
-        broken = {}
+        w, parts = problem.workload, dict[str, Any]()
         for limit in problem.limits:
             if limit.name in problem.repairable and limit.needed is not None:
-                needed = float(limit.needed(w.current))
-                if needed > float(limit.value) * (1 + 1e-9):
-                    broken[limit.name] = (limit.value, needed)
-        rooms = {}
+                now = float(limit.needed(w.current))
+                if now > float(limit.value) * (1 + 1e-9):
+                    parts[limit.name] = limit.value, limit.needed, now
         for name, room in (getattr(problem, "resource_capacity", None) or {}).items():
-            use = {**w.resources, "load": w.last_load}[name]
-            rooms[name] = (np.asarray(room), np.bincount(w.current, weights=use, minlength=w.nodes))
-        return cls(problem, broken, rooms)
+            held = partial(np.bincount, weights={**w.resources, "load": w.last_load}[name], minlength=w.nodes)
+            parts[f"resource_capacity.{name}"] = room, held, held(w.current)
+        return cls(problem, parts)
 
     def at(self, share: Any) -> Problem:
         """The problem that still allows this share of every excess, and no more than now of anything."""
-        s = float(share)
         changes: dict[str, Any] = {}
-        for name, (limit, now) in self.limits.items():
-            allowed = limit + s * (now - limit)
-            changes[name] = int(np.floor(allowed + 1e-9)) if isinstance(limit, int) else allowed
-        if self.rooms:
-            changes["resource_capacity"] = {
-                name: room + s * np.maximum(used - room, 0.0) for name, (room, used) in self.rooms.items()
-            }
+        for name, (limit, _, now) in self.parts.items():
+            allowed = limit + float(share) * np.maximum(now - limit, 0.0)
+            parameter, _, resource = name.partition(".")
+            if resource:
+                changes.setdefault(parameter, {})[resource] = allowed
+            else:
+                changes[name] = int(np.floor(allowed + 1e-9)) if isinstance(limit, int) else float(allowed)
         made: Problem = self.problem.mended(**changes)
         return made
 
@@ -372,18 +316,12 @@ class Excess:
 
     def needed(self, assignment: IntArray) -> float:
         """The share of the excess that an assignment keeps, at its worst limit or node."""
-        w, worst = self.problem.workload, 0.0
-        needs = {limit.name: limit.needed for limit in self.problem.limits}
-        for name, (limit, now) in self.limits.items():
-            needed = needs[name]
-            assert needed is not None
-            worst = max(worst, (float(needed(assignment)) - limit) / (now - limit))
-        for name, (room, used) in self.rooms.items():
-            use = {**w.resources, "load": w.last_load}[name]
-            after = np.bincount(assignment, weights=use, minlength=w.nodes)
-            over = used > room * (1 + 1e-9)
-            worst = max(worst, float(((after - room)[over] / (used - room)[over]).max(initial=0.0)))
-        return max(0.0, worst)
+        worst = 0.0
+        for limit, needs, now in self.parts.values():
+            least, today, after = np.atleast_1d(limit), np.atleast_1d(now), np.atleast_1d(needs(assignment))
+            over = today > least * (1 + 1e-9)
+            worst = max(worst, float(((after - least)[over] / (today - least)[over]).max(initial=0.0)))
+        return worst
 
 
 def repair(problem: Problem, method: str | None = None, *, time_limit: float | None = 60.0, seed: int = 0) -> Solution:
@@ -430,7 +368,7 @@ def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -
     if verdict == "yes" and solution is not None:
         return replace(solution, details={**solution.details, "excess_left": 0.0, "excess_left_proven": True})
     if not problem.repairable:
-        answer = solve(problem, method, time_limit=_left(budget), seed=seed)
+        answer = solve(problem, method, time_limit=seconds_of(budget, 0.0), seed=seed)
         said = f"{problem.name} keeps its rules as a whole or has no answer: key-group allocation keeps what it can of them"
         return replace(answer, message="; ".join(filter(None, (answer.message, said))))
     soft = excess.yielding()
@@ -438,17 +376,13 @@ def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -
     share = Limit("excess", 0.0, pose, excess.needed, 1.0)
     remedy = search.bisect(share, budget.part(0.7), verdict == "no" and soft is excess)
     if remedy.value is None or remedy.solution is None:
-        return solve(soft.at(1.0), method, time_limit=_left(budget), seed=seed)
+        return solve(soft.at(1.0), method, time_limit=seconds_of(budget, 0.0), seed=seed)
     least = remedy.value * (1 + 1e-9) if remedy.value > 0 else 0.0
     posed = soft.at(least)
     start = remedy.solution.assignment if posed.check(remedy.solution.assignment).feasible else None
-    answer = solve(posed, method, time_limit=_left(budget), seed=seed, start=start)
+    answer = solve(posed, method, time_limit=seconds_of(budget, 0.0), seed=seed, start=start)
     proven = remedy.proven or remedy.value <= 0
     said = f"repaired as far as possible: {percent(remedy.value)} of the worst excess is left"
     said = said + ", and nothing leaves less" * proven if remedy.value > 0 else ""
     details = {**answer.details, "excess_left": remedy.value, "excess_left_proven": proven}
     return replace(answer, message="; ".join(filter(None, (answer.message, said))), details=details)
-
-
-def _left(budget: Budget) -> float | None:
-    return None if np.isinf(budget.remaining) else budget.remaining

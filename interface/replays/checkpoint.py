@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from keyshift.models import InputError, Workload
 from keyshift.models.files.disk import digest, digest_of_arrays, make_folder, only_writer, read_json, reason, write_file
@@ -53,43 +53,16 @@ class ClusterPart(FileModel):
 
 
 class RowPart(FileModel):
-    """The figures of one method in one period; see `keyshift.replays.results.Replay`."""
+    """One method in one period, and its figures by their names; see `keyshift.replays.results.Replay`."""
+
+    model_config = ConfigDict(extra="allow")
 
     period: Whole
     method: str
-    load_distance: Finite
-    load_distance_percent: Finite
-    theta: Finite | None = None
-    imbalance: Finite | None = None
-    load_index: Finite | None = None
-    load_index_same_input: Finite | None = None
-    total_load: Finite
-    migrations: Whole | None = None
-    state_moved: Finite | None = None
-    remote_traffic: Finite | None = None
-    collocation_factor: Finite | None = None
-    table_size: Whole | None = None
-    counters: Whole | None = None
-    keys: Whole | None = None
-    oscillations: Whole | None = None
-    nodes: Whole
-    draining: Whole | None = None
-    objective: Finite | None
-    bound: Finite | None
     fallback: str
     replanned: bool
     resource: str | None = None
-    planned_load_distance: Finite | None = None
-    planned_load_distance_percent: Finite | None = None
-    planned_theta: Finite | None = None
-    planned_imbalance: Finite | None = None
-    planned_remote_traffic: Finite | None = None
-    knew_load_distance: Finite | None = None
-    knew_load_distance_percent: Finite | None = None
-    knew_theta: Finite | None = None
-    knew_imbalance: Finite | None = None
-    knew_remote_traffic: Finite | None = None
-    regret: Finite | None = None
+    __pydantic_extra__: dict[str, int | Finite | None] = Field(init=False)
 
 
 class PeriodFile(FileFormat, kind="keyshift-replay-period", newest=2, bare=True, verified=("rows", "clusters")):

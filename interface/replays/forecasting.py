@@ -13,8 +13,6 @@ from keyshift.models import InputError, Workload
 from keyshift.models.guards import non_negative, real, whole
 from keyshift.models.workload import FloatArray
 
-FUNCTION_SEES = 100
-"""Windows that a function of the user's gets, at most, unless it asks for another number."""
 MOST_WINDOWS = 100_000
 """More windows than anybody looks back on: a larger number is a slip."""
 _NUMBERS: dict[str, tuple[str, ...]] = {
@@ -75,7 +73,8 @@ class Forecast:
     def __post_init__(self) -> None:
         if not callable(self.rule) and self.rule not in _NUMBERS:
             raise InputError(f"forecast = {self.rule!r}: choose one of {', '.join(_NUMBERS)}, or give a function")
-        usual = FUNCTION_SEES if callable(self.rule) else {"mean": 4, "quantile": 4}.get(self.rule, 1)
+        # Windows that a function of the user's gets, at most, unless it asks for another number.
+        usual = 100 if callable(self.rule) else {"mean": 4, "quantile": 4}.get(self.rule, 1)
         given = whole("forecast windows", self.windows, least=1, most=MOST_WINDOWS)
         object.__setattr__(self, "windows", usual if given is None else given)
         whole("forecast season", self.season, least=1, most=MOST_WINDOWS, optional=False)

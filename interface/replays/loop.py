@@ -26,8 +26,6 @@ from keyshift.replays.results import PackedRows, Replay
 from keyshift.replays.scaling import NodeCounts, Planned, Scaling, ScalingRule
 from keyshift.solving import interruptible, solve
 
-BALANCING_ROUNDS = 15
-"""How long key-group allocation may take where a method has no answer, in rounds of its search."""
 PROMISED = ("load_distance", "load_distance_percent", "theta", "imbalance", "remote_traffic")
 """The figures that are also given for the forecast and for the plan in hindsight."""
 
@@ -301,7 +299,8 @@ class Loop(SideBySide):
         """Key-group allocation's plan; else to stay; None when it was interrupted."""
         budget = Budget(self.time_limit)
         with interruptible(budget.interrupt):
-            balanced = allocate(posed, budget, seed, BALANCING_ROUNDS, 1e-3 * posed.scale)
+            # How long key-group allocation may take where a method has no answer, in rounds of its search.
+            balanced = allocate(posed, budget, seed, 15, 1e-3 * posed.scale)
         if budget.interrupted:
             return None
         if balanced is None or posed.violations(balanced):

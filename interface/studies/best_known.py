@@ -18,7 +18,7 @@ from keyshift.catalogue.families import family
 from keyshift.models import InputError
 from keyshift.models.files.disk import MOST_JSON, read_json, read_text, shown, write_text
 from keyshift.models.files.problem import problem_fingerprint
-from keyshift.models.solution import ROUNDING
+from keyshift.models.problem import SLACK
 from keyshift.studies.tasks import Row
 from keyshift.version import __version__
 
@@ -68,10 +68,10 @@ class Entry:
             return [f"{self.instance}: no answer is kept for the objective {self.objective:.12g}"]
         report = problem.check(np.array(self.answer))
         found = [f"{self.instance}: {violation}" for violation in report.violations]
-        slack = ROUNDING * max(abs(self.objective), abs(report.objective))
+        slack = SLACK * max(abs(self.objective), abs(report.objective))
         if abs(report.objective - self.objective) > slack:
             found.append(f"{self.instance}: the answer is worth {report.objective:.12g}, not {self.objective:.12g}")
-        if self.bound is not None and self.bound > self.objective + ROUNDING * abs(self.objective):
+        if self.bound is not None and self.bound > self.objective + SLACK * abs(self.objective):
             found.append(f"{self.instance}: the bound {self.bound:.12g} is above the objective {self.objective:.12g}")
         return found
 
@@ -151,7 +151,7 @@ class BestKnown:
         for entry in self.updated(rows).entries.values():
             if entry.objective is None or entry.bound is None:
                 continue
-            if entry.bound > entry.objective + ROUNDING * max(abs(entry.objective), abs(entry.bound)):
+            if entry.bound > entry.objective + SLACK * max(abs(entry.objective), abs(entry.bound)):
                 found.append(
                     f"{entry.instance}: {entry.bound_by} claims the bound {entry.bound:.12g}, but {entry.objective_by} has "
                     f"a checked answer of {entry.objective:.12g}"
@@ -180,7 +180,7 @@ class BestKnown:
 
 
 def _slack(value: float) -> float:
-    return ROUNDING * abs(value)
+    return SLACK * abs(value)
 
 
 def _number(what: str, text: str) -> float | None:

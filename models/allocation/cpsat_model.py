@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,13 +14,10 @@ from ortools.sat.python import cp_model
 
 from keyshift.models.allocation.problem import DRAINING, EPSILON, SLACK, KeyGroupAllocation
 from keyshift.models.integers import BITS, WHOLE_BITS, scaled
+from keyshift.models.objectives import PlannedWindows
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat, keep_within
 from keyshift.models.stages import FLOATS, CpSatStages, PlacedCpSat, WholeMeasure, weighed
-from keyshift.models.windows_cpsat import combine
-from keyshift.models.workload import IntArray
 
-PRECISION = 1e-7
-"""Where rounding cannot be avoided, no load distance changes by more than this share of the mean, nor a step, if bits allow."""
 MOST_BITS = WHOLE_BITS
 """All loads on the smallest node stay below 2**MOST_BITS; with more, presolves err."""
 
@@ -64,7 +63,9 @@ class WholeDistances:
             rows = [([[kept * y for y in row]] * w.nodes, sum(row)) for row in whole]
             return [cls(unit, row, row, total, total, doubt) for row, total in rows]
         most = float((it.load.sum(axis=1) / w.capacity.min() + problem.means).max())
-        fine, step = PRECISION * (problem.mean_load or 1.0), problem.step_of("load_distance")
+        # Where rounding cannot be avoided, no load distance changes by more than this share of the mean, nor a step,
+        # if bits allow.
+        fine, step = 1e-7 * (problem.mean_load or 1.0), problem.step_of("load_distance")
         wanted = (w.key_groups + 2) / (min(fine, step / 8) if step else fine)
         unit = Fraction(2) ** min(math.ceil(math.log2(wanted)), MOST_BITS - math.ceil(math.log2(most or 1.0)))
         capacity, found = w.capacity.tolist(), []
@@ -229,15 +230,6 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
             return WholeMeasure.count(sum(leaves))
         return WholeMeasure.sum(*weighed(self.workload.state, leaves), len(leaves), self.problem.unit(name))
 
-    def forbid(self, assignment: IntArray) -> None:
-        """Cut off an assignment that rounding let into the model and the check refused, and others by the same cause."""
-        covers = list(self.problem.covers(assignment))
-        for items, node in covers:
-            chosen = [self.leaves(k) if node is None else self.x[k, node] for k in items.tolist()]
-            self.model.add(sum(chosen) <= len(chosen) - 1)
-        if not covers:
-            self.model.add_bool_or(~self.x[k, int(i)] for k, i in enumerate(assignment))
-
     @property
     def slip(self) -> float:
         """By what share the weights of (8) in floats may differ from those in whole numbers."""
@@ -256,3 +248,72 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
     def bound(self, integer_bound: float) -> float:
         """Turn a proven bound on the integer objective into a safe one on the combined load distance."""
         return self.least_distance(math.ceil(integer_bound - 1e-6))
+
+
+# Aggregation over the windows: the rules of `keyshift.models.objectives` in whole numbers ---------------------------------
+
+MOST_PARTS, WEIGHT_BITS, MOST_BITS = 1000, 30, 60
+"""Weights of windows that are fractions of at most MOST_PARTS parts become whole exactly; the others are rounded down to
+2**WEIGHT_BITS parts, or fewer, so that with values the objective stays below 2**MOST_BITS."""
+
+
+def combine(model: cp_model.CpModel, it: PlannedWindows, values: Sequence[Any], largest: int) -> tuple[Any, int]:
+    """Add the rows; the combined value in whole units of value times whole units of weight, and the latter's number.
+
+    Weights are rounded down: the sum exceeds no combined value. Of one window it is its own.
+
+    Parameters
+    ----------
+    model : CpModel
+    it : PlannedWindows
+    values : sequence of expressions, one for each window
+    largest : int
+        What no value exceeds.
+    """
+    if len(values) == 1:
+        return values[0], 1
+    t = model.new_int_var(0, largest, "worst" if it.over == "max" else "t")
+    if it.over == "max":
+        for s, value in enumerate(values):
+            model.add(value <= t).with_name(f"worst[s{s}]")
+        return t, 1
+    whole, one = whole_weights(it, largest)
+    cvar = model.new_int_var(0, one * largest, "cvar")
+    if it.over == "mean":
+        return sum(weight * value for weight, value in zip(whole, values, strict=True)), one
+    # Up to so many windows CVaR is the largest of all weighted sums that it may be: CP-SAT is slow to find its t.
+    if it.count <= 8:
+        for number, row in enumerate(extreme_weights(whole, one)):
+            together = sum(weight * value for weight, value in zip(row, values, strict=True))
+            model.add(together <= cvar).with_name(f"cvar[{number}]")
+        return cvar, one
+    above = [model.new_int_var(0, largest, f"excess[s{s}]") for s in range(it.count)]
+    for s, value in enumerate(values):
+        model.add(value <= t + above[s]).with_name(f"above[s{s}]")
+    return one * t + sum(weight * excess for weight, excess in zip(whole, above, strict=True)), one
+
+
+def whole_weights(it: PlannedWindows, largest: int) -> tuple[list[int], int]:
+    """The weights of the rule in whole numbers, none above its own, and what 1 is among them."""
+    bits = max(1, min(WEIGHT_BITS, MOST_BITS - largest.bit_length() - it.count.bit_length()))
+    most = it.most.tolist()
+    simple = [Fraction(share).limit_denominator(MOST_PARTS) for share in most]
+    one = math.lcm(*(share.denominator for share in simple))
+    if one.bit_length() <= bits and all(abs(float(a) - b) <= 2.0**-50 * b for a, b in zip(simple, most, strict=True)):
+        return [int(share * one) for share in simple], one
+    return [math.floor(share * 2**bits) for share in most], 2**bits
+
+
+def extreme_weights(most: list[int], one: int) -> list[list[int]]:
+    """The corners of the weights w with 0 <= w <= most that sum to one, in whole numbers: all full but one of them."""
+    found = []
+    for size in range(len(most) + 1):
+        for full in itertools.combinations(range(len(most)), size):
+            rest = one - sum(most[s] for s in full)
+            row = [share if s in full else 0 for s, share in enumerate(most)]
+            if rest == 0 or (rest > 0 and size == len(most)):
+                found.append(row)
+            elif rest > 0:
+                others = [s for s in range(len(most)) if s not in full and most[s] > rest]
+                found += [[*row[:s], rest, *row[s + 1 :]] for s in others]
+    return found

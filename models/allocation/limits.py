@@ -11,7 +11,7 @@ import numpy as np
 
 from keyshift.models import metrics
 from keyshift.models.figures import figure
-from keyshift.models.problem import NEAR, Limit, Number, Problem
+from keyshift.models.problem import SLACK, Limit, Number, Problem
 from keyshift.models.rules.lowered import Closed, Lowered
 from keyshift.models.rules.ruled import Forms
 from keyshift.models.workload import FloatArray
@@ -98,14 +98,14 @@ def binding_limits(problem: Any, chosen: np.ndarray) -> list[str]:
     if problem.max_migration_cost is not None:
         spare = problem.max_migration_cost - figures["migration_cost"]
         unmoved = problem.migration_cost[~metrics.moved(w, chosen)]
-        if unmoved.size and spare < unmoved.min() - NEAR * max(1.0, problem.max_migration_cost):
+        if unmoved.size and spare < unmoved.min() - SLACK * max(1.0, problem.max_migration_cost):
             found.append(f"(2) the migration cost left, {figure(spare)}, moves no further key group")
     return found + _most_deviating(problem, chosen) + _full(problem, chosen)
 
 
 def _most_deviating(problem: Any, chosen: np.ndarray) -> list[str]:
     """The nodes that make for the load distance, in every window that counts in it."""
-    w, distances, near = problem.workload, problem.distances(chosen), NEAR * problem.scale
+    w, distances, near = problem.workload, problem.distances(chosen), SLACK * problem.scale
     found, weights, k = [], problem.planned.weights(distances), problem.planned.count
     for s, (deviation, distance) in enumerate(zip(problem.deviations(chosen), distances.tolist(), strict=True)):
         if distance <= near or weights[s] == 0:
@@ -126,7 +126,7 @@ def _full(problem: Any, chosen: np.ndarray) -> list[str]:
     for name, limit in problem.resource_capacity.items():
         use = problem.usage(name)
         room = limit - np.bincount(chosen, use, w.nodes)
-        tight = room < use[use > 0].min(initial=use.max()) * (1 - NEAR)
+        tight = room < use[use > 0].min(initial=use.max()) * (1 - SLACK)
         found += [
             f"(7) node {w.node(i)} has {figure(room[i])} of {name} left, too little for any key group"
             for i in np.flatnonzero(tight)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,18 +20,15 @@ from keyshift.models.figures import apart
 from keyshift.models.integers import Knapsack
 from keyshift.models.labels import by_label
 from keyshift.models.objectives import Over, OverWindows, Searched
+from keyshift.models.problem import SLACK as SLACK
 from keyshift.models.problem import Limit, Violation, step_of_sums
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
-from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace, Workload
+from keyshift.models.workload import BoolArray, FloatArray, MoveSpace, Workload
 
 EPSILON = 2.0**-52
-SLACK = 1e-9
-"""Relative rounding allowed when a sum of floats is held against a limit."""
 DRAINING = ("draining_load", "draining_key_groups")
 """The measures of what draining nodes keep."""
-LARGEST = 1e150
-"""The sum of loads, per unit of the smallest capacity, must be smaller: searches square it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +185,8 @@ class KeyGroupAllocation(Ruled, OverWindows):
             squared = dict(zip(("load", window), heaviest / c.min() * (c.sum() / c.max()), strict=True))
             used = {name: self.usage(name).sum() for name in self._room}
             added = {"alpha * state": self.migration_cost.sum(), **used}
-        for sums, most in ((squared, LARGEST), (added, math.inf)):
+        # The sum of loads, per unit of the smallest capacity, must be smaller: searches square it.
+        for sums, most in ((squared, 1e150), (added, math.inf)):
             for name, total in sums.items():
                 if not total < most:
                     raise InputError(f"{name}: its sum is too large to calculate with")
@@ -264,18 +262,18 @@ class KeyGroupAllocation(Ruled, OverWindows):
             may &= np.array([room.fits for room in self.rooms(name)]).T
         return guards.frozen(may)
 
-    def covers(self, assignment: np.ndarray) -> Iterator[tuple[IntArray, int | None]]:
-        """For each limit of (2) on cost and of (7) that an assignment breaks: the key groups that break it together.
-
-        They cannot all leave their nodes (node None), or all run on the node given.
-        """
+    def clauses(self, assignment: np.ndarray) -> list[list[tuple[int, int, bool]]]:
+        """What an assignment breaks, of (2) on cost and of (7): of each of these, key groups on nodes or not, one holds."""
+        w, cuts = self.workload, []
         if self.cost_limit is not None and self._cost(assignment) > self.cost_limit.limit:
-            yield self.cost_limit.cover(np.flatnonzero(metrics.moved(self.workload, assignment))), None
+            few = self.cost_limit.cover(np.flatnonzero(metrics.moved(w, assignment)))
+            cuts.append([(k, int(w.current[k]), True) for k in few.tolist()])
         for name in self._room:
             for i, room in enumerate(self.rooms(name)):
                 here = np.flatnonzero(assignment == i)
                 if self.usage(name)[here].sum() > room.limit:
-                    yield room.cover(here), i
+                    cuts.append([(k, i, False) for k in room.cover(here).tolist()])
+        return cuts or [[(k, i, False) for k, i in enumerate(assignment.tolist())]]
 
     def usage(self, resource: str) -> FloatArray:
         """Use of a limited resource by each key group, shape (p,)."""

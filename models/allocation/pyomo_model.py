@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,11 +11,11 @@ from keyshift.models import guards
 from keyshift.models.allocation.problem import DRAINING, KeyGroupAllocation
 from keyshift.models.answer import HIGHS_DOUBT
 from keyshift.models.errors import InputError
+from keyshift.models.objectives import PlannedWindows
 from keyshift.models.pyomo import pyo
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PlacedPyomo, PyomoStages
-from keyshift.models.windows_pyomo import combine, start_combined
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
 
 NEGLIGIBLE = 1e-8
 """HiGHS drops coefficients below 1e-9, and errs near it: we leave out loads that are so small a share of the mean."""
@@ -120,7 +120,6 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
     def migration_limits(self) -> None:
         """(2) The key groups that leave their node are no more, and cost no more, than allowed."""
         m, p, limit, most = self.model, self.workload.key_groups, self.problem.cost_limit, self.problem.max_migrations
-        m.covers = pyo.ConstraintList()
         if limit is not None and limit.binds:
             costly = np.flatnonzero((limit.weights > 0) & limit.fits)
             items = zip(limit.weights[costly].tolist(), self.leaving(costly.tolist()), strict=True)
@@ -196,15 +195,6 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
         weights = np.ones(w.key_groups) if name == "migrations" else w.state / unit
         return pyo.quicksum(float(c) * self.leaves(k) for k, c in enumerate(weights) if c > 0), unit
 
-    def forbid(self, assignment: IntArray) -> None:
-        """Cut off an assignment that tolerances let into the model and the check refused, and others by the same cause."""
-        m, covers = self.model, list(self.problem.covers(assignment))
-        for items, node in covers:
-            chosen = self.leaving(items.tolist()) if node is None else [m.x[k, node] for k in items.tolist()]
-            m.covers.add(pyo.quicksum(chosen) <= len(chosen) - 1)
-        if not covers:
-            m.covers.add(pyo.quicksum(m.x[k, int(i)] for k, i in enumerate(assignment)) <= len(assignment) - 1)
-
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable the value it has in a known assignment."""
         super().set_start(assignment)
@@ -233,3 +223,41 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
             roughness = np.maximum(roughness, it.load.max(axis=1) / w.capacity.min())
         # A distance is never negative.
         return max(0.0, proven / weight - HIGHS_DOUBT * (it.combined(roughness) or 1.0))
+
+
+# Aggregation over the windows: the minimum over t in `keyshift.models.objectives` -------------------------------------------
+
+
+def combine(m: pyo.ConcreteModel, it: PlannedWindows, values: Sequence[Any], most: FloatArray) -> Any:
+    """Add t and, for CVaR, what each value is above it, with their rows; the combined value. Of one window it is its own.
+
+    Parameters
+    ----------
+    m : ConcreteModel
+    it : PlannedWindows
+    values : sequence of expressions, one for each window
+    most : ndarray, shape (k,)
+        What no value exceeds.
+    """
+    windows, weights = range(it.count), it.most.tolist()
+    if it.count == 1:
+        return values[0]
+    if it.over == "mean":
+        return pyo.quicksum(weights[s] * values[s] for s in windows)
+    m.t = pyo.Var(domain=pyo.NonNegativeReals)  # no upper bound: with one, presolve of HiGHS 1.13 proves wrong optima
+    if it.over == "max":
+        m.worst = pyo.Constraint(windows, rule=lambda m, s: values[s] <= m.t)
+        return 1.0 * m.t
+    m.excess = pyo.Var(windows, bounds=lambda m, s: (0, float(most[s])))
+    m.above = pyo.Constraint(windows, rule=lambda m, s: values[s] <= m.t + m.excess[s])
+    return m.t + pyo.quicksum(weights[s] * m.excess[s] for s in windows)
+
+
+def start_combined(m: pyo.ConcreteModel, it: PlannedWindows, values: FloatArray) -> None:
+    """Give t and the excesses what they are at known values."""
+    if it.over == "mean" or it.count == 1:
+        return
+    level = float(values[it.weights(values) > 0].min()) if it.over == "cvar" else float(values.max())
+    m.t.set_value(level, skip_validation=True)
+    for s, value in enumerate(values.tolist() if it.over == "cvar" else ()):
+        m.excess[s].set_value(max(0.0, value - level), skip_validation=True)

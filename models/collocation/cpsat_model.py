@@ -9,12 +9,11 @@ from typing import Any, Self
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.allocation.cpsat_model import AllocationCpSat
+from keyshift.models.allocation.cpsat_model import AllocationCpSat, combine
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.integers import scaled
 from keyshift.models.stages import FLOATS, Stage, WholeMeasure
-from keyshift.models.windows_cpsat import combine
 from keyshift.models.workload import FloatArray, IntArray
 
 LOAD_BITS, SHARE_BITS = 26, 24

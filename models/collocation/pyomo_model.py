@@ -7,16 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from keyshift.models.allocation.pyomo_model import AllocationPyomo
+from keyshift.models.allocation.pyomo_model import AllocationPyomo, combine, start_combined
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.pyomo import identify_variables, pyo
 from keyshift.models.stages import PlacedPyomo
-from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-
-ROUNDING = 1e-6
-"""Relative width of a limit beyond what is printed: the model admits whatever the check admits. Far wider than a
-solver's tolerance: with bands as narrow as that HiGHS calls feasible relaxations infeasible."""
 
 
 class CollocationPyomo(AllocationPyomo):
@@ -215,11 +210,13 @@ class CollocationPyomo(AllocationPyomo):
         if p.max_load_distance is None:
             return pyo.Constraint.Skip
         c, relative = float(self.workload.capacity[i]), p.distance_unit == "percent"
-        share = (p.max_load_distance / 100 if relative else 0.0) + ROUNDING
+        # Relative width of a limit beyond what is printed: the model admits whatever the check admits. Far wider than
+        # a solver's tolerance: with bands as narrow as that HiGHS calls feasible relaxations infeasible.
+        share = (p.max_load_distance / 100 if relative else 0.0) + 1e-6
         absolute = 0.0 if relative else p.max_load_distance / self.unit
         row = side * self.node_load(i) - c * (side + share) * self.mean - c * absolute
         if isinstance(row, int | float) or next(identify_variables(row, include_fixed=False), None) is None:
-            return pyo.Constraint.Feasible if pyo.value(row) <= ROUNDING else pyo.Constraint.Infeasible
+            return pyo.Constraint.Feasible if pyo.value(row) <= 1e-6 else pyo.Constraint.Infeasible
         return row <= 0
 
     def measure(self, name: str) -> tuple[Any, float]:

@@ -11,8 +11,6 @@ from keyshift.models.objectives import Over
 from keyshift.models.rules import Apart, Count
 from keyshift.models.workload import MOST_NODES, Workload
 
-MOST_KEY_GROUPS = 10_000_000
-
 
 def synthetic_workload(
     nodes: int,
@@ -55,7 +53,7 @@ def synthetic_workload(
     here that set is half of them.
     """
     nodes = whole("nodes", nodes, least=1, most=MOST_NODES, optional=False)
-    key_groups = whole("key_groups", key_groups, least=1, most=MOST_KEY_GROUPS, optional=False)
+    key_groups = whole("key_groups", key_groups, least=1, most=10_000_000, optional=False)
     seed, drain = whole("seed", seed, optional=False), whole("drain", drain, optional=False)
     if key_groups < nodes:
         raise InputError(f"nodes = {nodes}, key_groups = {key_groups}: every node needs at least one key group")
@@ -136,20 +134,16 @@ def madsen_scale_in(
 # Replicas of partitions on racks, as Kafka keeps them, and the allocations under rules that they pose ----------------
 
 
-COPIES = 3
-"""Replicas of a partition."""
-MOST_REPLICAS = 1_000_000
-
-
 def replicated(rng: np.random.Generator, nodes: int, key_groups: int, racks: int = 4) -> Workload:
     """Replicas of partitions, each on a rack of its own; loads log-normal, alike within a partition; disk goes with load."""
-    partitions = key_groups // COPIES
-    load = np.repeat(rng.lognormal(0, 0.7, partitions), COPIES) * rng.uniform(0.8, 1.2, partitions * COPIES)
+    copies = 3
+    partitions = key_groups // copies
+    load = np.repeat(rng.lognormal(0, 0.7, partitions), copies) * rng.uniform(0.8, 1.2, partitions * copies)
     rack = np.arange(nodes) % racks
     current = np.empty(load.size, dtype=np.int64)
     for g in range(partitions):
-        for j, r in enumerate(rng.choice(racks, COPIES, replace=False)):
-            current[g * COPIES + j] = rng.choice(np.flatnonzero(rack == r))
+        for j, r in enumerate(rng.choice(racks, copies, replace=False)):
+            current[g * copies + j] = rng.choice(np.flatnonzero(rack == r))
     disk = load * rng.uniform(0.5, 1.5, load.size)
     return Workload(
         load=load,
@@ -157,7 +151,7 @@ def replicated(rng: np.random.Generator, nodes: int, key_groups: int, racks: int
         current=current,
         nodes=nodes,
         resources={"disk": disk},
-        groups={"partition": np.repeat(np.arange(partitions), COPIES).tolist()},
+        groups={"partition": np.repeat(np.arange(partitions), copies).tolist()},
         domains={"rack": [f"r{r}" for r in rack]},
     )
 
@@ -176,8 +170,8 @@ def replicas_allocation(
     seed : int
     """
     nodes = whole("nodes", nodes, least=1, most=MOST_NODES, optional=False)
-    key_groups = whole("key_groups", key_groups, least=COPIES, most=MOST_REPLICAS, optional=False)
-    racks = whole("racks", racks, least=COPIES, most=nodes, optional=False)
+    key_groups = whole("key_groups", key_groups, least=3, most=1_000_000, optional=False)
+    racks = whole("racks", racks, least=3, most=nodes, optional=False)
     if not 0 <= moved <= 1:
         raise InputError(f"moved = {moved:g}: it is a share of the replicas")
     w = replicated(np.random.default_rng([whole("seed", seed, optional=False), nodes, 1]), nodes, key_groups, racks)

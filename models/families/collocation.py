@@ -16,8 +16,6 @@ from keyshift.models.workload import Workload
 
 BUSY = 50.0
 """Percentage points of its capacity that a node is busy with: ours, the paper is silent."""
-TUPLES = 2000
-"""Tuples that a key group sends for each point of its load."""
 
 
 def synthetic_cluster(
@@ -78,7 +76,8 @@ def _chain(load: np.ndarray, targets: Sequence[Any]) -> sp.csr_array:
         np.repeat(np.arange(len(targets)), sizes),
         np.concatenate([np.asarray(to, dtype=int) for to in targets]),
     )
-    tuples = np.rint(TUPLES * load[rows] / np.repeat(sizes, sizes))
+    # Tuples that a key group sends for each point of its load.
+    tuples = np.rint(2000 * load[rows] / np.repeat(sizes, sizes))
     return sp.csr_array((tuples, (rows, columns)), shape=(load.size, load.size))
 
 

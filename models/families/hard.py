@@ -17,8 +17,6 @@ from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 Kind = Literal["ties", "giant", "two-scales", "draining", "boundary"]
-LARGE = 1e6
-"""The second of two scales."""
 
 
 def hard_loads(kind: Kind, size: int, nodes: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -36,7 +34,7 @@ def hard_loads(kind: Kind, size: int, nodes: int, rng: np.random.Generator) -> t
         load[int(rng.integers(size))] = 1.5 * load.sum() / nodes
     elif kind == "two-scales":
         small = rng.random(size) < 0.1
-        load, state = load * np.where(small, 1.0, LARGE), state * np.where(small, LARGE, 1.0)
+        load, state = load * np.where(small, 1.0, 1e6), state * np.where(small, 1e6, 1.0)
     else:
         guards.one_of("kind", kind, get_args(Kind))
     return load, state
@@ -127,7 +125,7 @@ def _hard_stream(kind: Kind, messages: int, keys: int, seed: int) -> tuple[IntAr
     stream = rng.integers(0, keys, messages)
     if kind == "giant":
         stream[rng.random(messages) < 0.5] = 0
-    weights = np.where(rng.random(messages) < 0.1, 1.0, LARGE) if kind == "two-scales" else None
+    weights = np.where(rng.random(messages) < 0.1, 1.0, 1e6) if kind == "two-scales" else None
     return stream, weights
 
 

@@ -12,8 +12,6 @@ from keyshift.models.workload import FloatArray, Workload
 
 LEAST, MOST = 8, 16
 """Fewest and most nodes ([Ding2015], section 6)."""
-HOURS = 24 * 7 * 8
-WORDS = 100_000
 
 
 def task_workload(tasks: int, nodes: int, seed: int) -> Workload:
@@ -24,8 +22,8 @@ def task_workload(tasks: int, nodes: int, seed: int) -> Workload:
     """
     tasks = guards.whole("tasks", tasks, least=1, optional=False)
     rng = np.random.default_rng(seed)
-    task = rng.integers(0, tasks, WORDS)
-    count = np.rint(1e9 / np.arange(20, WORDS + 20))
+    task = rng.integers(0, tasks, 100_000)
+    count = np.rint(1e9 / np.arange(20, 100_000 + 20))
     load = np.bincount(task, count, tasks)
     middle = (np.cumsum(load) - load / 2) / load.sum()
     current = np.unique(np.minimum((middle * nodes).astype(np.int64), nodes - 1), return_inverse=True)[1]
@@ -35,10 +33,10 @@ def task_workload(tasks: int, nodes: int, seed: int) -> Workload:
 
 def hourly_arrivals(seed: int) -> FloatArray:
     """Tuples an hour over eight weeks: days and nights, and noise. It stands in for the paper's traces."""
-    hour = np.arange(HOURS)
+    hour = np.arange(24 * 7 * 8)
     day = 1.0 - 0.7 * np.cos(2 * np.pi * hour / 24)
     rng = np.random.default_rng([seed, 2])
-    arrivals: FloatArray = rng.poisson(1000 * day * rng.uniform(0.8, 1.2, HOURS)).astype(np.float64)
+    arrivals: FloatArray = rng.poisson(1000 * day * rng.uniform(0.8, 1.2, hour.size)).astype(np.float64)
     return arrivals
 
 

@@ -16,9 +16,6 @@ from keyshift.models.workload import FloatArray, Workload
 Keys = Literal["gaussian", "zipf"]
 RATE = 10_000.0
 """Tuples a second ([Guo2018], section 5)."""
-WINDOW_SECONDS = 60.0
-STATE_SHARE = 0.1
-"""State held per tuple of a window: [Guo2018], Fig. 1, sets the state to a tenth of the data rate."""
 
 
 def key_shares(keys: Keys, key_groups: int = 100, spread: float | None = None, exponent: float = 1.0) -> FloatArray:
@@ -89,9 +86,10 @@ def section_5_stream(
     for t in range(windows):
         shift = drift * t / max(windows - 1, 1)
         moved = np.interp((position - shift) % key_groups, np.arange(key_groups + 1), np.append(shares, shares[0]))
-        load[t] = rng.poisson(rate * WINDOW_SECONDS * moved / moved.sum())
+        load[t] = rng.poisson(rate * 60.0 * moved / moved.sum())
+    # State held per tuple of a window: [Guo2018], Fig. 1, sets the state to a tenth of the data rate.
     return Workload(
-        load=load, state=STATE_SHARE * load[-1], current=np.arange(key_groups) % nodes, nodes=nodes,
+        load=load, state=0.1 * load[-1], current=np.arange(key_groups) % nodes, nodes=nodes,
         keys=tuple(range(1, key_groups + 1)),
     )  # fmt: skip
 
@@ -126,10 +124,10 @@ def word_stream(
     load = np.empty((windows, key_groups))
     for t in range(windows):
         share = np.exp(log_share - log_share.max())
-        drawn = rng.poisson(rate * WINDOW_SECONDS * share / share.sum())
+        drawn = rng.poisson(rate * 60.0 * share / share.sum())
         load[t] = np.bincount(group, weights=drawn, minlength=key_groups)
         log_share = log_share + rng.normal(0.0, drift / np.sqrt(windows), log_share.size)
-    return Workload(load=load, state=STATE_SHARE * load[-1], current=np.arange(key_groups) % nodes, nodes=nodes)
+    return Workload(load=load, state=0.1 * load[-1], current=np.arange(key_groups) % nodes, nodes=nodes)
 
 
 def read_counts(path: str | Path) -> tuple[list[str], FloatArray]:

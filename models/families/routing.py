@@ -13,11 +13,8 @@ from keyshift.models.placement import mixed_bits
 from keyshift.models.routing import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
-VIRTUAL_NODES = 100
-"""Points of each node on the ring of the consistent hash."""
 
-
-def consistent_hash(keys: ArrayLike, nodes: int, virtual: int = VIRTUAL_NODES) -> IntArray:
+def consistent_hash(keys: ArrayLike, nodes: int, virtual: int = 100) -> IntArray:
     """Node of each key on a hash ring; another node takes keys from the others and shifts none among them.
 
     Parameters

@@ -42,7 +42,6 @@ MOST_HELD = 384 * 2**20
 MOST_NUMBERS = 2**25
 """Rows of one table, or numbers of one matrix, that are read unless the caller allows more."""
 
-MOST_ARRAYS = 100_000
 MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 """What texts begin with that are not UTF-8."""
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -249,7 +248,7 @@ def read_archive(path: str | Path) -> dict[str, np.ndarray]:
     try:
         with opened(path) as source, zipfile.ZipFile(source) as archive:
             members = archive.infolist()
-            if len(members) > MOST_ARRAYS or sum(member.file_size for member in members) > held:
+            if len(members) > 100_000 or sum(member.file_size for member in members) > held:
                 raise InputError(f"{path} declares more than its {held:,} bytes hold")
             return {member.filename.removesuffix(".npy"): _member(path, archive, member) for member in members}
     except InputError:

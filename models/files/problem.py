@@ -48,10 +48,6 @@ CLASSES: dict[str, Any] = {
 """The class of each problem, by the problem's name: the only classes a file can ask for."""
 
 
-MOST_SIDE = 2**24
-"""Rows of the largest sparse matrix that is read: it takes memory for each, however few numbers it holds."""
-
-
 def parameters_of(problem: Problem) -> dict[str, Any]:
     """The parameters of a problem besides its data, as JSON can hold them."""
     return {name: encode(value) for name, value in list(problem.arguments().items())[1:]}
@@ -149,8 +145,9 @@ def _sparse(content: Any) -> sp.csr_array:
     import scipy.sparse as sp
 
     shape, row, col, data = content
-    if max(shape) > MOST_SIDE:
-        raise InputError(f"a matrix of {shape[0]:,} by {shape[1]:,} is more than {MOST_SIDE:,}")
+    # Rows of the largest sparse matrix that is read: it takes memory for each, however few numbers it holds.
+    if max(shape) > (2**24):
+        raise InputError(f"a matrix of {shape[0]:,} by {shape[1]:,} is more than {(2**24):,}")
     ends = np.array(row, dtype=int), np.array(col, dtype=int)
     return sp.csr_array((np.array(data, dtype=float), ends), shape=shape)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import MANIFEST, RowsOfWindows, assemble, read_manifest, windows_of
+from keyshift.models.files.statistics import MANIFEST, from_tables, read_manifest, tables_of, windows_of
 from keyshift.models.files.workload import read_workload
 from keyshift.models.guards import whole
 from keyshift.models.workload import MOST_NODES, Workload
@@ -72,16 +72,6 @@ def _statistics(source: Path, nodes: int | None, placement: str | None) -> Itera
         raise InputError(f"{source} holds statistics that name no nodes: give their number")
     if not manifest["runs"]:
         raise InputError(f"{source} holds no window")
-    operators = manifest["topology"]["operators"]
-    reach = max(operator.get("windows", 1) for operator in operators)
-    load, traffic = (RowsOfWindows(source, manifest, table) for table in ("load", "traffic"))
-    for number in sorted(load.run_of):
-        yield assemble(
-            load.between(number - reach + 1, number),
-            traffic.between(number, number) if manifest["topology"]["edges"] else None,
-            span=(number, number),
-            key_groups=manifest["key_groups"],
-            operators=operators,
-            nodes=nodes,
-            placement=placement or manifest.get("placement") or "ranges",
-        )
+    tables = tables_of(source, manifest)
+    for number in sorted(tables[0].run_of):
+        yield from_tables(*tables, number, number, nodes, placement)

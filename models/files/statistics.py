@@ -30,10 +30,9 @@ from pydantic import ConfigDict, Field
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
 from keyshift.models.files.disk import read_json, reason, shown
 from keyshift.models.files.schema import LARGEST, Count, FileFormat, FileModel, FileName, Finite, Positive
-from keyshift.models.files.tables import Columns, read_table
+from keyshift.models.files.tables import Columns, expect_sum, read_table
 from keyshift.models.placement import placement as place
 from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
 
@@ -256,9 +255,7 @@ def _verify(place: Path, parts: list[dict[str, np.ndarray]], expected: Mapping[s
     for name, counted in expected.items():
         if parts and name in parts[0]:
             total = float(sum(np.nansum(part[name].astype(float)) for part in parts))
-            if not abs(total - counted) <= 1e-9 * max(abs(total), abs(counted)):
-                read, stated = apart(total, counted)
-                raise InputError(f"{place}: {name} sums to {read}, {MANIFEST} says {stated}: a file was changed")
+            expect_sum(f"{place}: {name}", total, counted, MANIFEST, "a file was changed")
 
 
 HIGH, LOW = 2.0**10, 2.0**44
@@ -297,22 +294,31 @@ def read_statistics(
         raise InputError(f"{source} holds no window" + ("" if end is None else f" up to number {end}"))
     first, end, last = held[0], held[-1] if end is None else end, guards.whole("last", last, least=1)
     first = first if last is None else max(first, end - last + 1)
-    reach = max(operator.get("windows", 1) for operator in manifest["topology"]["operators"])
-    load = RowsOfWindows(source, manifest, "load", max_rows).between(min(first, end - reach + 1), end)
-    pairs = RowsOfWindows(source, manifest, "traffic", max_rows)
+    places = {"current": cluster.get("current"), "draining": cluster.get("draining", ())}
+    tables = tables_of(source, manifest, max_rows)
+    return from_tables(*tables, first, end, nodes, placement, traffic=traffic, max_rows=max_rows, **places)
+
+
+def tables_of(
+    source: Path, manifest: Mapping[str, Any], max_rows: int = DRIVER_ROWS
+) -> tuple[RowsOfWindows, RowsOfWindows]:
+    """The loads and the traffic of statistics."""
+    return RowsOfWindows(source, manifest, "load", max_rows), RowsOfWindows(source, manifest, "traffic", max_rows)
+
+
+def from_tables(
+    load: RowsOfWindows, pairs: RowsOfWindows, first: int, end: int, nodes: Any, placement: str | None, **more: Any
+) -> Workload:
+    """The workload of the windows from first to end; where no placement is asked for, the one that the statistics name."""
+    about = load.manifest
+    operators = about["topology"]["operators"]
+    reach = max(operator.get("windows", 1) for operator in operators)
     return assemble(
-        load,
-        pairs.between(end, end) if manifest["topology"]["edges"] else None,
-        span=(first, end),
-        key_groups=manifest["key_groups"],
-        operators=manifest["topology"]["operators"],
-        nodes=nodes,
-        current=cluster.get("current"),
-        draining=cluster.get("draining", ()),
-        placement=placement or manifest.get("placement") or "ranges",
-        traffic=traffic,
-        max_rows=max_rows,
-    )
+        load.between(min(first, end - reach + 1), end),
+        pairs.between(end, end) if about["topology"]["edges"] else None,
+        span=(first, end), key_groups=about["key_groups"], operators=operators, nodes=nodes,
+        placement=placement or about.get("placement") or "ranges", **more,
+    )  # fmt: skip
 
 
 def assemble(

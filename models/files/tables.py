@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.figures import apart
 from keyshift.models.files.disk import MOST_NUMBERS, opened, reason, size_of
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ EXPECTED = {
     "label": "texts or whole numbers",
 }
 
-MOST_BYTES = 2**30
-"""Bytes that one table may take, uncompressed."""
 UNSUSPICIOUS = 2**27
 """Up to this many bytes a footer may err: some writers count the bytes packed."""
 
@@ -95,6 +94,13 @@ def read_table(
         raise InputError(f"{file} is not a readable Parquet file ({reason(error)})") from None
 
 
+def expect_sum(said: str, found: float, stated: float, where: str, why: str) -> None:
+    """Refuse a column that does not sum to what its manifest says."""
+    if not abs(found - stated) <= 1e-9 * max(abs(found), abs(stated)):
+        read, says = apart(found, stated)
+        raise InputError(f"{said} sums to {read}, {where} says {says}: {why}")
+
+
 def count_rows(file: Path) -> int:
     """Rows of a table, by its own account."""
     from keyshift.models.files.arrow import pa, pq
@@ -115,13 +121,14 @@ def _expect_size(file: Path, found: int, rows: int | None, most: int) -> None:
 
 
 def _expect_bytes(file: Path, about: Any) -> None:
-    """Refuse a table that unpacks to more than `MOST_BYTES`, or to more than it declares.
+    """Refuse a table that unpacks to more than 2**30 bytes, or to more than it declares.
 
     By row group: pyarrow's `ColumnChunkMetaData` crashes the whole process where a flipped bit spoils a column's statistics.
     """
     total = sum(max(0, about.row_group(group).total_byte_size) for group in range(about.num_row_groups))
-    if total > MOST_BYTES:
-        raise InputError(f"{file} unpacks to {total:,} bytes; at most {MOST_BYTES:,} are read")
+    # Bytes that one table may take, uncompressed.
+    if total > 2**30:
+        raise InputError(f"{file} unpacks to {total:,} bytes; at most {2**30:,} are read")
     pages = sum(unpacked_bytes(file))
     if pages > max(UNSUSPICIOUS, 2 * total):
         raise InputError(f"{file} declares {total:,} bytes, but unpacks to {pages:,}: it is damaged, or made to harm")
@@ -194,10 +201,6 @@ def _texts(chunk: Any) -> np.ndarray:
 
 # What the pages unpack to by their own headers: the footer, which a reader trusts, may say less -----------------
 
-DEEPEST = 32
-"""Structures in structures: Parquet's own go a few deep."""
-LONGEST_HEADER = 2**20
-"""Bytes of a page's header, which may hold the least and the largest text of the page."""
 _ROW_GROUPS, _COLUMNS, _ABOUT = 4, 1, 3
 _COMPRESSED, _DATA, _DICTIONARY = 7, 9, 11
 _UNPACKED_PAGE, _PACKED_PAGE = 2, 3
@@ -239,7 +242,8 @@ def _of_chunk(source: BinaryIO, about: dict[int, Any], end: int) -> Iterator[int
         raise ValueError("a column lies outside the file")
     while at < until:
         source.seek(at)
-        reader = _Thrift(source.read(min(LONGEST_HEADER, until - at)))
+        # Bytes of a page's header, which may hold the least and the largest text of the page.
+        reader = _Thrift(source.read(min(2**20, until - at)))
         header = reader.structure()
         unpacked, packed = header.get(_UNPACKED_PAGE, -1), header.get(_PACKED_PAGE, -1)
         if unpacked < 0 or packed < 0:
@@ -288,7 +292,8 @@ class _Thrift:
         return found
 
     def value(self, kind: int, depth: int) -> Any:
-        if depth > DEEPEST:
+        # Structures in structures: Parquet's own go a few deep.
+        if depth > 32:
             raise ValueError("it is nested too deeply")
         if kind in (*_BOOLEANS, 3):
             return self.byte()

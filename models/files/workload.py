@@ -27,7 +27,6 @@ import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
 from keyshift.models.files.disk import MOST_NUMBERS, only_writer, opened, reason, write_file, write_folder
 from keyshift.models.files.schema import (
     ENVELOPE,
@@ -42,7 +41,7 @@ from keyshift.models.files.schema import (
     naming,
     plain,
 )
-from keyshift.models.files.tables import Columns, read_table
+from keyshift.models.files.tables import Columns, expect_sum, read_table
 from keyshift.models.guards import indices, numbered, whole
 from keyshift.models.workload import Workload
 
@@ -436,13 +435,8 @@ def _verify_sums(file: Path, columns: dict[str, np.ndarray], sums: dict[str, flo
     for name, expected in sums.items():
         if name not in columns:
             raise InputError(f"{file} lacks the column {name!r}")
-        found = float(np.sum(columns[name]))
-        if not abs(found - expected) <= 1e-9 * max(abs(found), abs(expected)):
-            there, stated = apart(found, expected)
-            raise InputError(
-                f"{file}: the column {name!r} sums to {there}, {MANIFEST} says {stated}: the table was changed or "
-                f"damaged (if the change is meant, delete its sums from {MANIFEST})"
-            )
+        why = f"the table was changed or damaged (if the change is meant, delete its sums from {MANIFEST})"
+        expect_sum(f"{file}: the column {name!r}", float(np.sum(columns[name])), expected, MANIFEST, why)
 
 
 def sparse(src: np.ndarray, dst: np.ndarray, tuples: np.ndarray, key_groups: int) -> sp.csr_array:

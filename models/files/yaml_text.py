@@ -16,11 +16,6 @@ from keyshift.models.files.disk import read_text
 MOST_YAML = 2**20
 """Bytes of the largest YAML file that is read."""
 
-MOST_VALUES = 200_000
-"""Values in a document, those that an alias repeats counted each time."""
-
-MOST_DEPTH = 50
-
 
 class _Loader(yaml.SafeLoader):
     """Safe loading, with the numbers of YAML 1.2: 1e6 is a number, 010 is ten, 1:30 and 2024-01-01 are texts.
@@ -31,8 +26,8 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Count what a node stands for: an alias stands for all that its anchor holds."""
         self.depth = getattr(self, "depth", 0) + 1
-        if self.depth > MOST_DEPTH:
-            raise yaml.YAMLError(f"it is nested more than {MOST_DEPTH} deep")
+        if self.depth > 50:
+            raise yaml.YAMLError("it is nested more than 50 deep")
         node = super().compose_node(parent, index)
         self.depth -= 1
         if node is not None and index is None and isinstance(parent, yaml.MappingNode) and node.tag in _SCALARS:
@@ -40,8 +35,9 @@ class _Loader(yaml.SafeLoader):
         weights = self.__dict__.setdefault("weights", {})
         if id(node) not in weights:
             weights[id(node)] = 1 + sum(weights.get(id(child), 1) for child in _children(node))
-        if weights[id(node)] > MOST_VALUES:
-            raise yaml.YAMLError(f"it stands for more than {MOST_VALUES:,} values")
+        # Values in a document, those that an alias repeats counted each time.
+        if weights[id(node)] > 200_000:
+            raise yaml.YAMLError(f"it stands for more than {200_000:,} values")
         return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
@@ -103,8 +99,8 @@ def parse_yaml(text: str, of: str, *, texts: bool = False) -> Any:
     """
     if len(text) > MOST_YAML:
         raise InputError(f"{of} has {len(text):,} characters; at most {MOST_YAML:,} are read")
-    if _depth(text) > MOST_DEPTH:
-        raise InputError(f"{of} is not readable YAML: it is nested more than {MOST_DEPTH} deep")
+    if _depth(text) > 50:
+        raise InputError(f"{of} is not readable YAML: it is nested more than 50 deep")
     try:
         content = yaml.load(text, Loader=_TextLoader if texts else _Loader)
         json.dumps(content, ensure_ascii=False, default=str, skipkeys=True).encode()

@@ -15,14 +15,10 @@ from keyshift.models.intervals.sequence import MigrationSequence
 from keyshift.models.intervals.step import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
 
-LARGEST = 2**60
-BITS = 40
-"""All the state together stays below 2**BITS whole units."""
-
 
 def whole_state(state: FloatArray) -> Scaled:
     """State in whole units, rounded down where it must be: the least whole state moved is a lower bound as it stands."""
-    return scaled(state, BITS, rounding="down", decimals=False, whole=WHOLE_BITS).coarsest()
+    return scaled(state, 40, rounding="down", decimals=False, whole=WHOLE_BITS).coarsest()
 
 
 class IntervalCpSat:
@@ -100,7 +96,8 @@ class IntervalCpSat:
         """
         sums = self.problem.prefix.sums
         for t, (_, limit) in enumerate(self.steps):
-            if (total := self.problem.prefix.total) <= LARGEST:
+            # Of whole numbers that CP-SAT adds up.
+            if (total := self.problem.prefix.total) <= (2**60):
                 load = np.diff(np.asarray(sums)).tolist()
                 for i in self.nodes:
                     row = sum(load[k] * self.x[t, i, k] for k in self.tasks) <= min(limit, total)
@@ -164,7 +161,7 @@ class FreeCpSat(IntervalCpSat):
 
     def loads(self) -> None:
         """(3); loads that do not fit 64 bits are rounded down and the limit up, which only relaxes it."""
-        spare = max(0, self.problem.prefix.total.bit_length() - LARGEST.bit_length() + 1)
+        spare = max(0, self.problem.prefix.total.bit_length() - 60)
         sums = [int(s) for s in self.problem.prefix.sums]
         load = [(b - a) >> spare for a, b in pairwise(sums)]
         for t, (_, limit) in enumerate(self.steps):

@@ -16,9 +16,6 @@ from keyshift.models.rules.rows import add_to_cpsat, keep_within
 from keyshift.models.stages import PlacedCpSat
 from keyshift.models.workload import IntArray
 
-BITS = 31
-"""The scaled loads of all windows together stay below 2**BITS, so that their squares fit 62 bits."""
-
 
 class MCLBCpSat(PlacedCpSat):
     """The model of [Guo2018], section 2, in whole numbers: the sum of squared loads is minimised.
@@ -38,7 +35,8 @@ class MCLBCpSat(PlacedCpSat):
 
     def __init__(self, problem: MCLB, strengthened: bool = True) -> None:
         self.problem, self.core, self.strengthened = problem, problem.core, strengthened
-        self.scaled = scaled(self.core.load.ravel(), bits=BITS)
+        # The scaled loads of all windows together stay below 2**31, so that their squares fit 62 bits.
+        self.scaled = scaled(self.core.load.ravel(), bits=31)
         self.load: IntArray = self.scaled.values.reshape(self.core.load.shape)
         self.model = cp_model.CpModel()
         self.variables()
@@ -94,24 +92,10 @@ class MCLBCpSat(PlacedCpSat):
             self.model, self.problem.lowered, {(k, names[i]): x for (k, i), x in self.x.items()}, max(names) + 1
         )
 
-    def forbid(self, assignment: IntArray) -> bool:
-        """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""
-        cover = self.core.cover(self.core.lower(assignment))
-        if cover is None and not self.problem.violations(assignment):
-            return False
-        if cover is None:  # a rule, by its rounding
-            at = enumerate(self.core.lower(assignment).tolist())
-            self.model.add_bool_or(~self.x[k, i] for k, i in at)
-            return True
-        self.model.add_bool_or(self.x[int(k), int(self.core.current[k])] for k in cover)
-        return True
-
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
-        order, alike = self.core.order, np.flatnonzero(self.core.interchangeable).tolist()
-        for r, k in enumerate(order):
-            for i, before in zip(alike[1:], alike, strict=False):
-                self.model.add(self.x[k, i] <= sum(self.x[other, before] for other in order[:r]))
+        for pair, earlier in self.core.openings():
+            self.model.add(self.x[pair] <= sum(self.x[one] for one in earlier))
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""

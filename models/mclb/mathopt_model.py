@@ -100,27 +100,19 @@ class MCLBMathOpt:
             self.model.add_linear_constraint(**given, name=f"{name}[r{number}]")
 
     def forbid(self, assignment: IntArray) -> bool:
-        """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""
-        at = self.core.lower(assignment)
-        cover = self.core.cover(at)
-        if cover is None and not self.problem.violations(assignment):
-            return False
-        if cover is None:  # a rule, by its rounding
-            same = mathopt.fast_sum(self.x[k, i] for k, i in enumerate(at.tolist()))
-            self.model.add_linear_constraint(same <= at.size - 1.0)
-            return True
-        stay = mathopt.fast_sum(self.x[int(k), int(self.core.current[k])] for k in cover)
-        self.model.add_linear_constraint(stay >= 1.0)
-        return True
+        """Cut off an assignment that the check refuses, and others by the same cause; whether it is refused."""
+        clauses = self.problem.clauses(assignment)
+        for clause in clauses:
+            one = mathopt.fast_sum(self.x[k, i] if on else 1 - self.x[k, i] for k, i, on in clause)
+            self.model.add_linear_constraint(one >= 1.0)
+        return bool(clauses)
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
-        order = self.core.order
-        alike, names = np.flatnonzero(self.core.interchangeable).tolist(), self.core.names.tolist()
-        for r, k in enumerate(order):
-            for i, before in zip(alike[1:], alike, strict=False):
-                opened = mathopt.fast_sum(self.x[other, before] for other in order[:r])
-                self.model.add_linear_constraint(self.x[k, i] <= opened, name=f"symmetry[k{k},n{names[i]}]")
+        names = self.core.names.tolist()
+        for (k, i), earlier in self.core.openings():
+            opened = mathopt.fast_sum(self.x[one] for one in earlier)
+            self.model.add_linear_constraint(self.x[k, i] <= opened, name=f"symmetry[k{k},n{names[i]}]")
 
     def hint(self, assignment: IntArray) -> mathopt.SolutionHint:
         """A known assignment as a warm start, with its deviations."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,14 +14,11 @@ from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.integers import Knapsack
+from keyshift.models.problem import SLACK as SLACK
 from keyshift.models.problem import Limit, Violation, below_step, left_on_draining, read_assignment, step_of_sums
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
-
-SLACK = 1e-9
-"""Relative rounding allowed when a sum of floats is held against a limit."""
-LARGEST = 1e150
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +91,17 @@ class MCLB(Ruled):
         self._require_equal_nodes("MCLB compares the loads of equal nodes")
         with np.errstate(over="ignore"):
             largest = max(float(self.workload.load.sum()), float(self.workload.state.sum()))
-        if not largest < LARGEST:
-            raise InputError(f"load and state must each sum to less than {LARGEST:g}: their squares are summed")
+        if not largest < 1e150:
+            raise InputError("load and state must each sum to less than 1e+150: their squares are summed")
         self._read_rules()
+
+    def clauses(self, assignment: IntArray) -> list[list[tuple[int, int, bool]]]:
+        """What an assignment breaks: of each of these, key groups on nodes of the core or not, one holds."""
+        core, at = self.core, self.core.lower(assignment)
+        if core.moved(at) > core.budget:  # of the few that exceed the budget together, one stays
+            few = core.limit.cover(np.flatnonzero((at != core.current) & (core.state > 0)))
+            return [[(k, int(core.current[k]), True) for k in few.tolist()]]
+        return [[(k, i, False) for k, i in enumerate(at.tolist())]] if self.violations(assignment) else []
 
     # What every problem answers ---------------------------------------------------------------------------------
 
@@ -251,11 +256,12 @@ class Core:
         """Whether the budget can bind at all."""
         return self.budget < float(self.state.sum())
 
-    def cover(self, assignment: IntArray) -> IntArray | None:
-        """The key groups that exceed the budget together; None where the assignment keeps it."""
-        if self.moved(assignment) <= self.budget:
-            return None
-        return self.limit.cover(np.flatnonzero((assignment != self.current) & (self.state > 0)))
+    def openings(self) -> Iterator[tuple[tuple[int, int], list[tuple[int, int]]]]:
+        """(5): a key group on an interchangeable node, and the larger ones on the node before, of which one comes first."""
+        alike = np.flatnonzero(self.interchangeable).tolist()
+        for r, k in enumerate(self.order):
+            for i, before in zip(alike[1:], alike, strict=False):
+                yield (k, i), [(other, before) for other in self.order[:r]]
 
     @property
     def interchangeable(self) -> BoolArray:

@@ -12,9 +12,6 @@ from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import FloatArray, IntArray
 
-NO_DEVIATION = 1e-6
-"""A deviation whose square is nothing, in units in which loads are near 1."""
-
 
 class MCLBPyomo(PlacedPyomo):
     """The model of [Guo2018], section 2, one method for each family of constraints; numbers as in `MCLB`.
@@ -77,7 +74,6 @@ class MCLBPyomo(PlacedPyomo):
     def state_budget(self) -> None:
         """(3) No more state moves than allowed; what exceeds the budget by itself stays."""
         core, m = self.core, self.model
-        m.covers = pyo.ConstraintList()
         if not core.limited:
             return
         stay = np.flatnonzero(~core.limit.fits).tolist()
@@ -97,32 +93,14 @@ class MCLBPyomo(PlacedPyomo):
         x = {(k, names[i]): x for (k, i), x in self.model.x.items()}
         add_to_pyomo(self.model, self.problem.lowered, x, max(names) + 1)
 
-    def forbid(self, assignment: IntArray) -> bool:
-        """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""
-        at = self.core.lower(assignment)
-        cover = self.core.cover(at)
-        if cover is None and not self.problem.violations(assignment):
-            return False
-        if cover is None:  # a rule, by its rounding
-            self.model.covers.add(pyo.quicksum(self.model.x[k, i] for k, i in enumerate(at.tolist())) <= at.size - 1)
-            return True
-        stay = [self.model.x[int(k), int(self.core.current[k])] for k in cover]
-        self.model.covers.add(pyo.quicksum(stay) >= 1)
-        return True
-
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
-        alike = np.flatnonzero(self.core.interchangeable).tolist()
-        order, pairs = self.core.order, list(zip(alike[1:], alike, strict=False))
+        rows = dict(self.core.openings())
 
-        def opened(m: pyo.ConcreteModel, r: int, i: int, before: int) -> object:
-            earlier = order[:r]
-            if not earlier:
-                return m.x[order[r], i] == 0
-            return m.x[order[r], i] <= pyo.quicksum(m.x[other, before] for other in earlier)
+        def opened(m: pyo.ConcreteModel, k: int, i: int) -> object:
+            return m.x[k, i] <= pyo.quicksum(m.x[one] for one in rows[k, i])
 
-        rows = [(r, i, before) for r in range(len(order)) for i, before in pairs]
-        self.model.symmetry = pyo.Constraint(pyo.Set(initialize=rows, dimen=3), rule=opened)
+        self.model.symmetry = pyo.Constraint(list(rows), rule=opened)
 
     def set_objective(self) -> None:
         """The imbalance in units of the problem's scale."""
@@ -137,7 +115,8 @@ class MCLBPyomo(PlacedPyomo):
         """
         m = self.model
         for (t, i), a in np.ndenumerate(at):
-            if abs(a) >= NO_DEVIATION:
+            # A deviation whose square is nothing, in units in which loads are near 1.
+            if abs(a) >= 1e-6:
                 m.tangents.add(m.e[t, i] >= 2 * float(a) * m.d[t, i] - float(a) ** 2)
 
     def deviations_of(self, assignment: IntArray) -> FloatArray:

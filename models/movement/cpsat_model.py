@@ -73,7 +73,7 @@ class MovementCpSat(PlacedCpSat):
             for i, z in self.z.items():
                 self.model.add_bool_or(~z, *(self.x[k, i] for k in self.key_groups))
 
-    def forbid(self, assignment: IntArray) -> None:
+    def forbid(self, assignment: IntArray) -> bool:
         """Cut off an assignment that rounding let into the model and the check refused, and others by the same cause."""
         cuts = 0
         for items in self.limits.too_much(assignment):
@@ -87,6 +87,7 @@ class MovementCpSat(PlacedCpSat):
                 self.model.add_bool_or(~z, *(self.x[k, i] for k in rest))
         if cuts == 0:
             self.model.add_bool_or(~self.x[k, int(i)] for k, i in enumerate(assignment))
+        return True
 
     def bound(self, integer_bound: float) -> float:
         """Turn a bound on scaled state into a safe one on the state."""

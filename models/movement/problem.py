@@ -14,13 +14,11 @@ from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.integers import ROUNDING, Knapsack, capped
+from keyshift.models.problem import SLACK as SLACK
 from keyshift.models.problem import Limit, MovesState, Violation, below_step, left_on_draining, read_assignment
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import MOST_NODES, BoolArray, FloatArray, IntArray, Workload
-
-SLACK = 1e-9
-"""Relative rounding allowed when a sum of loads is held against a limit."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,6 @@ from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import IntArray
 
-WIDENED = 1e-7
-"""Load rows are wider by this share: within 1e-8 HiGHS takes a placement at a limit to be beyond it, or not."""
-
 
 class MovementPyomo(PlacedPyomo):
     """One method for each family of constraints.
@@ -60,11 +57,12 @@ class MovementPyomo(PlacedPyomo):
         def load(shares: list[float], i: int) -> LinearExpression:
             return LinearExpression(linear_coefs=shares, linear_vars=on_node[i])
 
+        # Load rows are wider by this share: within 1e-8 HiGHS takes a placement at a limit to be beyond it, or not.
         m.upper_load = pyo.Constraint(
-            list(most), self.nodes, rule=lambda m, t, i: load(most[t], i) <= (1 + WIDENED) * m.z[i]
+            list(most), self.nodes, rule=lambda m, t, i: load(most[t], i) <= (1 + 1e-7) * m.z[i]
         )
         m.lower_load = pyo.Constraint(
-            list(least), self.nodes, rule=lambda m, t, i: load(least[t], i) >= (1 - WIDENED) * m.z[i]
+            list(least), self.nodes, rule=lambda m, t, i: load(least[t], i) >= (1 - 1e-7) * m.z[i]
         )
 
     def node_count(self) -> None:
@@ -87,7 +85,7 @@ class MovementPyomo(PlacedPyomo):
         moved = (s * (1 - stay.get(k, 0)) for k, s in enumerate(self.limits.state.tolist()))
         m.moved = pyo.Objective(expr=pyo.quicksum(moved))
 
-    def forbid(self, assignment: IntArray) -> None:
+    def forbid(self, assignment: IntArray) -> bool:
         """Cut off an assignment that tolerances let into the model and the check refused, and others by the same cause."""
         m, before = self.model, len(self.model.cuts)
         for items in self.limits.too_much(assignment):
@@ -99,6 +97,7 @@ class MovementPyomo(PlacedPyomo):
                 m.cuts.add(pyo.quicksum(m.x[k, i] for k in rest) - m.z[i] >= 0)
         if len(m.cuts) == before:
             m.cuts.add(pyo.quicksum(m.x[k, int(i)] for k, i in enumerate(assignment)) <= assignment.size - 1)
+        return True
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable its value in a known assignment."""

@@ -14,9 +14,6 @@ from keyshift.models.guards import frozen
 from keyshift.models.names import Names, printed
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
-NAMED = 3
-"""Differences of one kind that are spelt out; the rest are counted."""
-
 
 @dataclass(frozen=True, eq=False)
 class MadeFor:
@@ -154,8 +151,9 @@ class MadeFor:
 
 def _told(which: IntArray, said: Callable[[int], str], what: str) -> list[str]:
     """A sentence for each of the first few, and how many there are."""
-    found = [said(int(i)) for i in which[:NAMED]]
-    return found if which.size <= NAMED else [*found, f"and more: {which.size} {what}"]
+    # Differences of one kind that are spelt out; the rest are counted.
+    found = [said(int(i)) for i in which[:3]]
+    return found if which.size <= 3 else [*found, f"and more: {which.size} {what}"]
 
 
 def unlisted(workload: Workload) -> str:

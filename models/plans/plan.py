@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-SHOWN = 20
-"""Moves that a notebook shows."""
 MOVED = ("key_group", "source", "target", "gain", "phase", "start", "end")
 """Of a move, the columns that a plan's file holds; the others follow from the workload."""
 CHANGES = ("same", "other target", "only here", "only there")
@@ -225,7 +223,8 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """The first moves as a table, for notebooks."""
-        return f"<p>{html.escape(repr(self))}</p>{self.moves.head(SHOWN).to_html(index=False)}"
+        # Moves that a notebook shows.
+        return f"<p>{html.escape(repr(self))}</p>{self.moves.head(20).to_html(index=False)}"
 
     # What the plan is held to ----------------------------------------------------------------------------------
 

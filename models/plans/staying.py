@@ -10,10 +10,6 @@ import numpy as np
 from keyshift.models.problem import Problem, Violation
 from keyshift.models.workload import IntArray, Workload
 
-MOST_ASKED = 100
-"""Key groups of a node of which each is asked why it stays."""
-MOST_NAMED = 20
-"""Key groups that one sentence names."""
 OF_ALL = ("max_migrations", "max_migration_cost", "max_state_moved")
 """Limits on all moves together: whichever node a key group would go to, they are the same."""
 
@@ -31,19 +27,18 @@ def staying(problem: Problem, assignment: IntArray | None) -> tuple[str, ...]:
         here = np.flatnonzero(assignment == i)
         here = here[np.argsort(-w.last_load[here], kind="stable")]
         reasons: dict[str, list[int]] = {}
-        for k in here[:MOST_ASKED].tolist():
+        for k in here[:100].tolist():
             reasons.setdefault(_reason(problem, w, assignment, k), []).append(k)
-        if here.size > MOST_ASKED:
-            rest = f"why is known of the {MOST_ASKED} of most load alone"
-            reasons[rest] = here[MOST_ASKED:].tolist()
+        if here.size > 100:
+            reasons["why is known of the 100 of most load alone"] = here[100:].tolist()
         said += [f"node {w.node(i)} drains, but keeps {_names(w, ks)}: {reason}" for reason, ks in reasons.items()]
     return tuple(said)
 
 
 def _names(w: Workload, key_groups: Sequence[int]) -> str:
     many = f"{len(key_groups)} key groups, " if len(key_groups) > 1 else "key group "
-    named = ", ".join(str(w.key(k)) for k in key_groups[:MOST_NAMED])
-    return many + named + (f" and {len(key_groups) - MOST_NAMED} more" if len(key_groups) > MOST_NAMED else "")
+    named = ", ".join(str(w.key(k)) for k in key_groups[:20])
+    return many + named + (f" and {len(key_groups) - 20} more" if len(key_groups) > 20 else "")
 
 
 def _reason(problem: Problem, w: Workload, assignment: IntArray, k: int) -> str:

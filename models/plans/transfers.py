@@ -9,13 +9,8 @@ import numpy as np
 from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.guards import frozen
-from keyshift.models.problem import Violation
+from keyshift.models.problem import SLACK, Violation
 from keyshift.models.workload import FloatArray, IntArray
-
-SLACK = 1e-9
-"""Relative rounding allowed when times and sums of loads are held against each other."""
-MOMENT = 1e-3
-"""A key group without state still takes this share of the mean transfer, and at most this many seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +140,7 @@ def durations(state: FloatArray, source: IntArray, target: IntArray, bandwidth: 
     """Seconds that transfers take, or units of state without a bandwidth; no state takes a moment, too, shape (e,)."""
     seconds = state if bandwidth is None else state / np.minimum(bandwidth[source], bandwidth[target])
     some = seconds[seconds > 0]
-    moment = min(MOMENT, MOMENT * float(some.mean())) if some.size else MOMENT
+    moment = 1e-3 * min(1.0, float(some.mean())) if some.size else 1e-3
     return np.where(seconds > 0, seconds, moment)
 
 

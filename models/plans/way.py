@@ -11,8 +11,8 @@ import numpy as np
 from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.files.problem import pose
-from keyshift.models.problem import Problem, Violation
-from keyshift.models.rules.lowered import ROUNDING, Lowered, labels_of
+from keyshift.models.problem import SLACK, Problem, Violation
+from keyshift.models.rules.lowered import Lowered, labels_of
 from keyshift.models.solution import Solution
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
@@ -167,9 +167,6 @@ class Phase:
 
 # The worth of each move of a plan: by how much the objective would rise if it alone were undone ------------------------
 
-CHUNK = 4096
-"""Moves valued at a time: a table of this many rows, one column for each node."""
-
 Gains = Callable[[Workload, IntArray, IntArray, IntArray, bool], FloatArray]
 
 
@@ -183,13 +180,13 @@ def distance_gains(way: Way, current: IntArray, target: IntArray, moving: IntArr
     """By how much the load distance would rise if a move alone were undone, shape (e,)."""
     now = float(way.distance(way.after))
     found = np.empty(moving.size)
-    for begin in range(0, moving.size, CHUNK):
-        part = moving[begin : begin + CHUNK]
+    for begin in range(0, moving.size, 4096):  # rows of a table, one column for each node
+        part = moving[begin : begin + 4096]
         rows = np.arange(part.size)
         loads = np.repeat(way.after[None, :], part.size, axis=0)
         loads[rows, target[part]] -= way.load[part]
         loads[rows, current[part]] += way.load[part]
-        found[begin : begin + CHUNK] = way.distance(loads) - now
+        found[begin : begin + part.size] = way.distance(loads) - now
     return found
 
 
@@ -286,7 +283,7 @@ class RuledWay:
                 units = np.flatnonzero((into > 0) | (out > 0))
                 most = max(float(room.most[d]), before[d], after[d])
                 least = min(float(room.least[d]), before[d], after[d])
-                if units.size > 1 and (before[d] + into.sum() > most * (1 + ROUNDING) or before[d] - out.sum() < least):
+                if units.size > 1 and (before[d] + into.sum() > most * (1 + SLACK) or before[d] - out.sum() < least):
                     rows.append((before[d], least, most, into[units], out[units], units))
         held, least, most = (np.array([row[part] for row in rows], dtype=float) for part in range(3))
         return cls(unit, held, least, most, _by_unit(rows, count))
@@ -299,8 +296,8 @@ class RuledWay:
     def excess(self, held: FloatArray, low: FloatArray | None = None) -> float:
         """By how much rooms are exceeded, or fallen short of where they may hold less than that, in all."""
         low = held if low is None else low
-        over = np.where(held > self.most * (1 + ROUNDING), held - self.most, 0.0)
-        under = np.where(low < self.least * (1 - ROUNDING), self.least - low, 0.0)
+        over = np.where(held > self.most * (1 + SLACK), held - self.most, 0.0)
+        under = np.where(low < self.least * (1 - SLACK), self.least - low, 0.0)
         return float(over.sum() + under.sum())
 
     def after(self, held: FloatArray, units: Iterable[int]) -> FloatArray:
@@ -336,7 +333,7 @@ def broken_on_the_way(plan: Any, workload: Workload) -> list[Violation]:
     lowered = pose(plan.problem, workload, plan.parameters).lowered  # type: ignore[attr-defined]  # it has rules
     way = RuledWay.of(lowered, plan.current, plan.assignment, plan.key_group)
     worst = way.worst(np.array(phase.moves, dtype=np.int64) for phase in plan.phases)
-    if worst <= plan.broken_rules * (1 + ROUNDING):
+    if worst <= plan.broken_rules * (1 + SLACK):
         return []
     found, planned = apart(worst, plan.broken_rules)
     said = f"rules are broken by {found} on the way, the plan says by {planned}"

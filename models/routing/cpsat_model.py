@@ -17,9 +17,6 @@ from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat
 from keyshift.models.stages import CpSatStages, WholeMeasure
 from keyshift.models.workload import FloatArray, IntArray
 
-BITS = 50
-"""Loads and states are scaled to integers whose sums stay below 2**BITS."""
-
 
 class RoutingCpSat(CpSatStages):
     """Problem (3) of [Fang2016] in whole numbers of keys alike, one method for each family of constraints.
@@ -64,7 +61,8 @@ class RoutingCpSat(CpSatStages):
         """Scale a value of each record, and say what rounding can add up to over all keys, in scaled units."""
         count = self.choices.keys.count
         several = int(count.max()).bit_length()
-        made = scaled(numbers, BITS - several, whole=WHOLE_BITS - several)
+        # Loads and states are scaled to integers whose sums stay below 2**50.
+        made = scaled(numbers, 50 - several, whole=WHOLE_BITS - several)
         return made, Fraction(made.error) * made.scale * int(count.sum())
 
     def variables(self) -> None:

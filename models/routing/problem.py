@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -20,9 +20,6 @@ from keyshift.models.problem import Limit, Violation, below_step
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray, Workload
-
-SLACK = 1e-9
-"""Relative rounding allowed when a node's load is held against its limit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +138,8 @@ class MixedRouting(Ruled, OverWindows):
     @property
     def slack(self) -> float:
         """Rounding allowed in (2) and (3), in load units."""
-        return SLACK * self.workload.mean_load * float(self.workload.capacity.max())
+        # Relative rounding allowed when a node's load is held against its limit.
+        return 1e-9 * self.workload.mean_load * float(self.workload.capacity.max())
 
     @property
     def table_limit(self) -> int:
@@ -298,15 +296,6 @@ class MixedRouting(Ruled, OverWindows):
         ends = max(float(w.capacity[w.kept].sum() / w.capacity[w.kept].min()), self.theta_max)
         found = [Limit.of(self, "theta_max", needed=self.theta, ends=ends, step=0.01)]
         if self.max_table_size is not None:
-            found.append(
-                Limit.of(
-                    self, "max_table_size", whole=True, needed=lambda a: metrics.table_size(w, a), ends=w.key_groups,
-                    measure="table_size", least=None if self.rules else self._fewest_exceptions,
-                )
-            )  # fmt: skip
+            needed = partial(metrics.table_size, w)
+            found.append(Limit.of(self, "max_table_size", whole=True, needed=needed, ends=w.key_groups))
         return [*found, *self.rule_limits, self.more_nodes()]
-
-    def _fewest_exceptions(self) -> MixedRouting:
-        """The fewest exceptions to the hash are least movement from the hash, one unit a key: the same problem."""
-        from_hash = self.workload.replace(current=self.home, state=np.ones(self.workload.key_groups))
-        return MixedRouting(from_hash, self.theta_max, None, self.sides)

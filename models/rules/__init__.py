@@ -9,33 +9,17 @@ from keyshift.models.errors import InputError
 from keyshift.models.rules.apart import Apart
 from keyshift.models.rules.count import Count
 from keyshift.models.rules.even import Even
-from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.moves import Moves, Pinned
 from keyshift.models.rules.near import Near
 from keyshift.models.rules.only import Never, Only
-from keyshift.models.rules.rule import RULES, Rule
-from keyshift.models.rules.scope import Scope
+from keyshift.models.rules.rule import RULES, Rule, register_rule
 from keyshift.models.rules.spread import Spread
 from keyshift.models.rules.together import Together
 from keyshift.models.rules.use import Use
 
 __all__ = [
-    "RULES",
-    "Apart",
-    "Count",
-    "Even",
-    "Lowered",
-    "Moves",
-    "Near",
-    "Never",
-    "Only",
-    "Pinned",
-    "Rule",
-    "Scope",
-    "Spread",
-    "Together",
-    "Use",
-    "read_rule",
+    "RULES", "Apart", "Count", "Even", "Moves", "Near", "Never", "Only", "Pinned", "Rule", "Spread", "Together", "Use",
+    "read_rule", "register_rule",
 ]  # fmt: skip
 
 

@@ -12,11 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from keyshift.models.rules.lowered import Form, Rooms
-from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.rule import Rule, register_rule
 from keyshift.models.rules.scope import Scope, Selection
 from keyshift.models.workload import IntArray
 
 
+@register_rule
 @dataclass(frozen=True)
 class Apart(Rule):
     """No two key groups of a set run in the same domain.

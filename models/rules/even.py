@@ -15,11 +15,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from keyshift.models.rules.rule import register_rule
 from keyshift.models.rules.scope import Scope, Selection
 from keyshift.models.rules.spread import CountedInDomains
 from keyshift.models.workload import IntArray
 
 
+@register_rule
 @dataclass(frozen=True)
 class Even(CountedInDomains):
     """Each domain runs its even share of every set of key groups.

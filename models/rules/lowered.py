@@ -29,9 +29,10 @@ from functools import cached_property
 
 import numpy as np
 
+from keyshift.models.problem import SLACK
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
 
-ROUNDING = 1e-9
+ROUNDING = SLACK
 """Relative rounding allowed when a sum of floats is held against a room."""
 
 

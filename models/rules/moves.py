@@ -14,11 +14,12 @@ from typing import ClassVar
 import numpy as np
 
 from keyshift.models.rules.lowered import Closed, Form, MoveBudget
-from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.rule import Rule, register_rule
 from keyshift.models.rules.scope import Scope, Selection
 from keyshift.models.workload import BoolArray, IntArray
 
 
+@register_rule
 @dataclass(frozen=True)
 class Moves(Rule):
     """At most so many key groups change node.
@@ -58,6 +59,7 @@ class Moves(Rule):
         yield MoveBudget(chosen, np.ones(chosen.size), into, float(self.at_most))
 
 
+@register_rule
 @dataclass(frozen=True)
 class Pinned(Rule):
     """Key groups stay on the node that runs them now.

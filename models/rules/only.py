@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from keyshift.models.rules.lowered import Closed, Form
-from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.rule import Rule, register_rule
 from keyshift.models.rules.scope import Scope, Selection
 from keyshift.models.workload import BoolArray, IntArray
 
@@ -38,6 +38,7 @@ class _OnNodes(Rule):
         yield Closed(scope.key_groups(self.name, self.key_groups), self.closed(scope))
 
 
+@register_rule
 @dataclass(frozen=True)
 class Only(_OnNodes):
     """(1): key groups run on some nodes and on no others.
@@ -56,6 +57,7 @@ class Only(_OnNodes):
         return ~super().closed(scope)
 
 
+@register_rule
 @dataclass(frozen=True)
 class Never(_OnNodes):
     """(2): key groups run on none of some nodes.

@@ -9,8 +9,9 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.integers import Knapsack, scaled
+from keyshift.models.problem import SLACK
 from keyshift.models.pyomo import errors, pyo
-from keyshift.models.rules.lowered import ROUNDING, Lowered, MoveBudget, Rooms
+from keyshift.models.rules.lowered import Lowered, MoveBudget, Rooms
 from keyshift.models.stages import WholeMeasure
 
 Pairs = Mapping[tuple[int, int], Any]
@@ -75,7 +76,7 @@ def _at_most(
     model: cp_model.CpModel, weights: np.ndarray, most: float, terms: list[tuple[int, Any]], name: str
 ) -> None:
     """A row in whole numbers that never forbids what the floats of the check allow."""
-    limit = Knapsack(weights, most * (1 + ROUNDING))
+    limit = Knapsack(weights, most * (1 + SLACK))
     for place, var in terms:
         if not limit.fits[place]:
             model.add(var == 0).with_name(name)
@@ -116,7 +117,7 @@ def _within(
     weights: np.ndarray, most: float, terms: list[tuple[int, Any]], total: Callable[[Iterable[Any]], Any]
 ) -> Iterator[Any]:
     """A row in shares of the limit, as the other capacities are written; what exceeds it by itself is 0."""
-    limit = Knapsack(weights, most * (1 + ROUNDING))
+    limit = Knapsack(weights, most * (1 + SLACK))
     yield from (var == 0 for place, var in terms if not limit.fits[place])
     weight = [(float(limit.weights[place]), var) for place, var in terms if limit.fits[place] and limit.weights[place]]
     if limit.binds and weight:
@@ -150,7 +151,7 @@ def _at(x: Pairs, members: np.ndarray, i: int) -> list[Any]:
 
 def broken_in_cpsat(model: cp_model.CpModel, lowered: Lowered, x: Pairs, nodes: int) -> WholeMeasure:
     """(5) in whole numbers."""
-    rooms = [(room, np.minimum(room.most * (1 + ROUNDING), room.weights.sum())) for room in lowered.rooms]
+    rooms = [(room, np.minimum(room.most * (1 + SLACK), room.weights.sum())) for room in lowered.rooms]
     parts = [np.ones(1), *(part / room.heaviest for room, most in rooms for part in (room.weights, room.least, most))]
     numbers = scaled(np.concatenate(parts))
     one, *whole = (part.tolist() for part in np.split(numbers.values, np.cumsum([part.size for part in parts])[:-1]))
@@ -187,7 +188,7 @@ def broken_in_pyomo(model: pyo.ConcreteModel, lowered: Lowered, x: Pairs, nodes:
             model.soft.add(apart >= members.size * here - pyo.quicksum(_at(x, members, i)))
         parts.append(apart)
     for room in lowered.rooms:
-        weights, most = (room.weights / room.heaviest).tolist(), room.most * (1 + ROUNDING) / room.heaviest
+        weights, most = (room.weights / room.heaviest).tolist(), room.most * (1 + SLACK) / room.heaviest
         for d, terms in enumerate(room_terms(room, x)):
             held, over = pyo.quicksum(weights[place] * var for place, var in terms), model.over.add()
             model.soft.add(over >= held - float(most[d]))

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, get_args
+from inspect import isabstract
+from typing import Any, ClassVar, TypeVar, get_args
 
 from keyshift.models.errors import InputError
 from keyshift.models.guards import LARGEST, annotations_of, fraction, whole
 from keyshift.models.problem import Violation
 from keyshift.models.rules.lowered import Form
 from keyshift.models.rules.scope import Scope, plain
-from keyshift.models.rules.words import split_words
 from keyshift.models.workload import IntArray
 
+AnyRule = TypeVar("AnyRule", bound="Rule")
 _SAID = {"true": True, "false": False, "null": None}
 
 RULES: dict[str, type[Rule]] = {}
-"""Every rule that a file or a line may name, by its name; a subclass registers itself."""
+"""Every rule that a file or a line may name, by its name (`register_rule`)."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +45,6 @@ class Rule(ABC):
 
     one_of: ClassVar[tuple[str, ...]] = ()
     """The fields of which one must be given: by default the numbers."""
-
-    def __init_subclass__(cls, *, spoken: bool = True, **more: Any) -> None:
-        """Register a rule that has a name of its own; one that is not `spoken` is in no file."""
-        super().__init_subclass__(**more)
-        name = vars(cls).get("name")
-        if not spoken or name is None:
-            return
-        other = RULES.get(name, cls)
-        if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise InputError(f"{cls.__qualname__}: there is a rule {name!r:.60} already, {other.__qualname__}")
-        RULES[name] = cls
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -150,6 +141,28 @@ class Rule(ABC):
         )
 
 
+def register_rule(rule: type[AnyRule]) -> type[AnyRule]:
+    """Let files, lines and the shell of this process name a rule: a decorator, above ``@dataclass(frozen=True)``.
+
+    Raises
+    ------
+    InputError
+        For a class that is no rule, a name that is taken, or one of `words`, `numbers` or `one_of` that is no field.
+    """
+    whole = isinstance(rule, type) and issubclass(rule, Rule) and is_dataclass(rule) and not isabstract(rule)
+    said = getattr(rule, "__qualname__", rule)
+    if not whole or not isinstance(name := getattr(rule, "name", None), str) or not name.isidentifier():
+        raise InputError(f"{said} must be a frozen dataclass under Rule, with a name, `broken` and `forms`")
+    known = {f.name for f in fields(rule)}
+    if lost := [one for one in (*rule.words, *rule.numbers, *rule.one_of) if one not in known]:
+        raise InputError(f"{said} has no field {lost[0]!r}, which it names")
+    other = RULES.get(name, rule)
+    if (other.__module__, other.__qualname__) != (rule.__module__, rule.__qualname__):
+        raise InputError(f"{said}: there is a rule {name!r:.60} already, {other.__qualname__}")
+    RULES[name] = rule
+    return rule
+
+
 @lru_cache(maxsize=64)
 def _untexted(rule: type[Rule]) -> frozenset[str]:
     """The fields that take no text: one that is given for them, in words or in YAML, stands for a number."""
@@ -174,3 +187,68 @@ def _short(value: Any) -> str:
     if isinstance(value, tuple) and len(value) > 4:
         return f"({', '.join(map(repr, value[:3]))}, ... {len(value)} in all)"
     return f"{list(value)!r:.80}" if isinstance(value, tuple) else f"{value!r:.80}"
+
+
+# The words of a rule: values between blanks, several with commas between them, or labels of columns behind equals signs.
+# What stands there stays text. A value that begins with a quote, ' or ", ends with the same one and may hold anything, the quote
+# itself doubled: pinned 't-0 [1,2]',"it's". Elsewhere a quote is a letter like others, and so is a bracket:
+# never topic=orders [::1]:7001.
+
+_QUOTED = r"""'(?:[^']|'')*'|"(?:[^"]|"")*\""""
+_PART = re.compile(rf"""(?:(?P<column>{_QUOTED}|[^\s,='"][^\s,=]*)=)?(?P<value>{_QUOTED}|[^\s,'"][^\s,]*|)""")
+_FIELD = re.compile(r"(\w+)=")
+_BLANKS = re.compile(r"\s*")
+
+
+def split_words(text: str, fields: Collection[str], said: str) -> Iterator[tuple[str, Any]]:
+    """The words of a text: the field that each names, "" for none; and its value.
+
+    A value is a text, a tuple of texts, or a mapping of columns to labels.
+
+    Raises
+    ------
+    InputError
+        For a quote that does not end where a value ends.
+    """
+    at = _end(_BLANKS, text, 0)
+    while at < len(text):
+        named = _FIELD.match(text, at)
+        field = named[1] if named and named[1] in fields else ""
+        at += len(field) + bool(field)
+        parts: list[tuple[str, str]] = []
+        while True:
+            found = _PART.match(text, at)
+            assert found is not None  # a value may be empty
+            if found[0]:
+                parts.append((found["column"] or "", found["value"]))
+            at = found.end()
+            if text[at : at + 1] != ",":
+                break
+            at += 1
+        if at < len(text) and not text[at].isspace():
+            raise InputError(f"{said}: a quote begins or ends within a value at {text[at:]!r:.40}; double it there")
+        yield field, _value(parts, len(parts) > 1 or text[at - 1] == ",")
+        at = _end(_BLANKS, text, at)
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return at if found is None else found.end()
+
+
+def _value(parts: list[tuple[str, str]], several: bool) -> Any:
+    """A text, several, or labels of columns: a part without a column is of the one before."""
+    texts = [(_unquoted(column), _unquoted(value)) for column, value in parts]
+    if not any(column for column, _ in parts):
+        return tuple(value for _, value in texts) if several or not texts else texts[0][1]
+    made: dict[str, list[str]] = {}
+    last = ""
+    for column, value in texts:
+        last = column or last
+        made.setdefault(last, []).append(value)
+    return {column: found[0] if len(found) == 1 else tuple(found) for column, found in made.items()}
+
+
+def _unquoted(text: str) -> str:
+    quote = text[:1]
+    return text[1:-1].replace(2 * quote, quote) if quote in ("'", '"') else text

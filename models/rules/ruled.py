@@ -40,7 +40,7 @@ def read_rules(given: Any) -> tuple[Rule, ...]:
 
 
 @dataclass(frozen=True)
-class NoWorse(Rule, spoken=False):
+class NoWorse(Rule):
     """Rules that give way where they are broken today, or by an assignment that is given: none of them gets worse."""
 
     name: ClassVar[str] = "no_worse"
@@ -259,7 +259,7 @@ class Ruled(Problem):
 
 
 @dataclass(frozen=True)
-class Forms(Rule, spoken=False):
+class Forms(Rule):
     """Forms as a rule: what is left of all rules when key groups have become items."""
 
     name: ClassVar[str] = "forms"

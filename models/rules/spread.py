@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from keyshift.models.rules.lowered import Form, Rooms
-from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.rule import Rule, register_rule
 from keyshift.models.rules.scope import Scope, Selection
 from keyshift.models.workload import IntArray
 
@@ -47,6 +47,7 @@ class CountedInDomains(Rule):
             yield Rooms(members, np.ones(members.size), domain, least[0].astype(float), most[0].astype(float))
 
 
+@register_rule
 @dataclass(frozen=True)
 class Spread(CountedInDomains):
     """Each domain runs at least, and at most, so many key groups of a set.

@@ -15,12 +15,14 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.names import Names, printed
-from keyshift.models.rules.lowered import ROUNDING, Form, Rooms
-from keyshift.models.rules.rule import Rule
+from keyshift.models.problem import SLACK
+from keyshift.models.rules.lowered import Form, Rooms
+from keyshift.models.rules.rule import Rule, register_rule
 from keyshift.models.rules.scope import Scope
 from keyshift.models.workload import FloatArray, IntArray
 
 
+@register_rule
 @dataclass(frozen=True)
 class Use(Rule):
     """The nodes of a domain together use at most so much of a resource.
@@ -74,7 +76,7 @@ class Use(Rule):
         domain, names = scope.domain(self.name, self.domain)
         held = np.bincount(domain[assignment], self.used(scope), len(names))
         most = self.most(names)
-        for d in np.flatnonzero(held > most * (1 + ROUNDING)).tolist():
+        for d in np.flatnonzero(held > most * (1 + SLACK)).tolist():
             used, allowed = apart(held[d], most[d])
             yield f"{self.domain} {names[d]} uses {used}, at most {allowed}", d, float(held[d] - most[d])
 

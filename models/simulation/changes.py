@@ -192,7 +192,6 @@ def _standstills(found: list[TransferPhase], nodes: int, pause: str) -> Standsti
 # The tuples that a simulation serves: a log, or rates from which one is drawn ------------------------------------------
 
 ARRIVALS = ("poisson", "even")
-GOLDEN = (5**0.5 - 1) / 2
 
 
 class TupleLog(NamedTuple):
@@ -247,7 +246,7 @@ def _even(load: FloatArray, _: np.random.Generator) -> tuple[FloatArray, IntArra
     count = np.rint(load).astype(np.int64)
     keys = np.repeat(np.arange(load.size, dtype=np.int32), count)
     number = np.arange(keys.size) - np.repeat(np.cumsum(count) - count, count)
-    times = (number + ((keys + 1) * GOLDEN) % 1.0) / count[keys]
+    times = (number + ((keys + 1) * ((5**0.5 - 1) / 2)) % 1.0) / count[keys]
     order = np.argsort(times, kind="stable")
     return times[order], keys[order]
 

@@ -139,12 +139,6 @@ def said(seconds: float) -> str:
     return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:,.3g} s"
 
 
-MOST_EVENTS = 20_000_000
-"""Tuples up to which "auto" serves them one by one."""
-MOST_MEMORY = 2_000_000_000
-"""Tuples that are refused in any case: they would take about 100 bytes each."""
-
-
 @dataclass(frozen=True)
 class Aggregation:
     """The second stage of split keys ([Nasir2015], section 3), which merges one partial result for each key and node.
@@ -300,11 +294,13 @@ def _kind(method: str, read: TupleLog | WindowRates, needs: list[tuple[str, bool
     needed = [name for name, there in needs if there]
     if method == "fluid" and needed:
         raise InputError(f"method = 'fluid' cannot do {needed[0]}, which needs single tuples: use method='events'")
-    if method == "events" and isinstance(read, WindowRates) and read.tuples > MOST_MEMORY:
+    # Tuples that are refused in any case: they would take about 100 bytes each.
+    if method == "events" and isinstance(read, WindowRates) and read.tuples > 2_000_000_000:
         raise InputError(f"{read.tuples:.3g} tuples are too many to serve one by one: use method='fluid'")
     if method != "auto":
         return method
-    return "fluid" if not needed and isinstance(read, WindowRates) and read.tuples > MOST_EVENTS else "events"
+    # Tuples up to which "auto" serves them one by one.
+    return "fluid" if not needed and isinstance(read, WindowRates) and read.tuples > 20_000_000 else "events"
 
 
 def _setting(

@@ -14,11 +14,6 @@ from keyshift.models.splitting.items import Items
 from keyshift.models.splitting.problem import KeySplitting
 from keyshift.models.workload import IntArray
 
-BITS = 56
-"""Loads are scaled to integers that stay below 2**BITS in sum."""
-DOUBT = 1e-12
-"""Relative rounding of a load that is a quotient of a float sum and a speed."""
-
 
 class SplittingCpSat:
     """(1)-(3) over groups of like items in whole numbers, and (4) where the items are whole keys.
@@ -42,7 +37,7 @@ class SplittingCpSat:
         worker = self.items.options[group, at]
         # Once for every item there is, on each of its workers: no worker's load, nor any bound on it, leaves the bits.
         most = int(self.items.count.max()).bit_length()
-        self.load = scaled(self.items.weight[group] / problem.speeds[worker], BITS - most)
+        self.load = scaled(self.items.weight[group] / problem.speeds[worker], 56 - most)
         self.places = list(zip(group.tolist(), at.tolist(), worker.tolist(), strict=True))
         self.model = cp_model.CpModel()
         self.variables()
@@ -93,4 +88,5 @@ class SplittingCpSat:
         """Turn a proven bound on the integer objective into a safe one on the largest load."""
         least = self.load.lower(math.ceil(integer_bound - 1e-6), terms=int(self.items.count.sum()))
         exact = self.load.exact and self.problem.equal_speeds and self.problem.weights is None
-        return max(0.0, least if exact else least * (1 - DOUBT))
+        # Relative rounding of a load that is a quotient of a float sum and a speed.
+        return max(0.0, least if exact else least * (1 - 1e-12))

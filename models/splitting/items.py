@@ -44,10 +44,6 @@ def candidate_sets(
     return np.where(options == workers, -1, options), number.reshape(-1)
 
 
-NEGLIGIBLE = 1e-10
-"""A group that fills at most this share of a unit is left out: that only relaxes a model, and keeps it in one scale."""
-
-
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Groups of like items, with the same candidates and weight, on workers of some speeds.
@@ -120,14 +116,16 @@ class Groups:
     def filled(self, unit: float) -> FloatArray:
         """Units of load that an item of each group adds at each of its options, 0 where that is next to nothing."""
         made = np.where(self.options >= 0, self.weight[:, None] / self.speeds[self.options] / unit, 0.0)
-        made[made * self.count[:, None] < NEGLIGIBLE] = 0.0
+        # A group that fills at most this share of a unit is left out: that only relaxes a model, and keeps it in one scale.
+        made[made * self.count[:, None] < 1e-10] = 0.0
         return np.asarray(made)
 
     def dealt(self) -> IntArray:
-        """Numbers of items where each group is dealt out to its options in turn: a feasible share."""
-        places = (self.options >= 0).sum(axis=1)
-        rest = np.arange(self.options.shape[1]) < (self.count % places)[:, None]
-        return np.where(self.options >= 0, (self.count // places)[:, None] + rest, 0)
+        """Every group in equal parts on all its options, the rest dealt out in turns: a feasible share."""
+        width = (self.options >= 0).sum(axis=1)[:, None]
+        rest = self.count[:, None] % width
+        turn = (np.arange(self.options.shape[1]) - np.cumsum(rest)[:, None]) % width
+        return np.where(self.options >= 0, self.count[:, None] // width + (turn < rest), 0)
 
     def loads(self, share: np.ndarray) -> FloatArray:
         """Load of each worker under numbers of items, per unit of speed, shape (W,)."""

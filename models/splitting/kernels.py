@@ -45,17 +45,6 @@ def _candidate(key, worker, seed, workers, choices):
 
 
 @njit(cache=True)
-def first_stranger(keys, assignment, seed, workers, choices):
-    """Count messages on a worker that is not one of their key's candidates; the first of them, or -1."""
-    count, first = 0, -1
-    for i in range(keys.size):
-        if not _candidate(keys[i], assignment[i], seed, workers, choices):
-            first = i if first < 0 else first
-            count += 1
-    return count, first
-
-
-@njit(cache=True)
 def meet(keys, assignment, met, counters, tally, hashed):
     """Set bit `worker` of met[key] for every message up to the first whose key is no row; which one that is.
 
@@ -100,13 +89,6 @@ def count_flushes(pairs, last, period, begun):
             last[pairs[i]] = now
             count += 1
     return count
-
-
-@njit(cache=True)
-def add_counts(numbers, weights, counts):
-    """counts[numbers[i]] += weights[i], or 1."""
-    for i in range(numbers.size):
-        counts[numbers[i]] += 1 if weights is None else weights[i]
 
 
 @njit(cache=True)

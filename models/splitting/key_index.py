@@ -7,6 +7,7 @@ from numpy import uint64
 
 from keyshift.models.compiling import njit, sealed
 from keyshift.models.splitting import kernels
+from keyshift.models.splitting.hashing import candidates
 from keyshift.models.workload import IntArray
 
 EMPTY = -1
@@ -186,6 +187,5 @@ class KeyWorkerPairs:
         if self._met is not None or self.hashed[2] == 0:
             return bool(self._tally[2])
         keys, sent = np.divmod(self._pairs.keys, self.workers)
-        return bool(
-            kernels.first_stranger(sealed((self._known or self._keys).keys[keys]), sealed(sent), *self.hashed)[0]
-        )
+        known = candidates((self._known or self._keys).keys[keys], self.workers, self.hashed[2], int(self.hashed[0]))
+        return bool((known != sent[:, None]).all(axis=1).any())

@@ -9,6 +9,7 @@ import numpy as np
 from keyshift.models.compiling import sealed
 from keyshift.models.splitting import kernels
 from keyshift.models.splitting.data import KeyStream, grown, parts
+from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.key_index import KeyIndex, KeyWorkerPairs
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -108,12 +109,12 @@ def pairs_of(problem: KeyStream, assignment: np.ndarray) -> KeyWorkerPairs:
 
 def first_stranger(problem: KeyStream, assignment: np.ndarray) -> tuple[int, int]:
     """Messages that go to none of their key's candidates: how many, and the first one."""
-    seed, workers = np.uint64(problem.hash_seed), np.uint64(problem.workers)
     count, first = 0, -1
     for where, keys, _ in parts(problem):
-        more, at = kernels.first_stranger(keys, sealed(assignment[where]), seed, workers, problem.choices)
-        first = where.start + at if count == 0 and more else first
-        count += more
+        known = candidates(keys, problem.workers, problem.choices or 0, problem.hash_seed)
+        wrong = np.flatnonzero((known != assignment[where, None]).all(axis=1))
+        first = where.start + int(wrong[0]) if count == 0 and wrong.size else first
+        count += wrong.size
     return count, first
 
 

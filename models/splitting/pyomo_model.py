@@ -16,7 +16,6 @@ from keyshift.models.workload import IntArray
 if TYPE_CHECKING:
     from keyshift.models.splitting.problem import KeySplitting
 
-LARGEST_WHOLE = 2.0**20
 ROUNDING = 1e-9
 """Limits are wider by this much: rounding may exclude nothing that keeps them in exact arithmetic."""
 
@@ -79,7 +78,7 @@ class SplittingPyomo:
     def _choose_unit(self, most: float) -> bool:
         """The unit of load: what divides all weights, where that makes loads small whole numbers; else near `most`."""
         weights = scaled(np.unique(self.items.weight), bits=52).coarsest()
-        whole = weights.exact and self.items.problem.equal_speeds and 0 < most <= LARGEST_WHOLE * weights.unit
+        whole = weights.exact and self.items.problem.equal_speeds and 0 < most <= 2.0**20 * weights.unit
         near = math.ldexp(0.5, math.frexp(most)[1]) if most > 0 else 1.0
         self.unit = weights.unit if whole else near
         return whole

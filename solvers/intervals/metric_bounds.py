@@ -9,8 +9,8 @@ import numpy as np
 from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
 from keyshift.models.intervals.policy.transitions import macqueen_interval
 from keyshift.models.workload import FloatArray
-from keyshift.solvers.intervals.step.band_kernels import band_cuts
-from keyshift.solvers.intervals.step.ssm import keepable, moved_at_least
+from keyshift.solvers.intervals.band_kernels import band_cuts
+from keyshift.solvers.intervals.ssm import keepable, moved_at_least
 
 
 def least_moved(step: IntervalMigration) -> float:

@@ -13,7 +13,7 @@ from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of, spread
 from keyshift.models.intervals.policy import dense
 from keyshift.models.workload import IntArray, Workload
-from keyshift.solvers.intervals.units import weights
+from keyshift.solvers.intervals.units import NEVER, weights
 
 
 @dataclass
@@ -83,8 +83,6 @@ class Owners:
 # Pairs that overlap never cross, so the matching that keeps most state keeps the order, and a pass that remembers
 # whether the current old and the current new interval are taken finds it.
 
-NEVER = -(1 << 60)
-
 
 @njit(cache=True, nogil=True)
 def match(old: np.ndarray, new: np.ndarray, prefix: np.ndarray) -> tuple[int, np.ndarray]:
@@ -147,8 +145,9 @@ def match(old: np.ndarray, new: np.ndarray, prefix: np.ndarray) -> tuple[int, np
 def close(
     problem: MigrationPolicy, first: Callable[[int], IntArray], decide: dense.Decide, budget: Budget, most: int
 ) -> np.ndarray | None:
-    """As `dense.close`, but None above this many states, and when the budget ends."""
+    """As `dense.close`, but None above this many states, or 2 GB of them, and when the budget ends."""
     w = problem.workload
+    most = min(most, 500_000_000 // (len(problem.counts) * w.key_groups))  # nodes of 32 bits
     kept_first = weights(np.where(w.draining[w.current], 0.0, w.state)).prefix
     kept = weights(w.state).prefix
 

@@ -5,7 +5,7 @@ A partition is its set of inner cuts. Counting needs no enumeration; enumeration
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from keyshift.models.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.owners import match
-from keyshift.solvers.intervals.units import weights
+from keyshift.solvers.intervals.units import NEVER, weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,38 +75,53 @@ class PartitionClass:
         return low if low < self.size and tuple(self.rows[low].tolist()) == wanted else None
 
 
-def count_partitions(starts: IntArray, nodes: int) -> tuple[int, int]:
-    """Numbers of partitions and of trie nodes of a class, as exact Python integers, in O(m n) steps.
+def count_partitions(starts: IntArray, nodes: int, most: int = 1 << 62) -> tuple[int, int]:
+    """Numbers of partitions and of trie nodes of a class, in O(m n) steps.
 
-    Returns
-    -------
-    partitions, trie_nodes : int
+    Prefixes with the same last cut are continued to different partitions. So as soon as there are more than `most` of them,
+    counting ends with numbers that are only known to be larger than `most`.
     """
     tasks = starts.size - 1
-    rest = fewest_after(starts)
-    sums = [[0] * (tasks + 1) for _ in range(nodes + 1)]  # sums[k][c] = prefixes of k intervals with cut below c
-    prefixes = 0
-    partitions = 0
-    for cut in range(tasks + 1):
-        lowest = int(starts[cut])
+    depth, longest = min(nodes, tasks), int((np.arange(tasks + 1) - starts).max())
+    sums = np.zeros((longest + 2, depth + 1), dtype=np.int64)
+    most = min(most, (1 << 62) // (tasks + 1))  # sums over so many cuts fit 64 bits
+    partitions, prefixes = _counted(starts, fewest_after(starts), depth, most, sums)
+    return int(partitions), int(prefixes)
+
+
+MOST_BYTES = 4_000_000_000
+"""What partitions and sweeps over them may take; where they would take more, none is enumerated."""
+
+
+def bytes_of(counted: Mapping[int, tuple[int, int]]) -> int:
+    """About what enumeration and sweeps take: rows, values and a trie, for numbers of partitions and trie nodes by node count."""
+    return sum(partitions * (4 * n + 40) + 44 * nodes for n, (partitions, nodes) in counted.items())
+
+
+@njit(cache=True, nogil=True)
+def _counted(starts: np.ndarray, rest: np.ndarray, nodes: int, most: int, sums: np.ndarray) -> tuple[int, int]:
+    """Row c of the sums, modulo their number: prefixes of k intervals whose cut is below c."""
+    tasks, rows = starts.size - 1, sums.shape[0]
+    prefixes, found = 1, 0  # the root
+    sums[1 % rows, 0] = 1
+    for cut in range(1, tasks + 1):
+        below, here, above = starts[cut] % rows, cut % rows, (cut + 1) % rows
+        found = 0
         for k in range(nodes + 1):
-            if cut == 0:
-                ways = int(k == 0)
-            else:
-                ways = sums[k - 1][cut] - sums[k - 1][lowest] if k > 0 and k + rest[cut] <= nodes else 0
-            if cut < tasks:
-                sums[k][cut + 1] = sums[k][cut] + ways
-                prefixes += ways
-            else:
-                partitions += ways
-    return partitions, prefixes
+            ways = sums[here, k - 1] - sums[below, k - 1] if k > 0 and k + rest[cut] <= nodes else 0
+            sums[above, k] = sums[here, k] + ways
+            found += ways
+        if found > most or cut == tasks:
+            break
+        prefixes += found
+    return found, max(prefixes, found) if found > most else prefixes
 
 
-def fewest_after(starts: IntArray) -> list[int]:
+@njit(cache=True, nogil=True)
+def fewest_after(starts: np.ndarray) -> np.ndarray:
     """The least number of intervals that cover the tasks after every position, shape (m + 1,)."""
-    tasks = starts.size - 1
-    rest = [0] * (tasks + 1)
-    end = tasks
+    tasks = end = starts.size - 1
+    rest = np.zeros(tasks + 1, np.int64)
     for cut in range(tasks - 1, -1, -1):
         while starts[end] > cut:
             end -= 1
@@ -117,8 +132,7 @@ def fewest_after(starts: IntArray) -> list[int]:
 def enumerate_class(starts: IntArray, nodes: int, trie_nodes: int | None = None) -> PartitionClass:
     """Build the trie and the table of a class; count first, it may be large, and hand the number of trie nodes on."""
     prefixes = count_partitions(starts, nodes)[1] if trie_nodes is None else trie_nodes
-    rest = np.array(fewest_after(starts), dtype=np.int64)
-    first, parent = _trie(starts, rest, nodes, prefixes)
+    first, parent = _trie(starts, fewest_after(starts), nodes, prefixes)
     rows = _rows(starts, first, parent, nodes)
     return PartitionClass(nodes, starts, first, parent, rows)
 
@@ -129,20 +143,23 @@ def some_of_class(starts: IntArray, nodes: int, chosen: Iterable[IntArray]) -> P
     What is left of one of them without its last intervals comes with it where the last that stays may reach the end.
     """
     tasks = int(starts.size - 1)
-    prefixes: list[set[tuple[int, ...]]] = [set() for _ in range(tasks + 1)]
-    prefixes[0].add(())
+    met: dict[tuple[int, int], int] = {}  # parent and cut, both as they are met; the root is number 0
+    cut_of, above = [0], [0]
     for cuts in chosen:
-        prefix = tuple(cuts[1:-1].tolist())
-        while prefix and prefix not in prefixes[prefix[-1]]:
-            prefixes[prefix[-1]].add(prefix)
-            prefix = prefix[:-1]
-    number: dict[tuple[int, ...], int] = {}
-    first, parent = np.zeros(tasks + 1, dtype=np.int64), [0]
-    for cut, found in enumerate(prefixes):
-        first[cut] = len(number)
-        order = sorted((number[prefix[:-1]] if prefix else 0, prefix) for prefix in found)
-        parent += [before for before, prefix in order if prefix]
-        number |= {prefix: first[cut] + i for i, (_, prefix) in enumerate(order)}
+        at = 0
+        for cut in cuts[1:-1].tolist():
+            if (after := met.setdefault((at, cut), len(cut_of))) == len(cut_of):
+                cut_of.append(cut)
+                above.append(at)
+            at = after
+    number, parent = np.zeros(len(cut_of), dtype=np.int64), [0]
+    first = np.searchsorted(np.sort(cut_of), np.arange(tasks + 1)).astype(np.int64)
+    by_cut = np.argsort(cut_of, kind="stable")
+    for cut in np.unique(cut_of[1:]).tolist():
+        here = by_cut[first[cut] : first[cut + 1] if cut < tasks else None].tolist()
+        for i in sorted(here, key=lambda i: number[above[i]]):
+            number[i] = len(parent)
+            parent.append(int(number[above[i]]))
     parents = np.array(parent, dtype=np.int32)
     return PartitionClass(nodes, starts, first, parents, _rows(starts, first, parents, nodes))
 
@@ -187,9 +204,6 @@ def _rows(starts: np.ndarray, first: np.ndarray, parent: np.ndarray, nodes: int)
 # Sweeps in whole numbers: from values of a class to the best partner, and its value, of every partition of another ---
 
 
-PACKED_BITS = 58
-
-
 @dataclass(frozen=True)
 class Best:
     """For every source partition: the least cost + value over the partners, the partner that attains it, and its cost.
@@ -221,7 +235,7 @@ class Ruler:
 
     def __init__(self, state: FloatArray, partners: int) -> None:
         self.row_bits = max(1, int(partners).bit_length())
-        room = PACKED_BITS - self.row_bits
+        room = 58 - self.row_bits
         self.weights = weights(state, bits=room).finer(room - 1)
         self.unit, self.total = self.weights.unit, self.weights.total
         self.error = self.weights.error * state.size
@@ -291,8 +305,6 @@ def matches(cuts: np.ndarray, rows: np.ndarray, tasks: int, prefix: np.ndarray) 
 # * M: the new interval is matched to an earlier old one, and the current one is available.
 #
 # Values are packed: ``(value << bits) | row``, so that a maximum carries the row that attains it.
-
-NEVER = -(1 << 61)
 
 
 @njit(cache=True, nogil=True)

@@ -16,19 +16,16 @@ from keyshift.solvers import cpsat, highs
 from keyshift.solvers.intervals.units import in_fine_units
 
 NO_ASSIGNMENT = "no assignment meets all rules"
-LARGEST_STATEMENT = 200_000
-"""Task, node and step triples; a larger statement takes longer to write down than dynamic programs to solve."""
-TRIPLES_PER_SECOND = 10_000
-"""Triples that a statement writes down in a second, before its solver begins."""
 
 
 def refusal(problem: IntervalMigration | MigrationSequence, budget: Budget) -> str | None:
     """Why a statement is not written down, if it is not."""
     steps = len(problem.counts) if isinstance(problem, MigrationSequence) else 1
     places = steps * problem.node_numbers * problem.workload.key_groups
-    if places > LARGEST_STATEMENT:
-        return f"{places} task, node and step triples are more than the {LARGEST_STATEMENT} it takes on"
-    if places > TRIPLES_PER_SECOND * budget.remaining:
+    most = 200_000  # dynamic programs solve a larger one sooner than it is written down
+    if places > most:
+        return f"{places} task, node and step triples are more than the {most} it takes on"
+    if places > 10_000 * budget.remaining:  # so many are written down in a second
         return f"{places} task, node and step triples take longer to write down than the limit allows"
     return None
 

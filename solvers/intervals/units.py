@@ -11,21 +11,17 @@ from keyshift.models.integers import Scaled, capped, scaled
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
 from keyshift.models.workload import FloatArray
 
-BITS = 52
-"""All the state together stays below 2**BITS whole units: exact as a float, with room for sums in an int64."""
+NEVER = -(1 << 60)
+"""What dynamic programs in whole units put for what cannot be: below every sum of states."""
 
 
-def weights(values: FloatArray, bits: int = BITS) -> Scaled:
-    """Turn state sizes into whole numbers; a unit is a power of two.
+def weights(values: FloatArray, bits: int = 52) -> Scaled:
+    """Turn state sizes into whole numbers, together below ``2**bits``: exact as a float; a unit is a power of two.
 
     Nothing is rounded where `bits` bits suffice. Otherwise everything is rounded down, so that the least whole state
     moved is a lower bound as it stands.
     """
     return scaled(values, bits, rounding="down", decimals=False)
-
-
-WORTH_WHILE = 0.75
-"""Another round pays when capping leaves at most so much of all the state: units shrink with it."""
 
 
 def in_fine_units(
@@ -64,7 +60,7 @@ def in_fine_units(
         if value - bound <= problem.tolerance_of(value):
             return answer
         less = capped(state, value)
-        if float(less.sum()) > WORTH_WHILE * float(state.sum()):
+        if float(less.sum()) > 0.75 * float(state.sum()):  # units would hardly shrink
             answer.termination = "gap"
             return answer
         state = less

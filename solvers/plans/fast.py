@@ -14,9 +14,6 @@ from keyshift.models.compiling import njit
 from keyshift.models.plans.transfers import TransferScheduling
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
-STARTED = 300_000
-"""Transfers started over all list schedules: large plans get fewer of them."""
-
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
@@ -92,7 +89,8 @@ class _Search:
         p = self.problem
         bases = (self._busiest_first(), self._spread())
         learnt, kept, since = bases[0], bases[0].copy(), 0
-        for attempt in range(min(1_000, max(20, int(STARTED / p.transfers)))):
+        # Transfers started over all list schedules: large plans get fewer of them.
+        for attempt in range(min(1_000, max(20, int(300_000 / p.transfers)))):
             if self.best <= self.bound * (1 + 1e-9) or (attempt > 0 and budget.expired):
                 return
             if attempt < len(bases):
@@ -137,9 +135,6 @@ class _Search:
 
 # How long a plan must take at least: the longest transfer, the busiest node, the busiest set of nodes ------------------
 
-SAFE = 1 - 1e-12
-"""Sums of floats are off by less."""
-
 
 def lower_bound(problem: TransferScheduling) -> float:
     r"""Seconds that no schedule goes below, limits on the way left out.
@@ -157,7 +152,8 @@ def lower_bound(problem: TransferScheduling) -> float:
         best = max(best, machine_bound(p[(problem.source == i) | (problem.target == i)], m))
     for inside in _sets(problem):
         best = max(best, machine_bound(p[inside[problem.source] & inside[problem.target]], m * int(inside.sum()) // 2))
-    return best * SAFE
+    # Sums of floats are off by less.
+    return best * (1 - 1e-12)
 
 
 def machine_bound(seconds: FloatArray, machines: int) -> float:

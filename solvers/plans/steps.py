@@ -15,10 +15,6 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.kernels import overwrite
 from keyshift.solvers.plans.fast import Transfers, compiled, hold
 
-WIDE = 3e8
-"""Figures looked at for an order: with more moves, fewer of those that wait are looked at in each step."""
-
-
 EXACT = 14
 """The most moves whose orders are all examined: O(2^e e)."""
 
@@ -53,7 +49,8 @@ def order_of(problem: TransferScheduling, way: Way, load: FloatArray) -> Order:
         allowed, last = least_overload(arrays, count)
         allowed, order = float(allowed), _walk(last, count)
         bound = allowed
-    wide = int(min(count, max(50, WIDE / max(1, count * way.nodes))))
+    # Figures looked at for an order: with more moves, fewer of those that wait are looked at in each step.
+    wide = int(min(count, max(50, 3e8 / max(1, count * way.nodes))))
     nodes = (way.capacity, way.leaving, way.mean)
     gentle = gentle_order(arrays, way.before.copy(), load, nodes, allowed, wide)
     overload = overload_of(problem, gentle)

@@ -21,8 +21,6 @@ from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
 from keyshift.models.workload import FloatArray, IntArray
 
-MOST_ITEMS = 2.0**52
-"""Room for more items than this makes no difference, and numbers past 64 bits would overflow."""
 DOUBT = 1e-12
 """Relative rounding taken off a bound that is a quotient of sums of floats."""
 
@@ -111,7 +109,8 @@ def whole_flow(items: Groups, budget: Budget) -> Flow:
 
 def room_below(level: float, weight: float, speeds: FloatArray) -> IntArray:
     """The most items n on each worker with n * weight / speed <= level, in the very arithmetic of the objective."""
-    room = np.floor(np.minimum(level * speeds / weight, MOST_ITEMS)).astype(np.int64)
+    # Room for more items than this makes no difference, and numbers past 64 bits would overflow.
+    room = np.floor(np.minimum(level * speeds / weight, 2.0**52)).astype(np.int64)
     room -= room * weight / speeds > level
     room += (room + 1) * weight / speeds <= level
     return room

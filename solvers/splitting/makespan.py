@@ -21,43 +21,16 @@ import math
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings
 from keyshift.models.compiling import njit
 from keyshift.models.integers import scaled
 from keyshift.models.splitting.items import Items
 from keyshift.models.workload import IntArray
 
 Groups = list[list[int]]
-
-FINE = 20
-"""Sums of keys that are dealt out anew are told apart by so many bits."""
-BITS = 40
-"""All keys together stay below so many bits of units."""
-
-
-@dataclass(frozen=True)
-class MakespanSettings(Settings):
-    """Tuning parameters of the search for a makespan.
-
-    Attributes
-    ----------
-    at_once : int
-        How many keys of two workers are redistributed together; for three workers a third as many.
-    patience : int
-        Failed pairs, for each worker, before keys of three workers are redistributed.
-    completions, triples : int
-        Bins completed, and triples of workers redistributed, in the first turn of each.
-    """
-
-    at_once: int = 36
-    patience: int = 150
-    completions: int = 4_000
-    triples: int = 60
 
 
 DEEPEST = 200
@@ -71,7 +44,8 @@ class _TurnOverError(Exception):
 def by_makespan(items: Items, start: np.ndarray, least: float, budget: Budget, seed: int = 0) -> Answer:
     """Items that may go to any of like workers, from an assignment and a bound that are known."""
     problem, workers, speed = items.problem, items.speeds.size, float(items.speeds[0])
-    every = scaled(np.repeat(items.weight, items.count), BITS)
+    # All keys together stay below so many bits of units.
+    every = scaled(np.repeat(items.weight, items.count), 40)
     units = every.values[np.concatenate([[0], np.cumsum(items.count)[:-1]])]
 
     def bound(whole: int) -> float:
@@ -188,7 +162,7 @@ class Makespan:
         self.bound = lower_bound(self.loads, workers)
         self.groups = longest_first(self.loads, workers) if start is None else start
         self.value = max(map(sum, self.groups))
-        self.random, self.settings = random.Random(seed), MakespanSettings.now()
+        self.random = random.Random(seed)
 
     def offer(self, groups: Groups) -> None:
         """Take an answer if it is the best."""
@@ -210,20 +184,20 @@ class Makespan:
                 break
             report(self.value, self.bound)
             longer = 1.5**turn
-            self.complete_bins(int(self.settings.completions * longer), budget)
-            self.deal_triples(int(self.settings.triples * longer), budget)
+            self.complete_bins(int(4_000 * longer), budget)
+            self.deal_triples(int(60 * longer), budget)
 
     def deal_pairs(self, budget: Budget) -> None:
         """Deal the keys of the fullest worker and of another out as evenly as possible, while that helps now and then."""
         groups = [[*group] for group in self.groups]
         held, vain = [sum(group) for group in groups], 0
-        patience = self.settings.patience * self.workers
-        while self.workers > 1 and max(held) > self.bound and vain < patience and not budget.expired:
+        # So many vain tries for each worker show that three have to exchange.
+        while self.workers > 1 and max(held) > self.bound and vain < 150 * self.workers and not budget.expired:
             full = max(range(self.workers), key=held.__getitem__)
             others = sorted((i for i in range(self.workers) if i != full), key=held.__getitem__)
             rank = 0 if vain == 0 else min(int(self.random.expovariate(6 / (6 + self.workers))), len(others) - 1)
             other = others[rank]
-            kept, free = self._drawn([groups[full], groups[other]], self.settings.at_once // 2)
+            kept, free = self._drawn([groups[full], groups[other]], 18)
             split = _halves(free, (held[full] + held[other]) // 2 - sum(kept[0]))
             after = [keep + more for keep, more in zip(kept, split, strict=True)]
             if max(map(sum, after)) < held[full]:
@@ -260,7 +234,7 @@ class Makespan:
             second = self.random.choice(below if below and self.random.random() < 0.7 else others)
             third = self.random.choice([i for i in others if i != second])
             chosen = (full, second, third)
-            kept, free = self._drawn([groups[i] for i in chosen], self.settings.at_once // 9)
+            kept, free = self._drawn([groups[i] for i in chosen], 4)
             fixed = np.array([sum(keep) for keep in kept])
             excess, one, two = deal_to_three(np.array(free, dtype=np.int64), fixed, self.bound)
             if excess <= sum(max(0, held[i] - self.bound) for i in chosen):
@@ -354,7 +328,8 @@ class Packing:
 
 def _halves(loads: list[int], target: int) -> tuple[list[int], list[int]]:
     """Two parts, the first with a sum near the target: row i of the table has bit s where i loads have a part of sum s."""
-    shift = max(0, sum(loads).bit_length() - FINE)
+    # Sums of keys that are dealt out anew are told apart by so many bits.
+    shift = max(0, sum(loads).bit_length() - 20)
     coarse = [load >> shift for load in loads]
     rows = [1]
     for load in coarse:

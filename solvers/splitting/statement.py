@@ -23,7 +23,6 @@ from keyshift.solvers.splitting.makespan import by_makespan
 
 FINE = {"small_matrix_value": 1e-12}
 """A message may weigh a billionth of another, and there may be many of it."""
-MOST_ONE_BY_ONE = 100_000
 PAIRS_PER_SECOND = 10_000
 """Variables that a model takes up in a second: one that needs longer than the time left is not begun."""
 
@@ -125,8 +124,8 @@ def lp_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
 
 def greedy(items: Items) -> np.ndarray:
     """Items one by one to the least loaded of their options, or groups in equal parts where items are many."""
-    many = int(items.count.sum()) > MOST_ONE_BY_ONE
-    return items.assignment(even(items) if many else rounded(items, np.zeros(items.options.shape)))
+    many = int(items.count.sum()) > 100_000
+    return items.assignment(items.dealt() if many else rounded(items, np.zeros(items.options.shape)))
 
 
 def universal_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
@@ -150,17 +149,6 @@ def universal_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> 
 
 # From a flow, or from nothing, to whole items on workers: quick, and no more than a start ------------------------------
 
-POLISHING_MOVES = 1_000
-"""At most this many single items are moved after rounding a flow."""
-
-
-def even(items: Groups) -> IntArray:
-    """Every group in equal parts on all its options, the rest dealt out in turns: an answer when there is no time."""
-    width = (items.options >= 0).sum(axis=1)[:, None]
-    rest = items.count[:, None] % width
-    turn = (np.arange(items.options.shape[1]) - np.cumsum(rest)[:, None]) % width
-    return np.where(items.options >= 0, items.count[:, None] // width + (turn < rest), 0)
-
 
 def rounded(items: Groups, divided: np.ndarray) -> IntArray:
     """Whole items near a flow of weight: rounded down, and the rest - heaviest first - where least is loaded."""
@@ -180,28 +168,6 @@ def rounded(items: Groups, divided: np.ndarray) -> IntArray:
     return share
 
 
-def polished(items: Groups, share: IntArray, budget: Budget) -> IntArray:
-    """Move single items off the most loaded worker while that lowers the larger of the two loads."""
-    share, speeds = share.copy(), items.speeds
-    loads = items.loads(share) * speeds
-    for _ in range(POLISHING_MOVES):
-        worst = int(np.argmax(loads / speeds))
-        group, at = np.nonzero((items.options == worst) & (share > 0))
-        weight, others = items.weight[group][:, None], items.options[group]
-        after = (loads[others] + weight) / speeds[others]
-        left = np.maximum(after, (loads[worst] - weight) / speeds[worst])
-        larger = np.where((others < 0) | (others == worst), np.inf, left)
-        move, to = np.unravel_index(int(np.argmin(larger)), larger.shape) if larger.size else (0, 0)
-        if budget.expired or not larger.size or larger[move, to] >= loads[worst] / speeds[worst]:
-            break
-        g = group[move]
-        share[g, at[move]] -= 1
-        share[g, to] += 1
-        loads[worst] -= items.weight[g]
-        loads[items.options[g, to]] += items.weight[g]
-    return share
-
-
 # Splitting exactly: a maximum flow first, whole messages from it, and the integer program for what gap is left -------
 
 
@@ -210,8 +176,8 @@ def solve_flow(
 ) -> Answer:
     """The least possible largest load with splitting: exact, by maximum flow.
 
-    Where messages weigh differently, a flow may divide a message; the divided ones are placed greedily, single moves
-    lower the largest load, and what gap is left is closed by the integer program of "milp".
+    Where messages weigh differently, a flow may divide a message; the divided ones are placed greedily, and what gap
+    is left is closed by the integer program of "milp".
 
     Parameters
     ----------
@@ -230,10 +196,10 @@ def solve_flow(
     else:
         flow = fractional_flow(items, budget)
         flow = replace(flow, bound=items.next_possible_load(flow.bound))
-        share = None if flow.share is None else polished(items, rounded(items, flow.share), budget)
+        share = None if flow.share is None else rounded(items, flow.share)
     details = {"rounds": flow.rounds, "binding_workers": int(flow.binding.sum())}
     if share is None:
-        known = items.assignment(even(items)) if start is None else start
+        known = items.assignment(items.dealt()) if start is None else start
         return Answer(known, flow.bound, budget.why, details=details)
     found = items.assignment(share)
     if start is not None and problem.objective(start) < problem.objective(found):

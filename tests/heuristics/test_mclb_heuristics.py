@@ -298,3 +298,11 @@ def test_sets_are_left_unmade_where_the_time_is_over(method):
     solution = ks.solve(ks.MCLB(w), method, time_limit=0.0)
     assert (solution.status, solution.termination) == ("none", "time_limit")
     assert "time was over" in solution.message
+
+
+@pytest.mark.parametrize("method", ["clb", "clb-moment"])
+def test_matrices_that_do_not_fit_are_refused(method):
+    load = np.random.default_rng(0).random(100_000)
+    w = ks.Workload(load=load, state=load, current=np.arange(load.size) % 200, nodes=200)
+    solution = ks.solve(ks.MCLB(w, 1e9), method, time_limit=5)
+    assert (solution.status, solution.message[:36]) == ("none", "matrices of all pairs of 100000 key ")

@@ -38,24 +38,29 @@ def _names(w: dict[str, Any]) -> tuple[list[Any], list[Any]]:
 
 
 def _rule(rng: random.Random, keys: list[Any], nodes: list[Any]) -> dict[str, Any]:
+    return rng.choice(_draws(rng, keys, nodes))
+
+
+def _draws(rng: random.Random, keys: list[Any], nodes: list[Any]) -> list[dict[str, Any]]:
+    """A draw of each rule there is."""
     p = len(keys)
     few, some = (
         [names[at] for at in sorted(rng.sample(range(len(names)), rng.randint(1, len(names))))]
         for names in (keys, nodes)
     )
-    return rng.choice(
-        [
-            {"rule": "pinned", "key_groups": few[:2]},
-            {"rule": "only", "key_groups": few[:3], "nodes": some},
-            {"rule": "never", "key_groups": few, "nodes": some[:1]},
-            {"rule": "together", "key_groups": few[:3]},
-            {"rule": "apart", "key_groups": few[:3]},
-            {"rule": "near", "nodes": some, "at_least": rng.randint(0, 2), "key_groups": few},
-            {"rule": "count", "at_most": rng.randint(0, p), "nodes": some},
-            {"rule": "moves", "at_most": rng.randint(0, 2), "key_groups": few, "out_of": some},
-            {"rule": "use", "resource": "state", "at_most": rng.choice([0.0, 1.0, 1e9, 1e13])},
-        ]
-    )
+    return [
+        {"rule": "pinned", "key_groups": few[:2]},
+        {"rule": "only", "key_groups": few[:3], "nodes": some},
+        {"rule": "never", "key_groups": few, "nodes": some[:1]},
+        {"rule": "together", "key_groups": few[:3]},
+        {"rule": "apart", "key_groups": few[:3]},
+        {"rule": "near", "nodes": some, "at_least": rng.randint(0, 2), "key_groups": few},
+        {"rule": "count", "at_most": rng.randint(0, p), "nodes": some},
+        {"rule": "moves", "at_most": rng.randint(0, 2), "key_groups": few, "out_of": some},
+        {"rule": "use", "resource": "state", "at_most": rng.choice([0.0, 1.0, 1e9, 1e13])},
+        {"rule": "spread", "key_groups": few, "at_least": rng.randint(0, 1), "at_most": rng.randint(1, p)},
+        {"rule": "even", "key_groups": few, "slack": rng.randint(0, 2)},
+    ]
 
 
 def known(truth: e.Truth, spec: dict[str, Any]) -> e.Truth:
@@ -63,21 +68,23 @@ def known(truth: e.Truth, spec: dict[str, Any]) -> e.Truth:
     if not (rules := spec["options"].get("rules")):
         return truth
     without, w = truth.broken, spec["workload"]
+    n, kept = e.node_number(w), e.kept_nodes(w)
+    kept += range(n, getattr(truth, "after", 0) + n - len(kept))  # least movement may name new nodes
 
     def broken(a: e.Assignment, slack: Fraction) -> str | None:
         first = without(a, slack)
-        return first or next((rule["rule"] for rule in rules if not _keeps(rule, a, w, slack)), None)
+        return first or next((rule["rule"] for rule in rules if not _keeps(rule, a, w, kept, slack)), None)
 
     truth.broken = broken  # type: ignore[method-assign]
     return truth
 
 
-def _keeps(rule: dict[str, Any], a: e.Assignment, w: dict[str, Any], slack: Fraction) -> bool:
+def _keeps(rule: dict[str, Any], a: e.Assignment, w: dict[str, Any], kept: list[int], slack: Fraction) -> bool:
     """Whether an assignment keeps a rule, as it is documented."""
     key_at, node_at = ({str(name): at for at, name in enumerate(names)} for names in _names(w))
     ids = [key_at[str(name)] for name in rule.get("key_groups", _names(w)[0])]
     nodes, out_of = ([node_at[str(name)] for name in rule.get(field, ())] for field in ("nodes", "out_of"))
-    current = w["current"]
+    current, held = w["current"], Counter(a[k] for k in ids)
     match rule["rule"]:
         case "pinned":
             return all(a[k] == current[k] for k in ids)
@@ -93,9 +100,13 @@ def _keeps(rule: dict[str, Any], a: e.Assignment, w: dict[str, Any], slack: Frac
             return sum(a[k] in nodes for k in ids) >= rule["at_least"]
         case "count":
             return all(Counter(a)[i] <= rule["at_most"] for i in nodes)
+        case "spread":
+            return max(held.values()) <= rule["at_most"] and all(held[i] >= rule["at_least"] for i in kept)
+        case "even":
+            return all(abs(held[i] - Fraction(len(ids), len(kept))) < 1 + rule["slack"] for i in kept)
         case "moves":
             return sum(a[k] != current[k] and current[k] in out_of for k in ids) <= rule["at_most"]
-    held: Counter[int] = Counter()
+    state: Counter[int] = Counter()
     for k, s in enumerate(e.fractions(w["state"])):
-        held[a[k]] += s
-    return all(x <= Fraction(rule["at_most"]) * (1 + slack) for x in held.values())
+        state[a[k]] += s
+    return all(x <= Fraction(rule["at_most"]) * (1 + slack) for x in state.values())

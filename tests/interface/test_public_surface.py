@@ -42,8 +42,8 @@ def lost(before, now, where=""):
         yield f"{where}: {before} -> {now}"
 
 
-REPLACED = ("/names/keyshift.CollocatedAllocation/limits",)
-"""Every problem lists its limits by this name now: a property, where one problem had a method of its own."""
+REPLACED = ("/names/keyshift.CollocatedAllocation/limits", "/methods/migration-sequence/profile")
+"""Every problem lists its limits by this name now: a property, where one problem had a method of its own. A method that is retired."""
 
 
 def test_nothing_that_was_released_is_lost(today):
@@ -75,6 +75,8 @@ def test_retired_words_of_parameters_and_options_still_work(capsys, tmp_path, mo
     with pytest.warns(DeprecationWarning, match="write pandas.DataFrame"):
         frame = explained.marginal_frame()
     pd.testing.assert_frame_equal(frame, pd.DataFrame(explained.marginals))
+    with pytest.warns(DeprecationWarning, match="write 'oms'"):
+        assert ks.solve(ks.MigrationSequence(w, [2, 3], 0.8), "profile").method == "oms"
     monkeypatch.chdir(tmp_path)
     ks.write_workload(w, "w.json")
     for line in ("certify w.json --seconds 5 --out c.json", "plan w.json --max-load=9"):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
-from rules.drawn import draw_rule, workload
+from hostile import ruled
+from rules.drawn import RARE, draw_rule, workload
 
 import keyshift as ks
 from keyshift import rules
@@ -213,6 +216,25 @@ def test_whatever_a_rule_is_given_it_is_taken_or_refused():
         assert ks.KeyGroupAllocation(w, rules=[rule.record() for rule in problem.rules]).rules == problem.rules
         taken += 1
     assert taken > 100
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.__module__.startswith("keyshift.")])
+def test_every_rule_is_exported_drawn_and_in_the_docs(name):
+    rule, rng = RULES[name], np.random.default_rng(1)
+    assert getattr(rules, rule.__name__) is rule
+    w = workload(rng)
+    assert any(draw(rng, w).name == name for draw in (draw_rule, *RARE) for _ in range(500)), "tests/rules/drawn.py"
+    hostile = ruled._draws(random.Random(1), list(range(4)), list(range(3)))
+    assert any(given["rule"] == name for given in hostile), "tests/hostile/ruled.py"
+    ((words,),) = [
+        re.findall(r"`([^`]*)` \|$", line) for line in PAGE.splitlines() if line.startswith(f"| [`{rule.__name__}`]")
+    ]
+    assert type(read_rule(words)) is rule
+    assert f"\n## {rule.__name__}\n" in PAGE
+    assert f".. autoclass:: {rule.__name__}\n" in PAGE
 
 
 def test_a_replay_that_scales_keeps_racks_in_step_with_nodes():

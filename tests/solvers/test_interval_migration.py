@@ -14,8 +14,8 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.integers import whole_numbers
 from keyshift.models.intervals.exact_arithmetic import Prefix, decimal_above
-from keyshift.solvers.intervals.step import band_kernels as band_kernel
-from keyshift.solvers.intervals.step.ssm import lagrangian, solve_ssm
+from keyshift.solvers.intervals import band_kernels as band_kernel
+from keyshift.solvers.intervals.ssm import lagrangian, solve_ssm
 
 
 def workload(load, current, nodes, state=None, **more):

@@ -12,10 +12,10 @@ from instances.policies import battery, random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.intervals.partitions import enumerate_class, some_of_class
-from keyshift.solvers.intervals.potentials.dual import NOW, PotentialsDual, PotentialsSettings
+from keyshift.solvers.intervals.potentials.dual import NOW, PotentialsDual
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import Cells, Couple, best_next, least, shares, soft
 
-SHORT = PotentialsSettings(temperatures=(0.1, 0.01), steps=25)
+SHORT = {"temperatures": (0.1, 0.01), "steps": 25}
 
 
 def line(rng, m):
@@ -108,7 +108,7 @@ def test_the_bound_holds_for_any_tables():
         best = oracle.policy(problem)
         if best is None:
             continue
-        dual = PotentialsDual(problem, settings=SHORT)
+        dual = PotentialsDual(problem, **SHORT)
         for spread in (0.0, 0.1, 10.0):
             dual.x = spread * rng.standard_normal(dual.size)
             assert dual.certified().bound <= best + 1e-9
@@ -123,7 +123,7 @@ def test_the_bound_holds_for_any_tables():
 def test_values_of_all_partitions_are_bounded_from_below():
     problem = battery()["twelve"]
     exact = ks.solve(problem).details["policy"]
-    certified = PotentialsDual(problem, settings=SHORT).ascend(Budget())
+    certified = PotentialsDual(problem, **SHORT).ascend(Budget())
     for n, c in exact.classes.items():
         below = certified.below(n, c.rows, c.tasks)
         assert (below <= exact.value[n] + exact.high + 1e-9).all()
@@ -137,13 +137,13 @@ def test_the_bound_does_not_depend_on_the_unit_of_state():
         w = problem.workload
         scaled = ks.Workload(load=w.last_load, state=w.state * factor, current=w.current, nodes=w.nodes)
         same = ks.MigrationPolicy(scaled, problem.transitions, problem.tau, problem.discount)
-        bounds.append(PotentialsDual(same, settings=SHORT).ascend(Budget()).bound / factor)
+        bounds.append(PotentialsDual(same, **SHORT).ascend(Budget()).bound / factor)
     assert bounds == pytest.approx([bounds[0]] * 3, rel=1e-9)
 
 
 def test_threads_change_no_bound():
     problem = battery()["twelve"]
-    one, two = (PotentialsDual(problem, threads, SHORT).ascend(Budget()).bound for threads in (1, 2))
+    one, two = (PotentialsDual(problem, threads, **SHORT).ascend(Budget()).bound for threads in (1, 2))
     assert one == two
 
 

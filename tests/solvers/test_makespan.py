@@ -12,7 +12,6 @@ from keyshift.models import Budget
 from keyshift.models.splitting.items import Items
 from keyshift.solvers.splitting import makespan
 from keyshift.solvers.splitting.makespan import Makespan, Packing, deal_to_three, lower_bound
-from keyshift.solvers.splitting.statement import even
 
 
 def least(loads, workers):
@@ -147,6 +146,6 @@ def test_workers_that_differ_are_left_to_the_program():
 def test_single_keys_are_dealt_out_where_there_is_no_time():
     weights = np.arange(1.0, 4001.0)
     problem = ks.KeyPlacement(range(4000), workers=4, choices=None, weights=weights)
-    share = even(Items.of(problem))
+    share = Items.of(problem).dealt()
     assert share.sum(axis=0).tolist() == [1000] * 4
     assert (share.sum(axis=1) == 1).all()

@@ -21,7 +21,7 @@ from keyshift.solvers.scaling import in_units, without_small
 from keyshift.solvers.threads import until_limit
 
 EXACT = ("ssm", "milp", "cp-sat", "ssm-repaired", "simple-ssm")
-STEPS = ("oms", "profile", "milp", "cp-sat")
+STEPS = ("oms", "milp", "cp-sat")
 
 
 def migration(unit: float = 1.0, load_unit: float = 1.0) -> ks.Workload:

@@ -205,22 +205,19 @@ def test_wide_candidate_sets_are_grouped_as_narrow_ones():
 
 
 @pytest.mark.parametrize("case", range(6))
-def test_rounding_a_flow_keeps_the_books_and_polishing_only_helps(case):
+def test_rounding_a_flow_keeps_the_books(case):
     rng = np.random.default_rng(case)
     weights = (rng.random(2000), rng.integers(1, 9, 2000) / 4)[case % 2]
     speeds = 12 if case % 3 else rng.choice([1.0, 2.0], 12)
     problem = ks.KeySplitting(rng.integers(0, 300, 2000), workers=speeds, weights=weights)
     items = Items.of_messages(problem)
     found = flow.fractional_flow(items, Budget())
-    rough = statement.rounded(items, found.share)
-    fine = statement.polished(items, rough, Budget())
-    for share in (rough, fine):
-        np.testing.assert_array_equal(share.sum(axis=1), items.count)
-        assert (share >= 0).all()
-        assert (share[items.options < 0] == 0).all()
-        np.testing.assert_allclose(problem.loads(items.assignment(share)), items.loads(share))
-    assert found.bound <= items.loads(fine).max() <= items.loads(rough).max()
-    assert items.loads(fine).max() <= found.bound + weights.max() / problem.speeds.min()
+    share = statement.rounded(items, found.share)
+    np.testing.assert_array_equal(share.sum(axis=1), items.count)
+    assert (share >= 0).all()
+    assert (share[items.options < 0] == 0).all()
+    np.testing.assert_allclose(problem.loads(items.assignment(share)), items.loads(share))
+    assert found.bound <= items.loads(share).max() <= found.bound + 4 * weights.max() / problem.speeds.min()
 
 
 def test_loads_that_can_occur():

@@ -8,8 +8,8 @@ from instances.intervals import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.intervals.step import printed
-from keyshift.solvers.intervals.step import printed as printed_kernel
+from keyshift.solvers.intervals import printed
+from keyshift.solvers.intervals import printed as printed_kernel
 
 
 def problem(state, load, current, nodes_after, tau):

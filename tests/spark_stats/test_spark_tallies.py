@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keyshift.models.routing.hlhe import discretise_counts
-from keyshift.spark_stats import tables, tallies
-from keyshift.spark_stats.bit_fields import layout, packed, unpacked
+from keyshift.spark_stats import tallies
 from keyshift.spark_stats.tallies import ARRIVED, LATE, REFUSED, TallyPlan, group_sum
 
 PLAN = TallyPlan(operators=2, edges=((0, 1),), sums=(("cost",), ("cost", "state"), ()))
@@ -114,53 +112,15 @@ def test_the_papers_example_ends_with_deviation_0():
     assert (low * (keys - upper) + high * upper).sum() == (value * keys).sum()
 
 
-@pytest.mark.parametrize("piece", [1, 7, 100_000])
-def test_tables_hold_what_the_tallies_say(tmp_path, monkeypatch, piece):
-    monkeypatch.setattr(tables, "PIECE", piece)
+@pytest.mark.parametrize("block", [1, 2])
+def test_totals_of_blocks_are_sums_of_the_rows(block):
     frame = tuples(np.random.default_rng(4), 300)
     batch = pa.RecordBatch.from_pandas(frame, preserve_index=False)
-    packed = list(tallies.merge(tallies.count([batch], PLAN), pack=3))
-    starts = np.arange(3), 3_600_000_000 * np.arange(3)
-    measures = {"loads": ((3,), (3,)), "states": ((2,), (3, 4)), "sizes": ((),)}
-    plan = tables.TablePlan(str(tmp_path), 1, "window", starts, PLAN.edges, **measures)
-    assert list(tables.write(iter(packed), plan)) == list(tallies.summarise(packed, 1))
-    truth = expected_of(frame)
-    for window in range(3):
-        own = truth[truth["window"] == window]
-        files = {name: tmp_path / name / f"window={window}" for name in ("load", "arrivals", "traffic")}
-        assert all([file.name for file in folder.iterdir()] == [tables.FILE.format(0)] for folder in files.values())
-        found = {name: pq.read_table(folder / tables.FILE.format(0)).to_pandas() for name, folder in files.items()}
-        assert {t.timestamp() for part in found.values() for t in part["window_start"]} == {3600 * window}
-        assert found["arrivals"]["tuples"].tolist() == own.loc[own["kind"] == ARRIVED, "tuples"].tolist()
-        load, rows = found["load"], own[own["kind"].isin([0, 1])]
-        for name, column in {"operator": "kind", "key_group": "a", "tuples": "tuples", "load": "sum_0"}.items():
-            assert load[name].tolist() == rows[column].tolist()
-        first = (load["operator"] == 0).to_numpy()
-        assert load["state_whole"].tolist() == np.where(first, rows["tuples"], 0).tolist()
-        for name, column in {"state_high": "sum_0", "state_low": "sum_1"}.items():
-            assert load[name].tolist() == np.where(first, 0, rows[column]).tolist()
-        pairs, rows = found["traffic"], own[own["kind"] == 2]
-        names = {"src_key_group": "a", "dst_key_group": "b", "tuples": "tuples"}
-        assert all(pairs[name].tolist() == rows[column].tolist() for name, column in names.items())
-        assert pairs["bytes"].isna().all()
-        assert (pairs["src_operator"] == 0).all()
-        assert (pairs["dst_operator"] == 1).all()
-
-
-@pytest.mark.spark
-def test_columns_that_share_64_bits_come_back(spark):
-    rng = np.random.default_rng(4)
-    ranges = {"window": (-(2**32), 2**32), "group_0": (-1, 399), "wide": (-(2**63), 2**63 - 1), "one": (7, 7)}
-    ranges |= {"refused": (-4, 80), "most": (0, 2**61), "group_1": (-1, 0)}
-    packs = layout(ranges)
-    assert [[field.name for field in pack] for pack in packs] == [
-        ["window", "group_0", "one", "refused", "group_1"],
-        ["wide"],
-        ["most"],
-    ]
-    frame = pd.DataFrame({n: rng.integers(*b, 1000, endpoint=True) for n, b in ranges.items()} | {"value": 5})
-    frame.iloc[0, :-1], frame.iloc[1, :-1] = zip(*ranges.values(), strict=True)
-    sent = packed(spark.createDataFrame(frame), packs).toPandas()
-    assert sent.columns.tolist() == ["pack_0", "pack_1", "pack_2", "value"]
-    back = unpacked(pa.Table.from_pandas(sent), packs)
-    pd.testing.assert_frame_equal(pd.DataFrame(back)[frame.columns.tolist()], frame.astype("int64"))
+    (made,) = tallies.summarise(tallies.merge(tallies.count([batch], PLAN), pack=3), block)
+    truth = expected_of(frame).query("kind != @REFUSED").assign(block=lambda rows: rows["window"] // block)
+    sums = truth.groupby(["block", "kind"])[["tuples", "sum_0", "sum_1"]].sum()
+    for row in made.to_pylist():
+        whole = [(high << 32) + low for high, low in zip(row["more"][::2], row["more"][1::2], strict=True)]
+        assert [row["tuples"], *whole, 0, 0][:3] == sums.loc[row["block"], row["kind"]].tolist()
+        assert row["rows"] == len(truth.query(f"block == {row['block']} and kind == {row['kind']}"))
+    assert made.num_rows == len(sums)

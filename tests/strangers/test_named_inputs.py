@@ -332,6 +332,7 @@ def test_a_number_of_many_digits_on_the_line_is_bad_input(tmp_path, capsys):
         assert capsys.readouterr().err.count("\n") == 1
 
 
+@rules.register_rule
 @dataclass(frozen=True)
 class Quiet(rules.Rule):
     """A rule of one's own: some key groups stay where they are."""
@@ -370,9 +371,27 @@ def test_a_rule_of_ones_own_is_read_saved_and_pickled(tmp_path):
 
 def test_two_rules_may_not_have_one_name():
     with pytest.raises(ks.InputError, match="there is a rule 'count' already, Count"):
+        rules.register_rule(type("Another", (rules.Count,), {}))
 
-        class Another(rules.Rule):
-            name = "count"
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("count", "count must be a frozen dataclass under Rule"),
+        (dict, "dict must be a frozen dataclass under Rule"),
+        (rules.Rule, "Rule must be a frozen dataclass under Rule"),
+        (type("Odd", (rules.Count,), {"name": "one two"}), "Odd must be a frozen dataclass under Rule, with a name"),
+        (
+            type("Lost", (rules.Count,), {"name": "lost", "words": ("most",)}),
+            "Lost has no field 'most', which it names",
+        ),
+    ],
+)
+def test_what_is_no_rule_is_not_registered(rule, why):
+    before = dict(RULES)
+    with pytest.raises(ks.InputError, match=why):
+        rules.register_rule(rule)
+    assert before == RULES
 
 
 # Numbers in what a plan's key groups are called ---------------------------------------------------------------------------

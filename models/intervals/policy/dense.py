@@ -15,10 +15,6 @@ from keyshift.models.intervals.policy.problem import NOT_ASKED, MigrationPolicy
 from keyshift.models.workload import FloatArray, IntArray
 
 Cuts = tuple[int, ...]
-MOST_STATED = 200_000
-"""Pairs of partitions, each of them a row or a column."""
-MOST_EVALUATED = 2_000
-"""Up to this many partitions, a policy's values are found by a dense linear system."""
 
 
 def all_partitions(starts: IntArray, nodes: int) -> Iterator[Cuts]:
@@ -42,8 +38,9 @@ def require_few(pairs: int) -> None:
     ------
     InputError
     """
-    if pairs > MOST_STATED:
-        raise InputError(f"{pairs} pairs of partitions are more than the {MOST_STATED} that a statement writes out")
+    most = 200_000  # each of them a row or a column
+    if pairs > most:
+        raise InputError(f"{pairs} pairs of partitions are more than the {most} that a statement writes out")
 
 
 def number_of_partitions(starts: IntArray, nodes: int) -> int:
@@ -124,7 +121,7 @@ class DensePolicyModel:
 
 def evaluated(data: DensePolicyModel, value: dict[int, FloatArray], rounds: int = 20) -> dict[int, FloatArray]:
     """The values of the policy that is greedy for some values, by a linear system, until it is greedy for its own."""
-    if data.states > MOST_EVALUATED:
+    if data.states > 2_000:  # the linear system is dense
         return value
     gamma = data.problem.discount
     first = dict(zip(data.partitions, np.cumsum([0, *(len(p) for p in data.partitions.values())]), strict=False))

@@ -250,10 +250,6 @@ def _exact_rows(transitions: Mapping[int, Mapping[int, float]]) -> dict[int, dic
 
 NOT_ASKED = -1
 """An assignment has this entry where a node count never comes in a state."""
-FEW_STATES = 1_000
-"""A linear system of this few states is solved directly."""
-PRECISION = 1e-13
-"""How exactly a policy is valued, as a fraction of all the state."""
 
 
 class PolicyTable:
@@ -318,7 +314,7 @@ class PolicyTable:
 
     @cached_property
     def value(self) -> float:
-        """Expected discounted state moved from state 0 on, to `PRECISION` of all the state.
+        """Expected discounted state moved from state 0 on, to 1e-13 of all the state.
 
         Decisions that lead to no row of the table count as the end of all movement.
         """
@@ -330,14 +326,14 @@ class PolicyTable:
 
         step = sp.csr_array((self.chance[known], (rows, self.target[known])), shape=(expected.size, expected.size))
         value = expected
-        if value.size <= FEW_STATES:  # a chain that goes round and round converges slowly
+        if value.size <= 1_000:  # a chain that goes round and round converges slowly
             value = splu(sp.eye_array(value.size, format="csc") - gamma * step.tocsc()).solve(expected)
         for _ in range(100_000):
             after = expected + gamma * (step @ value)
             low, high = macqueen_interval([after - value], gamma)
             value = after if self.broken else after + (low + high) / 2  # MacQueen's shift needs rows that sum to 1
             reachable = 1e-15 * float(np.abs(value).max())  # what rounding leaves of the difference
-            if high - low <= max(PRECISION * self.problem.scale, reachable / (1 - gamma)):
+            if high - low <= max(1e-13 * self.problem.scale, reachable / (1 - gamma)):
                 break
         return float(value[0])
 

@@ -20,8 +20,6 @@ from keyshift.models.workload import FloatArray
 Transitions = Mapping[int, Mapping[int, float]]
 """n -> n' -> probability; rows sum to 1, zeros are left out, and every n' has a row."""
 
-ROW_SLACK = 1e-6
-
 
 def read_transitions(given: Any) -> Transitions:
     """Read ``{n: {n': probability}}`` or a DataFrame with n as index and n' as columns.
@@ -57,7 +55,7 @@ def _row(n: int, row: Mapping[Any, Any]) -> Mapping[int, float]:
         for after, p in row.items()
     }
     total = float(sum(chances.values()))  # type: ignore[arg-type]
-    if abs(total - 1.0) > ROW_SLACK:
+    if abs(total - 1.0) > 1e-6:
         raise InputError(f"transitions[{n}] sums to {apart(total, 1)[0]}, expected 1")
     if abs(total - 1.0) <= 1e-12:
         total = 1.0  # only rounding: a row that was rescaled once comes back from a file as it was

@@ -10,19 +10,16 @@ from keyshift.models.answer import LimitReached
 from keyshift.models.files.disk import only_writer
 from keyshift.models.guards import Positive, Threads, Whole
 from keyshift.models.intervals import MigrationPolicy
+from keyshift.solvers.intervals import partitions
 from keyshift.solvers.intervals.policy.policy_iteration import (
     MOST_STATES,
     TOLERANCE,
     PolicyIteration,
     answer_of,
-    census,
     proven,
 )
 from keyshift.solvers.intervals.policy.potentials import better, potentials_policy
 from keyshift.solvers.threads import until_limit
-
-ENUMERATED = 100_000
-"""Partitions that are enumerated in a second. Up to so many are enumerated at once; for more, `potentials_policy` comes first."""
 
 
 def solve_mtm(
@@ -62,14 +59,19 @@ def solve_mtm(
     Source: [Ding2015], section 5.2, with the corrections in `MigrationPolicy`; the sweep is
     keyshift's (`keyshift.solvers.intervals.partitions`). A time limit is heard in every sweep.
     """
-    total = sum(census(problem).values())
-    if total > most_partitions:
+    counted = {n: partitions.count_partitions(problem.starts(n), n, most_partitions) for n in problem.reachable}
+    total = sum(size for size, _ in counted.values())
+    needed = partitions.bytes_of(counted) + sum(4 * counted[n][0] * len(row) for n, row in problem.reachable.items())
+    if total > most_partitions or needed > partitions.MOST_BYTES:
         answer = potentials_policy(problem, budget=budget, seed=seed, threads=threads, most_states=most_states)
-        answer.message = answer.message or f"{total} partitions are more than {most_partitions}: as 'potentials' does"
+        said = f"there are more than {most_partitions} partitions"
+        if total <= most_partitions:
+            said = f"sweeps over all partitions would take {needed / 1e9:.1f} GB, more than {partitions.MOST_BYTES / 1e9:.1f}"
+        answer.message = answer.message or f"{said}: as 'potentials' does"
         return answer
-    ahead = None
-    if math.isfinite(budget.time_limit) and total > ENUMERATED:
-        first = budget.part(0.25, total / ENUMERATED)
+    ahead, enumerated = None, 100_000  # partitions in a second
+    if math.isfinite(budget.time_limit) and total > enumerated:
+        first = budget.part(0.25, total / enumerated)
         ahead = potentials_policy(problem, budget=first, seed=seed, threads=threads, most_states=most_states)
     try:
         iteration = until_limit(budget, PolicyIteration, problem, threads)

@@ -27,13 +27,11 @@ TOLERANCE = 1e-7
 """How certain the values have to be, as a share of all the state, unless a caller says otherwise."""
 MOST_STATES = 100_000
 """Partitions that a policy may visit for it to be written out as an assignment, unless a caller says otherwise."""
-STALLED = 5
-"""Rounds without progress, when rounding keeps a very high discount from being certain."""
 
 
-def census(problem: MigrationPolicy) -> dict[int, int]:
-    """Number of partitions of every class, without enumerating them."""
-    return {n: count_partitions(problem.starts(n), n)[0] for n in problem.reachable}
+def census(problem: MigrationPolicy, most: int = 1 << 62) -> dict[int, int]:
+    """Number of partitions of every class, without enumerating them; not exact above `most`."""
+    return {n: count_partitions(problem.starts(n), n, most)[0] for n in problem.reachable}
 
 
 @dataclass
@@ -162,7 +160,8 @@ class PolicyIteration:
             certain = self.value
             budget.report(note=f"round {self.rounds}: values certain within {self.gap:.3g}")
             least, stalled = min(least, self.gap), 0 if self.gap < 0.99 * least else stalled + 1
-            if self.gap <= goal or stalled == STALLED or budget.expired:
+            # Without progress for so many rounds: rounding keeps a very high discount from being certain.
+            if self.gap <= goal or stalled == 5 or budget.expired:
                 return
             self.evaluate(0.1 * goal, budget)
             if checkpoint is not None and not budget.expired:
@@ -228,6 +227,8 @@ def answer_of(
     }
     assignment = close(problem, best.__getitem__, policy.decide, Budget(None), most_states)
     if assignment is None:
-        said = f"the policy visits over {most_states} partitions; it is in details['policy'], its value unchecked"
+        said = (
+            f"the policy visits over {most_states} partitions, or 2 GB; it is in details['policy'], its value unchecked"
+        )
         return Answer(None, max(0.0, bound), "completed", said, details)
     return Answer(assignment, max(0.0, bound), "completed", details=details)

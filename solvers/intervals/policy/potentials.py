@@ -25,7 +25,7 @@ from keyshift.solvers.intervals.policy.policy_iteration import (
     proven,
 )
 from keyshift.solvers.intervals.policy.restricted import candidates, myopic_policy, restricted_policy
-from keyshift.solvers.intervals.potentials.dual import MOST_TASKS, Certified, PotentialsDual
+from keyshift.solvers.intervals.potentials.dual import Certified, PotentialsDual
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import best_next
 from keyshift.solvers.threads import until_limit
 
@@ -68,7 +68,7 @@ def potentials_policy(
     plain = myopic_policy(problem, budget=budget.part(0.2), most_states=min(partitions, most_states))
     if budget.expired:
         return Answer(plain.assignment, plain.bound, budget.why, plain.message)
-    if problem.workload.key_groups > MOST_TASKS:
+    if problem.workload.key_groups > 2_000:  # cells are kept for pairs of positions
         return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
     dual, half = PotentialsDual(problem, threads), budget.part(0.5)
     with suppress(LimitReached):  # what it has found by then is kept

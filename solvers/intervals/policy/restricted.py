@@ -11,17 +11,13 @@ from keyshift.models import Answer, Budget
 from keyshift.models.guards import Count, Share, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.workload import IntArray
+from keyshift.solvers.intervals.band_kernels import band_cuts
 from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.owners import close
 from keyshift.solvers.intervals.partitions import some_of_class
 from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration, answer_of
-from keyshift.solvers.intervals.step.band_kernels import band_cuts
-from keyshift.solvers.intervals.step.ssm import keepable
+from keyshift.solvers.intervals.ssm import keepable
 from keyshift.solvers.intervals.units import weights
-
-PRECISION = 1e-9
-"""How certain the values of a policy over some partitions have to be, as a share of all the state."""
-
 
 SingleStep = Callable[[IntArray, IntArray, int], IntArray]
 """The cuts after an optimal single step: for states with these prefix sums, from these cuts, to so many nodes."""
@@ -51,7 +47,9 @@ def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, mo
     assignment = close(problem, firsts.__getitem__, decide, budget, most_states)
     if assignment is None and budget.expired:
         return Answer(None, bound, budget.why, "the time limit was reached before the policy was closed")
-    message = "" if assignment is not None else f"step by step more than {most_states} partitions are met"
+    message = (
+        "" if assignment is not None else f"step by step more than {most_states} partitions are met, or 2 GB of them"
+    )
     return Answer(assignment, bound, "completed", message)
 
 
@@ -79,7 +77,7 @@ def restricted_policy(
     chosen = candidates(problem, rng, partitions, noise, budget)
     classes = {n: some_of_class(problem.starts(n), n, some.values()) for n, some in chosen.items()}
     iteration = PolicyIteration(problem, classes=classes)
-    iteration.run(Budget(None), PRECISION)
+    iteration.run(Budget(None), 1e-9)
     most_states = sum(c.size for c in classes.values()) + 1
     answer = answer_of(problem, iteration.policy(), 0.0, most_states, policy_bound(problem))
     answer.termination = budget.why if budget.expired else "completed"

@@ -11,32 +11,27 @@ from keyshift.models.answer import LimitReached
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Positive, Whole
 from keyshift.models.intervals import MigrationPolicy
-from keyshift.models.intervals.policy.dense import DensePolicyModel, evaluated
+from keyshift.models.intervals.policy.dense import DensePolicyModel, evaluated, greedy
 from keyshift.models.intervals.policy.transitions import macqueen_interval
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import FloatArray
 from keyshift.solvers import highs
 from keyshift.solvers.intervals.metric_bounds import policy_bound
-from keyshift.solvers.intervals.owners import close
 from keyshift.solvers.intervals.policy.policy_iteration import census, proven
 
 if TYPE_CHECKING:
     from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
 
 
-MOST_PAIRS = 60_000
-"""Pairs of partitions whose costs are written out."""
-
-
 def too_large(problem: MigrationPolicy) -> Answer | None:
     """Say so when there are too many pairs of partitions to write out."""
-    sizes = census(problem)
-    pairs = sum(sizes[n] * sizes[after] for n, row in problem.reachable.items() for after in row)
-    if pairs <= MOST_PAIRS:
+    most = 60_000  # pairs, each with its cost
+    sizes = census(problem, most)
+    if sum(sizes[n] * sizes[after] for n, row in problem.reachable.items() for after in row) <= most:
         return None
-    return Answer(None, message=f"{pairs} pairs of partitions are more than the {MOST_PAIRS} it writes out; use 'mtm'")
+    return Answer(None, message=f"there are more than the {most} pairs of partitions that it writes out; use 'mtm'")
 
 
-def answer_from_values(data: DensePolicyModel, value: dict[int, FloatArray], budget: Budget) -> Answer:
+def answer_from_values(data: DensePolicyModel, value: dict[int, FloatArray]) -> Answer:
     """The policy that is greedy for any values, and a bound that holds however poor the values are (MacQueen)."""
     problem, gamma = data.problem, data.problem.discount
     better = data.bellman(value)
@@ -46,14 +41,7 @@ def answer_from_values(data: DensePolicyModel, value: dict[int, FloatArray], bud
         chance * float((cost + gamma * (better[after] + lift)).min())
         for (after, cost), chance in zip(data.first.items(), problem.first_row.values(), strict=True)
     )
-
-    def cuts(after: int, cost: FloatArray) -> IntArray:
-        return np.array(data.partitions[after][int(np.argmin(cost + gamma * better[after]))], dtype=np.int64)
-
-    def decide(nodes: int, now: IntArray, after: int) -> IntArray:
-        return cuts(after, data.cost[nodes, after][data.number[nodes][tuple(now.tolist())]])
-
-    assignment = close(problem, lambda after: cuts(after, data.first[after]), decide, Budget(None), data.states + 1)
+    assignment = greedy(data, better)
     return Answer(assignment, max(0.0, bound - rounding), "completed", details={"partitions": data.states})
 
 
@@ -87,7 +75,7 @@ def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answ
 def read_values(statement: PolicyPyomo, budget: Budget, solved: bool = True) -> Answer:
     """The policy that is greedy for a statement's values, made its own, with a bound that trusts no solver."""
     data = statement.data
-    answer = answer_from_values(data, evaluated(data, statement.values()), budget)
+    answer = answer_from_values(data, evaluated(data, statement.values()))
     answer.termination = proven(data.problem, answer) if solved else budget.why
     return answer
 
@@ -118,10 +106,8 @@ def value_iteration(
         if high - low <= tolerance * problem.scale:
             break
         if budget.expired:
-            answer = answer_from_values(data, value, budget)
-            answer.termination = budget.why
-            return answer
-    answer = answer_from_values(data, value, budget)
-    answer.termination = proven(problem, answer)
+            break
+    answer = answer_from_values(data, value)
+    answer.termination = budget.why if budget.expired else proven(problem, answer)
     answer.details["rounds"] = done
     return answer

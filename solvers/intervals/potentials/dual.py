@@ -42,7 +42,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from keyshift.models import Budget
-from keyshift.models.answer import LimitReached, Settings
+from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray
@@ -50,34 +50,10 @@ from keyshift.solvers.intervals.potentials.two_partitions_kernels import FAR, NE
 from keyshift.solvers.intervals.units import weights
 from keyshift.solvers.threads import one_blas_thread
 
-BITS = 44
-"""All the state is less than 2**BITS whole units."""
-HIGHEST = 1 << 46
-"""Tables are cut off at so many whole units."""
-MOST_TASKS = 2_000
-"""Cells are kept for pairs of positions."""
 Pair = tuple[int, int]
 """Two different counts; the first is `NOW` for the first step."""
 NOW = 0
-RARE = 1e-9
-"""Changes that come less often than this are scaled as if they came so often."""
 Made = TypeVar("Made")
-
-
-@dataclass(frozen=True)
-class PotentialsSettings(Settings):
-    """Tuning parameters of the maximisation of (8).
-
-    Attributes
-    ----------
-    temperatures : tuple of float
-        In units of all the state over the largest count.
-    steps : int
-        Steps of L-BFGS at each temperature.
-    """
-
-    temperatures: tuple[float, ...] = (0.1, 0.02, 0.005, 0.0015)
-    steps: int = 120
 
 
 @dataclass(frozen=True)
@@ -117,11 +93,21 @@ class PotentialsDual:
     problem : MigrationPolicy
     threads : int
         Pairs of counts worked on at the same time; changes no result.
+    temperatures : tuple of float
+        In units of all the state over the largest count.
+    steps : int
+        Steps of L-BFGS at each temperature.
     """
 
-    def __init__(self, problem: MigrationPolicy, threads: int = 1, settings: PotentialsSettings | None = None) -> None:
+    def __init__(
+        self,
+        problem: MigrationPolicy,
+        threads: int = 1,
+        temperatures: tuple[float, ...] = (0.1, 0.02, 0.005, 0.0015),
+        steps: int = 120,
+    ) -> None:
         w = problem.workload
-        self.problem, self.threads, self.settings = problem, threads, settings or PotentialsSettings.now()
+        self.problem, self.threads, self.temperatures, self.climb = problem, threads, temperatures, steps
         self.tasks, self.gamma, self.total = w.key_groups, problem.discount, float(w.state.sum()) or 1.0
         self.starts = {n: problem.starts(n) for n in problem.reachable}
         ends = np.arange(self.tasks + 1)
@@ -130,7 +116,7 @@ class PotentialsDual:
             for n, first in self.starts.items()
         }  # fmt: skip
         self._count_changes()
-        whole = weights(w.state, BITS).finer(BITS)
+        whole = weights(w.state, 44).finer(44)
         self.unit, self.moved = whole.unit, whole.prefix
         self.must = np.concatenate(([0], np.cumsum(np.where(w.draining[w.current], whole.values, 0))))
         self._open_now()
@@ -190,9 +176,11 @@ class PotentialsDual:
         self.best = best = self.certified()
         unit, lowest = np.ones(self.size), np.full(self.size, -np.inf)
         for pair in self.pairs:
-            unit[self.place[pair]] = max(self.omega[pair], RARE) ** -0.5
+            unit[self.place[pair]] = (
+                max(self.omega[pair], 1e-9) ** -0.5
+            )  # the rarest changes are scaled as if they came so often
             lowest[self.place[pair]][-2:] = 0.0
-        for warmth in self.settings.temperatures if self.size and self.gamma else ():
+        for warmth in self.temperatures if self.size and self.gamma else ():
             if budget.expired:
                 break
             self._climb(warmth / max(self.starts), unit, lowest, budget)
@@ -212,7 +200,7 @@ class PotentialsDual:
             def keep(y: FloatArray) -> None:
                 self.x = y * unit
 
-            options = {"maxiter": self.settings.steps, "maxcor": 20, "ftol": 1e-6}
+            options = {"maxiter": self.climb, "maxcor": 20, "ftol": 1e-6}
             try:
                 done = minimize(
                     loss, self.x / unit, jac=True, method="L-BFGS-B", bounds=Bounds(lowest, np.inf), callback=keep,
@@ -277,7 +265,7 @@ class PotentialsDual:
     def certified(self) -> Certified:
         """The bound (8) from the tables as they stand, in whole numbers."""
         size, units = self.tasks + 1, self.total / self.unit
-        whole = np.clip(np.floor(self.x * units), -HIGHEST, HIGHEST)
+        whole = np.clip(np.floor(self.x * units), -(1 << 46), 1 << 46)
         lost = 1 + len(self.starts) / 50  # what adding floats can have lost
         tables = {n: np.floor(v - lost) for n, v in self._sums(whole).items()}
         ahead = {n: (np.floor(self.gamma * v) - 1).astype(np.int64) for n, v in tables.items()}

@@ -21,11 +21,10 @@ import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import IntArray
+from keyshift.solvers.intervals.band_kernels import cells
 
 NEVER = -1e300
 FAR = 1 << 61
-LITTLE = 1e-15
-"""Less than so much of the probability is not followed back."""
 
 
 class Couple(NamedTuple):
@@ -186,13 +185,13 @@ def hand_back(c, cells, mass, t, y, old_ends):
     first = c.old_starts[t] if old_ends else c.new_starts[t]
     i, j = (t, y) if old_ends else (y, t)
     more, most = mass[0][i, j] + mass[2][i, j], mass[1][i, j]
-    if more + most < LITTLE:
+    if more + most < 1e-15:  # so little of the probability is not followed back
         return
     open_, shut = free[i, j], used[i, j]
     for x in range(first, t):
         a, b = (x, y) if old_ends else (y, x)
         w, gone = weight[x, t], 0.0
-        if more > LITTLE:
+        if more > 1e-15:
             p = more * power(free[a, b] + w - open_)
             mass[0][a, b] += p
             gone += p
@@ -200,7 +199,7 @@ def hand_back(c, cells, mass, t, y, old_ends):
                 p = more * power(used[a, b] + w - open_)
                 mass[1][a, b] += p
                 gone += p
-        if most > LITTLE:
+        if most > 1e-15:
             if y <= x:
                 p = most * power(used[a, b] + w - shut)
                 mass[1][a, b] += p
@@ -232,7 +231,7 @@ def shares(c: Couple, cells: Cells, log_total: float, mass: np.ndarray) -> None:
             mass[4, b, tasks] += x + y + z
     for t in range(tasks - 1, 0, -1):
         both = mass[0, t, t] + mass[2, t, t]
-        if both > LITTLE:
+        if both > 1e-15:
             for b in range(c.new_starts[t], t):
                 w = c.new[b, t] - free[t, t]
                 x, y = both * power(free[t, b] + w), both * power(used[t, b] + w)
@@ -246,8 +245,6 @@ def shares(c: Couple, cells: Cells, log_total: float, mass: np.ndarray) -> None:
 
 
 # The best next partition from a known one, when every interval of the next has a value: single-step migration with a future.
-
-NONE = 1e300
 
 
 @njit(cache=True, nogil=True)
@@ -278,15 +275,13 @@ def best_next(
     next cuts : int64 array
     """
     tasks = starts.size - 1
-    left, right = np.zeros(tasks + 2, np.int64), np.full(tasks + 2, tasks, np.int64)
-    for z in range(cuts.size - 1):
-        left[cuts[z] + 1 : cuts[z + 1] + 1], right[cuts[z] + 1 : cuts[z + 1] + 1] = cuts[z], cuts[z + 1]
-    cost = np.full((intervals + 1, tasks + 1, 2), NONE)
+    left, right = cells(cuts, tasks)
+    cost = np.full((intervals + 1, tasks + 1, 2), -NEVER)
     back = np.zeros((intervals + 1, tasks + 1, 2), np.int64)
     cost[0, 0, 0] = 0.0
     for k in range(intervals):
         for y in range(tasks):
-            if cost[k, y, 0] >= NONE and cost[k, y, 1] >= NONE:
+            if cost[k, y, 0] >= -NEVER and cost[k, y, 1] >= -NEVER:
                 continue
             either = min(cost[k, y, 0], cost[k, y, 1])
             cheaper = 0 if cost[k, y, 0] <= cost[k, y, 1] else 1

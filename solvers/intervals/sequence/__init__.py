@@ -1,1 +1,1 @@
-"""A known sequence of migrations: oms.py sweeps over all partitions, and does two changes without them."""
+"""A known sequence of migrations: oms.py sweeps over all partitions, restricted.py over some of them."""

@@ -13,17 +13,14 @@ from keyshift.models.guards import Count, Share
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.intervals.band_kernels import band_cuts
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.partitions import Ruler, some_of_class
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import best_next
-from keyshift.solvers.intervals.step.band_kernels import band_cuts
-from keyshift.solvers.intervals.step.ssm import keepable
+from keyshift.solvers.intervals.ssm import keepable
 from keyshift.solvers.intervals.units import weights
 from keyshift.solvers.threads import until_limit
-
-MOST_TASKS = 5_000
-"""With more, no partitions are added between others: the worth of every interval would not fit into memory."""
 
 
 def restricted_sequence(
@@ -56,7 +53,8 @@ def restricted_sequence(
     state, bound, in_vain = problem.workload.state, sequence_bound(problem), 0
     ways.begin()
     least, best = ways.cheapest()
-    few = len(ways.counts) == 1 or state.size > MOST_TASKS
+    # With more tasks no partitions are added between others: what every interval is worth would not fit into memory.
+    few = len(ways.counts) == 1 or state.size > 5_000
     with suppress(LimitReached):
         while in_vain < patience and least > bound and not few:
             ways.add_between(best, state * (1 + noise * rng.uniform(-1, 1, state.size)), rng)
@@ -98,13 +96,15 @@ class _Ways:
         """Single steps from now to every count, and from there to all the counts after and before; the first way at least."""
         last = len(self.counts)
         for t in range(last):
-            if t and self.budget.expired:
-                break
             cuts = reached = self._step(self.now, self.counts[t], self.state * self.stays)
             for u in range(t + 1, last):
                 cuts = self._step(cuts, self.counts[u], self.state)
             for u in range(t - 1, -1, -1):
                 reached = self._step(reached, self.counts[u], self.state)
+                if self.budget.expired:
+                    return
+            if self.budget.expired:
+                return
 
     def add_between(self, way: list[IntArray], state: FloatArray, rng: np.random.Generator) -> None:
         """For every step, partitions between those before and after it on this way."""

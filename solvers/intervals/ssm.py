@@ -10,8 +10,8 @@ from keyshift.models import Answer, Budget
 from keyshift.models.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.intervals.band_kernels import BandLayer, TaskLine, WindowScratch, band_cuts, cells, penalised
 from keyshift.solvers.intervals.owners import Owners
-from keyshift.solvers.intervals.step.band_kernels import BandLayer, TaskLine, WindowScratch, band_cuts, cells, penalised
 from keyshift.solvers.intervals.units import in_fine_units, weights
 
 
@@ -66,7 +66,7 @@ def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> A
     Notes
     -----
     Source: the problem is that of [Ding2015], section 4; the dynamic program is keyshift's
-    (`keyshift.solvers.intervals.step.band_kernels`), which replaces their Figure 7: see "ssm-repaired".
+    (`keyshift.solvers.intervals.band_kernels`), which replaces their Figure 7: see "ssm-repaired".
     """
     intervals = min(problem.nodes_after, problem.workload.key_groups)
 
@@ -78,9 +78,6 @@ def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> A
 
 
 # For millions of tasks: a price on intervals in place of their number ------------------------------------------------
-
-
-VALUE_BITS = 60
 
 
 class _Pass:
@@ -115,7 +112,7 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     """
     m, most = problem.workload.key_groups, problem.nodes_after
     # Prices times intervals must fit 64 bits beside the state itself.
-    kept = weights(problem.keepable_state, bits=min(52, VALUE_BITS - m.bit_length()))
+    kept = weights(problem.keepable_state, bits=min(52, 60 - m.bit_length()))
     run = _Pass(problem, kept.prefix)
     low, high = 0, kept.total + 1
     best, first = run(0)

@@ -21,10 +21,7 @@ import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import IntArray
-
-NEVER = -(1 << 60)
-STORED_STATES = 4_000_000
-"""Above this many states the layers are recomputed from checkpoints while the cuts are traced back."""
+from keyshift.solvers.intervals.units import NEVER
 
 
 class TaskLine(NamedTuple):
@@ -189,7 +186,7 @@ def step_back(line, before, x, taken, value):
 
 @njit(cache=True, nogil=True)
 def band_cuts(
-    starts: np.ndarray, cuts: np.ndarray, prefix: np.ndarray, intervals: int, trace: bool, stored: int = STORED_STATES
+    starts: np.ndarray, cuts: np.ndarray, prefix: np.ndarray, intervals: int, trace: bool, stored: int = 4_000_000
 ) -> tuple[int, np.ndarray]:
     """The largest state kept by at most this many intervals, and cuts that keep it.
 
@@ -206,7 +203,7 @@ def band_cuts(
     trace : bool
         False: the value only, with two layers of memory.
     stored : int
-        As `STORED_STATES`.
+        Above this many states the layers are recomputed from checkpoints while the cuts are traced back.
 
     Returns
     -------

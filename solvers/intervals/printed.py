@@ -13,7 +13,8 @@ from keyshift.models.compiling import njit
 from keyshift.models.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import IntArray
-from keyshift.solvers.intervals.step.ssm import answer_by_cuts, answer_from_cuts, keepable
+from keyshift.solvers.intervals.ssm import answer_by_cuts, answer_from_cuts, keepable
+from keyshift.solvers.intervals.units import NEVER
 from keyshift.solvers.threads import until_limit
 
 # Figure 7 of [Ding2015], with switches for what is wrong in print.
@@ -34,7 +35,7 @@ def figure_7(  # noqa: C901  # a compiled loop is one function
     Parameters
     ----------
     starts, cuts, prefix, intervals
-        As in `keyshift.solvers.intervals.step.band_kernels.band_cuts`.
+        As in `keyshift.solvers.intervals.band_kernels.band_cuts`.
     load, limit : int64 array, shape (m,), and int
         Whole loads, for the literal lines only.
     empty_rest : bool
@@ -122,11 +123,6 @@ def figure_7(  # noqa: C901  # a compiled loop is one function
     return g[intervals, 0, 0], choice
 
 
-MOST_STEPS = 20_000_000_000
-"""Figure 7: m^2 n' steps. The band dynamic program has no such limit."""
-MOST_SIMPLE = 200_000_000
-"""Simple_SSM: m^3 n^3 n'^2 steps."""
-NEVER = -(1 << 60)
 FLAWS = ("range", "base", "lemma-4.3", "lines-10-12")
 
 
@@ -175,7 +171,7 @@ def _figure_7(problem: IntervalMigration, kept: Scaled, flaws: tuple[str, ...], 
 
 def _too_long(problem: IntervalMigration) -> Answer | None:
     steps = problem.workload.key_groups**2 * problem.nodes_after
-    if steps <= MOST_STEPS:
+    if steps <= 20_000_000_000:
         return None
     return Answer(None, message=f"Figure 7 would take m^2 n' = {steps} steps; the default method does not")
 
@@ -248,7 +244,7 @@ def simple_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     """
     m, n = problem.workload.key_groups, problem.old_cuts.size - 1
     intervals = min(problem.nodes_after, m)
-    if (steps := m**3 * n**3 * intervals**2) > MOST_SIMPLE:
+    if (steps := m**3 * n**3 * intervals**2) > 200_000_000:
         return Answer(None, message=f"Simple_SSM would take m^3 n^3 n'^2 = {steps} steps; the default method does not")
     return _in_time(budget, lambda: answer_by_cuts(problem, lambda kept: _figure_5(problem, kept, budget)))
 

@@ -1,1 +1,0 @@
-"""One migration. Begin with ssm.py, the band dynamic program; printed.py holds the paper's figures as printed and repaired."""
