@@ -198,6 +198,9 @@ class Problem(ABC):
     in_steps: ClassVar[bool] = False
     """Whether an answer is more than one assignment, of which a plan carries out a step."""
 
+    replayed: ClassVar[bool] = True
+    """Whether a replay can follow it: a cluster there has one node for each key group."""
+
     by_table: ClassVar[bool] = False
     """Whether an answer is a table of exceptions to a hash."""
 
@@ -322,6 +325,12 @@ class Problem(ABC):
     def mended(self, **changes: Any) -> Self:
         """The problem with other values of its `repairable` limits, so that the current assignment keeps them."""
         return self.changed(**changes)
+
+    @property
+    def now(self) -> np.ndarray | None:
+        """The assignment of doing nothing; None where that is none: for messages, and for answers in steps."""
+        workload = getattr(self, "workload", None)
+        return None if workload is None or self.in_steps else workload.current
 
     # Plans and periods -------------------------------------------------------------------------------------------
 

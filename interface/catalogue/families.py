@@ -106,7 +106,7 @@ _BY_PROBLEM: Mapping[str, tuple[tuple[Any, ...], ...]] = {
         (hard.hard_movement, "Limits that a hidden plan keeps, one of them exactly.", "keyshift", _KINDS),
     ),
     "replicated-allocation": (
-        (replication.zipf_replicas, "Experts or key groups with Zipf loads, a quarter more copies than key groups, equal room on nodes.",
+        (replication.zipf_replicas, "Zipf loads, a quarter more copies than key groups, equal room on nodes.",
          "keyshift, after [DeepSeek2024]"),
     ),
     "key-splitting": (

@@ -74,11 +74,10 @@ def _of_mean(mean: float, value: float) -> str:
 
 def _before(problem: Problem) -> float | None:
     """The objective of doing nothing, where that says something."""
-    workload = getattr(problem, "workload", None)
-    if not isinstance(workload, Workload) or "moved" in problem.objective_name:
+    if problem.now is None or "moved" in problem.objective_name:
         return None
     try:
-        return problem.objective(problem.canonical(workload.current))
+        return problem.objective(problem.canonical(problem.now))
     except InputError:
         return None
 

@@ -221,10 +221,9 @@ def _moves(problem: Problem, answer: Solution) -> tuple[pd.DataFrame, str]:
 
 
 def _doing_nothing(problem: Problem, answer: Solution) -> tuple[str, float | None]:
-    workload = getattr(problem, "workload", None)
-    if workload is None or answer.assignment is None or answer.assignment.ndim != 1:
+    if problem.now is None or answer.assignment is None:
         return "doing nothing is not an answer here", None
-    report = problem.check(workload.current)
+    report = problem.check(problem.now)
     if not report.feasible:
         return f"doing nothing breaks a rule: {report.violations[0]}", None
     best = answer.objective if answer.bound is None else answer.bound

@@ -117,7 +117,8 @@ def problem_class(name: str, about: str = "workload") -> type[Problem]:
 
 def is_about(name: str, data: str) -> bool:
     """Whether the data of a problem is a workload, or a stream: the first field of its class."""
-    return name in FORMULATIONS and fields(FORMULATIONS[name].problem_class)[0].name == data  # type: ignore[arg-type]
+    cls = FORMULATIONS[name].problem_class if name in FORMULATIONS else None
+    return cls is not None and cls.replayed and fields(cls)[0].name == data  # type: ignore[arg-type]
 
 
 # Which resource is balanced: the bottleneck, of which the cluster uses the greatest share ([Madsen2016], section 3).

@@ -393,7 +393,7 @@ def answer_record(
             first = np.arange(target.size)
             if model["block"] is not None:
                 first = np.unique(model["block"], return_index=True)[1]
-            current = s.problem.workload.current[first]  # type: ignore[attr-defined]
+            current = s.problem.reached(np.asarray(s.assignment))[0].current[first]
             record["moves"] = [[int(b), int(target[first[b]])] for b in np.flatnonzero(target[first] != current)]
     return record
 

@@ -72,6 +72,7 @@ class ReplicatedAllocation(Problem):
     name: ClassVar[str] = "replicated-allocation"
     objective_name: ClassVar[str] = "largest node load"
     worth: ClassVar[str] = "load distance"
+    replayed: ClassVar[bool] = False
     ruleless: ClassVar[str] = "a rule speaks of the one node of a key group, and here it has several"
 
     workload: Workload
@@ -201,6 +202,11 @@ class ReplicatedAllocation(Problem):
         """How many copies each key group has, and on which nodes, for `Solution.to_frame`."""
         names = [[self.workload.node(int(i)) for i in np.flatnonzero(row)] for row in assignment]
         return {"copies": [len(nodes) for nodes in names], "targets": names}
+
+    @property
+    def now(self) -> np.ndarray:
+        """The copies that there are."""
+        return np.asarray(self.held, dtype=np.int64)
 
     # Plans and periods ------------------------------------------------------------------------------------------
 
