@@ -1,4 +1,4 @@
-"""The instances of the table of best known answers, over all ten problems: solve them, add what is better, and check it all.
+"""The instances of the table of best known answers, over all eleven problems: solve them, add what is better, and check it all.
 
 python benchmarks/best_known.py --out out/best_known            solve, resumable; --minutes 9 stops after so long
 python benchmarks/best_known.py --out out/best_known --update   write what is better into docs/benchmarks
@@ -49,6 +49,10 @@ INSTANCES: dict[str, list[tuple[str, dict[str, object]]]] = {
     "movement-within-limits": [
         ("hard-movement", {"count": 6}),
         ("guo-movement", {"keys": ["gaussian", "zipf"], "width": [0.05, 0.2], "count": 6}),
+    ],
+    "replicated-allocation": [
+        ("hard-replicas", {"count": 5}),
+        ("zipf-replicas", {"nodes": [3, 4], "key_groups": [12, 24], "exponent": [0.8, 1.2], "count": 4}),
     ],
     "key-splitting": [
         ("hard-splitting", {"count": 4, "messages": 1000}),
@@ -167,7 +171,7 @@ def _draw(rows: pd.DataFrame, file: Path) -> None:
 
 PAGE = """# Releases, against the best known answers
 
-{entries} instances of all ten problems are kept with the best answer and the highest bound that anybody has found, who found them, and in which version:
+{entries} instances of all eleven problems are kept with the best answer and the highest bound that anybody has found, who found them, and in which version:
 {{download}}`best_known.csv`, and the answers themselves, {{download}}`best_known.answers.json`. {closed} of them are closed: the answer is proven optimal, to a
 millionth. Every instance can be drawn again by its name, `ks.family("hard-step(kind=ties)/3")`, and `make best-known` draws them all, checks every answer
 without any solver and holds every bound against it.

@@ -108,6 +108,7 @@ _BY_PROBLEM: Mapping[str, tuple[tuple[Any, ...], ...]] = {
     "replicated-allocation": (
         (replication.zipf_replicas, "Zipf loads, a quarter more copies than key groups, equal room on nodes.",
          "keyshift, after [DeepSeek2024]"),
+        (hard.hard_replicas, "The hard workloads with a quarter more copies, which just fit.", "keyshift", _KINDS),
     ),
     "key-splitting": (
         (splitting.nasir_splitting, "Zipf, log-normal and drifting key streams, from even or skewed sources.",

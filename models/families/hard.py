@@ -13,6 +13,7 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
 from keyshift.models.mclb import MCLB, MovementWithinLimits
+from keyshift.models.replication import ReplicatedAllocation
 from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -115,6 +116,15 @@ def hard_movement(*, seed: int = 0, kind: Kind = "ties", nodes: int = 6, key_gro
     return MovementWithinLimits(
         w, lower=max(0.0, float(loads.min()) - slack), upper=float(loads.max()) + slack, nodes_after=stay.size
     )
+
+
+def hard_replicas(*, seed: int = 0, kind: Kind = "ties", nodes: int = 5, key_groups: int = 20) -> ReplicatedAllocation:
+    """The hard workloads with a quarter more copies, so many on a node that these just fit, and half of them new at most."""
+    w = hard_workload(kind, nodes, key_groups, seed)
+    copies = key_groups + key_groups // 4
+    leave = int(w.draining[w.current].sum())
+    at_most = -(-copies // int(w.kept.sum()))
+    return ReplicatedAllocation(w, copies, at_most=at_most, max_migrations=leave + copies // 2)
 
 
 def _hard_stream(kind: Kind, messages: int, keys: int, seed: int) -> tuple[IntArray, FloatArray | None]:

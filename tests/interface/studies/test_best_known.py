@@ -29,8 +29,10 @@ def test_there_are_four_hundred_instances_and_forty_of_every_problem(known):
 
 
 def test_a_sample_of_the_answers_is_worth_what_the_table_says(known):
-    entries = sorted(known.entries.values(), key=lambda entry: entry.fingerprint)[::12]
-    assert {entry.problem for entry in entries} == set(FORMULATIONS)
+    ordered = sorted(known.entries.values(), key=lambda entry: entry.fingerprint)
+    of_each = [[entry for entry in ordered if entry.problem == problem][:4] for problem in FORMULATIONS]
+    entries = [entry for some in of_each for entry in some]
+    assert min(map(len, of_each)) == 4
     assert [sentence for entry in entries for sentence in entry.wrong()] == []
 
 
