@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import exact_number, read_count
 from keyshift.models.intervals.partition import KnownCounts, broken_rules, interval_metrics
-from keyshift.models.intervals.step import IntervalMigration
+from keyshift.models.intervals.step import IntervalMigration, step_from_now
 from keyshift.models.labels import in_time, ordered
 from keyshift.models.problem import Violation, read_assignment
 from keyshift.models.workload import IntArray, Workload, grown
@@ -118,7 +118,7 @@ class MigrationSequence(KnownCounts):
 
     def first_step(self, nodes_after: int | None = None) -> IntervalMigration:
         """The single step from now to the first node count, or to another."""
-        return IntervalMigration(self.workload, nodes_after or self.counts[0], self.tau)
+        return step_from_now(self, nodes_after or self.counts[0])
 
     # What every problem answers ---------------------------------------------------------------------------------
 

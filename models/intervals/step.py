@@ -12,7 +12,7 @@ import numpy as np
 
 from keyshift.models import guards
 from keyshift.models.intervals.exact_arithmetic import exact_number
-from keyshift.models.intervals.partition import KnownCounts, broken_rules, cuts_of, interval_metrics
+from keyshift.models.intervals.partition import InIntervals, KnownCounts, broken_rules, cuts_of, interval_metrics
 from keyshift.models.problem import Limit, Violation, read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -127,7 +127,7 @@ class IntervalMigration(KnownCounts):
 
     def first_step(self, nodes_after: int) -> IntervalMigration:
         """The single step to another number of nodes, which sequences and policies have, too."""
-        return IntervalMigration(self.workload, nodes_after, self.tau)
+        return step_from_now(self, nodes_after)
 
     # What every problem answers ---------------------------------------------------------------------------------
 
@@ -145,3 +145,10 @@ class IntervalMigration(KnownCounts):
 
     def _when(self, nodes: int) -> str:
         return ""
+
+
+def step_from_now(problem: InIntervals, nodes_after: int) -> IntervalMigration:
+    """The single step of another problem to a number of nodes; exact sums take long to make, and are shared."""
+    made = IntervalMigration(problem.workload, nodes_after, problem.tau)
+    made.__dict__["prefix"] = problem.prefix
+    return made

@@ -16,7 +16,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import exact_number
 from keyshift.models.intervals.partition import InIntervals, Table, cuts_of, record_of
 from keyshift.models.intervals.policy.transitions import Transitions, macqueen_interval, read_transitions
-from keyshift.models.intervals.step import IntervalMigration
+from keyshift.models.intervals.step import IntervalMigration, step_from_now
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.records import Record, text
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -151,7 +151,7 @@ class MigrationPolicy(InIntervals):
 
     def first_step(self, nodes_after: int) -> IntervalMigration:
         """The single step from now to a node count."""
-        return IntervalMigration(self.workload, nodes_after, self.tau)
+        return step_from_now(self, nodes_after)
 
     def decision(self, assignment: np.ndarray, nodes_after: int) -> IntArray:
         """The node of each task after the first step, if this is the next node count."""

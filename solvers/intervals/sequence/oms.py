@@ -55,15 +55,14 @@ def solve_oms(
     steps = sum(n * sizes[n] * sizes[before] for before, n in pairwise(problem.counts) if n != before)
     if not too_many and steps <= 1_000_000_000:  # of the sweeps, most of which are skipped: about a second
         return _by_sweeps(problem, counted, start, budget)
-    ahead = restricted_sequence(problem, budget=budget.part(0.2), seed=seed)
+    # Where partitions are too many, the search goes on until the time is over, if it ever is.
+    endless = {"partitions": 2_000, "patience": 1 << 40} if too_many and math.isfinite(budget.remaining) else {}
+    ahead = restricted_sequence(problem, budget=budget if too_many else budget.part(0.2), seed=seed, **endless)
     start = better(problem, start, ahead.assignment)
     if start is None or problem.objective(start) <= (ahead.bound or 0.0):
         return Answer(start, ahead.bound, ahead.termination if start is None else "optimal", ahead.message)
     if not too_many:
         return _by_sweeps(problem, counted, start, budget)
-    if math.isfinite(budget.remaining) and not budget.expired:  # the search goes on until the time is over
-        more = restricted_sequence(problem, budget=budget, seed=seed + 1, partitions=2_000, patience=1 << 40)
-        start = better(problem, start, more.assignment)
     said = f"more than {most_partitions} partitions of one class are too many to enumerate"
     if largest <= most_partitions:
         said = (
