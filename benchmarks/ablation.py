@@ -320,12 +320,9 @@ def windows(page: Page) -> None:
 
 MCLB = [
     Part("sets near the mean", ("mclb.near_sets",), instead("mclb.near_sets.NearMeanSets.suits", lambda core: False)),
-    Part("depth first over them", ("mclb.near_sets.put_together", "mclb.near_sets.NearMeanSets._grown", "mclb.near_sets.NearMeanSets._together"), instead("mclb.near_sets.MOST_NODES", 0)),
-    Part("a linear program over them", ("mclb.near_sets.NearMeanSets._by_cover",), instead("mclb.near_sets.MOST_COVERED", 0)),
     Part("splits of two nodes", ("mclb.pair_splits.PairSplits", "mclb.pair_splits.nearest_subset"), instead("mclb.pair_splits.PairSplits.suits", lambda core: False)),
     Part("SCIP on one window with a budget", ("mclb.branch_and_bound._for_scip",), instead("mclb.branch_and_bound._for_scip", lambda core, settings: False)),
     Part("CP-SAT on few nodes with a budget", ("mclb.branch_and_bound._for_cpsat",), instead("mclb.branch_and_bound._for_cpsat", lambda core, settings: False)),
-    Part("depth-first tree", ("mclb.branch_and_bound_kernels", "mclb.branch_and_bound.DepthFirst.run", "mclb.branch_and_bound.DepthFirst._keep"), instead("mclb.branch_and_bound.DepthFirst.run", lambda self, budget, most: False)),
     Part("semidefinite bound", ("mclb.sdp",), instead("mclb.branch_and_bound.semidefinite_squares", lambda *given, **options: 0.0)),
     Part("its cuts", ("mclb.sdp.SemidefiniteDual.add_cuts",), instead("mclb.sdp.SemidefiniteDual.add_cuts", lambda self, rng: None)),
     Part("quadratic bound", ("mclb.bounds",), instead("mclb.branch_and_bound.shared_squares", lambda *given: 0.0)),
