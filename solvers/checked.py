@@ -11,11 +11,14 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import copy_context
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
 
 from keyshift.models import Answer, Budget, Problem
+from keyshift.models.compiling import off_clock
+from keyshift.models.lazily import load
 
 STRICT = os.environ.get("KEYSHIFT_STRICT") == "1"
 """Whether a candidate that breaks what its search promises to keep is an error: tests set it. Else it is passed over."""
@@ -28,6 +31,7 @@ OUTSIDE = 1e-6
 """Rounding may put a solver's value outside its bounds by this, in units of 1 or of the value, whichever is larger."""
 NOT_WHOLE = 1e-3
 """A whole variable may be this far from a whole number: rows of large coefficients are kept all the same, or the check fails."""
+NO_ASSIGNMENT = "no assignment meets all limits"
 Made = TypeVar("Made")
 
 
@@ -172,7 +176,10 @@ def is_met(problem: Problem, answer: Answer) -> bool:
 
 
 def until_checked(
-    problem: Problem, run: Callable[[], Answer], forbid: Callable[[np.ndarray], None], start: np.ndarray | None = None
+    problem: Problem,
+    run: Callable[[], Answer],
+    forbid: Callable[[np.ndarray], Any] | None,
+    start: np.ndarray | None = None,
 ) -> Answer:
     """Run a model again, without the assignment that it gave, as long as the check refuses what rounding let in.
 
@@ -183,7 +190,7 @@ def until_checked(
     problem : Problem
     run : callable
         Solves the model, a relaxation: its bound, and its verdict that there is nothing, hold for the problem.
-    forbid : callable
+    forbid : callable or None
         Cuts an assignment that the check refuses off the model.
     start : ndarray, optional
         A feasible assignment: the answer is never worse.
@@ -198,7 +205,7 @@ def until_checked(
         given, answer.assignment = answer.assignment, None
         if answer.termination not in ("optimal", "gap", "completed"):
             break
-        if given.tobytes() in refused:
+        if forbid is None or given.tobytes() in refused:
             answer.termination = "gap"
             break
         refused.add(given.tobytes())
@@ -208,24 +215,104 @@ def until_checked(
     return better_of(problem, answer, start)
 
 
-def second_word(problem: Problem, first: Answer, second: Answer) -> Answer:
-    """The second of two answers, with the first one's bound where that is higher and no assignment refutes it."""
-    if first.bound is None or first.termination == "infeasible":
-        return second
-    value = None if second.assignment is None else problem.objective(second.assignment)
-    if value is None or first.bound <= value + problem.tolerance_of(value):
-        second.bound = max(second.bound or 0.0, first.bound)
-    return second
+def confirmed(
+    problem: Problem, answer: Answer, second: Callable[..., Answer], *, budget: Budget, **asked: Any
+) -> Answer:
+    """An answer whose proof a solver's tolerances make doubtful, again by CP-SAT in whole numbers: `second` asks it.
 
-
-def by_second_word(problem: Problem, said: Answer, ask: Callable[..., Answer], **asked: Any) -> Answer:
-    """What CP-SAT makes in whole numbers of an answer that a solver's tolerances make doubtful; `ask` runs it."""
-    other = ask(problem, start=said.assignment, **asked)
-    if other.termination == "infeasible" and said.termination == "infeasible":
-        return said
-    second_word(problem, said, other)
-    other.details = {**said.details, **other.details, "second_opinion": "CP-SAT"}
+    The first one's bound stays where it is higher and no assignment refutes it.
+    """
+    first = answer
+    if first.termination != "infeasible" and (first.termination != "gap" or budget.expired or is_met(problem, first)):
+        return first
+    other = second(problem, budget=budget, start=first.assignment, **asked)
+    if first.termination == "infeasible":
+        if other.termination == "infeasible":
+            return first
+    elif first.bound is not None:
+        value = None if other.assignment is None else problem.objective(other.assignment)
+        if value is None or first.bound <= value + problem.tolerance_of(value):
+            other.bound = max(other.bound or 0.0, first.bound)
+    other.details = {**first.details, **other.details, "second_opinion": "CP-SAT"}
     return other
+
+
+def answered(
+    problem: Problem,
+    solver: str,
+    statement: Any,
+    *given: Any,
+    budget: Budget,
+    start: np.ndarray | None = None,
+    least: float = 0.0,
+    **asked: Any,
+) -> Answer:
+    """What a solver makes of a problem's statement: checked, never worse than the start, optimal where its own bound says so.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : str
+        A module of `keyshift.solvers` with a `solve`: "highs", "cpsat", "mathopt".
+    statement : class, or what `lazily` makes of it
+        It is written down of the problem and what else is `given`, and loaded off the clock.
+    start : ndarray, optional
+        A feasible assignment.
+    least : float
+        A bound that is known already.
+    **asked
+        As for the solver's `solve`.
+    """
+    with off_clock():
+        solve, make = import_module(f"keyshift.solvers.{solver}").solve, load(statement)
+    stated = within(budget, lambda: make(problem, *given))
+    if stated is None:
+        return Answer(start, least, budget.why, "the time limit was reached while the model was written down")
+    forbid = getattr(stated, "forbid", None)
+    answer = until_checked(problem, lambda: solve(stated, budget, start, **asked), forbid, start)
+    if answer.termination == "infeasible":
+        return answer if start is None else Answer(start, least, "gap")
+    if answer.bound is not None:
+        answer.bound = max(answer.bound, least)
+    answer = without_false_bound(problem, answer)
+    if answer.assignment is not None and is_met(problem, answer):
+        answer.termination = "optimal"
+    elif answer.termination == "optimal":
+        answer.termination = "gap"
+    return answer
+
+
+def relaxed(
+    problem: Problem, statement: Any, second: Callable[..., Answer], *, budget: Budget, seed: int = 0, least: float = 0.0,
+    **asked: Any,
+) -> Answer:  # fmt: skip
+    """The linear relaxation of a problem's Pyomo statement by HiGHS, made safe: a bound, no assignment.
+
+    That there is nothing is CP-SAT's word in whole numbers, which `second` asks.
+
+    Notes
+    -----
+    The bound is weak duality on HiGHS's row multipliers, whatever these are worth (`safe_bounds.dual_bound`).
+    """
+    with off_clock():
+        from keyshift.models.pyomo import errors
+        from keyshift.solvers import highs
+
+        make = load(statement)
+    try:
+        program = within(budget, lambda: highs.compile_model(make(problem).model)[0])
+    except errors.InfeasibleConstraintException:  # a row of fixed variables
+        bound, ended = None, "infeasible"
+    else:
+        if program is None:
+            return Answer(None, least, budget.why)
+        bound, ended = highs.relaxation_bound(program, budget, seed, **asked)
+    if ended == "infeasible":
+        if second(problem, budget=budget, seed=seed).termination != "infeasible":
+            return Answer(None, least, budget.ended("completed"))
+        message = "no assignment meets all limits, not even with divisible key groups"
+        return Answer(None, termination="infeasible", message=message)
+    return Answer(None, max(least, bound or 0.0), "completed" if ended == "optimal" else ended)
 
 
 def without_false_bound(problem: Problem, answer: Answer) -> Answer:

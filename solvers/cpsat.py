@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import LOOK, STEP, LimitReached, Termination
 from keyshift.models.errors import InputError
 from keyshift.models.workload import IntArray
+from keyshift.solvers.checked import NO_ASSIGNMENT
 from keyshift.solvers.threads import until_limit
 
 GRACE_SECONDS = 0.5
@@ -51,6 +53,7 @@ class CpSatStatement(Protocol):
 
     def set_start(self, assignment: IntArray) -> None: ...
     def assignment(self, value: Callable[[Any], int]) -> IntArray: ...
+    def bound(self, proven: float) -> float: ...
 
 
 class _Reporter(cp_model.CpSolverSolutionCallback):
@@ -95,11 +98,11 @@ def solve(
     budget: Budget,
     start: IntArray | None = None,
     *,
-    bound: Callable[[float], float],
-    infeasible: str,
+    infeasible: str = NO_ASSIGNMENT,
+    report: Callable[[Any, float, float], None] | None = None,
     **settings: Any,
 ) -> Answer:
-    """Run CP-SAT on a statement, and answer the problem that it states.
+    """Run CP-SAT on a statement, and answer the problem that it states, with the statement's own safe bound.
 
     Parameters
     ----------
@@ -107,24 +110,26 @@ def solve(
     budget : Budget
     start : ndarray, optional
         The assignment to begin from, and to hand back where CP-SAT finds none.
-    bound : callable
-        Turns CP-SAT's bound on the integer objective, a `whole_bound`, into a safe one on the problem's.
     infeasible : str
         What CP-SAT proves when it finds the model infeasible.
+    report : callable, optional
+        Told of the statement, an objective and a bound in its units.
     **settings
         As for `minimise`.
     """
     if start is not None:
         statement.set_start(start)
+    told = None if report is None else partial(report, statement)
     try:
-        outcome = minimise(statement.model, budget, **settings)
+        outcome = minimise(statement.model, budget, report=told, **settings)
     except InputError as refused:  # numbers too large for it, which other methods may take
         return Answer(start, 0.0, "gap", str(refused))
     if outcome.termination == "infeasible":
         return Answer(None, termination="infeasible", message=f"CP-SAT proves that {infeasible}")
     solver = outcome.solver
     found = statement.assignment(solver.value) if outcome.found else start
-    return Answer(found, bound(outcome.bound), outcome.termination, details={"branches": solver.num_branches})
+    details = {"branches": solver.num_branches}
+    return Answer(found, statement.bound(outcome.bound), outcome.termination, details=details)
 
 
 def whole_bound(proven: float, size: float = 0.0) -> int:

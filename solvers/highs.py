@@ -5,7 +5,6 @@ HiGHS runs them; it stands behind one class, `Highs`, and `solved_by` puts anoth
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
 from keyshift.models.pyomo import errors, pyo, standard_form
 from keyshift.models.workload import IntArray
-from keyshift.solvers.checked import within, within_bounds
+from keyshift.solvers.checked import NO_ASSIGNMENT, within, within_bounds
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 from keyshift.solvers.scaling import Units, in_units, without_small
 from keyshift.solvers.threads import until_limit
@@ -112,6 +111,7 @@ class PyomoStatement(Protocol):
 
     def set_start(self, assignment: IntArray) -> None: ...
     def assignment(self) -> IntArray: ...
+    def bound(self, proven: float) -> float | None: ...
 
 
 def solve(
@@ -119,11 +119,11 @@ def solve(
     budget: Budget,
     start: IntArray | None = None,
     *,
-    bound: Callable[[float], float | None],
-    infeasible: str,
+    infeasible: str = NO_ASSIGNMENT,
+    bound: Callable[[float], float | None] | None = None,
     **settings: Any,
 ) -> Answer:
-    """Run HiGHS on a statement, and answer the problem that it states.
+    """Run HiGHS on a statement, and answer the problem that it states, with the statement's own safe bound.
 
     Parameters
     ----------
@@ -131,48 +131,42 @@ def solve(
     budget : Budget
     start : ndarray, optional
         The assignment to begin from, and to hand back where HiGHS finds none.
-    bound : callable
-        Turns the bound of a `LinearResult`, which may be infinite, into one on the problem's objective.
     infeasible : str
         What HiGHS proves when it finds the model infeasible.
+    bound : callable, optional
+        Turns the bound of a `LinearResult`, which may be infinite, into one on the problem's objective; by default the
+        statement's own.
     **settings
         As for `minimise`.
     """
     if start is not None:
         statement.set_start(start)
-    result = minimise_model(statement.model, budget, warm=start is not None, **settings)
-    if result.termination == "infeasible":
-        return Answer(None, termination="infeasible", message=f"{solver_name()} proves that {infeasible}")
-    found = start if result.values is None else statement.assignment()
-    return Answer(found, bound(result.bound), result.termination, details={"nodes": result.nodes})
-
-
-@contextmanager
-def written_in_time() -> Iterator[None]:
-    """Let `LimitReached` leave a Pyomo rule - a statement's `tick` raises it - without Pyomo logging it as an error."""
-    log = logging.getLogger("pyomo.core")
-    was, log.disabled = log.disabled, True
+    nothing = Answer(None, termination="infeasible", message=f"{solver_name()} proves that {infeasible}")
     try:
-        yield
-    finally:
-        log.disabled = was
-
-
-def minimise_model(model: pyo.ConcreteModel, budget: Budget, *, warm: bool = False, **settings: Any) -> LinearResult:
-    """Run HiGHS on a linear Pyomo model, `warm` from its variables' values, and leave in them what it finds."""
-    try:
-        compiled = within(budget, lambda: compile_model(model), model.nvariables())
+        compiled = within(budget, lambda: compile_model(statement.model), statement.model.nvariables())
     except errors.InfeasibleConstraintException:  # a row of fixed variables
-        return LinearResult(None, -np.inf, "infeasible")
+        return nothing
+    safe = bound or statement.bound
     if compiled is None:
-        return LinearResult(None, -np.inf, budget.why)
+        return Answer(start, safe(-np.inf), budget.why)
     program, columns = compiled
     held = np.array([v.value for v in columns], dtype=float)
-    result = minimise(program, budget, start=held if warm and np.isfinite(held).all() else None, **settings)
+    known = held if start is not None and np.isfinite(held).all() else None
+    result = minimise(program, budget, start=known, **settings)
+    if result.termination == "infeasible":
+        return nothing
+    if result.row_duals is not None and not program.integer.any():  # nothing is left open but the order of sums
+        result.bound = dual_bound(program, result.row_duals)
     if result.values is not None:
-        for column, value in zip(columns, result.values, strict=True):
-            column.set_value(value, skip_validation=True)
-    return result
+        write_back(columns, result.values)
+    found = start if result.values is None else statement.assignment()
+    return Answer(found, safe(result.bound), result.termination, details={"nodes": result.nodes})
+
+
+def write_back(columns: list[pyo.Var], values: np.ndarray) -> None:
+    """Give a model's variables the values of their columns."""
+    for column, value in zip(columns, values, strict=True):
+        column.set_value(value, skip_validation=True)
 
 
 def compile_model(model: pyo.ConcreteModel) -> tuple[LinearProgram, list[pyo.Var]]:
@@ -451,9 +445,11 @@ class _Run:
         return LinearResult(self.values, proven, self.budget.why)
 
 
-def relaxation_bound(program: LinearProgram, budget: Budget, seed: int = 0) -> tuple[float | None, Termination]:
+def relaxation_bound(
+    program: LinearProgram, budget: Budget, seed: int = 0, **settings: Any
+) -> tuple[float | None, Termination]:
     """A safe lower bound from the LP relaxation, and why HiGHS stopped."""
-    result = minimise(program, budget, seed=seed, relax=True)
+    result = minimise(program, budget, seed=seed, relax=True, **settings)
     if result.termination == "infeasible" or result.row_duals is None:
         return None, result.termination
     return dual_bound(program, result.row_duals), result.termination

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import numpy as np
 from ortools.math_opt.python import mathopt
 
-from keyshift.models import Budget
+from keyshift.models import Answer, Budget
 from keyshift.models.answer import STEP, LimitReached, Termination
 from keyshift.models.errors import InputError
-from keyshift.solvers.checked import within_bounds
+from keyshift.models.workload import IntArray
+from keyshift.solvers.checked import NO_ASSIGNMENT, within_bounds
 from keyshift.solvers.threads import until_limit
 
 GRACE_SECONDS = 0.4
@@ -30,6 +32,41 @@ SOLVERS = {
 """Those that every wheel of OR-Tools brings; HiGHS is run through its own wheel."""
 RELAXED = ("glop", "pdlp")
 """Those of linear programs without whole variables."""
+
+
+def solve(
+    statement: Any,
+    budget: Budget,
+    start: IntArray | None = None,
+    *,
+    infeasible: str = NO_ASSIGNMENT,
+    solver: str = "scip",
+    **settings: Any,
+) -> Answer:
+    """Run a solver of MathOpt on a statement, and answer the problem that it states, with the statement's own safe bound.
+
+    Parameters
+    ----------
+    statement
+        With a `model`, a `hint` of an assignment, the `assignment` of a solution's values, and a `bound`.
+    budget : Budget
+    start : ndarray, optional
+        The assignment to begin from, and to hand back where the solver finds none.
+    infeasible : str
+        What the solver proves when it finds the model infeasible.
+    **settings
+        As for `run`.
+    """
+    hints = [] if start is None else [statement.hint(start)]
+    result = run(statement.model, solver, budget, hints=hints, **settings)
+    if result is None:
+        return Answer(start, 0.0, budget.why)
+    termination = ended(result, budget)
+    if termination == "infeasible":
+        return Answer(None, termination="infeasible", message=f"{solver.upper()} proves that {infeasible}")
+    proven = result.termination.objective_bounds.dual_bound
+    found = statement.assignment(result.variable_values()) if result.has_primal_feasible_solution() else start
+    return Answer(found, statement.bound(proven) if np.isfinite(proven) else 0.0, termination)
 
 
 def run(

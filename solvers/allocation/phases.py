@@ -232,7 +232,7 @@ class Rounds:
     def _ask_solver(self) -> None:
         """CP-SAT for a moment, from the best answer; where more search is worth more, only about heavy tails."""
         with off_clock():
-            from keyshift.solvers.allocation.cpsat_statement import run_cpsat
+            from keyshift.solvers.allocation.statement import run_cpsat
 
         found = self.found
         if self.within_reach and not found.heavy_tailed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,13 @@ from keyshift.models import Answer, Budget, metrics
 from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Threads, Whole
+from keyshift.models.pyomo import errors
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
 from keyshift.solvers import highs
-from keyshift.solvers.checked import kept, within
+from keyshift.solvers.checked import NO_ASSIGNMENT, kept, within
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, RoutingSettings, maximise
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
 from keyshift.solvers.routing.rounding import local_search, on_grid, rounded
@@ -27,74 +28,57 @@ from keyshift.solvers.routing.rounding import local_search, on_grid, rounded
 
 TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
 """The check allows 1e-9 of the mean load: HiGHS's usual 1e-6 would let through what it refuses."""
-NO_ASSIGNMENT = "no assignment meets all limits"
+_Solver = Callable[..., Answer]
+"""Runs a solver on some choices; its answer's assignment is one of all keys."""
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How far a solver goes.
-
-    Attributes
-    ----------
-    seed, threads : int
-    most : float
-        States above this, what a known assignment moves, count as little more.
-    """
-
-    seed: int
-    threads: int
-    most: float = math.inf
-
-
-def by_highs(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
-    """HiGHS on these choices, from a known assignment."""
+def by_highs(choices: Choices, budget: Budget, known: IntArray | None, most: float, **settings: Any) -> Answer:
+    """HiGHS on these choices, from a known assignment; states above `most`, what that one moves, count as little more."""
     with off_clock():
-        from keyshift.models.pyomo import errors
         from keyshift.models.routing.pyomo_model import RoutingPyomo
-        from keyshift.solvers import highs
 
-    if choices.record.size == 0:
-        return _nothing_open(choices)
-    try:
-        statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, effort.most))
-    except errors.InfeasibleConstraintException:
-        return Answer(None, termination="infeasible")
-    if statement is None:
-        return Answer(known, None, budget.why)
-    settings: dict[str, Any] = {"seed": effort.seed, "threads": effort.threads, "options": TIGHT}
-    return highs.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
+    return _on(
+        choices,
+        highs.solve,
+        RoutingPyomo,
+        choices.state_unit,
+        most,
+        budget=budget,
+        start=known,
+        options=TIGHT,
+        **settings,
+    )
 
 
-def by_cpsat(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
+def by_cpsat(choices: Choices, budget: Budget, known: IntArray | None, most: float, **settings: Any) -> Answer:
     """As `by_highs`, with CP-SAT on integer loads and states."""
     with off_clock():
         from keyshift.models.routing.cpsat_model import RoutingCpSat
         from keyshift.solvers import cpsat
 
+    return _on(choices, cpsat.solve, RoutingCpSat, most, budget=budget, start=known, **settings)
+
+
+def _on(
+    choices: Choices, solve: _Solver, make: Callable[..., Any], *given: Any, budget: Budget, start: IntArray | None,
+    **settings: Any,
+) -> Answer:  # fmt: skip
+    """A solver's answer; where every record is decided there is one assignment to look at."""
     if choices.record.size == 0:
-        return _nothing_open(choices)
-    statement = within(budget, lambda: RoutingCpSat(choices, effort.most))
-    if statement is None:
-        return Answer(known, None, budget.why)
-    settings: dict[str, Any] = {"seed": effort.seed, "threads": effort.threads}
-    return cpsat.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
-
-
-def _nothing_open(choices: Choices) -> Answer:
-    """Every record is decided: there is one assignment to look at."""
-    only = choices.assignment(np.zeros(0, dtype=np.int64))
-    if choices.problem.violations(only):
+        only = choices.assignment(np.zeros(0, dtype=np.int64))
+        if choices.problem.violations(only):
+            return Answer(None, termination="infeasible")
+        return Answer(only, choices.problem.objective(only), "optimal")
+    try:
+        statement = within(budget, lambda: make(choices, *given))
+    except errors.InfeasibleConstraintException:
         return Answer(None, termination="infeasible")
-    return Answer(only, choices.problem.objective(only), "optimal")
+    return Answer(start, None, budget.why) if statement is None else solve(statement, budget, start, **settings)
 
 
 TOLERATED = ("theta_max",)
 """Rules that a solver breaks by its tolerances."""
 NOWHERE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-
-
-_Solver = Callable[[Choices, Budget, IntArray | None, Effort], Answer]
-"""Runs a solver on some choices; its answer's assignment is one of all keys."""
 
 
 def solve_milp(
@@ -179,8 +163,7 @@ class _OpenKeys:
         largest: int,
     ) -> None:
         self.problem, self.solver, self.budget = problem, solver, budget
-        self.effort = Effort(seed, threads)
-        self.seed, self.largest = seed, largest
+        self.seed, self.threads, self.largest = seed, threads, largest
         self.relaxation = Relaxation(problem, records_of(problem))
         self.best: IntArray | None = None
         self.value = np.inf
@@ -279,14 +262,14 @@ class _OpenKeys:
             return self._answer(bound, "gap", said)
         if self.problem.rules:  # HiGHS's program of all that rules leave open says nothing for long
             self.solver = by_cpsat
-        before, effort = self.value, replace(self.effort, most=self.value)
+        before, settings = self.value, {"seed": self.seed, "threads": self.threads}
         choices = self.relaxation.open_choices(dual.prices, allowance)
-        outcome = self.solver(choices, self.budget, self.best, effort)
+        outcome = self.solver(choices, self.budget, self.best, before, **settings)
         self.details |= outcome.details
         refused = outcome.assignment is not None and not self._offer(outcome.assignment)
         if self.solver is by_highs and (outcome.termination == "infeasible" or refused):
             # HiGHS's tolerances let an overload through, or shut everything out: whole numbers do neither.
-            outcome = by_cpsat(choices, self.budget, self.best, effort)
+            outcome = by_cpsat(choices, self.budget, self.best, before, **settings)
             self._offer(outcome.assignment)
         if outcome.termination == "infeasible":
             if self.best is None:

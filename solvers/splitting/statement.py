@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached, Termination
+from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Threads
 from keyshift.models.splitting import KeySplitting
@@ -21,9 +20,6 @@ from keyshift.solvers.safe_bounds import LinearProgram
 from keyshift.solvers.splitting.flow import DOUBT, Flow, fractional_flow, whole_flow
 from keyshift.solvers.splitting.makespan import by_makespan
 
-FINE = {"small_matrix_value": 1e-12}
-"""A message may weigh a billionth of another, and there may be many of it."""
-MOST_ONE_BY_ONE = 100_000
 PAIRS_PER_SECOND = 10_000
 """Variables that a model takes up in a second: one that needs longer than the time left is not begun."""
 
@@ -76,10 +72,8 @@ def search(
     with off_clock():
         from keyshift.models.splitting.pyomo_model import SplittingPyomo
 
-    try:
-        with highs.written_in_time():
-            statement = SplittingPyomo(items, least, value, budget.tick)
-    except LimitReached:
+    statement = within(budget, lambda: SplittingPyomo(items, least, value))
+    if statement is None:
         return Answer(start, least, budget.why, "the time limit was reached while the model was written down")
 
     def bound(proven: float) -> float:
@@ -88,8 +82,10 @@ def search(
     def report(primal: float, dual: float) -> None:
         budget.report(primal * statement.unit, dual * statement.unit)
 
-    settings: dict[str, Any] = {"seed": seed, "threads": threads, "report": report, "options": FINE}
-    answer = highs.solve(statement, budget, start, bound=bound, infeasible="a message has no candidate", **settings)
+    answer = highs.solve(
+        statement, budget, start, bound=bound, infeasible="a message has no candidate", seed=seed, threads=threads,
+        report=report, options={"small_matrix_value": 1e-12},  # a message may weigh a billionth of another
+    )  # fmt: skip
     if answer.termination == "infeasible":
         return Answer(start, least, "gap", f"{answer.message}, and errs")
     found = answer.assignment
@@ -125,7 +121,7 @@ def lp_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
 
 def greedy(items: Items) -> np.ndarray:
     """Items one by one to the least loaded of their options, or groups in equal parts where items are many."""
-    many = int(items.count.sum()) > MOST_ONE_BY_ONE
+    many = int(items.count.sum()) > 100_000
     return items.assignment(even(items) if many else rounded(items, np.zeros(items.options.shape)))
 
 
@@ -149,9 +145,6 @@ def universal_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> 
 
 
 # From a flow, or from nothing, to whole items on workers: quick, and no more than a start ------------------------------
-
-POLISHING_MOVES = 1_000
-"""At most this many single items are moved after rounding a flow."""
 
 
 def even(items: Groups) -> IntArray:
@@ -184,7 +177,7 @@ def polished(items: Groups, share: IntArray, budget: Budget) -> IntArray:
     """Move single items off the most loaded worker while that lowers the larger of the two loads."""
     share, speeds = share.copy(), items.speeds
     loads = items.loads(share) * speeds
-    for _ in range(POLISHING_MOVES):
+    for _ in range(1_000):
         worst = int(np.argmax(loads / speeds))
         group, at = np.nonzero((items.options == worst) & (share > 0))
         weight, others = items.weight[group][:, None], items.options[group]
