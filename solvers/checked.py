@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keyshift.models import Answer, Budget, Problem
+from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
 from keyshift.models.lazily import load
 
@@ -299,10 +300,11 @@ def relaxed(
         from keyshift.solvers import highs
 
         make = load(statement)
+    ended: Termination = "infeasible"
     try:
         program = within(budget, lambda: highs.compile_model(make(problem).model)[0])
     except errors.InfeasibleConstraintException:  # a row of fixed variables
-        bound, ended = None, "infeasible"
+        bound = None
     else:
         if program is None:
             return Answer(None, least, budget.why)

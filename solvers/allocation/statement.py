@@ -72,20 +72,19 @@ def solve_highs(
     if problem.several and weights:
         raise InputError("weights are of the two one-sided deviations, which only a problem about one window has")
     settings: dict[str, Any] = {"budget": budget, "seed": seed, "threads": threads}
-    by_highs = partial(answered, problem, "highs", **settings)
     if weights:
-        answer = by_highs(_stated, weights, start=start)
+        answer = answered(problem, "highs", _stated, weights, start=start, **settings)
         if answer.termination == "gap" and not budget.expired:
             answer.termination = "completed"  # by another objective
         return confirmed(problem, answer, solve_cpsat, **settings)
-    first = confirmed(problem, by_highs(_stated, report=budget.report, start=start), solve_cpsat, **settings)
+    first = answered(problem, "highs", _stated, start=start, report=budget.report, **settings)
+    first = confirmed(problem, first, solve_cpsat, **settings)
     if problem.several or not second_stage or first.termination != "optimal" or first.assignment is None:
         return first
     least = problem.objective(first.assignment)
     # Its bound, on the sum of deviations, says nothing of the distance: only its assignment is of use.
-    second = by_highs(
-        _stated, None, least + 1e-3 * problem.tolerance, start=first.assignment, bound=lambda proven: None
-    )
+    most, nothing = least + 1e-3 * problem.tolerance, {"bound": lambda proven: None}
+    second = answered(problem, "highs", _stated, None, most, start=first.assignment, **nothing, **settings)
     if second.assignment is not None and problem.objective(second.assignment) <= least + problem.tolerance / 2:
         first.assignment = min(first.assignment, second.assignment, key=partial(problem.measured, "deviation_sum"))
         first.details["second_stage"] = second.termination
