@@ -24,14 +24,8 @@ from keyshift.models.lazily import load
 STRICT = os.environ.get("KEYSHIFT_STRICT") == "1"
 """Whether a candidate that breaks what its search promises to keep is an error: tests set it. Else it is passed over."""
 POLL_SECONDS = 0.05
-FEW_VARIABLES = 400
-"""Fewer are written down in some ten milliseconds."""
 LAST_WORDS = 0.2
 """Seconds for a thread that is told to stop."""
-OUTSIDE = 1e-6
-"""Rounding may put a solver's value outside its bounds by this, in units of 1 or of the value, whichever is larger."""
-NOT_WHOLE = 1e-3
-"""A whole variable may be this far from a whole number: rows of large coefficients are kept all the same, or the check fails."""
 NO_ASSIGNMENT = "no assignment meets all limits"
 Made = TypeVar("Made")
 
@@ -87,7 +81,8 @@ def within(budget: Budget, make: Callable[[], Made], variables: float = math.inf
 
     It runs in a thread of its own, which is stopped at its next step in Python; a model of a few `variables` needs none.
     """
-    if variables < FEW_VARIABLES:
+    # Fewer are written down in some ten milliseconds.
+    if variables < 400:
         return None if budget.expired else make()
     made: list[Made] = []
     failures: list[BaseException] = []
@@ -162,9 +157,12 @@ def within_bounds(values: Any, lower: Any, upper: Any, whole: Any = False) -> np
         Which variables are whole.
     """
     found, low, high = (np.asarray(each, dtype=np.float64) for each in (values, lower, upper))
-    slack = OUTSIDE * np.maximum(1.0, np.abs(found))
+    # Rounding may put a solver's value outside its bounds by this, in units of 1 or of the value, whichever is larger.
+    slack = 1e-6 * np.maximum(1.0, np.abs(found))
     meant = (found >= low - slack) & (found <= high + slack)  # False for nan
-    meant &= ~np.asarray(whole, dtype=bool) | (np.abs(found - np.rint(found)) <= NOT_WHOLE)
+    # A whole variable may be this far from a whole number: rows of large coefficients are kept all the same, or the
+    # check fails.
+    meant &= ~np.asarray(whole, dtype=bool) | (np.abs(found - np.rint(found)) <= 1e-3)
     return np.clip(found, low, high) if bool(meant.all()) else None
 
 

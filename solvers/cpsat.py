@@ -18,8 +18,6 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import NO_ASSIGNMENT
 from keyshift.solvers.threads import until_limit
 
-GRACE_SECONDS = 0.5
-"""CP-SAT looks at its limits while it searches; deep in presolve it may not, and is abandoned after this many seconds."""
 NOTHING_PROVEN = -(2.0**62)
 _ENDED: dict[int, Termination] = {int(cp_model.OPTIMAL): "optimal", int(cp_model.INFEASIBLE): "infeasible"}
 
@@ -193,10 +191,12 @@ def minimise(
         solver.parameters.max_deterministic_time = max(most, LOOK)
     callback = _Reporter(report)
     try:
+        # CP-SAT looks at its limits while it searches; deep in presolve it may not, and is abandoned after this many
+        # seconds.
         status = int(
             until_limit(
                 budget if budget.remaining > 0 else budget.anew(0.1), solver.solve, model, callback,
-                stop=solver.stop_search, grace=GRACE_SECONDS,
+                stop=solver.stop_search, grace=0.5,
             )
         )  # fmt: skip
     except LimitReached:

@@ -29,21 +29,13 @@ from keyshift.solvers.threads import until_limit
 
 FEASIBILITY = 1e-8
 """HiGHS may also leave what lies this little below its incumbent unexplored: it is taken off every bound, as its doubt is."""
-SMALL = 1e-9
-"""HiGHS drops coefficients up to this."""
-RULES_OFF = 1 << 9 | 1 << 12
-"""Presolve's rules for equations of two columns and for substituting columns: with them HiGHS 1.13 proves wrong optima where
-coefficients or limits are nearly equal, or costs lie far apart (tests/solvers/test_scales.py)."""
 CONFIRMED, FEW_NODES = 300, 100
 """Programs of so many columns, proven within so many nodes, are proven again in other ways."""
 OTHERWISE: tuple[dict[str, float | str], ...] = ({"presolve_rule_off": 0}, {"presolve": "off"})
-"""With all rules; and, where coefficients lie `FAR` apart, without presolve. Each way HiGHS errs at times: without it on rows
+"""With all rules; and, where coefficients lie a factor of 1e5 apart, without presolve. Each way HiGHS errs at times: without it on rows
 that are nearly parallel (tests/solvers/test_mclb.py), with it on limits that are just attained (tests/solvers/test_scales.py)."""
-FAR = 1e5
 AT_ROOT, IN_TREE = 150, 30
 """Steps of search that take as long as HiGHS between two callbacks, for each row and column: it does not tell its iterations."""
-LARGEST_DOUBT = 0.25
-"""A bound is rounded up to a whole number only if its doubt is below this share of one unit."""
 _ENDED: dict[highspy.HighsModelStatus, Termination] = {
     highspy.HighsModelStatus.kOptimal: "optimal",
     highspy.HighsModelStatus.kInfeasible: "infeasible",
@@ -215,7 +207,8 @@ def minimise(
         Where numbers of one row lie too far apart for HiGHS.
     """
     made, units = in_units(program)
-    made = without_small(made, float((options or {}).get("small_matrix_value", SMALL)))
+    # HiGHS drops coefficients up to this.
+    made = without_small(made, float((options or {}).get("small_matrix_value", 1e-9)))
     if relax:
         made = replace(made, integer=np.zeros_like(made.integer))
     told = None if report is None else lambda value, bound: report(value * units.objective, bound * units.objective)
@@ -250,7 +243,8 @@ def _safe(program: LinearProgram, units: Units, proven: float, doubt: float) -> 
         return -np.inf
     bound = (proven - doubt) * units.objective
     whole = _whole_objective(program)
-    if whole is None or doubt * units.objective >= LARGEST_DOUBT * whole.unit:
+    # A bound is rounded up to a whole number only if its doubt is below this share of one unit.
+    if whole is None or doubt * units.objective >= 0.25 * whole.unit:
         return bound
     return whole.lower(math.ceil((Fraction(bound) - Fraction(program.offset)) * whole.scale)) + program.offset
 
@@ -281,6 +275,8 @@ class Highs:
         options: Mapping[str, float | str],
     ) -> LinearResult:
         """As `LinearSolver` says."""
+        # Presolve's rules for equations of two columns and for substituting columns: with them HiGHS 1.13 proves wrong
+        # optima where coefficients or limits are nearly equal, or costs lie far apart (tests/solvers/test_scales.py).
         settings: dict[str, float | str] = {
             "output_flag": False,
             "random_seed": int(seed) % 2**31,
@@ -289,7 +285,7 @@ class Highs:
             "mip_abs_gap": 0.0,
             "mip_feasibility_tolerance": FEASIBILITY,
             "primal_feasibility_tolerance": FEASIBILITY,
-            "presolve_rule_off": RULES_OFF,
+            "presolve_rule_off": (1 << 9 | 1 << 12),
             **options,
         }
         result = _run(program, budget, settings, start, report)
@@ -332,9 +328,9 @@ def _run(
 
 
 def _far_apart(program: LinearProgram) -> bool:
-    """Whether coefficients differ by a factor of more than `FAR`."""
+    """Whether coefficients differ by a factor of more than 1e5."""
     size = np.abs(program.matrix.data)
-    return bool(size.max(initial=0.0) > FAR * size[size > 0].min(initial=np.inf))
+    return bool(size.max(initial=0.0) > 1e5 * size[size > 0].min(initial=np.inf))
 
 
 def _likelier(first: LinearResult, second: LinearResult) -> LinearResult:

@@ -15,12 +15,8 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import NO_ASSIGNMENT, within_bounds
 from keyshift.solvers.threads import until_limit
 
-GRACE_SECONDS = 0.4
-"""A solver looks at its limits in its search; where it does not within this, it is left behind."""
 NODES_PER_EFFORT = 50
 """Nodes of SCIP's tree in a unit of effort: its iterations are known afterwards only."""
-NEAR = 1e-6
-"""Less than this is nothing better, in units of a statement's scale."""
 FEW_ROUNDS = {"separating/maxrounds": 2, "separating/maxroundsroot": 5}
 """SCIP cuts off what is below a quadratic objective round after round, and takes up to ten times as long as with so few."""
 SOLVERS = {
@@ -110,7 +106,8 @@ def run(
     known, sign = hints[0].variable_values, -1 if model.objective.is_maximize else 1
     if all(variable in known for variable in model.variables()):
         at = mathopt.evaluate_expression(model.objective.as_quadratic_expression(), known)
-        if sign * result.objective_value() < sign * at - NEAR:
+        # Less than this is nothing better, in units of a statement's scale.
+        if sign * result.objective_value() < sign * at - 1e-6:
             return result
     return _once(model, solver, budget, seed, threads, [], gap)
 
@@ -135,7 +132,8 @@ def _once(
         return mathopt.solve(model, SOLVERS[solver], params=parameters, model_params=given, msg_cb=heard)
 
     try:
-        result = until_limit(budget, work, grace=GRACE_SECONDS)
+        # A solver looks at its limits in its search; where it does not within this, it is left behind.
+        result = until_limit(budget, work, grace=0.4)
     except LimitReached:
         return None
     except Exception as error:  # MathOpt 9.15 hands some of SCIP's errors on garbled

@@ -24,8 +24,6 @@ from keyshift.models import Budget
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.safe_bounds import EPSILON
 
-PROGRAM = 30_000
-"""Steps of search that take as long as the linear program with further columns, and what decides which these are."""
 SLACK_COST = 10.0
 """The linear program's cost of leaving a key group out, in units of the incumbent."""
 RIGHT_SIDE = 1 + 1e-9
@@ -187,7 +185,9 @@ class Cover:
         own, kept = -np.inf, CoverPrices(np.zeros(self.key_groups), np.zeros(self.sizes.size), np.zeros(self.rows))
         while True:
             prices = program.solve()
-            budget.spend(PROGRAM + columns.cost.size)
+            # Steps of search that take as long as the linear program with further columns, and what decides which these
+            # are.
+            budget.spend(30_000 + columns.cost.size)
             bound = self._bound(columns, prices)
             if bound > own:
                 own, kept = bound, self._shifted(columns, prices)

@@ -83,7 +83,8 @@ def solve_highs(
         return first
     least = problem.objective(first.assignment)
     # Its bound, on the sum of deviations, says nothing of the distance: only its assignment is of use.
-    most, nothing = least + 1e-3 * problem.tolerance, {"bound": lambda proven: None}
+    most = least + 1e-3 * problem.tolerance
+    nothing: dict[str, Any] = {"bound": lambda proven: None}
     second = answered(problem, "highs", _stated, None, most, start=first.assignment, **nothing, **settings)
     if second.assignment is not None and problem.objective(second.assignment) <= least + problem.tolerance / 2:
         first.assignment = min(first.assignment, second.assignment, key=partial(problem.measured, "deviation_sum"))

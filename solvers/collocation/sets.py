@@ -34,8 +34,6 @@ from keyshift.solvers.set_partitioning import (
     placed,
 )
 
-MOST_KEY_GROUPS = 60
-"""The most key groups for which sets are tried: the bits of a machine word."""
 MOST_COLUMNS = 10_000
 """The most sets of a better answer to be listed; up to twice as many for each kind of node."""
 NEAR, FRESH, ROUNDS = 40, 200, 40
@@ -49,14 +47,8 @@ WIDENED = ("max_load_distance", "resource_capacity", "max_migration_cost")
 """Rules that sets may break by rounding."""
 WIDER = 1e-9
 """Loads may be this share of the largest beyond a limit: the check has the last word."""
-SWAPPED = 1_500
-"""So many changes by moves and swaps are looked at in full."""
-DOUBT = 1e-12
-"""What rounding may change in the worth of a set, in shares of all that is added up."""
 CHUNK, FEW = 5_000, 4_096
 """So many nodes of a tree are looked at between two looks at the clock; there is room for so many sets at first."""
-DENSE = 0.5
-"""Where more than this share of the pairs talk, worth decides who is next, else talk."""
 STEPS, STEP = 60, 0.3
 """Of `split_talk`, and the first one's length in units of what is promised."""
 GAIN, CLOSE, FIRST, AGAIN = 1e-3, 0.3, 0.05, 0.7
@@ -123,7 +115,8 @@ class NodeSets:
         after[:, one, one] -= heavier
         most = self.upper[0] if not self.data.cost.any() else np.inf
         reduced[(after > most) | (after < self.lower[0]) | (one[:, None] > one)] = np.inf
-        best = np.argsort(reduced, axis=None)[:SWAPPED]
+        # So many changes by moves and swaps are looked at in full.
+        best = np.argsort(reduced, axis=None)[:1_500]
         of, a, b = np.unravel_index(best, reduced.shape)
         made, row = members[of], np.arange(best.size)
         made[row, a] = 1.0 - members[of, a]
@@ -138,7 +131,8 @@ class NodeSets:
         Where `whole` are wanted and there are more than twice as many, the search ends.
         """
         pay = self.pay(prices)
-        doubt = DOUBT * float(np.abs(pay).sum() + self.degree.sum())
+        # What rounding may change in the worth of a set, in shares of all that is added up.
+        doubt = 1e-12 * float(np.abs(pay).sum() + self.degree.sum())
         data = self._data(-self.degree - pay)
         state, said, visited = self._begun(data, -most - doubt, min(FEW, 2 * count)), PAUSED, 0
         budget.spend(ASKED)
@@ -182,7 +176,8 @@ class NodeSets:
         gain[:, self.split <= 0] = -1.0
         mates = np.argsort(-gain, axis=2, kind="stable")
         mates[np.take_along_axis(gain, mates, 2) < 0] = -1
-        lean = 1.0 if (self.traffic > 0).mean() > DENSE else 2.0
+        # Where more than this share of the pairs talk, worth decides who is next, else talk.
+        lean = 1.0 if (self.traffic > 0).mean() > 0.5 else 2.0
         return SetData(
             own, self.traffic, self.split, mates, use, np.concatenate([[first - 2 * WIDER], self.lower]),
             np.ascontiguousarray(self.inside[self.remote]), self.leaving, self.room, lean,
@@ -258,9 +253,10 @@ class CollocationSets(Cover):
     @staticmethod
     def suits(problem: CollocatedAllocation, data: Arrays) -> bool:
         """Whether it is one sum of traffic that is to be least, of few enough key groups."""
+        # The most key groups for which sets are tried: the bits of a machine word.
         return (
             not problem.combines and len(data.traffic) == 1 and data.traffic.size > 0 and data.max_moves > 0
-            and problem.saved > 0 and 2 <= data.key_groups <= MOST_KEY_GROUPS and data.nodes > 1
+            and problem.saved > 0 and 2 <= data.key_groups <= 60 and data.nodes > 1
         )  # fmt: skip
 
     def _remote(self, assignment: IntArray) -> float:

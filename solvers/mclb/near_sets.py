@@ -26,8 +26,6 @@ RADIUS_DOUBT = 1e-9
 """Radii are this share larger than they have to be, and as much more of the largest load: far above what rounding moves."""
 
 
-MOST_KEY_GROUPS = 40
-"""Of more the subsets of a half are too many, and so are the sets that are priced."""
 SHARES = 150_000, 1_500_000
 """About so many of the nearest sets are listed, one after another; where these are not enough the bound is what they say."""
 SAMPLE = 2_000
@@ -131,7 +129,8 @@ class NearMeanSets(Cover):
     @staticmethod
     def suits(core: Core) -> bool:
         """Whether key groups are few enough."""
-        return core.nodes > 1 and core.load.shape[0] <= MOST_KEY_GROUPS
+        # Of more the subsets of a half are too many, and so are the sets that are priced.
+        return core.nodes > 1 and core.load.shape[0] <= 40
 
     @property
     def goal(self) -> float:

@@ -18,8 +18,6 @@ from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 
 OFF_STATE, OFF_ENTRIES = 1e-3, 3.0
 """How far below the cost two lines may meet: in states of a mean node, and in entries."""
-ROUNDING = 1e-12
-"""The most that rounding may have added to the costs of a row, relative to their sum."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +223,8 @@ class LargeKeys:
             column = np.concatenate([[at.m[i], at.y[i]], at.z[z], at.x[:, i]])
             value = np.column_stack([of_state, of_entries, -of_set, -of_key])
             row = np.repeat(np.arange(len(self.weights)), column.size)
-            least = -of_key[:, here].sum(axis=1) - ROUNDING * (1 + np.abs(cost).sum(axis=1))
+            # The most that rounding may have added to the costs of a row, relative to their sum.
+            least = -of_key[:, here].sum(axis=1) - 1e-12 * (1 + np.abs(cost).sum(axis=1))
             rows.add(row, np.tile(column, len(self.weights)), value.ravel(), least, infinite)
 
 

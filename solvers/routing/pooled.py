@@ -17,8 +17,6 @@ from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 
 MOST_CLASSES = 1_000_000
 """A million different keys on 40 nodes take HiGHS half a minute."""
-DOUBT = 1e-12
-"""Relative, for the rounding of the states to units: a program's least cost moves by no more than its costs do."""
 
 
 def pooled_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0, most_classes: Whole = MOST_CLASSES) -> Answer:
@@ -45,7 +43,8 @@ def pooled_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0, most_c
     bound, ended = highs.relaxation_bound(program, budget, seed)
     if ended == "infeasible":
         return lp_bound(problem, budget=budget, seed=seed)
-    least = 0.0 if bound is None else max(0.0, bound) * (1 - DOUBT) * keys.problem.scale
+    # Relative, for the rounding of the states to units: a program's least cost moves by no more than its costs do.
+    least = 0.0 if bound is None else max(0.0, bound) * (1 - 1e-12) * keys.problem.scale
     details = {"classes": keys.size, "exact": keys.exact}
     return Answer(None, on_grid(problem, least), "completed" if ended == "optimal" else ended, details=details)
 

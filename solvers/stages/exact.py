@@ -17,8 +17,6 @@ from keyshift.solvers.stages.forced_moves import MOVED, cost_of, least_moved, ru
 from keyshift.solvers.stages.search import StageSettings, improve_within
 from keyshift.solvers.within_rows import Task, search_within
 
-MIP_DOUBT = 5e-7
-"""HiGHS proves its bound within feasibility tolerances; so much of a measure's unit is taken off it."""
 COUNTS = ("migrations", "table_size")
 
 
@@ -51,7 +49,8 @@ def by_highs(
     stage: Stage, formulation: Stated, *, budget: Budget, seed: int = 0, start: IntArray | None = None
 ) -> Answer:
     """A stage by HiGHS on the problem's Pyomo statement; what its tolerances leave in doubt goes to CP-SAT."""
-    doubt = 0.0 if stage.measure in COUNTS else MIP_DOUBT * stage.scale
+    # HiGHS proves its bound within feasibility tolerances; so much of a measure's unit is taken off it.
+    doubt = 0.0 if stage.measure in COUNTS else 5e-7 * stage.scale
 
     def stated(stage: Stage) -> Any:
         made = formulation.stated(stage, "pyomo")

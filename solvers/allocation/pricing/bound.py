@@ -49,8 +49,6 @@ LOOKED, MIXED, LEAST = 0.06, 0.003, 0.07
 """Steps of search that take as long as one look of `kernels.cheapest_column`, `arrival_costs` and `window_minima`."""
 PROGRAM, ADDED = 8_000, 200
 """Likewise the master program, solved again, and a column more of it."""
-MARGIN = 1e-6
-"""L(q) must exceed the limit by this much: a thousand times the rounding error of a sum of all columns."""
 
 
 class PriceBound:
@@ -145,7 +143,8 @@ class PriceBound:
 
     def enough(self, value: float) -> bool:
         """Whether this many moves are too many."""
-        return value > self.instance.max_moves + MARGIN
+        # L(q) must exceed the limit by this much: a thousand times the rounding error of a sum of all columns.
+        return value > self.instance.max_moves + 1e-6
 
     def price(self, distance: float, counts: IntArray, curve: FloatArray, expired: Callable[[], bool]) -> Priced:
         """Look for the curve of the largest L(q).
