@@ -32,8 +32,9 @@ FEASIBILITY = 1e-8
 CONFIRMED, FEW_NODES = 300, 100
 """Programs of so many columns, proven within so many nodes, are proven again in other ways."""
 OTHERWISE: tuple[dict[str, float | str], ...] = ({"presolve_rule_off": 0}, {"presolve": "off"})
-"""With all rules; and, where coefficients lie a factor of 1e5 apart, without presolve. Each way HiGHS errs at times: without it on rows
-that are nearly parallel (tests/solvers/test_mclb.py), with it on limits that are just attained (tests/solvers/test_scales.py)."""
+"""With all rules; and, where coefficients lie a factor of 1e5 apart, without presolve. Each way HiGHS errs at times: without it
+on rows that are nearly parallel (tests/solvers/test_mclb.py), with it on limits that are just attained
+(tests/solvers/test_scales.py)."""
 AT_ROOT, IN_TREE = 150, 30
 """Steps of search that take as long as HiGHS between two callbacks, for each row and column: it does not tell its iterations."""
 _ENDED: dict[highspy.HighsModelStatus, Termination] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -255,6 +256,9 @@ def find_method(problem: Problem, name: str | None) -> Method:
     known = methods(problem)
     if name is None:
         return known[0]
+    if name == "lp-pooled":  # retired: the same value in as little time
+        warnings.warn("method 'lp-pooled' is retired and goes in the next version: use 'lp'", DeprecationWarning, 3)
+        name = "lp"
     for method in known:
         if isinstance(name, str) and method.name == name:
             return method
