@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keyshift.models import Answer, Budget, Problem
-from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
 from keyshift.models.lazily import load
 
@@ -279,40 +278,6 @@ def answered(
     elif answer.termination == "optimal":
         answer.termination = "gap"
     return answer
-
-
-def relaxed(
-    problem: Problem, statement: Any, second: Callable[..., Answer], *, budget: Budget, seed: int = 0, least: float = 0.0,
-    **asked: Any,
-) -> Answer:  # fmt: skip
-    """The linear relaxation of a problem's Pyomo statement by HiGHS, made safe: a bound, no assignment.
-
-    That there is nothing is CP-SAT's word in whole numbers, which `second` asks.
-
-    Notes
-    -----
-    The bound is weak duality on HiGHS's row multipliers, whatever these are worth (`safe_bounds.dual_bound`).
-    """
-    with off_clock():
-        from keyshift.models.pyomo import errors
-        from keyshift.solvers import highs
-
-        make = load(statement)
-    ended: Termination = "infeasible"
-    try:
-        program = within(budget, lambda: highs.compile_model(make(problem).model)[0])
-    except errors.InfeasibleConstraintException:  # a row of fixed variables
-        bound = None
-    else:
-        if program is None:
-            return Answer(None, least, budget.why)
-        bound, ended = highs.relaxation_bound(program, budget, seed, **asked)
-    if ended == "infeasible":
-        if second(problem, budget=budget, seed=seed).termination != "infeasible":
-            return Answer(None, least, budget.ended("completed"))
-        message = "no assignment meets all limits, not even with divisible key groups"
-        return Answer(None, termination="infeasible", message=message)
-    return Answer(None, max(least, bound or 0.0), "completed" if ended == "optimal" else ended)
 
 
 def without_false_bound(problem: Problem, answer: Answer) -> Answer:

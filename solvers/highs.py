@@ -16,10 +16,12 @@ import highspy
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.models import Answer, Budget
+from keyshift.models import Answer, Budget, Problem
 from keyshift.models.answer import HIGHS_DOUBT, LimitReached, Termination
+from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
+from keyshift.models.lazily import load
 from keyshift.models.pyomo import errors, pyo, standard_form
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import NO_ASSIGNMENT, within, within_bounds
@@ -450,3 +452,34 @@ def relaxation_bound(
     if result.termination == "infeasible" or result.row_duals is None:
         return None, result.termination
     return dual_bound(program, result.row_duals), result.termination
+
+
+def relaxed(
+    problem: Problem, statement: Any, second: Callable[..., Answer], *, budget: Budget, seed: int = 0, least: float = 0.0,
+    **asked: Any,
+) -> Answer:  # fmt: skip
+    """The linear relaxation of a problem's Pyomo statement by HiGHS, made safe: a bound, no assignment.
+
+    That there is nothing is CP-SAT's word in whole numbers, which `second` asks.
+
+    Notes
+    -----
+    The bound is weak duality on HiGHS's row multipliers, whatever these are worth (`safe_bounds.dual_bound`).
+    """
+    with off_clock():
+        make = load(statement)
+    ended: Termination = "infeasible"
+    try:
+        program = within(budget, lambda: compile_model(make(problem).model)[0])
+    except errors.InfeasibleConstraintException:  # a row of fixed variables
+        bound = None
+    else:
+        if program is None:
+            return Answer(None, least, budget.why)
+        bound, ended = relaxation_bound(program, budget, seed, **asked)
+    if ended == "infeasible":
+        if second(problem, budget=budget, seed=seed).termination != "infeasible":
+            return Answer(None, least, budget.ended("completed"))
+        message = "no assignment meets all limits, not even with divisible key groups"
+        return Answer(None, termination="infeasible", message=message)
+    return Answer(None, max(least, bound or 0.0), "completed" if ended == "optimal" else ended)

@@ -9,9 +9,10 @@ import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.compiling import off_clock
 from keyshift.models.guards import NonNegative, Threads
 from keyshift.models.lazily import lazily, load
-from keyshift.solvers.checked import answered, confirmed, relaxed
+from keyshift.solvers.checked import answered, confirmed
 
 with lazily():
     from keyshift.models.allocation.cpsat_model import AllocationCpSat
@@ -105,6 +106,9 @@ def _stated(
 
 def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation's value, made safe: a bound, no assignment."""
+    with off_clock():
+        from keyshift.solvers.highs import relaxed
+
     answer = relaxed(problem, _plain, solve_cpsat, budget=budget, seed=seed)
     if answer.bound is not None:
         answer.bound = max(0.0, answer.bound - problem.rounding)

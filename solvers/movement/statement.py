@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Threads
 from keyshift.models.lazily import lazily
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.checked import answered, confirmed, relaxed
+from keyshift.solvers.checked import answered, confirmed
 from keyshift.solvers.movement.local_search import local_search
 
 with lazily():
@@ -107,6 +108,9 @@ def solve_cpsat(
 
 def lp_bound(problem: MovementWithinLimits, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation: divisible key groups on nodes that may be in use in part. A bound, no assignment."""
+    with off_clock():
+        from keyshift.solvers.highs import relaxed
+
     return relaxed(problem, MovementPyomo, solve_cpsat, budget=budget, seed=seed, least=forced_movement(problem))
 
 
