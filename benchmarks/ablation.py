@@ -392,8 +392,6 @@ def collocation(page: Page) -> None:
 ROUTING = [
     Part("Lagrangian bound", ("routing.lagrangian",), set_to("routing.lagrangian.RoutingSettings.rounds", 1)),
     Part("rounding", ("routing.rounding",), instead("routing.statement.rounded", lambda *given: iter(()))),
-    Part("large keys placed exactly", ("routing.large_keys", "routing.statement._OpenKeys._place_large"), instead("routing.statement._OpenKeys._place_large", lambda self: found("routing.large_keys.Placement")(np.zeros(0, dtype=np.int64), None, 0.0, "completed"))),
-    Part("their sets that leave together", ("routing.large_keys.LargeKeys._leaving", "routing.large_keys.LargeKeys._together", "routing.large_keys._LeavingSets"), several(instead("routing.large_keys.LargeKeys._leaving", lambda *given: None), instead("routing.large_keys.LargeKeys._together", lambda *given: None))),
     Part("closing by reduced cost", ("routing.lagrangian.Relaxation.open_choices",), instead("routing.statement._OpenKeys._allowance", lambda self, dual: np.inf)),
     Part("the program of what is open", ("routing.statement._OpenKeys._finish",), instead("routing.statement._OpenKeys._finish", lambda self, dual, bound: self._answer(bound, "gap"))),
     Part("fewest entries", ("routing.statement.fewest_entries",), instead("routing.statement.fewest_entries", lambda *given: 0)),

@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.models import Answer, Budget, metrics
+from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Threads, Whole
 from keyshift.models.pyomo import errors
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices, records_of
-from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import NO_ASSIGNMENT, kept, within
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, RoutingSettings, maximise
-from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
+from keyshift.solvers.routing.large_keys import LargeKeys, singled_out
 from keyshift.solvers.routing.rounding import local_search, on_grid, rounded
 
 # HiGHS and CP-SAT on some (record, node) pairs of mixed routing, all other records decided -----------------------------
@@ -78,7 +77,6 @@ def _on(
 
 TOLERATED = ("theta_max",)
 """Rules that a solver breaks by its tolerances."""
-NOWHERE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 def solve_milp(
@@ -182,17 +180,12 @@ class _OpenKeys:
                 termination="infeasible",
                 message="no assignment meets all limits, not even with divisible keys",
             )
-        bound, placement = on_grid(self.problem, dual.bound), None
+        bound = on_grid(self.problem, dual.bound)
         if not (self._proven(bound) or self.budget.expired):
-            self._round(self.relaxation.keys)
-        if self.relaxation.count_open(dual.prices, self._allowance(dual)) > self.largest and not self._proven(bound):
-            placement = self._place_large()
-            bound = max(bound, on_grid(self.problem, placement.bound))
+            self._round()
         if (needed := self._entries_needed()) > self.problem.table_limit:
             said = f"no table of {self.problem.table_limit} entries keeps the load limits: they need {needed} at least"
             return Answer(None, termination="infeasible", message=said, details=self.details)
-        if placement is not None and placement.termination == "infeasible" and self.best is None:
-            return Answer(None, termination="infeasible", message=f"the solver proves that {NO_ASSIGNMENT}")
         if self._proven(bound):
             return self._answer(bound, "optimal")
         if self.budget.expired:
@@ -224,30 +217,11 @@ class _OpenKeys:
             return np.inf
         return (self.value - dual.bound) / self.problem.scale + 1e-9
 
-    def _round(self, keys: CompactKeys, placed: tuple[IntArray, IntArray] = NOWHERE) -> int:
-        """Offer what nodes that only shed their excess come to; where nothing is feasible, the entries it would take more."""
-        missing = 0
-        for assignment in rounded(self.problem.averaged(), keys, placed, self.budget):
+    def _round(self) -> None:
+        """Offer what nodes that only shed their excess come to."""
+        for assignment in rounded(self.problem.averaged(), self.relaxation.keys, self.budget):
             if self._offer(assignment, None):
-                return 0
-            excess = metrics.table_size(self.problem.workload, assignment) - self.problem.table_limit
-            missing = min(missing or excess, excess) if excess > 0 else missing
-        return missing
-
-    def _place_large(self) -> Placement:
-        """Place the large keys as if the others were divisible; then round the others around them."""
-        problem = self.problem.averaged()
-        keys, large = singled_out(self.relaxation.keys, problem.upper)
-        program = LargeKeys(Relaxation(problem, keys), large)
-        first = placement = program.solve(self.budget.part(0.5), self.seed)
-        self.details["large_keys"] = large.size
-        while placement.node is not None:
-            missing = self._round(keys, (large, placement.node))
-            if not missing or self.best is not None or self.budget.expired:
                 break
-            program.spare += missing  # whole keys take more entries than divisible ones
-            placement = program.solve(self.budget.part(0.5), self.seed)
-        return first
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
         """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""
@@ -308,7 +282,7 @@ def fewest_entries(problem: MixedRouting, budget: Budget, seed: int = 0, most: i
     """
     records = records_of(problem)
     keys, large = singled_out(replace(records, current=records.home), problem.upper)
-    program = LargeKeys(Relaxation(problem, keys), large, entries_only=True).program()
+    program = LargeKeys(Relaxation(problem, keys), large).program()
     if most is not None:
         relaxed, _ = highs.relaxation_bound(program, budget, seed)
         if relaxed is not None and math.ceil(relaxed - WORD) > most:
