@@ -148,7 +148,7 @@ class Cover:
         """The largest cost of a better cover."""
         raise NotImplementedError
 
-    def offer(self, sets: np.ndarray, kinds: IntArray) -> None:
+    def add_solution(self, sets: np.ndarray, kinds: IntArray) -> None:
         """Take over a cover, members and kinds of its sets, where it is an answer and a better one."""
         raise NotImplementedError
 
@@ -240,7 +240,7 @@ class Cover:
         if master.left_out() < 1e-6 and (np.abs(shares - np.rint(shares)) < 1e-6).all():
             taken = np.rint(shares).astype(int)
             at = np.repeat(np.arange(shares.size), taken)
-            self.offer(members[at], kind[at])
+            self.add_solution(members[at], kind[at])
             columns = columns.take(columns.cost <= self.goal)
             # go on: leave one of its columns out, or hold it
         apart = (members.T * shares) @ members

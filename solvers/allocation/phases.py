@@ -110,7 +110,7 @@ class Rounds:
             if not self.one and self.most is None:
                 self._relax()
             if self.one and self.most is None:
-                self.counts, self.trees = counts[0], price_trees(self.instance, found.budget)
+                self.counts, self.trees = counts[0], price_trees(self.instance, found.budget, self.settings)
             if self.one and not found.problem.lowered.merged and not found.done:
                 self.planner = CountPlanner(self.instance, counts[0], self.seed)
             turn = self._take_turns()

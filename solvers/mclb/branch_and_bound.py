@@ -154,7 +154,7 @@ class _Incumbent:
         settings, core, problem = self.settings, self.core, self.problem
         stated = _for_cpsat(core, settings)
         if NearMeanSets.suits(core) and self.best is not None and not budget.expired:
-            sets = NearMeanSets(core, self.best, self._margin() * core.nodes)
+            sets = NearMeanSets(core, self.best, self._margin() * core.nodes, settings.most_numbers)
             sets.lowest = root * core.nodes / sets.unit**2
             part = budget.part(settings.by_near_sets / 2 if stated else settings.by_near_sets)
             done = sets.run(part, math.inf if max_tree is None else max_tree)

@@ -19,10 +19,9 @@ from keyshift.models import Budget
 from keyshift.models.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.set_partitioning import Cover, SetColumns, Subsets, members_of, placed, subsets_of
 
-RADIUS_DOUBT = 1e-9
+ROUNDING = 1e-9
 """Radii are this share larger than they have to be, and as much more of the largest load: far above what rounding moves."""
 
 
@@ -100,6 +99,8 @@ class NearMeanSets(Cover):
         A placement.
     margin : float
         By how much another must be better, in its sum of squares.
+    most_numbers : int
+        The most loads of subsets to list.
 
     Attributes
     ----------
@@ -111,15 +112,15 @@ class NearMeanSets(Cover):
         Sets that were looked at.
     """
 
-    def __init__(self, core: Core, best: IntArray, margin: float) -> None:
+    def __init__(self, core: Core, best: IntArray, margin: float, most_numbers: int = 50_000_000) -> None:
         self.core, self.best, self.margin, self.value = core, best, margin, core.squares(best)
         self.unit = float(np.sqrt(np.square(core.load).sum() / core.load.shape[0])) or 1.0
         load = core.load / self.unit
         self.turned = np.linalg.eigh(load.T @ load)[1][:, ::-1]
         self.load = load @ self.turned  # sums differ most in the first direction
         self.mean = self.load.sum(axis=0) / core.nodes
-        self.doubt = RADIUS_DOUBT * float(np.linalg.norm(load.sum(axis=0)) + np.linalg.norm(self.mean))
-        self.kinds, self.most_numbers = kinds_of(core), MCLBSettings.now().most_numbers
+        self.rounding_error = ROUNDING * float(np.linalg.norm(load.sum(axis=0)) + np.linalg.norm(self.mean))
+        self.kinds, self.most_numbers = kinds_of(core), most_numbers
         sizes = np.array([kind.nodes.size for kind in self.kinds], dtype=np.float64)
         loads = core.nodes * float(np.square(load.sum(axis=0)).sum())
         super().__init__(
@@ -140,7 +141,7 @@ class NearMeanSets(Cover):
     @property
     def bound(self) -> float:
         """No placement's sum of squares is below it."""
-        return max(0.0, min(self.lowest * self.unit**2 * (1 - RADIUS_DOUBT), self.value - self.margin))
+        return max(0.0, min(self.lowest * self.unit**2 * (1 - ROUNDING), self.value - self.margin))
 
     def run(self, budget: Budget, most: float = math.inf) -> bool:
         """Search until the best is proven (True), the budget or `most` nodes of the tree end, or sets are too many.
@@ -160,7 +161,7 @@ class NearMeanSets(Cover):
             if found is None or found[0].cost.size == 0:
                 return
             near, reach = found
-            others = (self.core.nodes - 1) * float(near.cost[0]) * (1 - RADIUS_DOUBT)
+            others = (self.core.nodes - 1) * float(near.cost[0]) * (1 - ROUNDING)
             need = self._wider(np.sqrt(max(self.goal - others, 0.0)))
             members = sp.csr_array(members_of(near.bits, self.key_groups))
             moved = near.moved[:, None] / self.core.budget if self.rows else np.zeros((near.bits.size, 0))
@@ -170,7 +171,7 @@ class NearMeanSets(Cover):
                     self.lowest = np.inf
                 return
             self.cover(columns, budget, min(most, self.visited + 20))
-            self.raise_to(max(0.0, reach - self.doubt) ** 2 + others)  # what another set costs, and the rest
+            self.raise_to(max(0.0, reach - self.rounding_error) ** 2 + others)  # what another set costs, and the rest
 
     def _sides(self, most_cost: float, budget: Budget) -> list[tuple[Subsets, Subsets]]:
         """Of each kind of node, the subsets of either half that a set near the mean has; an empty list where they are too many.
@@ -207,7 +208,7 @@ class NearMeanSets(Cover):
 
     def _wider(self, reach: float) -> float:
         """By more than rounding can have moved a set."""
-        return reach * (1 + RADIUS_DOUBT) + self.doubt
+        return reach * (1 + ROUNDING) + self.rounding_error
 
     def _grids(self, sides: tuple[Subsets, Subsets], reach: float) -> tuple[Half, Half, Grid]:
         """Both halves in a grid whose cells are as wide as the reach, or wider."""
@@ -267,7 +268,7 @@ class NearMeanSets(Cover):
             if count <= 2 * share:
                 return self._listed(grids, reach, 4 * share, budget)
             reach *= max(0.1, min(0.9, (share / count) ** (1 / windows)))
-            if reach <= self.doubt:  # loads that are alike
+            if reach <= self.rounding_error:  # loads that are alike
                 break
         return None
 
@@ -301,7 +302,7 @@ class NearMeanSets(Cover):
             moved += np.where(bits >> np.uint64(k) & np.uint64(1), kind.entering[k], 0.0)
         return moved
 
-    def offer(self, sets: FloatArray, kinds: IntArray) -> None:
+    def add_solution(self, sets: FloatArray, kinds: IntArray) -> None:
         """Take over a placement where it is better and within the budget."""
         place = placed(sets, kinds, [kind.nodes for kind in self.kinds])
         if (place >= 0).all() and self.core.moved(place) <= self.core.budget:

@@ -199,13 +199,13 @@ def first_prices(relaxation: Relaxation) -> Prices:
     return Prices(upper, np.zeros_like(upper), 0.0)
 
 
-def maximise(relaxation: Relaxation, budget: Budget, seed: int = 0) -> Dual:
+def maximise(relaxation: Relaxation, budget: Budget, seed: int = 0, rounds: int = 200) -> Dual:
     """Climb the dual by cutting planes in a box around the best prices, which grows and shrinks [Marsten1975].
 
     Every round costs O(r) and a small linear program. Any end, early or not, leaves a valid bound.
     """
     climb = _Climb(relaxation, seed)
-    rounds, done = RoutingSettings.now().rounds, 0
+    done = 0
     while done < rounds and not climb.converged and not budget.expired:
         if climb.best > 1.0 + CONVERGED:  # more than all state: nothing is feasible
             break

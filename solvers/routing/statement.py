@@ -138,7 +138,7 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
 
     Where all states are multiples of a unit, it is rounded up to the next multiple.
     """
-    dual = maximise(Relaxation(problem, records_of(problem)), budget, seed)
+    dual = maximise(Relaxation(problem, records_of(problem)), budget, seed, RoutingSettings.now().rounds)
     if dual.excludes_everything(problem):
         return Answer(
             None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
@@ -162,6 +162,7 @@ class _OpenKeys:
     ) -> None:
         self.problem, self.solver, self.budget = problem, solver, budget
         self.seed, self.threads, self.largest = seed, threads, largest
+        self.settings = RoutingSettings.now()
         self.relaxation = Relaxation(problem, records_of(problem))
         self.best: IntArray | None = None
         self.value = np.inf
@@ -169,10 +170,10 @@ class _OpenKeys:
 
     def run(self, start: IntArray | None) -> Answer:
         if self.problem.rules:
-            part = self.budget.part(RoutingSettings.now().searched)
+            part = self.budget.part(self.settings.searched)
             start = local_search(self.problem, budget=part, seed=self.seed, start=start).assignment
         self._offer(start, None)
-        dual = maximise(self.relaxation, self.budget.part(0.5), self.seed)
+        dual = maximise(self.relaxation, self.budget.part(0.5), self.seed, self.settings.rounds)
         self.details |= {"lagrangian_bound": dual.bound, "rounds": dual.rounds}
         if dual.excludes_everything(self.problem):
             return Answer(

@@ -12,12 +12,10 @@ from instances import mclb
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.models.answer import in_force
 from keyshift.models.mclb.problem import Core
 from keyshift.solvers.mclb import near_sets
 from keyshift.solvers.mclb.local_search import PlacementSearch
 from keyshift.solvers.mclb.near_sets import NearMeanSets
-from keyshift.solvers.mclb.settings import MCLBSettings
 
 WAYS: dict[str, dict[str, object]] = {"at once": {}, "some at first": {"SHARES": (10, 10**6)}}
 
@@ -132,6 +130,5 @@ def test_sets_of_many_windows_heed_the_limit():
 
 def test_more_subsets_than_the_settings_allow_are_not_listed():
     problem, _ = tiny()[0]
-    with in_force([MCLBSettings(most_numbers=1)]):
-        sets = NearMeanSets(problem.core, filled(problem.core), 0.0)
-        assert sets._sides(sets.goal, Budget(60)) == []
+    sets = NearMeanSets(problem.core, filled(problem.core), 0.0, most_numbers=1)
+    assert sets._sides(sets.goal, Budget(60)) == []
