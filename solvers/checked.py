@@ -19,10 +19,10 @@ import numpy as np
 from keyshift.models import Answer, Budget, Problem
 from keyshift.models.compiling import off_clock
 from keyshift.models.lazily import load
+from keyshift.solvers.threads import POLL_SECONDS
 
 STRICT = os.environ.get("KEYSHIFT_STRICT") == "1"
 """Whether a candidate that breaks what its search promises to keep is an error: tests set it. Else it is passed over."""
-POLL_SECONDS = 0.05
 LAST_WORDS = 0.2
 """Seconds for a thread that is told to stop."""
 NO_ASSIGNMENT = "no assignment meets all limits"

@@ -29,8 +29,6 @@ from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 from keyshift.solvers.scaling import Units, in_units, without_small
 from keyshift.solvers.threads import until_limit
 
-FEASIBILITY = 1e-8
-"""HiGHS may also leave what lies this little below its incumbent unexplored: it is taken off every bound, as its doubt is."""
 CONFIRMED, FEW_NODES = 300, 100
 """Programs of so many columns, proven within so many nodes, are proven again in other ways."""
 OTHERWISE: tuple[dict[str, float | str], ...] = ({"presolve_rule_off": 0}, {"presolve": "off"})
@@ -286,8 +284,9 @@ class Highs:
             "threads": threads,
             "mip_rel_gap": 0.0,
             "mip_abs_gap": 0.0,
-            "mip_feasibility_tolerance": FEASIBILITY,
-            "primal_feasibility_tolerance": FEASIBILITY,
+            # HiGHS may also leave what lies this little below its incumbent unexplored: it is taken off every bound.
+            "mip_feasibility_tolerance": 1e-8,
+            "primal_feasibility_tolerance": 1e-8,
             "presolve_rule_off": (1 << 9 | 1 << 12),
             **options,
         }

@@ -19,16 +19,14 @@ with lazily():
     from keyshift.models.intervals.cpsat_model import FreeCpSat, IntervalCpSat, whole_state
     from keyshift.models.intervals.pyomo_model import IntervalPyomo
 
-LARGEST_STATEMENT = 200_000
-"""Task, node and step triples; a larger statement takes longer to write down than dynamic programs to solve."""
-
 
 def refusal(problem: IntervalMigration | MigrationSequence, budget: Budget) -> str | None:
     """Why a statement is not written down, if it is not."""
     steps = len(problem.counts) if isinstance(problem, MigrationSequence) else 1
     places = steps * problem.node_numbers * problem.workload.key_groups
-    if places > LARGEST_STATEMENT:
-        return f"{places} task, node and step triples are more than the {LARGEST_STATEMENT} it takes on"
+    most = 200_000  # a larger statement takes longer to write down than dynamic programs to solve
+    if places > most:
+        return f"{places} task, node and step triples are more than the {most} it takes on"
     if places > 10_000 * budget.remaining:
         return f"{places} task, node and step triples take longer to write down than the limit allows"
     return None

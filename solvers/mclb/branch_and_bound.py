@@ -16,7 +16,7 @@ from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, local_
 from keyshift.solvers.mclb.near_sets import NearMeanSets
 from keyshift.solvers.mclb.sdp import semidefinite_squares
 from keyshift.solvers.mclb.settings import MCLBSettings
-from keyshift.solvers.mclb.statement import solve_cpsat, solve_scip
+from keyshift.solvers.mclb.statement import run_cpsat, solve_cpsat, solve_scip
 
 
 def branch_and_bound(
@@ -40,17 +40,24 @@ def branch_and_bound(
     start : ndarray, optional
         A known placement to improve on.
     max_tree : int, optional
-        Look at so many nodes of the tree over sets at most, and ask no solver: the run ends by itself, with the root bound.
+        Look at so many nodes of the tree over sets at most, and let CP-SAT meet a hundred conflicts for each: the run ends by
+        itself.
 
     Notes
     -----
     Under rules local search finds the placement, and the root bounds leave rules out.
     """
-    settings = MCLBSettings.now()
-    if problem.rules:
-        return _under_rules(problem, budget, seed, start, settings, max_tree is None)
-    core = problem.core
+    settings, core = MCLBSettings.now(), problem.core
     size = core.load.shape[0]
+    conflicts = {} if max_tree is None else {"max_number_of_conflicts": 100 * max_tree}
+    if problem.rules:
+        return _under_rules(problem, budget, seed, start, settings, conflicts)
+    if core.nodes**size <= 1_000_000:  # every placement could be looked at
+        few = {"max_number_of_conflicts": 100_000, **conflicts}
+        answer = run_cpsat(problem, budget.part(0.5), start, seed=seed, **few)
+        if answer.termination in ("optimal", "infeasible"):
+            return answer
+        start = answer.assignment
     root = window_bound(core.load.T, core.nodes) / core.nodes
     budget.report(bound=root)
     search = _Incumbent(problem, None if start is None else core.lower(start), settings)
@@ -68,9 +75,9 @@ def branch_and_bound(
     best = None if search.best is None else core.lift(core.relabelled(search.best))
     if search.proves(root):
         return Answer(best, root, "optimal", details=search.details)
-    if budget.expired or max_tree is not None:
+    if budget.expired:
         return Answer(best, root, budget.why, details=search.details)
-    answer = solve_cpsat(problem, budget=budget, seed=seed, start=best)
+    answer = run_cpsat(problem, budget, best, seed=seed, **conflicts)
     answer.bound = None if answer.termination == "infeasible" else max(root, answer.bound or 0.0)
     return answer
 
@@ -97,7 +104,12 @@ def tree_of_a_point(problem: MCLB) -> dict[str, int]:
 
 
 def _under_rules(
-    problem: MCLB, budget: Budget, seed: int, start: np.ndarray | None, settings: MCLBSettings, prove: bool
+    problem: MCLB,
+    budget: Budget,
+    seed: int,
+    start: np.ndarray | None,
+    settings: MCLBSettings,
+    conflicts: dict[str, int],
 ) -> Answer:
     """Local search, the root bounds, CP-SAT; where no proof was ever seen, the search has what the bounds leave."""
     core = problem.core
@@ -118,9 +130,7 @@ def _under_rules(
     if hopeless and start is not None and math.isfinite(budget.remaining):
         found = local_search(problem, budget=budget, seed=seed + 1, start=start, effort=math.inf)
         return Answer(found.assignment, root, found.termination)
-    if not prove:
-        return Answer(start, root, budget.why)
-    answer = solve_cpsat(problem, budget=budget, seed=seed, start=start)
+    answer = run_cpsat(problem, budget, start, seed=seed, **conflicts)
     answer.bound = None if answer.termination == "infeasible" else max(root, answer.bound or 0.0)
     return answer
 
@@ -157,7 +167,7 @@ class _Incumbent:
             sets = NearMeanSets(core, self.best, self._margin() * core.nodes, settings.most_numbers)
             sets.lowest = root * core.nodes / sets.unit**2
             part = budget.part(settings.by_near_sets / 2 if stated else settings.by_near_sets)
-            done = sets.run(part, math.inf if max_tree is None else max_tree)
+            done = sets.run(part, 1_000 if max_tree is None else max_tree)
             self.details["tree_nodes"] = sets.visited
             self.take(sets.best)
             root = max(root, sets.bound / core.nodes)

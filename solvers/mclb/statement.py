@@ -42,8 +42,13 @@ def solve_cpsat(
     problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
 ) -> Answer:
     """The same program in whole numbers by CP-SAT, from a warm start."""
-    asked: dict[str, Any] = {"seed": seed, "threads": threads, "infeasible": NO_PLACEMENT}
-    return _relabelled(problem, answered(problem, "cpsat", MCLBCpSat, budget=budget, start=start, **asked))
+    return run_cpsat(problem, budget, start, seed=seed, threads=threads)
+
+
+def run_cpsat(problem: MCLB, budget: Budget, start: np.ndarray | None, **settings: Any) -> Answer:
+    """As `solve_cpsat`, with CP-SAT's own `settings`."""
+    answer = answered(problem, "cpsat", MCLBCpSat, budget=budget, start=start, infeasible=NO_PLACEMENT, **settings)
+    return _relabelled(problem, answer)
 
 
 def solve_tangents(

@@ -20,9 +20,6 @@ with lazily():
     from keyshift.models.movement.cpsat_model import MovementCpSat
     from keyshift.models.movement.pyomo_model import MovementPyomo
 
-ROUNDING = 1e-12
-"""Relative rounding taken off a sum of floats."""
-
 
 def forced_movement(problem: MovementWithinLimits) -> float:
     """The most that a window shows: state that must leave nodes, or that must come to them. O(p log p) for each window.
@@ -44,10 +41,11 @@ def forced_movement(problem: MovementWithinLimits) -> float:
             leaves[i] = least_state(row[on_it], w.state[on_it], float(above[i]))
         emptied = np.sort(np.maximum(held - leaves, 0.0)[problem.open_nodes])[: max(unused, 0)]
         lacking = np.sort(np.maximum(lacking[problem.open_nodes], 0.0))[: problem.nodes_after]
-        need = math.fsum(lacking) * (1 - ROUNDING) - 4 * row.size * 2.0**-53 * float(row.sum())
+        need = math.fsum(lacking) * (1 - 1e-12) - 4 * row.size * 2.0**-53 * float(row.sum())
         comes = least_state(row, w.state, need) if problem.lower > 0 else 0.0
         best = max(best, math.fsum([*leaves, *emptied]), comes)
-    return best * (1 - ROUNDING * (w.key_groups + 4))
+    # What rounding may have added to a sum of floats.
+    return best * (1 - 1e-12 * (w.key_groups + 4))
 
 
 def least_state(load: FloatArray, state: FloatArray, need: float) -> float:

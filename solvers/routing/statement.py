@@ -265,9 +265,6 @@ class _OpenKeys:
 
 # How few exceptions a routing table can have: counted node by node, with the few large keys placed exactly -------------
 
-WORD = 1e-4
-"""This many entries are taken off a solver's dual bound."""
-
 
 def fewest_entries(problem: MixedRouting, budget: Budget, seed: int = 0, most: int | None = None) -> int:
     """A lower bound on the table's size that any answer needs, whatever moves: `LargeKeys`, from where the hash puts everything.
@@ -279,16 +276,17 @@ def fewest_entries(problem: MixedRouting, budget: Budget, seed: int = 0, most: i
 
     Notes
     -----
-    Else the figure rests on HiGHS's dual bound, rounded up after `WORD` is taken off.
+    Else the figure rests on HiGHS's dual bound, rounded up after a ten-thousandth of an entry is taken off.
     """
     records = records_of(problem)
     keys, large = singled_out(replace(records, current=records.home), problem.upper)
     program = LargeKeys(Relaxation(problem, keys), large).program()
     if most is not None:
         relaxed, _ = highs.relaxation_bound(program, budget, seed)
-        if relaxed is not None and math.ceil(relaxed - WORD) > most:
-            return math.ceil(relaxed - WORD)
-    result = highs.minimise(program, budget, seed=seed)
+        if relaxed is not None and math.ceil(relaxed - 1e-4) > most:
+            return math.ceil(relaxed - 1e-4)
+    # Its presolve errs where limits are as near to each other as rounding.
+    result = highs.minimise(program, budget, seed=seed, options={"presolve": "off"})
     if not math.isfinite(result.bound):
         return 0
-    return max(0, math.ceil(result.bound - WORD))
+    return max(0, math.ceil(result.bound - 1e-4))

@@ -20,7 +20,7 @@ from keyshift.solvers.set_partitioning import CoverPrices
 
 HOW: dict[str, dict[str, int]] = {
     "as it is": {},
-    "few sets at once": {"MOST_COLUMNS": 3},
+    "few sets at once": {"MOST_COLUMNS": 8},
     "few columns at once": {"NEAR": 2, "ROUNDS": 2, "FRESH": 3},
 }
 
@@ -56,7 +56,7 @@ def test_sets_agree_with_every_assignment(how, begun, count, monkeypatch):
         if done:
             proven += 1
             assert problem.objective(sets.best) == pytest.approx(least, abs=problem.tolerance)
-    assert proven > len(tiny()[:count]) / 4
+    assert proven > len(tiny()[:count]) / 3
     assert infeasible > 2
 
 
