@@ -320,12 +320,9 @@ def windows(page: Page) -> None:
 
 MCLB = [
     Part("sets near the mean", ("mclb.near_sets",), instead("mclb.near_sets.NearMeanSets.suits", lambda core: False)),
-    Part("depth first over them", ("mclb.near_sets.put_together", "mclb.near_sets.NearMeanSets._grown", "mclb.near_sets.NearMeanSets._together"), instead("mclb.near_sets.MOST_NODES", 0)),
-    Part("a linear program over them", ("mclb.near_sets.NearMeanSets._by_cover",), instead("mclb.near_sets.MOST_COVERED", 0)),
     Part("splits of two nodes", ("mclb.pair_splits.PairSplits", "mclb.pair_splits.nearest_subset"), instead("mclb.pair_splits.PairSplits.suits", lambda core: False)),
     Part("SCIP on one window with a budget", ("mclb.branch_and_bound._for_scip",), instead("mclb.branch_and_bound._for_scip", lambda core, settings: False)),
     Part("CP-SAT on few nodes with a budget", ("mclb.branch_and_bound._for_cpsat",), instead("mclb.branch_and_bound._for_cpsat", lambda core, settings: False)),
-    Part("depth-first tree", ("mclb.branch_and_bound_kernels", "mclb.branch_and_bound.DepthFirst.run", "mclb.branch_and_bound.DepthFirst._keep"), instead("mclb.branch_and_bound.DepthFirst.run", lambda self, budget, most: False)),
     Part("semidefinite bound", ("mclb.sdp",), instead("mclb.branch_and_bound.semidefinite_squares", lambda *given, **options: 0.0)),
     Part("its cuts", ("mclb.sdp.SemidefiniteDual.add_cuts",), instead("mclb.sdp.SemidefiniteDual.add_cuts", lambda self, rng: None)),
     Part("quadratic bound", ("mclb.bounds",), instead("mclb.branch_and_bound.shared_squares", lambda *given: 0.0)),
@@ -395,8 +392,6 @@ def collocation(page: Page) -> None:
 ROUTING = [
     Part("Lagrangian bound", ("routing.lagrangian",), set_to("routing.lagrangian.RoutingSettings.rounds", 1)),
     Part("rounding", ("routing.rounding",), instead("routing.statement.rounded", lambda *given: iter(()))),
-    Part("large keys placed exactly", ("routing.large_keys", "routing.statement._OpenKeys._place_large"), instead("routing.statement._OpenKeys._place_large", lambda self: found("routing.large_keys.Placement")(np.zeros(0, dtype=np.int64), None, 0.0, "completed"))),
-    Part("their sets that leave together", ("routing.large_keys.LargeKeys._leaving", "routing.large_keys.LargeKeys._together", "routing.large_keys._LeavingSets"), several(instead("routing.large_keys.LargeKeys._leaving", lambda *given: None), instead("routing.large_keys.LargeKeys._together", lambda *given: None))),
     Part("closing by reduced cost", ("routing.lagrangian.Relaxation.open_choices",), instead("routing.statement._OpenKeys._allowance", lambda self, dual: np.inf)),
     Part("the program of what is open", ("routing.statement._OpenKeys._finish",), instead("routing.statement._OpenKeys._finish", lambda self, dual, bound: self._answer(bound, "gap"))),
     Part("fewest entries", ("routing.statement.fewest_entries",), instead("routing.statement.fewest_entries", lambda *given: 0)),

@@ -158,7 +158,8 @@ def _decimal(numbers: FloatArray, total: float, room: int) -> Scaled | None:
             return None
         whole = np.rint(numbers * ten)
         if (error := np.abs(whole / ten - numbers)).max() <= 1e-15 * total:
-            return Scaled(whole.astype(np.int64), Fraction(ten), float(error.max()) + 1e-16 * total)
+            # The quotient itself is rounded, by up to 2**-53 of it.
+            return Scaled(whole.astype(np.int64), Fraction(ten), float(error.max()) + 2.0**-52 * total)
     return None
 
 

@@ -11,23 +11,21 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import copy_context
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
 
 from keyshift.models import Answer, Budget, Problem
+from keyshift.models.compiling import off_clock
+from keyshift.models.lazily import load
+from keyshift.solvers.threads import POLL_SECONDS
 
 STRICT = os.environ.get("KEYSHIFT_STRICT") == "1"
 """Whether a candidate that breaks what its search promises to keep is an error: tests set it. Else it is passed over."""
-POLL_SECONDS = 0.05
-FEW_VARIABLES = 400
-"""Fewer are written down in some ten milliseconds."""
 LAST_WORDS = 0.2
 """Seconds for a thread that is told to stop."""
-OUTSIDE = 1e-6
-"""Rounding may put a solver's value outside its bounds by this, in units of 1 or of the value, whichever is larger."""
-NOT_WHOLE = 1e-3
-"""A whole variable may be this far from a whole number: rows of large coefficients are kept all the same, or the check fails."""
+NO_ASSIGNMENT = "no assignment meets all limits"
 Made = TypeVar("Made")
 
 
@@ -82,7 +80,8 @@ def within(budget: Budget, make: Callable[[], Made], variables: float = math.inf
 
     It runs in a thread of its own, which is stopped at its next step in Python; a model of a few `variables` needs none.
     """
-    if variables < FEW_VARIABLES:
+    # Fewer are written down in some ten milliseconds.
+    if variables < 400:
         return None if budget.expired else make()
     made: list[Made] = []
     failures: list[BaseException] = []
@@ -157,9 +156,12 @@ def within_bounds(values: Any, lower: Any, upper: Any, whole: Any = False) -> np
         Which variables are whole.
     """
     found, low, high = (np.asarray(each, dtype=np.float64) for each in (values, lower, upper))
-    slack = OUTSIDE * np.maximum(1.0, np.abs(found))
+    # Rounding may put a solver's value outside its bounds by this, in units of 1 or of the value, whichever is larger.
+    slack = 1e-6 * np.maximum(1.0, np.abs(found))
     meant = (found >= low - slack) & (found <= high + slack)  # False for nan
-    meant &= ~np.asarray(whole, dtype=bool) | (np.abs(found - np.rint(found)) <= NOT_WHOLE)
+    # A whole variable may be this far from a whole number: rows of large coefficients are kept all the same, or the
+    # check fails.
+    meant &= ~np.asarray(whole, dtype=bool) | (np.abs(found - np.rint(found)) <= 1e-3)
     return np.clip(found, low, high) if bool(meant.all()) else None
 
 
@@ -172,7 +174,10 @@ def is_met(problem: Problem, answer: Answer) -> bool:
 
 
 def until_checked(
-    problem: Problem, run: Callable[[], Answer], forbid: Callable[[np.ndarray], object], start: np.ndarray | None = None
+    problem: Problem,
+    run: Callable[[], Answer],
+    forbid: Callable[[np.ndarray], object] | None,
+    start: np.ndarray | None = None,
 ) -> Answer:
     """Run a model again, without the assignment that it gave, as long as the check refuses what rounding let in.
 
@@ -183,7 +188,7 @@ def until_checked(
     problem : Problem
     run : callable
         Solves the model, a relaxation: its bound, and its verdict that there is nothing, hold for the problem.
-    forbid : callable
+    forbid : callable or None
         Cuts an assignment that the check refuses off the model.
     start : ndarray, optional
         A feasible assignment: the answer is never worse.
@@ -198,7 +203,7 @@ def until_checked(
         given, answer.assignment = answer.assignment, None
         if answer.termination not in ("optimal", "gap", "completed"):
             break
-        if given.tobytes() in refused:
+        if forbid is None or given.tobytes() in refused:
             answer.termination = "gap"
             break
         refused.add(given.tobytes())
@@ -208,24 +213,71 @@ def until_checked(
     return better_of(problem, answer, start)
 
 
-def second_word(problem: Problem, first: Answer, second: Answer) -> Answer:
-    """The second of two answers, with the first one's bound where that is higher and no assignment refutes it."""
-    if first.bound is None or first.termination == "infeasible":
-        return second
-    value = None if second.assignment is None else problem.objective(second.assignment)
-    if value is None or first.bound <= value + problem.tolerance_of(value):
-        second.bound = max(second.bound or 0.0, first.bound)
-    return second
+def confirmed(
+    problem: Problem, answer: Answer, second: Callable[..., Answer], *, budget: Budget, **asked: Any
+) -> Answer:
+    """An answer whose proof a solver's tolerances make doubtful, again by CP-SAT in whole numbers: `second` asks it.
 
-
-def by_second_word(problem: Problem, said: Answer, ask: Callable[..., Answer], **asked: Any) -> Answer:
-    """What CP-SAT makes in whole numbers of an answer that a solver's tolerances make doubtful; `ask` runs it."""
-    other = ask(problem, start=said.assignment, **asked)
-    if other.termination == "infeasible" and said.termination == "infeasible":
-        return said
-    second_word(problem, said, other)
-    other.details = {**said.details, **other.details, "second_opinion": "CP-SAT"}
+    The first one's bound stays where it is higher and no assignment refutes it.
+    """
+    first = answer
+    if first.termination != "infeasible" and (first.termination != "gap" or budget.expired or is_met(problem, first)):
+        return first
+    other = second(problem, budget=budget, start=first.assignment, **asked)
+    if first.termination == "infeasible":
+        if other.termination == "infeasible":
+            return first
+    elif first.bound is not None:
+        value = None if other.assignment is None else problem.objective(other.assignment)
+        if value is None or first.bound <= value + problem.tolerance_of(value):
+            other.bound = max(other.bound or 0.0, first.bound)
+    other.details = {**first.details, **other.details, "second_opinion": "CP-SAT"}
     return other
+
+
+def answered(
+    problem: Problem,
+    solver: str,
+    statement: Any,
+    *given: Any,
+    budget: Budget,
+    start: np.ndarray | None = None,
+    least: float = 0.0,
+    **asked: Any,
+) -> Answer:
+    """What a solver makes of a problem's statement: checked, never worse than the start, optimal where its own bound says so.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : str
+        A module of `keyshift.solvers` with a `solve`: "highs", "cpsat", "mathopt".
+    statement : class, or what `lazily` makes of it
+        It is written down of the problem and what else is `given`, and loaded off the clock.
+    start : ndarray, optional
+        A feasible assignment.
+    least : float
+        A bound that is known already.
+    **asked
+        As for the solver's `solve`.
+    """
+    with off_clock():
+        solve, make = import_module(f"keyshift.solvers.{solver}").solve, load(statement)
+    stated = within(budget, lambda: make(problem, *given))
+    if stated is None:
+        return Answer(start, least, budget.why, "the time limit was reached while the model was written down")
+    forbid = getattr(stated, "forbid", None)
+    answer = until_checked(problem, lambda: solve(stated, budget, start, **asked), forbid, start)
+    if answer.termination == "infeasible":
+        return answer if start is None else Answer(start, least, "gap")
+    if answer.bound is not None:
+        answer.bound = max(answer.bound, least)
+    answer = without_false_bound(problem, answer)
+    if answer.assignment is not None and is_met(problem, answer):
+        answer.termination = "optimal"
+    elif answer.termination == "optimal":
+        answer.termination = "gap"
+    return answer
 
 
 def without_false_bound(problem: Problem, answer: Answer) -> Answer:

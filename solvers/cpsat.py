@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,10 +15,9 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import LOOK, STEP, LimitReached, Termination
 from keyshift.models.errors import InputError
 from keyshift.models.workload import IntArray
+from keyshift.solvers.checked import NO_ASSIGNMENT
 from keyshift.solvers.threads import until_limit
 
-GRACE_SECONDS = 0.5
-"""CP-SAT looks at its limits while it searches; deep in presolve it may not, and is abandoned after this many seconds."""
 NOTHING_PROVEN = -(2.0**62)
 _ENDED: dict[int, Termination] = {int(cp_model.OPTIMAL): "optimal", int(cp_model.INFEASIBLE): "infeasible"}
 
@@ -51,6 +51,7 @@ class CpSatStatement(Protocol):
 
     def set_start(self, assignment: IntArray) -> None: ...
     def assignment(self, value: Callable[[Any], int]) -> IntArray: ...
+    def bound(self, proven: float) -> float: ...
 
 
 class _Reporter(cp_model.CpSolverSolutionCallback):
@@ -95,11 +96,11 @@ def solve(
     budget: Budget,
     start: IntArray | None = None,
     *,
-    bound: Callable[[float], float],
-    infeasible: str,
+    infeasible: str = NO_ASSIGNMENT,
+    report: Callable[[Any, float, float], None] | None = None,
     **settings: Any,
 ) -> Answer:
-    """Run CP-SAT on a statement, and answer the problem that it states.
+    """Run CP-SAT on a statement, and answer the problem that it states, with the statement's own safe bound.
 
     Parameters
     ----------
@@ -107,24 +108,26 @@ def solve(
     budget : Budget
     start : ndarray, optional
         The assignment to begin from, and to hand back where CP-SAT finds none.
-    bound : callable
-        Turns CP-SAT's bound on the integer objective, a `whole_bound`, into a safe one on the problem's.
     infeasible : str
         What CP-SAT proves when it finds the model infeasible.
+    report : callable, optional
+        Told of the statement, an objective and a bound in its units.
     **settings
         As for `minimise`.
     """
     if start is not None:
         statement.set_start(start)
+    told = None if report is None else partial(report, statement)
     try:
-        outcome = minimise(statement.model, budget, **settings)
+        outcome = minimise(statement.model, budget, report=told, **settings)
     except InputError as refused:  # numbers too large for it, which other methods may take
         return Answer(start, 0.0, "gap", str(refused))
     if outcome.termination == "infeasible":
         return Answer(None, termination="infeasible", message=f"CP-SAT proves that {infeasible}")
     solver = outcome.solver
     found = statement.assignment(solver.value) if outcome.found else start
-    return Answer(found, bound(outcome.bound), outcome.termination, details={"branches": solver.num_branches})
+    details = {"branches": solver.num_branches}
+    return Answer(found, statement.bound(outcome.bound), outcome.termination, details=details)
 
 
 def whole_bound(proven: float, size: float = 0.0) -> int:
@@ -188,10 +191,12 @@ def minimise(
         solver.parameters.max_deterministic_time = max(most, LOOK)
     callback = _Reporter(report)
     try:
+        # CP-SAT looks at its limits while it searches; deep in presolve it may not, and is abandoned after this many
+        # seconds.
         status = int(
             until_limit(
                 budget if budget.remaining > 0 else budget.anew(0.1), solver.solve, model, callback,
-                stop=solver.stop_search, grace=GRACE_SECONDS,
+                stop=solver.stop_search, grace=0.5,
             )
         )  # fmt: skip
     except LimitReached:

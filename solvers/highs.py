@@ -5,7 +5,6 @@ HiGHS runs them; it stands behind one class, `Highs`, and `solved_by` puts anoth
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,34 +16,27 @@ import highspy
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.models import Answer, Budget
+from keyshift.models import Answer, Budget, Problem
 from keyshift.models.answer import HIGHS_DOUBT, LimitReached, Termination
+from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
+from keyshift.models.lazily import load
 from keyshift.models.pyomo import errors, pyo, standard_form
 from keyshift.models.workload import IntArray
-from keyshift.solvers.checked import within, within_bounds
+from keyshift.solvers.checked import NO_ASSIGNMENT, within, within_bounds
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 from keyshift.solvers.scaling import Units, in_units, without_small
 from keyshift.solvers.threads import until_limit
 
-FEASIBILITY = 1e-8
-"""HiGHS may also leave what lies this little below its incumbent unexplored: it is taken off every bound, as its doubt is."""
-SMALL = 1e-9
-"""HiGHS drops coefficients up to this."""
-RULES_OFF = 1 << 9 | 1 << 12
-"""Presolve's rules for equations of two columns and for substituting columns: with them HiGHS 1.13 proves wrong optima where
-coefficients or limits are nearly equal, or costs lie far apart (tests/solvers/test_scales.py)."""
 CONFIRMED, FEW_NODES = 300, 100
 """Programs of so many columns, proven within so many nodes, are proven again in other ways."""
 OTHERWISE: tuple[dict[str, float | str], ...] = ({"presolve_rule_off": 0}, {"presolve": "off"})
-"""With all rules; and, where coefficients lie `FAR` apart, without presolve. Each way HiGHS errs at times: without it on rows
-that are nearly parallel (tests/solvers/test_mclb.py), with it on limits that are just attained (tests/solvers/test_scales.py)."""
-FAR = 1e5
+"""With all rules; and, where coefficients lie a factor of 1e5 apart, without presolve. Each way HiGHS errs at times: without it
+on rows that are nearly parallel (tests/solvers/test_mclb.py), with it on limits that are just attained
+(tests/solvers/test_scales.py)."""
 AT_ROOT, IN_TREE = 150, 30
 """Steps of search that take as long as HiGHS between two callbacks, for each row and column: it does not tell its iterations."""
-LARGEST_DOUBT = 0.25
-"""A bound is rounded up to a whole number only if its doubt is below this share of one unit."""
 _ENDED: dict[highspy.HighsModelStatus, Termination] = {
     highspy.HighsModelStatus.kOptimal: "optimal",
     highspy.HighsModelStatus.kInfeasible: "infeasible",
@@ -112,6 +104,7 @@ class PyomoStatement(Protocol):
 
     def set_start(self, assignment: IntArray) -> None: ...
     def assignment(self) -> IntArray: ...
+    def bound(self, proven: float) -> float | None: ...
 
 
 def solve(
@@ -119,11 +112,11 @@ def solve(
     budget: Budget,
     start: IntArray | None = None,
     *,
-    bound: Callable[[float], float | None],
-    infeasible: str,
+    infeasible: str = NO_ASSIGNMENT,
+    bound: Callable[[float], float | None] | None = None,
     **settings: Any,
 ) -> Answer:
-    """Run HiGHS on a statement, and answer the problem that it states.
+    """Run HiGHS on a statement, and answer the problem that it states, with the statement's own safe bound.
 
     Parameters
     ----------
@@ -131,48 +124,42 @@ def solve(
     budget : Budget
     start : ndarray, optional
         The assignment to begin from, and to hand back where HiGHS finds none.
-    bound : callable
-        Turns the bound of a `LinearResult`, which may be infinite, into one on the problem's objective.
     infeasible : str
         What HiGHS proves when it finds the model infeasible.
+    bound : callable, optional
+        Turns the bound of a `LinearResult`, which may be infinite, into one on the problem's objective; by default the
+        statement's own.
     **settings
         As for `minimise`.
     """
     if start is not None:
         statement.set_start(start)
-    result = minimise_model(statement.model, budget, warm=start is not None, **settings)
-    if result.termination == "infeasible":
-        return Answer(None, termination="infeasible", message=f"{solver_name()} proves that {infeasible}")
-    found = start if result.values is None else statement.assignment()
-    return Answer(found, bound(result.bound), result.termination, details={"nodes": result.nodes})
-
-
-@contextmanager
-def written_in_time() -> Iterator[None]:
-    """Let `LimitReached` leave a Pyomo rule - a statement's `tick` raises it - without Pyomo logging it as an error."""
-    log = logging.getLogger("pyomo.core")
-    was, log.disabled = log.disabled, True
+    nothing = Answer(None, termination="infeasible", message=f"{solver_name()} proves that {infeasible}")
     try:
-        yield
-    finally:
-        log.disabled = was
-
-
-def minimise_model(model: pyo.ConcreteModel, budget: Budget, *, warm: bool = False, **settings: Any) -> LinearResult:
-    """Run HiGHS on a linear Pyomo model, `warm` from its variables' values, and leave in them what it finds."""
-    try:
-        compiled = within(budget, lambda: compile_model(model), model.nvariables())
+        compiled = within(budget, lambda: compile_model(statement.model), statement.model.nvariables())
     except errors.InfeasibleConstraintException:  # a row of fixed variables
-        return LinearResult(None, -np.inf, "infeasible")
+        return nothing
+    safe = bound or statement.bound
     if compiled is None:
-        return LinearResult(None, -np.inf, budget.why)
+        return Answer(start, safe(-np.inf), budget.why)
     program, columns = compiled
     held = np.array([v.value for v in columns], dtype=float)
-    result = minimise(program, budget, start=held if warm and np.isfinite(held).all() else None, **settings)
+    known = held if start is not None and np.isfinite(held).all() else None
+    result = minimise(program, budget, start=known, **settings)
+    if result.termination == "infeasible":
+        return nothing
+    if result.row_duals is not None and not program.integer.any():  # nothing is left open but the order of sums
+        result.bound = dual_bound(program, result.row_duals)
     if result.values is not None:
-        for column, value in zip(columns, result.values, strict=True):
-            column.set_value(value, skip_validation=True)
-    return result
+        write_back(columns, result.values)
+    found = start if result.values is None else statement.assignment()
+    return Answer(found, safe(result.bound), result.termination, details={"nodes": result.nodes})
+
+
+def write_back(columns: list[pyo.Var], values: np.ndarray) -> None:
+    """Give a model's variables the values of their columns."""
+    for column, value in zip(columns, values, strict=True):
+        column.set_value(value, skip_validation=True)
 
 
 def compile_model(model: pyo.ConcreteModel) -> tuple[LinearProgram, list[pyo.Var]]:
@@ -221,7 +208,8 @@ def minimise(
         Where numbers of one row lie too far apart for HiGHS.
     """
     made, units = in_units(program)
-    made = without_small(made, float((options or {}).get("small_matrix_value", SMALL)))
+    # HiGHS drops coefficients up to this.
+    made = without_small(made, float((options or {}).get("small_matrix_value", 1e-9)))
     if relax:
         made = replace(made, integer=np.zeros_like(made.integer))
     told = None if report is None else lambda value, bound: report(value * units.objective, bound * units.objective)
@@ -256,7 +244,8 @@ def _safe(program: LinearProgram, units: Units, proven: float, doubt: float) -> 
         return -np.inf
     bound = (proven - doubt) * units.objective
     whole = _whole_objective(program)
-    if whole is None or doubt * units.objective >= LARGEST_DOUBT * whole.unit:
+    # A bound is rounded up to a whole number only if its doubt is below this share of one unit.
+    if whole is None or doubt * units.objective >= 0.25 * whole.unit:
         return bound
     return whole.lower(math.ceil((Fraction(bound) - Fraction(program.offset)) * whole.scale)) + program.offset
 
@@ -287,15 +276,18 @@ class Highs:
         options: Mapping[str, float | str],
     ) -> LinearResult:
         """As `LinearSolver` says."""
+        # Presolve's rules for equations of two columns and for substituting columns: with them HiGHS 1.13 proves wrong
+        # optima where coefficients or limits are nearly equal, or costs lie far apart (tests/solvers/test_scales.py).
         settings: dict[str, float | str] = {
             "output_flag": False,
             "random_seed": int(seed) % 2**31,
             "threads": threads,
             "mip_rel_gap": 0.0,
             "mip_abs_gap": 0.0,
-            "mip_feasibility_tolerance": FEASIBILITY,
-            "primal_feasibility_tolerance": FEASIBILITY,
-            "presolve_rule_off": RULES_OFF,
+            # HiGHS may also leave what lies this little below its incumbent unexplored: it is taken off every bound.
+            "mip_feasibility_tolerance": 1e-8,
+            "primal_feasibility_tolerance": 1e-8,
+            "presolve_rule_off": (1 << 9 | 1 << 12),
             **options,
         }
         result = _run(program, budget, settings, start, report)
@@ -338,9 +330,9 @@ def _run(
 
 
 def _far_apart(program: LinearProgram) -> bool:
-    """Whether coefficients differ by a factor of more than `FAR`."""
+    """Whether coefficients differ by a factor of more than 1e5."""
     size = np.abs(program.matrix.data)
-    return bool(size.max(initial=0.0) > FAR * size[size > 0].min(initial=np.inf))
+    return bool(size.max(initial=0.0) > 1e5 * size[size > 0].min(initial=np.inf))
 
 
 def _likelier(first: LinearResult, second: LinearResult) -> LinearResult:
@@ -451,9 +443,42 @@ class _Run:
         return LinearResult(self.values, proven, self.budget.why)
 
 
-def relaxation_bound(program: LinearProgram, budget: Budget, seed: int = 0) -> tuple[float | None, Termination]:
+def relaxation_bound(
+    program: LinearProgram, budget: Budget, seed: int = 0, **settings: Any
+) -> tuple[float | None, Termination]:
     """A safe lower bound from the LP relaxation, and why HiGHS stopped."""
-    result = minimise(program, budget, seed=seed, relax=True)
+    result = minimise(program, budget, seed=seed, relax=True, **settings)
     if result.termination == "infeasible" or result.row_duals is None:
         return None, result.termination
     return dual_bound(program, result.row_duals), result.termination
+
+
+def relaxed(
+    problem: Problem, statement: Any, second: Callable[..., Answer], *, budget: Budget, seed: int = 0, least: float = 0.0,
+    **asked: Any,
+) -> Answer:  # fmt: skip
+    """The linear relaxation of a problem's Pyomo statement by HiGHS, made safe: a bound, no assignment.
+
+    That there is nothing is CP-SAT's word in whole numbers, which `second` asks.
+
+    Notes
+    -----
+    The bound is weak duality on HiGHS's row multipliers, whatever these are worth (`safe_bounds.dual_bound`).
+    """
+    with off_clock():
+        make = load(statement)
+    ended: Termination = "infeasible"
+    try:
+        program = within(budget, lambda: compile_model(make(problem).model)[0])
+    except errors.InfeasibleConstraintException:  # a row of fixed variables
+        bound = None
+    else:
+        if program is None:
+            return Answer(None, least, budget.why)
+        bound, ended = relaxation_bound(program, budget, seed, **asked)
+    if ended == "infeasible":
+        if second(problem, budget=budget, seed=seed).termination != "infeasible":
+            return Answer(None, least, budget.ended("completed"))
+        message = "no assignment meets all limits, not even with divisible key groups"
+        return Answer(None, termination="infeasible", message=message)
+    return Answer(None, max(least, bound or 0.0), "completed" if ended == "optimal" else ended)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import numpy as np
 from ortools.math_opt.python import mathopt
 
-from keyshift.models import Budget
+from keyshift.models import Answer, Budget
 from keyshift.models.answer import STEP, LimitReached, Termination
 from keyshift.models.errors import InputError
-from keyshift.solvers.checked import within_bounds
+from keyshift.models.workload import IntArray
+from keyshift.solvers.checked import NO_ASSIGNMENT, within_bounds
 from keyshift.solvers.threads import until_limit
 
-GRACE_SECONDS = 0.4
-"""A solver looks at its limits in its search; where it does not within this, it is left behind."""
 NODES_PER_EFFORT = 50
 """Nodes of SCIP's tree in a unit of effort: its iterations are known afterwards only."""
-NEAR = 1e-6
-"""Less than this is nothing better, in units of a statement's scale."""
 FEW_ROUNDS = {"separating/maxrounds": 2, "separating/maxroundsroot": 5}
 """SCIP cuts off what is below a quadratic objective round after round, and takes up to ten times as long as with so few."""
 SOLVERS = {
@@ -30,6 +28,41 @@ SOLVERS = {
 """Those that every wheel of OR-Tools brings; HiGHS is run through its own wheel."""
 RELAXED = ("glop", "pdlp")
 """Those of linear programs without whole variables."""
+
+
+def solve(
+    statement: Any,
+    budget: Budget,
+    start: IntArray | None = None,
+    *,
+    infeasible: str = NO_ASSIGNMENT,
+    solver: str = "scip",
+    **settings: Any,
+) -> Answer:
+    """Run a solver of MathOpt on a statement, and answer the problem that it states, with the statement's own safe bound.
+
+    Parameters
+    ----------
+    statement
+        With a `model`, a `hint` of an assignment, the `assignment` of a solution's values, and a `bound`.
+    budget : Budget
+    start : ndarray, optional
+        The assignment to begin from, and to hand back where the solver finds none.
+    infeasible : str
+        What the solver proves when it finds the model infeasible.
+    **settings
+        As for `run`.
+    """
+    hints = [] if start is None else [statement.hint(start)]
+    result = run(statement.model, solver, budget, hints=hints, **settings)
+    if result is None:
+        return Answer(start, 0.0, budget.why)
+    termination = ended(result, budget)
+    if termination == "infeasible":
+        return Answer(None, termination="infeasible", message=f"{solver.upper()} proves that {infeasible}")
+    proven = result.termination.objective_bounds.dual_bound
+    found = statement.assignment(result.variable_values()) if result.has_primal_feasible_solution() else start
+    return Answer(found, statement.bound(proven) if np.isfinite(proven) else 0.0, termination)
 
 
 def run(
@@ -73,7 +106,8 @@ def run(
     known, sign = hints[0].variable_values, -1 if model.objective.is_maximize else 1
     if all(variable in known for variable in model.variables()):
         at = mathopt.evaluate_expression(model.objective.as_quadratic_expression(), known)
-        if sign * result.objective_value() < sign * at - NEAR:
+        # Less than this is nothing better, in units of a statement's scale.
+        if sign * result.objective_value() < sign * at - 1e-6:
             return result
     return _once(model, solver, budget, seed, threads, [], gap)
 
@@ -98,7 +132,8 @@ def _once(
         return mathopt.solve(model, SOLVERS[solver], params=parameters, model_params=given, msg_cb=heard)
 
     try:
-        result = until_limit(budget, work, grace=GRACE_SECONDS)
+        # A solver looks at its limits in its search; where it does not within this, it is left behind.
+        result = until_limit(budget, work, grace=0.4)
     except LimitReached:
         return None
     except Exception as error:  # MathOpt 9.15 hands some of SCIP's errors on garbled

@@ -15,8 +15,6 @@ from keyshift.solvers.safe_bounds import EPSILON, least_eigenvalue
 RESCALE, FACTOR, WORTH = 10, 1.25, 5.0
 """Every so many steps the step length is adjusted by a factor, so that `WORTH` times the change of X balances the
 violation of the rows."""
-BEYOND = 1.6
-"""Over-relaxation: the factor by which each step is lengthened; from 2 on there is no convergence."""
 
 
 class Rows(NamedTuple):
@@ -98,7 +96,8 @@ class SemidefiniteAscent:
                 if max(broken, changed) > 2 * min(broken, changed):
                     longer = self.step * (FACTOR if changed > broken else 1 / FACTOR)
                     self.step = min(max(longer, 1 / FARTHEST), FARTHEST)
-            self.X = self.X + BEYOND * (projected - self.X)
+            # Over-relaxation: the factor by which each step is lengthened; from 2 on there is no convergence.
+            self.X = self.X + 1.6 * (projected - self.X)
             budget.spend(self.work)
 
     def least(self, terms: int, summands: int, lost: float = 0.0) -> float:

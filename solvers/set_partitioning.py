@@ -24,8 +24,6 @@ from keyshift.models import Budget
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.safe_bounds import EPSILON
 
-PROGRAM = 30_000
-"""Steps of search that take as long as the linear program with further columns, and what decides which these are."""
 SLACK_COST = 10.0
 """The linear program's cost of leaving a key group out, in units of the incumbent."""
 RIGHT_SIDE = 1 + 1e-9
@@ -150,7 +148,7 @@ class Cover:
         """The largest cost of a better cover."""
         raise NotImplementedError
 
-    def offer(self, sets: np.ndarray, kinds: IntArray) -> None:
+    def add_solution(self, sets: np.ndarray, kinds: IntArray) -> None:
         """Take over a cover, members and kinds of its sets, where it is an answer and a better one."""
         raise NotImplementedError
 
@@ -187,7 +185,9 @@ class Cover:
         own, kept = -np.inf, CoverPrices(np.zeros(self.key_groups), np.zeros(self.sizes.size), np.zeros(self.rows))
         while True:
             prices = program.solve()
-            budget.spend(PROGRAM + columns.cost.size)
+            # Steps of search that take as long as the linear program with further columns, and what decides which these
+            # are.
+            budget.spend(30_000 + columns.cost.size)
             bound = self._bound(columns, prices)
             if bound > own:
                 own, kept = bound, self._shifted(columns, prices)
@@ -240,7 +240,7 @@ class Cover:
         if master.left_out() < 1e-6 and (np.abs(shares - np.rint(shares)) < 1e-6).all():
             taken = np.rint(shares).astype(int)
             at = np.repeat(np.arange(shares.size), taken)
-            self.offer(members[at], kind[at])
+            self.add_solution(members[at], kind[at])
             columns = columns.take(columns.cost <= self.goal)
             # go on: leave one of its columns out, or hold it
         apart = (members.T * shares) @ members

@@ -10,10 +10,9 @@ with lazily():
     from keyshift.models.allocation.cpsat_model import AllocationCpSat
     from keyshift.models.allocation.problem import drains
     from keyshift.models.allocation.pyomo_model import AllocationPyomo
-    from keyshift.solvers.allocation.cpsat_statement import solve_cpsat
     from keyshift.solvers.allocation.portfolio import solve_milp
     from keyshift.solvers.allocation.pricing.tree import price_bound
-    from keyshift.solvers.allocation.statement import lp_bound, solve_highs
+    from keyshift.solvers.allocation.statement import lp_bound, solve_cpsat, solve_highs
     from keyshift.solvers.rehearsals import allocation, allocation_bound
     from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
 

@@ -239,14 +239,19 @@ def chosen_methods(problem: Problem, names: str | Sequence[str] | None) -> list[
     return [find_method(problem, name) for name in ([names] if isinstance(names, str) else names)]
 
 
+_RETIRED = {("migration-sequence", "profile"): "oms", ("mixed-routing", "lp-pooled"): "lp"}
+"""Methods that others answer as well."""
+
+
 def find_method(problem: Problem, name: str | None) -> Method:
     """The method of that name, or the default one; `InputError` names the alternatives."""
     known = methods(problem)
     if name is None:
         return known[0]
-    if (problem.name, name) == ("migration-sequence", "profile"):
-        warnings.warn("the method 'profile' is retired and goes in 0.6: write 'oms'", DeprecationWarning, stacklevel=3)
-        name = "oms"
+    if (problem.name, name) in _RETIRED:
+        said = f"the method {name!r} is retired and goes in 0.6: write {_RETIRED[problem.name, name]!r}"
+        warnings.warn(said, DeprecationWarning, stacklevel=3)
+        name = _RETIRED[problem.name, name]
     for method in known:
         if isinstance(name, str) and method.name == name:
             return method

@@ -10,7 +10,6 @@ with lazily():
     from keyshift.models.routing.cpsat_model import RoutingCpSat
     from keyshift.models.routing.pyomo_model import RoutingKeysPyomo, RoutingPyomo
     from keyshift.solvers.rehearsals import routing as rehearsal
-    from keyshift.solvers.routing.pooled import pooled_bound
     from keyshift.solvers.routing.rounding import local_search
     from keyshift.solvers.routing.statement import fewest_entries, lp_bound, solve_cpsat, solve_milp
     from keyshift.solvers.stages.exact import by_cpsat, by_search_and_solvers
@@ -47,7 +46,6 @@ FORMULATION = Formulation(
             warm_start=("mixed", "min-mig", "min-table"), later=by_cpsat,
         ),
         relaxation("lp", "[Fang2016], problem (3) without integrality, by its Lagrangian dual", lp_bound),
-        relaxation("lp-pooled", "[Fang2016], problem (3) without integrality, stated with a pool; HiGHS", pooled_bound),
         heuristic("local-search", "keyshift: single keys, swaps and exchanges, annealed", local_search),
         heuristic("llfd", "[Fang2016], Algorithm 1", llfd, rules=False),
         heuristic("min-table", "[Fang2016], Algorithm 2", min_table, rules=False),

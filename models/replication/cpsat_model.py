@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import scaled
+from keyshift.models.integers import WHOLE_BITS, scaled
 from keyshift.models.replication.problem import ReplicatedAllocation
 from keyshift.models.workload import IntArray
 
-BITS = 50
-"""Shares are scaled to integers that stay below 2**BITS in sum."""
 ROUNDING = 1e-12
 """Relative rounding of a float sum of shares."""
 
@@ -41,7 +39,7 @@ class ReplicationCpSat:
         self.nodes, self.key_groups = np.flatnonzero(problem.slots).tolist(), range(w.key_groups)
         share = problem.shares_of(problem.most_copies)[..., self.nodes]
         self.fits = share <= most * (1 + ROUNDING)
-        self.share = scaled(np.where(self.fits, share, 0.0).ravel(), BITS)
+        self.share = scaled(np.where(self.fits, share, 0.0).ravel(), WHOLE_BITS)
         self.whole = self.share.values.reshape(share.shape).tolist()
         self.variables()
         self.copies_of_each()

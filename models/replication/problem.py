@@ -12,9 +12,6 @@ from keyshift.models.errors import InputError
 from keyshift.models.problem import Limit, Problem, Violation, read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
-SLACK = 1e-9
-"""Relative rounding of a sum of shares."""
-
 
 @dataclass(frozen=True, eq=False)
 class ReplicatedAllocation(Problem):

@@ -11,9 +11,6 @@ from keyshift.models.pyomo import LinearExpression, pyo
 from keyshift.models.replication.problem import ReplicatedAllocation
 from keyshift.models.workload import IntArray
 
-ROUNDING = 1e-12
-"""Relative rounding of a share."""
-
 
 class ReplicationPyomo:
     """One method for each family of constraints.
@@ -42,7 +39,7 @@ class ReplicationPyomo:
         self.model = m = pyo.ConcreteModel(name=problem.name)
         m.z = pyo.Var(self.key_groups, self.numbers, domain=pyo.Binary)
         self.share = problem.shares_of(problem.most_copies)
-        cells = np.argwhere(self.share[..., self.nodes] <= most * (1 + ROUNDING))
+        cells = np.argwhere(self.share[..., self.nodes] <= most * (1 + 1e-12))
         self.cells = [(k, c + 1, self.nodes[at]) for k, c, at in cells.tolist()]
         m.x = pyo.Var(self.cells, domain=pyo.Binary)  # (8): only nodes with room
         m.largest = pyo.Var(domain=pyo.NonNegativeReals)

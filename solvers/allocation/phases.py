@@ -110,7 +110,7 @@ class Rounds:
             if not self.one and self.most is None:
                 self._relax()
             if self.one and self.most is None:
-                self.counts, self.trees = counts[0], price_trees(self.instance, found.budget)
+                self.counts, self.trees = counts[0], price_trees(self.instance, found.budget, self.settings)
             if self.one and not found.problem.lowered.merged and not found.done:
                 self.planner = CountPlanner(self.instance, counts[0], self.seed)
             turn = self._take_turns()
@@ -232,7 +232,7 @@ class Rounds:
     def _ask_solver(self) -> None:
         """CP-SAT for a moment, from the best answer; where more search is worth more, only about heavy tails."""
         with off_clock():
-            from keyshift.solvers.allocation.cpsat_statement import run_cpsat
+            from keyshift.solvers.allocation.statement import run_cpsat
 
         found = self.found
         if self.within_reach and not found.heavy_tailed:

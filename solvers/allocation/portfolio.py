@@ -139,7 +139,7 @@ class Portfolio(Incumbent):
     def ask_cpsat(self, threads: int, effort: float, share: float = 1.0) -> None:
         """CP-SAT, from the best answer, for so many deterministic seconds in a share of the time left."""
         with off_clock():
-            from keyshift.solvers.allocation.cpsat_statement import run_cpsat
+            from keyshift.solvers.allocation.statement import run_cpsat
 
         answer = run_cpsat(
             self.problem, self.budget.part(share), self.best, seed=self.seed, threads=threads, known=self.bound,

@@ -16,9 +16,6 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.kernels import overwrite
 
-DOUBT = 1e-9
-"""Added to every bound, as a share of the magnitudes that were summed: far above what rounding can lose."""
-
 
 @dataclass(frozen=True)
 class Forest:
@@ -193,7 +190,8 @@ class LagrangianBound:
             abs(constant) + 1.0 + float(np.abs(price).max(axis=1) @ data.total_remote)
             + float(np.abs(prices.use).sum() * data.total_remote.max() + move_price.sum() + np.abs(omega).max(axis=1).sum())
         )  # fmt: skip
-        self.doubt = DOUBT * magnitude
+        # Added to every bound, as a share of the magnitudes that were summed: far above what rounding can lose.
+        self.doubt = 1e-9 * magnitude
         return self.tree_value + constant + self.doubt, self._row_slack()
 
     def _constant(self, prices: Multipliers, omega: FloatArray) -> float:

@@ -66,10 +66,6 @@ class Queue(NamedTuple):
 
 COARSEST, PER_BLOCK, SHRINKS = 100, 40, 0.95
 """Coarsening ends at so many vertices, plus so many for each block, or with a step that leaves more than this share of them."""
-HEAVIEST = 2.0
-"""The largest weight of a cluster, in units of the mean weight of the coarsest graph's vertices."""
-TRIES = 20
-"""Bisections of the coarsest graph; the best is used."""
 PATIENCE, FROM_ALL = 30, 3
 """Moves without a new best after which a search from one vertex ends; so many times as many from the whole boundary."""
 WORTH_WHILE, ROUNDS = 1e-3, 50
@@ -173,7 +169,8 @@ class Multilevel:
         levels: list[tuple[Graph, IntArray]] = []
         alike = np.zeros(graph.indptr.size - 1, np.int64) if alike is None else alike
         while alike.size > enough:
-            into, heads = self._clusters(graph, alike, HEAVIEST * blocks / enough)
+            # The largest weight of a cluster, in units of the mean weight of the coarsest graph's vertices.
+            into, heads = self._clusters(graph, alike, 2.0 * blocks / enough)
             if heads.size > SHRINKS * alike.size:
                 break
             levels.append((graph, into))
@@ -200,7 +197,8 @@ class Multilevel:
         room = np.array([self.most[:, half].sum(axis=1) for half in halves]).T
         spare = np.maximum(room.sum(axis=1) - total, 0.0) / math.ceil(math.log2(blocks.size))
         most = room / np.maximum(room.sum(axis=1, keepdims=True), TINY) * (total + spare)[:, np.newaxis]
-        grown = (self._refined(graph, np.zeros_like(of), most, None, Budget()) for _ in range(TRIES))
+        # Bisections of the coarsest graph; the best is used.
+        grown = (self._refined(graph, np.zeros_like(of), most, None, Budget()) for _ in range(20))
         side = min(grown, key=lambda one: one[:2])[2]
         for half, inside in zip(halves, (np.flatnonzero(side == 0), np.flatnonzero(side == 1)), strict=True):
             of[inside] = self._split(_induced(graph, inside), half)

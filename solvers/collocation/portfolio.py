@@ -65,7 +65,7 @@ class CollocationSettings(Settings):
     proving: float = 0.7
     few: Count = 8
     semidefinite: float = 0.25
-    by_sets: float = 0.85
+    by_sets: float = 0.4
     partitioning: float = 0.2
     provable: int = 300
     further: int = 3_000_000

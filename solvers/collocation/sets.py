@@ -4,13 +4,10 @@ A set S on a node costs half of the traffic over its boundary, so that a choice 
 What limits say of a node by itself - its loads in each window, resources, key groups that come and go - is said of its sets.
 There are too many to list. Those that the linear program of set partitioning asks for are found near the ones it has, by
 moves and swaps. Then those of least reduced cost are looked for in all (`sets_above`), which proves a bound, and as soon as what
-that leaves open is little enough to list every set of less, a tree over these ends it, or HiGHS. HiGHS, given the best of what
-the linear program has, also finds better assignments on the way: the fewer are the sets that are left.
+that leaves open is little enough to list every set of less, a tree over these ends it.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,8 +18,6 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.sets_kernels import DONE, FULL, PAUSED, SetData, SetSearch, sets_above
-from keyshift.solvers.highs import minimise
-from keyshift.solvers.safe_bounds import LinearProgram
 from keyshift.solvers.set_partitioning import (
     RIGHT_SIDE,
     Cover,
@@ -34,31 +29,17 @@ from keyshift.solvers.set_partitioning import (
     placed,
 )
 
-MOST_KEY_GROUPS = 60
-"""The most key groups for which sets are tried: the bits of a machine word."""
 MOST_COLUMNS = 10_000
 """The most sets of a better answer to be listed; up to twice as many for each kind of node."""
 NEAR, FRESH, ROUNDS = 40, 200, 40
 """Sets that are varied by moves and swaps, and results that join the linear program in a round; after so many rounds, or when
 they gain almost nothing, all sets are priced."""
-PROGRAM_COLUMNS, PROGRAM_NODES = 600, 5
-"""Columns and tree nodes of the integer program with which HiGHS searches for assignments."""
-TREE_NODES, BY_PROGRAM = 300, 0.6
-"""The most nodes of the tree over all remaining sets, and HiGHS's share of the time left after it."""
 WIDENED = ("max_load_distance", "resource_capacity", "max_migration_cost")
 """Rules that sets may break by rounding."""
 WIDER = 1e-9
 """Loads may be this share of the largest beyond a limit: the check has the last word."""
-SWAPPED = 1_500
-"""So many changes by moves and swaps are looked at in full."""
-DOUBT = 1e-12
-"""What rounding may change in the worth of a set, in shares of all that is added up."""
 CHUNK, FEW = 5_000, 4_096
 """So many nodes of a tree are looked at between two looks at the clock; there is room for so many sets at first."""
-DENSE = 0.5
-"""Where more than this share of the pairs talk, worth decides who is next, else talk."""
-STEPS, STEP = 60, 0.3
-"""Of `split_talk`, and the first one's length in units of what is promised."""
 GAIN, CLOSE, FIRST, AGAIN = 1e-3, 0.3, 0.05, 0.7
 """Shares: of the goal, what counts as a gain; of what is open, what is one of the linear program; of the goal, what is open
 when all sets are first asked for, and of what was open then, when they are asked for again."""
@@ -123,7 +104,8 @@ class NodeSets:
         after[:, one, one] -= heavier
         most = self.upper[0] if not self.data.cost.any() else np.inf
         reduced[(after > most) | (after < self.lower[0]) | (one[:, None] > one)] = np.inf
-        best = np.argsort(reduced, axis=None)[:SWAPPED]
+        # So many changes by moves and swaps are looked at in full.
+        best = np.argsort(reduced, axis=None)[:1_500]
         of, a, b = np.unravel_index(best, reduced.shape)
         made, row = members[of], np.arange(best.size)
         made[row, a] = 1.0 - members[of, a]
@@ -138,7 +120,8 @@ class NodeSets:
         Where `whole` are wanted and there are more than twice as many, the search ends.
         """
         pay = self.pay(prices)
-        doubt = DOUBT * float(np.abs(pay).sum() + self.degree.sum())
+        # What rounding may change in the worth of a set, in shares of all that is added up.
+        doubt = 1e-12 * float(np.abs(pay).sum() + self.degree.sum())
         data = self._data(-self.degree - pay)
         state, said, visited = self._begun(data, -most - doubt, min(FEW, 2 * count)), PAUSED, 0
         budget.spend(ASKED)
@@ -174,7 +157,6 @@ class NodeSets:
         with np.errstate(over="ignore"):  # infinitely above its limit
             use = self.inside[rows] / np.where(positive, self.limits, 1.0)[rows, None]
         first = 0.0 if d.cost.any() or self.limits[0] <= 0 else max(0.0, float(self.lower[0] / self.limits[0]))
-        self.split = split_talk(own, self.traffic, self.split, use[0], first, self.allowed)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             gain = np.where(
                 use[:, None] > 0, self.split / use[:, None], np.inf
@@ -182,7 +164,8 @@ class NodeSets:
         gain[:, self.split <= 0] = -1.0
         mates = np.argsort(-gain, axis=2, kind="stable")
         mates[np.take_along_axis(gain, mates, 2) < 0] = -1
-        lean = 1.0 if (self.traffic > 0).mean() > DENSE else 2.0
+        # Where more than this share of the pairs talk, worth decides who is next, else talk.
+        lean = 1.0 if (self.traffic > 0).mean() > 0.5 else 2.0
         return SetData(
             own, self.traffic, self.split, mates, use, np.concatenate([[first - 2 * WIDER], self.lower]),
             np.ascontiguousarray(self.inside[self.remote]), self.leaving, self.room, lean,
@@ -203,43 +186,6 @@ class NodeSets:
         )  # fmt: skip
 
 
-def split_talk(
-    own: FloatArray, talk: FloatArray, split: FloatArray, use: FloatArray, need: float, allowed: BoolArray
-) -> FloatArray:
-    """How the worth of pairs is best split between their ends: subgradient steps on what the first limit promises."""
-    least, best, step, idle, safe = np.inf, split, STEP, 0, np.maximum(use, 1e-12)
-    never = -float(np.abs(own).sum() + talk.sum())
-    for _ in range(STEPS):
-        mates = filled(np.where(allowed, split, 0.0), safe, (1.0 - use)[:, None], 0.0)
-        worth = np.where(allowed, own + (mates * split).sum(axis=1), never)
-        taken = filled(worth, safe, 1.0, need)
-        promised = float(worth @ taken)
-        if promised < least:
-            least, best, idle = promised, split, 0
-        else:
-            idle += 1
-        if idle > 5:
-            step, idle, split = step / 2, 0, best
-            continue
-        both = taken[:, None] * mates
-        slope = both - both.T
-        if not (square := float((slope * slope).sum())):
-            break
-        split = np.clip(split - step * max(abs(least), 1e-3) / square * slope, 0.0, talk)
-    return best
-
-
-def filled(worth: FloatArray, use: FloatArray, room: FloatArray | float, need: float) -> FloatArray:
-    """Knapsacks filled by what brings most for its use, the last one in part; one in each row."""
-    order = np.argsort(-worth / use, axis=-1, kind="stable")
-    wish = np.where(worth > 0, use, 0.0).sum(axis=-1, keepdims=True)
-    most, own = np.clip(wish, need, np.maximum(room, 0.0)), use[order]
-    share = np.clip((most - np.cumsum(own, axis=-1) + own) / own, 0.0, 1.0)
-    made = np.zeros_like(worth)
-    np.put_along_axis(made, order, share, -1)
-    return made
-
-
 class CollocationSets(Cover):
     """Branch and bound over sets; `best` is the best assignment and `lowest` a bound on the share of traffic that is remote."""
 
@@ -258,9 +204,10 @@ class CollocationSets(Cover):
     @staticmethod
     def suits(problem: CollocatedAllocation, data: Arrays) -> bool:
         """Whether it is one sum of traffic that is to be least, of few enough key groups."""
+        # The most key groups for which sets are tried: the bits of a machine word.
         return (
             not problem.combines and len(data.traffic) == 1 and data.traffic.size > 0 and data.max_moves > 0
-            and problem.saved > 0 and 2 <= data.key_groups <= MOST_KEY_GROUPS and data.nodes > 1
+            and problem.saved > 0 and 2 <= data.key_groups <= 60 and data.nodes > 1
         )  # fmt: skip
 
     def _remote(self, assignment: IntArray) -> float:
@@ -292,14 +239,8 @@ class CollocationSets(Cover):
         self.center = self._first_prices(traffic)
         if not self._begin(budget):
             return False
-        searched = np.inf
         while not budget.expired:
-            prices = self._generate(budget)
-            news = self.relaxed < searched
-            if news and self.goal - self.relaxed > GAIN * self.goal and not budget.expired:
-                searched = self.relaxed - GAIN**2 * self.goal
-                self._improve(prices, budget)
-            done = self._prove(prices, budget)
+            done = self._prove(self._generate(budget), budget)
             if done is not None:
                 return done
         return False
@@ -369,54 +310,12 @@ class CollocationSets(Cover):
         self.trust = self.trust if helped else 0.0 if self.trust < 0.2 else self.trust / 2
         return None
 
-    def _improve(self, prices: CoverPrices, budget: Budget) -> None:
-        """Assignments of the linear program's columns of least reduced cost."""
-        reduced = self.reduced(self.columns, prices)
-        some = self.columns.take(np.argsort(reduced, kind="stable")[:PROGRAM_COLUMNS])
-        self._program(some.take(some.cost <= self.goal), budget, {"mip_max_nodes": PROGRAM_NODES})
-
     def _end(self, columns: SetColumns, budget: Budget) -> bool:
         """Whether the columns, of which all better assignments are made, were looked at to the end."""
-        if self.cover(columns, budget, self.visited + TREE_NODES):
+        done = self.cover(columns, budget)
+        if done:
             self.raise_to(np.inf)
-            return True
-        bound, own, prices, _ = self.price(columns, self.lowest, budget)
-        columns = columns.take(self.reduced(columns, prices) <= self.goal - own + self.rounding(prices))
-        self.raise_to(bound)
-        self.raise_to(self._program(columns, budget.part(BY_PROGRAM), {}))
-        return self.lowest >= self.goal or self.cover(columns, budget)
-
-    def _program(self, columns: SetColumns, budget: Budget, options: Mapping[str, float | str]) -> float:
-        """HiGHS on set partitioning over columns: assignments are offered, and what it proves of the columns comes back."""
-        count = columns.cost.size
-        kinds = sp.csr_array((np.ones(count), (np.arange(count), columns.kind)), shape=(count, self.sizes.size))
-        rows = sp.csr_array(sp.hstack([columns.members, kinds, sp.csr_array(columns.moved)]).T)
-        lower = np.concatenate([np.ones(self.key_groups), self.sizes, np.full(self.rows, -np.inf)])
-        upper = np.concatenate([np.ones(self.key_groups), self.sizes, np.full(self.rows, RIGHT_SIDE)])
-        while True:
-            program = LinearProgram(
-                columns.cost,
-                0.0,
-                rows,
-                lower,
-                upper,
-                np.zeros(count),
-                self.sizes[columns.kind],
-                np.ones(count, dtype=bool),
-            )
-            # Presolve compares sets pair by pair, and takes longer than the tree: fourteen seconds of 5,600 sets.
-            found = minimise(program, budget, options={"presolve": "off", **options})
-            if found.values is None:
-                return np.inf if found.termination == "infeasible" else found.bound
-            taken = np.rint(found.values).astype(np.int64)
-            at = np.repeat(np.arange(count), taken)
-            value = self.value
-            self.offer(columns.members[at].toarray(), columns.kind[at])
-            if self.value < value or columns.cost[at].sum() >= self.goal or found.termination != "optimal":
-                return found.bound
-            cut = sp.csr_array(taken[None] > 0, dtype=np.float64)  # the check refuses what rounding let in
-            rows = sp.csr_array(sp.vstack([rows, cut]))
-            lower, upper = np.append(lower, -np.inf), np.append(upper, at.size - 1.0)
+        return done
 
     def _below(
         self, prices: CoverPrices, most: FloatArray, count: int, budget: Budget, whole: bool = False
@@ -438,7 +337,7 @@ class CollocationSets(Cover):
         moved = np.concatenate([members @ one.moved.T for one, members in zip(self.sets, made, strict=True)])
         return SetColumns(sp.csr_array(np.concatenate(made)), cost, kind, moved)
 
-    def offer(self, sets: FloatArray, kinds: IntArray) -> None:
+    def add_solution(self, sets: FloatArray, kinds: IntArray) -> None:
         found = placed(sets, kinds, self.groups)
         better = (found >= 0).all() and self._remote(found) < self.value
         if better and kept(self.problem, found, WIDENED):

@@ -25,8 +25,6 @@ from keyshift.solvers.threads import one_blas_thread
 if TYPE_CHECKING:
     from keyshift.solvers.collocation.lagrangian import LagrangianBound
 
-REWEIGHINGS = 8
-"""Weights of the windows that a bound over more than one tries, one after another."""
 LARGEST_CUT, LARGEST_SPECTRUM, LARGEST_SEMIDEFINITE = 150, 1500, 600
 """Components with more key groups get no minimum cut; workloads with more key groups no spectrum, no semidefinite bound."""
 STEPS, LEAST_RISE, MOST_LOOKS = 50, 5e-4, 40
@@ -218,7 +216,8 @@ def lagrangian_bound(
         from keyshift.solvers.collocation import lagrangian
 
     bound, best = lagrangian.LagrangianBound(arrays_of(problem)), 0.0
-    turns = REWEIGHINGS if bound.row_share.size > 1 and problem.combines else 1
+    # Weights of the windows that a bound over more than one tries, one after another.
+    turns = 8 if bound.row_share.size > 1 and problem.combines else 1
     for turn in range(turns):
         share = None if start is None else share_of(problem, bound, start)
         most = lagrangian.tighten(bound, budget, share, max(1, steps // turns))

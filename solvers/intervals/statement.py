@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import NonNegative
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
+from keyshift.models.lazily import lazily, load
 from keyshift.models.workload import FloatArray
-from keyshift.solvers import cpsat, highs
+from keyshift.solvers.checked import answered, within
 from keyshift.solvers.intervals.units import in_fine_units
 
-NO_ASSIGNMENT = "no assignment meets all rules"
+with lazily():
+    from keyshift.models.intervals.cpsat_model import FreeCpSat, IntervalCpSat, whole_state
+    from keyshift.models.intervals.pyomo_model import IntervalPyomo
 
 
 def refusal(problem: IntervalMigration | MigrationSequence, budget: Budget) -> str | None:
     """Why a statement is not written down, if it is not."""
     steps = len(problem.counts) if isinstance(problem, MigrationSequence) else 1
     places = steps * problem.node_numbers * problem.workload.key_groups
-    most = 200_000  # dynamic programs solve a larger one sooner than it is written down
+    most = 200_000  # a larger statement takes longer to write down than dynamic programs to solve
     if places > most:
         return f"{places} task, node and step triples are more than the {most} it takes on"
-    if places > 10_000 * budget.remaining:  # so many are written down in a second
+    if places > 10_000 * budget.remaining:
         return f"{places} task, node and step triples take longer to write down than the limit allows"
     return None
 
@@ -40,50 +42,36 @@ def solve_milp(
     The bound is HiGHS's dual bound less its doubt (`models.answer`), which is relative to the largest state that
     matters: where the answer moves far less than the largest state, it is asked again in the answer's own units.
     """
-    with off_clock():
-        from keyshift.models.intervals.pyomo_model import IntervalPyomo
-
-    def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
-        with highs.written_in_time():
-            statement = IntervalPyomo(problem, state, budget.tick)
-        return highs.solve(
-            statement, budget, best, bound=statement.bound, infeasible=NO_ASSIGNMENT, seed=seed, report=budget.report
-        )
-
-    return _stated(problem, start, budget, answer_to)
+    return _stated(problem, start, budget, "highs", IntervalPyomo, seed=seed, report=budget.report)
 
 
 def solve_cpsat(
     problem: IntervalMigration | MigrationSequence, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None
 ) -> Answer:
     """The same program in whole numbers by CP-SAT, load limits exact: an oracle for small instances."""
-    with off_clock():
-        from keyshift.models.intervals.cpsat_model import IntervalCpSat, whole_state
+    return _stated(problem, start, budget, "cpsat", _whole, seed=seed)
 
-    def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
-        statement = IntervalCpSat(problem, whole_state(state), budget.tick)
-        return cpsat.solve(statement, budget, best, bound=statement.bound, infeasible=NO_ASSIGNMENT, seed=seed)
 
-    return _stated(problem, start, budget, answer_to)
+def _whole(problem: IntervalMigration | MigrationSequence, state: FloatArray) -> IntervalCpSat:
+    made: IntervalCpSat = load(IntervalCpSat)(problem, load(whole_state)(state))
+    return made
 
 
 def _stated(
-    problem: IntervalMigration | MigrationSequence,
-    start: np.ndarray | None,
-    budget: Budget,
-    answer_to: Callable[[FloatArray, np.ndarray | None], Answer],
-) -> Answer:
-    """Refuse what is too large to write down, and keep the start where the limit comes while it is written down."""
+    problem: IntervalMigration | MigrationSequence, start: np.ndarray | None, budget: Budget, solver: str, statement: Any,
+    **asked: Any,
+) -> Answer:  # fmt: skip
+    """Refuse what is too large to write down; else solve the statement, again in finer units where rounding shows."""
     if said := refusal(problem, budget):
         return Answer(start, 0.0, budget.why, said)
 
-    def in_time(state: FloatArray, best: np.ndarray | None) -> Answer:
-        try:
-            return answer_to(state, best)
-        except LimitReached:
-            return Answer(best, None, budget.why, "the time limit was reached while the model was written down")
+    def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
+        made = answered(problem, solver, statement, state, budget=budget, start=best, **asked)
+        if made.termination == "gap" and not budget.expired:
+            made.termination = "optimal"  # in these units
+        return made
 
-    return in_fine_units(problem, start, in_time)
+    return in_fine_units(problem, start, answer_to)
 
 
 def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, seconds: NonNegative = 5.0) -> Answer:
@@ -97,19 +85,16 @@ def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, sec
     seconds : float
         Stop the search after this many seconds with the bound it has.
     """
-    with off_clock():
-        from keyshift.models.intervals.cpsat_model import FreeCpSat
-
     if said := refusal(problem, budget):
         return Answer(None, 0.0, budget.why, said)
-    try:
-        statement = FreeCpSat(problem, tick=budget.tick)
-    except LimitReached:
-        return Answer(None, 0.0, budget.why, "the time limit was reached while the model was written down")
-    own = budget.part(1.0, seconds)
+    with off_clock():
+        from keyshift.solvers import cpsat
 
-    infeasible = "no assignment keeps the load limit"
-    answer = cpsat.solve(statement, own, bound=statement.bound, infeasible=infeasible, seed=seed)
+    statement = within(budget, lambda: load(FreeCpSat)(problem))
+    if statement is None:
+        return Answer(None, 0.0, budget.why)
+    own = budget.part(1.0, seconds)
+    answer = cpsat.solve(statement, own, infeasible="no assignment keeps the load limit", seed=seed)
     if answer.termination != "infeasible":
         answer.termination = "completed"
     if answer.assignment is not None:

@@ -1,24 +1,15 @@
 r"""MCLB of dozens of key groups, exactly: all sets of a good placement lie near the mean, and such sets are few.
 
-A node's set S deviates by :math:`d_S = \sum_{k \in S} y_k - mean`, a vector over the windows, and costs
-:math:`c_S = |d_S|^2`. Let a placement on n nodes cost g at most, its sets in order of cost. As deviations sum to nothing,
-
-.. math::
-
-    (1) \quad c_j \le \frac{g - c_1 - \dots - c_{j-1}}{n - j + 1}, \qquad
-    (2) \quad c_n = |d_1 + \dots + d_{n-1}|^2, \qquad
-    (3) \quad c_{j+1} + \dots + c_n \ge \frac{|d_1 + \dots + d_j|^2}{n - j}.
-
-So every set but one is within :math:`\sqrt{g / 2}` of the mean. Such sets are pairs of a subset of one half of the key groups
-and of the other whose loads meet there, found in a grid [Horowitz1974]. Put together depth first, in order of cost, (1) to (3)
-leave little to look at; what is left over is the last node's. Each g without a placement is a bound, the first with one ends in
-the optimum: g grows until then, so that no good placement has to be known before.
-
-On more nodes a linear program chooses among all sets that cost no more than the others leave of g, in a tree (`Cover`).
+A node's set S deviates by :math:`d_S = \sum_{k \in S} y_k - mean`, a vector over the windows, and costs :math:`c_S = |d_S|^2`. In
+a placement on n nodes that costs g at most no set costs more than :math:`g - (n - 1) \min_S c_S`. The sets within that are pairs
+of a subset of one half of the key groups and of the other whose loads meet there, found in a grid [Horowitz1974]. A linear
+program chooses among them, in a tree (`Cover`); where they are too many, it has the nearest, and what another set costs beside
+the rest is a bound.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -28,29 +19,16 @@ from keyshift.models import Budget
 from keyshift.models.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.set_partitioning import Cover, SetColumns, Subsets, members_of, placed, subsets_of
 
-RADIUS_DOUBT = 1e-9
+ROUNDING = 1e-9
 """Radii are this share larger than they have to be, and as much more of the largest load: far above what rounding moves."""
 
 
-MOST_NODES, MOST_KEY_GROUPS = 10, 60
-"""On more nodes there is too much to put together; of more key groups the subsets of a half are too many."""
-COVERED_FIRST, MOST_COVERED = 6, 40
-"""On more nodes than the first the linear program comes first; of more key groups than the second too many sets are priced."""
-SHARES = (150_000, 1_500_000)
+SHARES = 150_000, 1_500_000
 """About so many of the nearest sets are listed, one after another; where these are not enough the bound is what they say."""
 SAMPLE = 2_000
 """Sets, and the subsets of a half, are counted from so many of these."""
-FIRST_SETS, GROWTH = 3_000, 4.0
-"""g begins where about so many sets are near enough, then their number grows so many times."""
-CELLS = 1_500
-"""In each direction the grid has no more."""
-PIECE, LOOKED = 5_000, 50_000_000
-"""Subsets of a half, and sets, that are looked at between two looks at the clock."""
-LOOKS = 20.0
-"""Sets looked at, or numbers made, in the time of a step, for limits of effort."""
 
 
 class NodeKind(NamedTuple):
@@ -102,7 +80,6 @@ class NearSets(NamedTuple):
 
     bits: np.ndarray
     cost: FloatArray
-    deviation: FloatArray
     kind: IntArray
     moved: FloatArray
     """State that comes."""
@@ -115,8 +92,6 @@ class NearSets(NamedTuple):
 class NearMeanSets(Cover):
     """The optimum by the sets of key groups that are near the mean, or a bound.
 
-    On a few nodes the sets are put together depth first; on more a linear program prices them, in a tree (`Cover`).
-
     Parameters
     ----------
     core : Core
@@ -124,6 +99,8 @@ class NearMeanSets(Cover):
         A placement.
     margin : float
         By how much another must be better, in its sum of squares.
+    most_numbers : int
+        The most loads of subsets to list.
 
     Attributes
     ----------
@@ -135,15 +112,15 @@ class NearMeanSets(Cover):
         Sets that were looked at.
     """
 
-    def __init__(self, core: Core, best: IntArray, margin: float) -> None:
+    def __init__(self, core: Core, best: IntArray, margin: float, most_numbers: int = 50_000_000) -> None:
         self.core, self.best, self.margin, self.value = core, best, margin, core.squares(best)
         self.unit = float(np.sqrt(np.square(core.load).sum() / core.load.shape[0])) or 1.0
         load = core.load / self.unit
         self.turned = np.linalg.eigh(load.T @ load)[1][:, ::-1]
         self.load = load @ self.turned  # sums differ most in the first direction
         self.mean = self.load.sum(axis=0) / core.nodes
-        self.doubt = RADIUS_DOUBT * float(np.linalg.norm(load.sum(axis=0)) + np.linalg.norm(self.mean))
-        self.kinds, self.most_numbers = kinds_of(core), MCLBSettings.now().most_numbers
+        self.rounding_error = ROUNDING * float(np.linalg.norm(load.sum(axis=0)) + np.linalg.norm(self.mean))
+        self.kinds, self.most_numbers = kinds_of(core), most_numbers
         sizes = np.array([kind.nodes.size for kind in self.kinds], dtype=np.float64)
         loads = core.nodes * float(np.square(load.sum(axis=0)).sum())
         super().__init__(
@@ -152,9 +129,9 @@ class NearMeanSets(Cover):
 
     @staticmethod
     def suits(core: Core) -> bool:
-        """Whether nodes and key groups are few enough."""
-        p, n = core.load.shape[0], core.nodes
-        return n > 1 and (p <= MOST_COVERED or (p <= MOST_KEY_GROUPS and n <= MOST_NODES))
+        """Whether key groups are few enough."""
+        # Of more the subsets of a half are too many, and so are the sets that are priced.
+        return core.nodes > 1 and core.load.shape[0] <= 40
 
     @property
     def goal(self) -> float:
@@ -164,65 +141,39 @@ class NearMeanSets(Cover):
     @property
     def bound(self) -> float:
         """No placement's sum of squares is below it."""
-        return max(0.0, min(self.lowest * self.unit**2 * (1 - RADIUS_DOUBT), self.value - self.margin))
+        return max(0.0, min(self.lowest * self.unit**2 * (1 - ROUNDING), self.value - self.margin))
 
-    def run(self, budget: Budget) -> bool:
-        """Search until the best is proven (True), the budget ends, or sets are too many."""
-        p, n = self.core.load.shape[0], self.core.nodes
-        ways = [way for way, suits in ((self._by_depth, n <= MOST_NODES), (self._by_cover, p <= MOST_COVERED)) if suits]
-        for way in ways[::-1] if n > COVERED_FIRST else ways:
-            if self.goal > 0 and self.lowest < self.goal and not budget.expired:
-                way(budget if way == ways[-1] else budget.part(0.7))
+    def run(self, budget: Budget, most: float = math.inf) -> bool:
+        """Search until the best is proven (True), the budget or `most` nodes of the tree end, or sets are too many.
+
+        The linear program's columns are the sets that a better placement may have: each costs no more than the others leave of g.
+        """
+        if self.goal > 0 and self.lowest < self.goal and not budget.expired:
+            self._covered(budget, most)
         if self.lowest >= self.goal:
             self.lowest = np.inf
         return bool(np.isinf(self.lowest)) or self.goal <= 0
 
-    def _by_depth(self, budget: Budget) -> None:
-        """Put sets together depth first, from the nearest to as many as it takes."""
-        sides = self._sides(self.goal / 2, budget, one_of_two=True)  # both cost as much
-        for share in SHARES if sides else ():
-            near = self._near(sides, share, self.goal / 2, budget)
-            if near is None or self._grown(*near, budget):
-                break
-
-    def _by_cover(self, budget: Budget) -> None:
-        """A linear program over the sets that may be in a better placement: each costs no more than the others leave of g."""
+    def _covered(self, budget: Budget, most: float) -> None:
         sides = self._sides(self.goal, budget)
         for share in SHARES if sides else ():
             found = self._near(sides, share, self.goal, budget) if self.goal > 0 else None
             if found is None or found[0].cost.size == 0:
                 return
             near, reach = found
-            others = (self.core.nodes - 1) * float(near.cost[0]) * (1 - RADIUS_DOUBT)
+            others = (self.core.nodes - 1) * float(near.cost[0]) * (1 - ROUNDING)
             need = self._wider(np.sqrt(max(self.goal - others, 0.0)))
             members = sp.csr_array(members_of(near.bits, self.key_groups))
             moved = near.moved[:, None] / self.core.budget if self.rows else np.zeros((near.bits.size, 0))
             columns = SetColumns(members, near.cost, near.kind, moved)
             if reach >= need or reach >= np.sqrt(self.goal):
-                if self.cover(columns, budget):
+                if self.cover(columns, budget, most):
                     self.lowest = np.inf
                 return
-            self.cover(columns, budget, self.visited + 20)
-            self.raise_to(max(0.0, reach - self.doubt) ** 2 + others)  # what another set costs, and the rest
+            self.cover(columns, budget, min(most, self.visited + 20))
+            self.raise_to(max(0.0, reach - self.rounding_error) ** 2 + others)  # what another set costs, and the rest
 
-    def _grown(self, near: NearSets, reach: float, budget: Budget) -> bool:
-        """Let g grow as far as sets within a reach say; whether that is the end."""
-        most, begin = 2 * reach**2, int(np.searchsorted(near.cost, self.lowest / 2))
-        most = np.inf if reach >= np.sqrt(self.goal / 2) else most
-        while not budget.expired:
-            at = max(FIRST_SETS, int(GROWTH * begin))
-            g = min(2 * float(near.cost[at]) if at < near.cost.size else np.inf, most, self.goal)
-            if not self._together(near, g, budget):
-                return True
-            self.lowest = max(self.lowest, g - self.doubt * np.sqrt(g)) if g < self.goal else np.inf
-            if self.lowest >= self.goal:
-                return True
-            if g >= most:
-                return False
-            begin = int(np.searchsorted(near.cost, g / 2, "right"))
-        return budget.expired
-
-    def _sides(self, most_cost: float, budget: Budget, one_of_two: bool = False) -> list[tuple[Subsets, Subsets]]:
+    def _sides(self, most_cost: float, budget: Budget) -> list[tuple[Subsets, Subsets]]:
         """Of each kind of node, the subsets of either half that a set near the mean has; an empty list where they are too many.
 
         No more load than that in any window, and no more state that moves than the budget.
@@ -232,7 +183,7 @@ class NearMeanSets(Cover):
         mean = self.core.load.sum(axis=0) / (self.core.nodes * self.unit)
         most = np.append(mean + self._wider(float(np.sqrt(most_cost))), limit)
         order, rng = np.argsort(-self.load[:, 0], kind="stable"), np.random.default_rng(0)
-        for kind in self.kinds[: 1 if self.core.nodes == 2 and one_of_two else None]:
+        for kind in self.kinds:
             inside = np.vstack([self.core.load.T / self.unit, kind.entering])
             sides: list[Subsets] = []
             for part in (order[::2], order[1::2]):
@@ -257,12 +208,12 @@ class NearMeanSets(Cover):
 
     def _wider(self, reach: float) -> float:
         """By more than rounding can have moved a set."""
-        return reach * (1 + RADIUS_DOUBT) + self.doubt
+        return reach * (1 + ROUNDING) + self.rounding_error
 
     def _grids(self, sides: tuple[Subsets, Subsets], reach: float) -> tuple[Half, Half, Grid]:
         """Both halves in a grid whose cells are as wide as the reach, or wider."""
         loads = self.mean - sides[0].inside, sides[1].inside
-        windows, cells = self.load.shape[1], CELLS
+        windows, cells = self.load.shape[1], 1_500  # at most, in each direction
         both = np.vstack([*loads, np.zeros(windows)])  # a kind of nodes may have no sets near the mean
         low, span = both.min(axis=0), np.ptp(both, axis=0)
         width = self._wider(max(reach, float(span[0]) / (cells if windows > 2 else cells**2)))
@@ -317,7 +268,7 @@ class NearMeanSets(Cover):
             if count <= 2 * share:
                 return self._listed(grids, reach, 4 * share, budget)
             reach *= max(0.1, min(0.9, (share / count) ** (1 / windows)))
-            if reach <= self.doubt:  # loads that are alike
+            if reach <= self.rounding_error:  # loads that are alike
                 break
         return None
 
@@ -328,17 +279,18 @@ class NearMeanSets(Cover):
         made = []
         for c, (first, second, grid) in enumerate(grids):
             found, filled = np.empty((2, most), np.int64), 0
-            for begin in range(0, first.bits.size, PIECE):
-                some = np.arange(begin, min(begin + PIECE, first.bits.size))
+            for begin in range(0, first.bits.size, 5_000):
+                some = np.arange(begin, min(begin + 5_000, first.bits.size))
                 total, filled = meet(first, second, grid, self._wider(reach), some, filled, found)
                 budget.spend(some.size)
                 if filled < total or budget.expired:
                     return None
             i, j = found[:, :filled]
             bits = first.bits[i] | second.bits[j]
-            deviation = second.load[j] - first.load[i]
             comes = self._comes(bits, self.kinds[c])
-            made.append(NearSets(bits, np.square(deviation).sum(axis=1), deviation, np.full(filled, c), comes))
+            made.append(
+                NearSets(bits, np.square(second.load[j] - first.load[i]).sum(axis=1), np.full(filled, c), comes)
+            )
             most -= filled
         whole = NearSets(*(np.concatenate(one) for one in zip(*made, strict=True)))
         return whole.take(np.argsort(whole.cost, kind="stable")), reach
@@ -350,22 +302,7 @@ class NearMeanSets(Cover):
             moved += np.where(bits >> np.uint64(k) & np.uint64(1), kind.entering[k], 0.0)
         return moved
 
-    def _together(self, near: NearSets, g: float, budget: Budget) -> bool:
-        """Look at all placements of cost g at most; whether that came to its end."""
-        n = self.core.nodes
-        entering = np.array([kind.entering for kind in self.kinds])
-        sizes = np.array([kind.nodes.size for kind in self.kinds])
-        limit = self.core.budget * (1 + 1e-12) if self.core.limited else np.inf
-        found, at, code = np.zeros((2, n), np.int64), np.zeros(n, np.int64), PAUSED
-        while code != ENDED and self.goal > 0 and not budget.expired:
-            goal = self._wider(np.sqrt(min(g, self.goal))) ** 2
-            code, looked = put_together(near, sizes, entering, limit, goal, at, LOOKED, found)
-            budget.spend(looked / LOOKS)
-            if code == FOUND:
-                self.offer(members_of(found[0].astype(np.uint64), self.key_groups), found[1])
-        return code == ENDED or self.goal <= 0
-
-    def offer(self, sets: FloatArray, kinds: IntArray) -> None:
+    def add_solution(self, sets: FloatArray, kinds: IntArray) -> None:
         """Take over a placement where it is better and within the budget."""
         place = placed(sets, kinds, [kind.nodes for kind in self.kinds])
         if (place >= 0).all() and self.core.moved(place) <= self.core.budget:
@@ -375,9 +312,6 @@ class NearMeanSets(Cover):
 
 
 # The compiled loops --------------------------------------------------------------------------------------------------
-
-
-ENDED, PAUSED, FOUND = 0, 1, 2
 
 
 @njit(cache=True)
@@ -411,76 +345,3 @@ def meet(first, second, grid, reach, some, filled, found):
                         total += 1
                     j += 1
     return total, filled
-
-
-@njit(cache=True)
-def put_together(near, sizes, entering, limit, goal, at, most, found):  # noqa: C901  # a compiled loop is one function
-    """Placements of cost `goal` at most, depth first by (1) to (3): how it ended, and how many sets it looked at.
-
-    ENDED, PAUSED after `most` sets, or FOUND one. `at` holds the depth and, for each, the next set to look at; `found`
-    the bits and kinds of a placement's sets.
-    """
-    n, m = found.shape[1], near.deviation.shape[1]
-    held, spent, moved = np.zeros(n, np.uint64), np.zeros(n), np.zeros(n)
-    deviation, used = np.zeros((n, m)), np.zeros(sizes.size, np.int64)
-    depth, looked, full = 0, 0, (np.uint64(1) << np.uint64(entering.shape[1])) - np.uint64(1)
-    goes_on = at[0] > 0
-    while depth >= 0:
-        left, now = n - depth, at[1 + depth]
-        take = -1
-        if depth < at[0] and goes_on:  # come back to where it paused
-            take = now - 1
-        elif looked >= most:
-            at[0] = depth
-            return PAUSED, looked
-        while take < 0 and now < near.cost.size:
-            cost = near.cost[now]
-            if spent[depth] + left * cost > goal:
-                now = near.cost.size
-                break
-            looked += 1
-            now += 1
-            if near.bits[now - 1] & held[depth] != 0 or used[near.kind[now - 1]] >= sizes[near.kind[now - 1]]:
-                continue
-            square = 0.0
-            for t in range(m):
-                off = deviation[depth, t] + near.deviation[now - 1, t]
-                square += off * off
-            rest = square / (left - 1) if left == 2 else max(square / (left - 1), (left - 1) * cost)
-            if spent[depth] + cost + rest <= goal and moved[depth] + near.moved[now - 1] <= limit:
-                take = now - 1
-        at[1 + depth] = now
-        if take < 0:
-            depth -= 1
-            if depth >= 0:
-                used[near.kind[at[1 + depth] - 1]] -= 1
-            continue
-        kind = near.kind[take]
-        used[kind] += 1
-        if left > 2:
-            held[depth + 1] = held[depth] | near.bits[take]
-            spent[depth + 1] = spent[depth] + near.cost[take]
-            moved[depth + 1] = moved[depth] + near.moved[take]
-            for t in range(m):
-                deviation[depth + 1, t] = deviation[depth, t] + near.deviation[take, t]
-            depth += 1
-            goes_on = goes_on and depth < at[0]
-            if not goes_on:
-                at[1 + depth] = take + 1 if near.bits[take] != 0 else take  # more than one node may be empty
-            continue
-        last, other, comes = full ^ (held[depth] | near.bits[take]), 0, moved[depth] + near.moved[take]
-        while used[other] >= sizes[other]:
-            other += 1
-        used[kind] -= 1
-        for k in range(entering.shape[1]):
-            if last >> np.uint64(k) & np.uint64(1):
-                comes += entering[other, k]
-        if comes <= limit:
-            found[0, n - 1], found[1, n - 1] = last, other
-            for d in range(n - 1):
-                set_ = at[1 + d] - 1
-                found[0, d], found[1, d] = near.bits[set_], near.kind[set_]
-            at[0] = depth
-            return FOUND, looked
-    at[0] = -1
-    return ENDED, looked

@@ -59,8 +59,6 @@ FIRST, STEPS = 100, 30
 """Steps before the first cuts, and between two rounds of cuts."""
 TRIANGLES, STARTS, ENTRY = 1_000, 300, 2
 """The most triangle inequalities added in a round; random vectors that a round begins from; their largest entry."""
-LEAST = 3e-3
-"""Cuts that are violated by less are not added."""
 PATIENCE, RISE = 40, 0.1
 """The bound ends when so many rounds together close less than this share of the gap; under a time limit, a fiftieth of it."""
 
@@ -261,11 +259,11 @@ class SemidefiniteDual(SemidefiniteAscent):
 
     def add_cuts(self, rng: np.random.Generator) -> None:
         """Take up the most broken of (6), let go of those that have come to weigh nothing."""
-        n = self.core.nodes
-        corners, by = broken_triangles(self.X, self.diagonal, 3 * LEAST)
+        n, least = self.core.nodes, 3e-3  # cuts that are violated by less are not added
+        corners, by = broken_triangles(self.X, self.diagonal, 3 * least)
         corners = corners[np.argsort(-by, kind="stable")[:TRIANGLES]]
         found = [Cut.of(c, np.array([1, -1, -1]), n) for c in corners]
-        vectors, _ = broken_vectors(self.X, n, STARTS, LEAST, ENTRY, rng)
+        vectors, _ = broken_vectors(self.X, n, STARTS, least, ENTRY, rng)
         found += [Cut.of(np.flatnonzero(b), b[b != 0], n) for b in vectors]
         weighs = self.of_cuts > 1e-7
         cuts = {c.key: c for c, kept in zip(self.cuts, weighs, strict=True) if kept}

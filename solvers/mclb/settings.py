@@ -27,13 +27,13 @@ class MCLBSettings(Settings):
     stated : float
         The share of the time left for CP-SAT or SCIP, where one of them suits.
     small, hopeless : int
-        Up to `small` key groups the tree begins before the bounds are raised; with more than `hopeless` the search has its time.
+        With more than `small` key groups a budget of one window is SCIP's; with more than `hopeless` the search has its time.
     bounding, largest : float, int
         The share of the time left for the semidefinite bound; the most rows for which its eigenvalues are computed.
     margin : float
-        A subtree is pruned unless it can improve by more than this share of the problem's tolerance.
+        Only what improves by more than this share of the problem's tolerance is looked for.
     point : int
-        Loads that the tree may read for one point of a front: small instances end in a proof, others keep the root bound.
+        Nodes of the tree over sets for one point of a front: small instances end in a proof, others keep the root bound.
     """
 
     by_search: float = 0.25
@@ -49,4 +49,4 @@ class MCLBSettings(Settings):
     bounding: float = 0.5
     largest: int = 700
     margin: float = 0.5
-    point: int = 400_000_000
+    point: int = 200

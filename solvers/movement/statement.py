@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,18 +10,15 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Threads
+from keyshift.models.lazily import lazily
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import better_of, by_second_word, is_met, until_checked, within
+from keyshift.solvers.checked import answered, confirmed
 from keyshift.solvers.movement.local_search import local_search
 
-DOUBT = 1e-12
-"""Relative rounding taken off a sum of floats."""
-
-
-LARGE = 20_000
-"""With more (key group, node) pairs local search gets half of a limited time, since HiGHS may not find any answer."""
+with lazily():
+    from keyshift.models.movement.cpsat_model import MovementCpSat
+    from keyshift.models.movement.pyomo_model import MovementPyomo
 
 
 def forced_movement(problem: MovementWithinLimits) -> float:
@@ -46,10 +41,11 @@ def forced_movement(problem: MovementWithinLimits) -> float:
             leaves[i] = least_state(row[on_it], w.state[on_it], float(above[i]))
         emptied = np.sort(np.maximum(held - leaves, 0.0)[problem.open_nodes])[: max(unused, 0)]
         lacking = np.sort(np.maximum(lacking[problem.open_nodes], 0.0))[: problem.nodes_after]
-        need = math.fsum(lacking) * (1 - DOUBT) - 4 * row.size * 2.0**-53 * float(row.sum())
+        need = math.fsum(lacking) * (1 - 1e-12) - 4 * row.size * 2.0**-53 * float(row.sum())
         comes = least_state(row, w.state, need) if problem.lower > 0 else 0.0
         best = max(best, math.fsum([*leaves, *emptied]), comes)
-    return best * (1 - DOUBT * (w.key_groups + 4))
+    # What rounding may have added to a sum of floats.
+    return best * (1 - 1e-12 * (w.key_groups + 4))
 
 
 def least_state(load: FloatArray, state: FloatArray, need: float) -> float:
@@ -81,26 +77,19 @@ def solve_milp(
 ) -> Answer:
     """The mixed-integer program by HiGHS; what is doubtful of its word, such as that there is no placement, CP-SAT says again.
 
-    Under rules CP-SAT has the second half of a limited time.
+    Under rules CP-SAT has the second half of a limited time; on large instances, where HiGHS may find nothing, local search.
     """
-    with off_clock():
-        from keyshift.models.movement.pyomo_model import MovementPyomo
-
-    pairs = problem.workload.key_groups * problem.node_limit
-    large, limited = pairs > LARGE, not math.isinf(budget.remaining)
-    half = limited and (large or bool(problem.rules))
-    first = budget.part(0.5) if half else budget
-    answer = _by_size(problem, first, start, MovementPyomo, highs.solve, seed=seed, threads=threads)
-    open_still = half and answer.termination not in ("optimal", "infeasible")
-    if open_still and large:
-        found = local_search(problem, budget=budget, seed=seed + 1, start=answer.assignment, effort=math.inf)
-        answer.assignment, answer.termination = found.assignment, budget.why
-    doubtful = answer.termination in ("infeasible", "gap") or (
-        answer.termination == "optimal" and not is_met(problem, answer)
-    )
-    if not doubtful and (large or not open_still):
-        return answer
-    return by_second_word(problem, answer, solve_cpsat, budget=budget, seed=seed, threads=threads)
+    asked: dict[str, Any] = {"seed": seed, "threads": threads}
+    large = problem.workload.key_groups * problem.node_limit > 20_000
+    half = not math.isinf(budget.remaining) and (large or bool(problem.rules))
+    answer = _by_size(problem, "highs", MovementPyomo, budget.part(0.5) if half else budget, start, **asked)
+    if half and answer.termination not in ("optimal", "infeasible"):
+        if large:
+            found = local_search(problem, budget=budget, seed=seed + 1, start=answer.assignment, effort=math.inf)
+            answer.assignment, answer.termination = found.assignment, budget.why
+        else:
+            answer.termination = "gap"
+    return confirmed(problem, answer, solve_cpsat, budget=budget, **asked)
 
 
 def solve_cpsat(
@@ -112,67 +101,35 @@ def solve_cpsat(
     threads: Threads = 1,
 ) -> Answer:
     """The same in whole numbers by CP-SAT."""
-    with off_clock():
-        from keyshift.models.movement.cpsat_model import MovementCpSat
-
-    return _by_size(problem, budget, start, MovementCpSat, cpsat.solve, seed=seed, threads=threads)
+    return _by_size(problem, "cpsat", MovementCpSat, budget, start, seed=seed, threads=threads)
 
 
 def lp_bound(problem: MovementWithinLimits, *, budget: Budget, seed: int = 0) -> Answer:
-    """The linear relaxation by HiGHS: divisible key groups on nodes that may be in use in part. A bound, no assignment.
-
-    Notes
-    -----
-    The bound is weak duality on HiGHS's row multipliers, whatever these are worth (`safe_bounds.dual_bound`); its word
-    that there is no placement is held against CP-SAT's.
-    """
+    """The linear relaxation: divisible key groups on nodes that may be in use in part. A bound, no assignment."""
     with off_clock():
-        from keyshift.models.movement.pyomo_model import MovementPyomo
+        from keyshift.solvers.highs import relaxed
 
-    forced = forced_movement(problem)
-    compiled = within(budget, lambda: highs.compile_model(MovementPyomo(problem).model))
-    if compiled is None:
-        return Answer(None, forced, budget.why)
-    bound, ended = highs.relaxation_bound(compiled[0], budget, seed)
-    if ended == "infeasible":
-        other = solve_cpsat(problem, budget=budget, seed=seed)
-        other.assignment = None
-        return other if other.termination == "infeasible" else Answer(None, other.bound, budget.ended("completed"))
-    least = forced if bound is None else max(forced, bound)
-    return Answer(None, least, "completed" if ended == "optimal" else ended)
+    return relaxed(problem, MovementPyomo, solve_cpsat, budget=budget, seed=seed, least=forced_movement(problem))
 
 
 def _by_size(
-    problem: MovementWithinLimits,
-    budget: Budget,
-    start: np.ndarray | None,
-    make: Callable[[MovementWithinLimits, float], Any],
-    solve: Callable[..., Answer],
-    *,
-    seed: int,
+    problem: MovementWithinLimits, solver: str, statement: Any, budget: Budget, start: np.ndarray | None, *, seed: int,
     threads: int,
-) -> Answer:
+) -> Answer:  # fmt: skip
     """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
     best = _searched(problem, budget, seed, start)
     most = math.inf if best is None else problem.objective(best)
-    variables = problem.workload.key_groups * problem.workload.nodes
-    least = forced_movement(problem)
+    asked: dict[str, Any] = {
+        "seed": seed,
+        "threads": threads,
+        "least": forced_movement(problem),
+        "infeasible": NO_PLACEMENT,
+    }
     while True:
-        if best is not None and most - least <= problem.tolerance_of(most):
-            return Answer(best, min(least, most), "optimal")
-        statement = within(budget, lambda: make(problem, most), variables)  # noqa: B023 - called here and now
-        if statement is None:
-            return Answer(best, least, budget.why)
-        options = {"seed": seed, "threads": threads, "bound": statement.bound, "infeasible": NO_PLACEMENT}
-        run = partial(solve, statement, budget, best, **options)
-        answer = until_checked(problem, run, statement.forbid, best)
-        answer = better_of(problem, answer, best)
-        if answer.termination == "infeasible" and best is None:
-            return answer
-        if answer.termination == "infeasible":  # the cap was too tight
-            return Answer(best, least, "gap")
-        answer.bound = least if answer.bound is None else max(answer.bound, least)
-        if answer.assignment is None or answer.termination != "optimal" or is_met(problem, answer):
+        if best is not None and most - asked["least"] <= problem.tolerance_of(most):
+            return Answer(best, min(asked["least"], most), "optimal")
+        answer = answered(problem, solver, statement, most, budget=budget, start=best, **asked)
+        if answer.assignment is None or answer.termination != "gap" or budget.expired:
             return answer
         value = problem.objective(answer.assignment)
         if value > most / 8:  # else states are capped again, so that the last digits are exact

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Threads
+from keyshift.models.lazily import lazily
 from keyshift.models.replication.problem import ReplicatedAllocation
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import by_second_word, within
+from keyshift.solvers.checked import answered, confirmed
 
-MOST_VARIABLES = 200_000
-"""Statements with more variables are not written down: descent and the bound by counting answer."""
+with lazily():
+    from keyshift.models.replication.cpsat_model import ReplicationCpSat
+    from keyshift.models.replication.pyomo_model import ReplicationPyomo
 
 
 # A bound, and a search ---------------------------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ def solve_cpsat(
     threads : int, default 1
         More than one may return another optimum from run to run.
     """
-    return _by(problem, budget, seed, start, threads, "cp-sat")
+    return _by(problem, "cpsat", ReplicationCpSat, budget, seed, start, threads)
 
 
 def solve_milp(
@@ -198,21 +199,18 @@ def solve_milp(
     threads : int, default 1
         More than one may return another optimum from run to run.
     """
-    answer = _by(problem, budget, seed, start, threads, "pyomo")
-    if answer.termination not in ("gap", "infeasible") or too_large(problem) or budget.expired:
-        return answer
-    return by_second_word(problem, answer, solve_cpsat, budget=budget, seed=seed, threads=threads)
-
-
-def too_large(problem: ReplicatedAllocation) -> str:
-    """Why no statement is written down; empty where one is."""
-    variables = problem.workload.key_groups * problem.most_copies * (int((problem.slots > 0).sum()) + 1)
-    said = f"a statement would have {variables:,} variables: none was written down"
-    return said if variables > MOST_VARIABLES else ""
+    answer = _by(problem, "highs", ReplicationPyomo, budget, seed, start, threads)
+    return confirmed(problem, answer, solve_cpsat, budget=budget, seed=seed, threads=threads)
 
 
 def _by(
-    problem: ReplicatedAllocation, budget: Budget, seed: int, start: np.ndarray | None, threads: int, language: str
+    problem: ReplicatedAllocation,
+    solver: str,
+    statement: Any,
+    budget: Budget,
+    seed: int,
+    start: np.ndarray | None,
+    threads: int,
 ) -> Answer:
     """The best of descent and a solver, with the higher of both bounds."""
     least = counting_bound(problem, budget=budget).bound or 0.0
@@ -220,20 +218,11 @@ def _by(
     value = math.inf if found is None else problem.objective(found)
     if value - least <= problem.tolerance:
         return Answer(found, least, "optimal")
-    if said := too_large(problem):
+    variables = problem.workload.key_groups * problem.most_copies * (int((problem.slots > 0).sum()) + 1)
+    if variables > 200_000:  # they take longer to write down than descent takes
+        said = f"a statement would have {variables:,} variables: none was written down"
         return Answer(found, least, "gap", said)
-    with off_clock():
-        from keyshift.models.replication.cpsat_model import ReplicationCpSat
-        from keyshift.models.replication.pyomo_model import ReplicationPyomo
-
-    solver, kind = (cpsat, ReplicationCpSat) if language == "cp-sat" else (highs, ReplicationPyomo)
-    statement = within(budget, lambda: kind(problem, value))
-    if statement is None:
-        return Answer(found, least, budget.why)
-    answer: Answer = solver.solve(
-        statement, budget, found, bound=lambda proven: max(least, statement.bound(proven)),
-        infeasible="no placement of copies keeps the limits", seed=seed, threads=threads,
+    return answered(
+        problem, solver, statement, value, budget=budget, start=found, least=least, seed=seed, threads=threads,
+        infeasible="no placement of copies keeps the limits",
     )  # fmt: skip
-    if answer.assignment is None or problem.objective(answer.assignment) > value:
-        answer.assignment = found
-    return answer

@@ -30,21 +30,10 @@ class RoutingSettings(Settings):
         The most rounds of cutting planes of the Lagrangian dual.
     searched : float
         Under rules, the share of the time for local search at the beginning.
-    large, most : float, int
-        Keys above the share `large` of the highest limit are placed one by one if their node exceeds its limit; at most
-        `most` of them.
-    together : int
-        How many of a node's large keys, the largest first, are considered together: every set of them may leave.
-    enough : float
-        The program that places large keys ends at this relative gap, since rounding the small keys costs more.
     """
 
     rounds: int = 200
     searched: float = 0.3
-    large: float = 0.02
-    most: int = 40
-    together: int = 5
-    enough: float = 1e-3
 
 
 CONVERGED = 1e-7
@@ -210,13 +199,13 @@ def first_prices(relaxation: Relaxation) -> Prices:
     return Prices(upper, np.zeros_like(upper), 0.0)
 
 
-def maximise(relaxation: Relaxation, budget: Budget, seed: int = 0) -> Dual:
+def maximise(relaxation: Relaxation, budget: Budget, seed: int = 0, rounds: int = 200) -> Dual:
     """Climb the dual by cutting planes in a box around the best prices, which grows and shrinks [Marsten1975].
 
     Every round costs O(r) and a small linear program. Any end, early or not, leaves a valid bound.
     """
     climb = _Climb(relaxation, seed)
-    rounds, done = RoutingSettings.now().rounds, 0
+    done = 0
     while done < rounds and not climb.converged and not budget.expired:
         if climb.best > 1.0 + CONVERGED:  # more than all state: nothing is feasible
             break

@@ -1,4 +1,4 @@
-"""Small keys rounded around large ones whose nodes are given, overloaded nodes shedding what they must; a search under rules."""
+"""Overloaded nodes that shed what they must, the cheapest keys first; a search under rules."""
 
 from __future__ import annotations
 
@@ -72,17 +72,15 @@ PRICES = np.concatenate([[0.0], 4.0 ** np.arange(-4, 9)])
 """Prices of an entry of the table, in median states, from none to one above all else."""
 
 
-def rounded(
-    problem: MixedRouting, keys: CompactKeys, placed: tuple[IntArray, IntArray], budget: Budget
-) -> Iterator[IntArray]:
-    """Assignments with some records at given nodes, the cheapest first; they may need too many entries, or too much room.
+def rounded(problem: MixedRouting, keys: CompactKeys, budget: Budget) -> Iterator[IntArray]:
+    """Assignments, the cheapest first; they may need too many entries, or too much room.
 
     At each price of an entry every node sheds what it has too much, the cheapest by unit of load first, and a key only
     where it fits; what leaves goes home or where most room is. What finds no room there stays, and the node sheds others. Nodes
     shed closely, or more by fewer keys. No guarantee; O(r log r + n times the keys that leave) a price.
     """
-    shedding = _Shedding(problem, keys, placed)
-    positive = keys.state[shedding.small & (keys.state > 0)]
+    shedding = _Shedding(problem, keys)
+    positive = keys.state[keys.state > 0]
     for price in PRICES * (float(np.median(positive)) if positive.size else 1.0):
         for few in (False, True):
             shedding.by_price(price, few, budget)
@@ -94,17 +92,13 @@ def rounded(
 class _Shedding:
     """Plans by the keys that leave: which these are, and where they go, -1 where nothing has room."""
 
-    def __init__(self, problem: MixedRouting, keys: CompactKeys, placed: tuple[IntArray, IntArray]) -> None:
-        record, node = placed
+    def __init__(self, problem: MixedRouting, keys: CompactKeys) -> None:
         self.problem, self.keys = problem, keys
         self.at, self.n = keys.current.copy(), problem.workload.nodes
-        self.at[record] = node
         self.used = np.bincount(self.at, keys.load * keys.count, self.n)
         self.limit, self.enough = problem.upper + 0.5 * problem.slack, 0.25 * problem.slack
-        self.small = np.ones(keys.size, dtype=bool)
-        self.small[record] = False
         over = np.flatnonzero(self.used > self.limit)
-        self.full = {int(i): np.flatnonzero(self.small & (self.at == i)) for i in over}
+        self.full = {int(i): np.flatnonzero(self.at == i) for i in over}
         self.plans: dict[bytes, tuple[IntArray, IntArray]] = {}
 
     def by_price(self, price: float, few: bool, budget: Budget) -> None:

@@ -4,97 +4,79 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from keyshift.models import Answer, Budget, metrics
+from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Threads, Whole
+from keyshift.models.pyomo import errors
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices, records_of
-from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
 from keyshift.solvers import highs
-from keyshift.solvers.checked import kept, within
+from keyshift.solvers.checked import NO_ASSIGNMENT, kept, within
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, RoutingSettings, maximise
-from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
+from keyshift.solvers.routing.large_keys import LargeKeys, singled_out
 from keyshift.solvers.routing.rounding import local_search, on_grid, rounded
 
 # HiGHS and CP-SAT on some (record, node) pairs of mixed routing, all other records decided -----------------------------
 
 TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
 """The check allows 1e-9 of the mean load: HiGHS's usual 1e-6 would let through what it refuses."""
-NO_ASSIGNMENT = "no assignment meets all limits"
+_Solver = Callable[..., Answer]
+"""Runs a solver on some choices; its answer's assignment is one of all keys."""
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How far a solver goes.
-
-    Attributes
-    ----------
-    seed, threads : int
-    most : float
-        States above this, what a known assignment moves, count as little more.
-    """
-
-    seed: int
-    threads: int
-    most: float = math.inf
-
-
-def by_highs(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
-    """HiGHS on these choices, from a known assignment."""
+def by_highs(choices: Choices, budget: Budget, known: IntArray | None, most: float, **settings: Any) -> Answer:
+    """HiGHS on these choices, from a known assignment; states above `most`, what that one moves, count as little more."""
     with off_clock():
-        from keyshift.models.pyomo import errors
         from keyshift.models.routing.pyomo_model import RoutingPyomo
-        from keyshift.solvers import highs
 
-    if choices.record.size == 0:
-        return _nothing_open(choices)
-    try:
-        statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, effort.most))
-    except errors.InfeasibleConstraintException:
-        return Answer(None, termination="infeasible")
-    if statement is None:
-        return Answer(known, None, budget.why)
-    settings: dict[str, Any] = {"seed": effort.seed, "threads": effort.threads, "options": TIGHT}
-    return highs.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
+    return _on(
+        choices,
+        highs.solve,
+        RoutingPyomo,
+        choices.state_unit,
+        most,
+        budget=budget,
+        start=known,
+        options=TIGHT,
+        **settings,
+    )
 
 
-def by_cpsat(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
+def by_cpsat(choices: Choices, budget: Budget, known: IntArray | None, most: float, **settings: Any) -> Answer:
     """As `by_highs`, with CP-SAT on integer loads and states."""
     with off_clock():
         from keyshift.models.routing.cpsat_model import RoutingCpSat
         from keyshift.solvers import cpsat
 
+    return _on(choices, cpsat.solve, RoutingCpSat, most, budget=budget, start=known, **settings)
+
+
+def _on(
+    choices: Choices, solve: _Solver, make: Callable[..., Any], *given: Any, budget: Budget, start: IntArray | None,
+    **settings: Any,
+) -> Answer:  # fmt: skip
+    """A solver's answer; where every record is decided there is one assignment to look at."""
     if choices.record.size == 0:
-        return _nothing_open(choices)
-    statement = within(budget, lambda: RoutingCpSat(choices, effort.most))
-    if statement is None:
-        return Answer(known, None, budget.why)
-    settings: dict[str, Any] = {"seed": effort.seed, "threads": effort.threads}
-    return cpsat.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
-
-
-def _nothing_open(choices: Choices) -> Answer:
-    """Every record is decided: there is one assignment to look at."""
-    only = choices.assignment(np.zeros(0, dtype=np.int64))
-    if choices.problem.violations(only):
+        only = choices.assignment(np.zeros(0, dtype=np.int64))
+        if choices.problem.violations(only):
+            return Answer(None, termination="infeasible")
+        return Answer(only, choices.problem.objective(only), "optimal")
+    try:
+        statement = within(budget, lambda: make(choices, *given))
+    except errors.InfeasibleConstraintException:
         return Answer(None, termination="infeasible")
-    return Answer(only, choices.problem.objective(only), "optimal")
+    return Answer(start, None, budget.why) if statement is None else solve(statement, budget, start, **settings)
 
 
 TOLERATED = ("theta_max",)
 """Rules that a solver breaks by its tolerances."""
-NOWHERE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-
-
-_Solver = Callable[[Choices, Budget, IntArray | None, Effort], Answer]
-"""Runs a solver on some choices; its answer's assignment is one of all keys."""
 
 
 def solve_milp(
@@ -156,7 +138,7 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
 
     Where all states are multiples of a unit, it is rounded up to the next multiple.
     """
-    dual = maximise(Relaxation(problem, records_of(problem)), budget, seed)
+    dual = maximise(Relaxation(problem, records_of(problem)), budget, seed, RoutingSettings.now().rounds)
     if dual.excludes_everything(problem):
         return Answer(
             None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
@@ -179,8 +161,8 @@ class _OpenKeys:
         largest: int,
     ) -> None:
         self.problem, self.solver, self.budget = problem, solver, budget
-        self.effort = Effort(seed, threads)
-        self.seed, self.largest = seed, largest
+        self.seed, self.threads, self.largest = seed, threads, largest
+        self.settings = RoutingSettings.now()
         self.relaxation = Relaxation(problem, records_of(problem))
         self.best: IntArray | None = None
         self.value = np.inf
@@ -188,10 +170,10 @@ class _OpenKeys:
 
     def run(self, start: IntArray | None) -> Answer:
         if self.problem.rules:
-            part = self.budget.part(RoutingSettings.now().searched)
+            part = self.budget.part(self.settings.searched)
             start = local_search(self.problem, budget=part, seed=self.seed, start=start).assignment
         self._offer(start, None)
-        dual = maximise(self.relaxation, self.budget.part(0.5), self.seed)
+        dual = maximise(self.relaxation, self.budget.part(0.5), self.seed, self.settings.rounds)
         self.details |= {"lagrangian_bound": dual.bound, "rounds": dual.rounds}
         if dual.excludes_everything(self.problem):
             return Answer(
@@ -199,17 +181,12 @@ class _OpenKeys:
                 termination="infeasible",
                 message="no assignment meets all limits, not even with divisible keys",
             )
-        bound, placement = on_grid(self.problem, dual.bound), None
+        bound = on_grid(self.problem, dual.bound)
         if not (self._proven(bound) or self.budget.expired):
-            self._round(self.relaxation.keys)
-        if self.relaxation.count_open(dual.prices, self._allowance(dual)) > self.largest and not self._proven(bound):
-            placement = self._place_large()
-            bound = max(bound, on_grid(self.problem, placement.bound))
+            self._round()
         if (needed := self._entries_needed()) > self.problem.table_limit:
             said = f"no table of {self.problem.table_limit} entries keeps the load limits: they need {needed} at least"
             return Answer(None, termination="infeasible", message=said, details=self.details)
-        if placement is not None and placement.termination == "infeasible" and self.best is None:
-            return Answer(None, termination="infeasible", message=f"the solver proves that {NO_ASSIGNMENT}")
         if self._proven(bound):
             return self._answer(bound, "optimal")
         if self.budget.expired:
@@ -241,30 +218,11 @@ class _OpenKeys:
             return np.inf
         return (self.value - dual.bound) / self.problem.scale + 1e-9
 
-    def _round(self, keys: CompactKeys, placed: tuple[IntArray, IntArray] = NOWHERE) -> int:
-        """Offer what nodes that only shed their excess come to; where nothing is feasible, the entries it would take more."""
-        missing = 0
-        for assignment in rounded(self.problem.averaged(), keys, placed, self.budget):
+    def _round(self) -> None:
+        """Offer what nodes that only shed their excess come to."""
+        for assignment in rounded(self.problem.averaged(), self.relaxation.keys, self.budget):
             if self._offer(assignment, None):
-                return 0
-            excess = metrics.table_size(self.problem.workload, assignment) - self.problem.table_limit
-            missing = min(missing or excess, excess) if excess > 0 else missing
-        return missing
-
-    def _place_large(self) -> Placement:
-        """Place the large keys as if the others were divisible; then round the others around them."""
-        problem = self.problem.averaged()
-        keys, large = singled_out(self.relaxation.keys, problem.upper)
-        program = LargeKeys(Relaxation(problem, keys), large)
-        first = placement = program.solve(self.budget.part(0.5), self.seed)
-        self.details["large_keys"] = large.size
-        while placement.node is not None:
-            missing = self._round(keys, (large, placement.node))
-            if not missing or self.best is not None or self.budget.expired:
                 break
-            program.spare += missing  # whole keys take more entries than divisible ones
-            placement = program.solve(self.budget.part(0.5), self.seed)
-        return first
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
         """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""
@@ -279,14 +237,14 @@ class _OpenKeys:
             return self._answer(bound, "gap", said)
         if self.problem.rules:  # HiGHS's program of all that rules leave open says nothing for long
             self.solver = by_cpsat
-        before, effort = self.value, replace(self.effort, most=self.value)
+        before, settings = self.value, {"seed": self.seed, "threads": self.threads}
         choices = self.relaxation.open_choices(dual.prices, allowance)
-        outcome = self.solver(choices, self.budget, self.best, effort)
+        outcome = self.solver(choices, self.budget, self.best, before, **settings)
         self.details |= outcome.details
         refused = outcome.assignment is not None and not self._offer(outcome.assignment)
         if self.solver is by_highs and (outcome.termination == "infeasible" or refused):
             # HiGHS's tolerances let an overload through, or shut everything out: whole numbers do neither.
-            outcome = by_cpsat(choices, self.budget, self.best, effort)
+            outcome = by_cpsat(choices, self.budget, self.best, before, **settings)
             self._offer(outcome.assignment)
         if outcome.termination == "infeasible":
             if self.best is None:
@@ -307,9 +265,6 @@ class _OpenKeys:
 
 # How few exceptions a routing table can have: counted node by node, with the few large keys placed exactly -------------
 
-WORD = 1e-4
-"""This many entries are taken off a solver's dual bound."""
-
 
 def fewest_entries(problem: MixedRouting, budget: Budget, seed: int = 0, most: int | None = None) -> int:
     """A lower bound on the table's size that any answer needs, whatever moves: `LargeKeys`, from where the hash puts everything.
@@ -321,16 +276,17 @@ def fewest_entries(problem: MixedRouting, budget: Budget, seed: int = 0, most: i
 
     Notes
     -----
-    Else the figure rests on HiGHS's dual bound, rounded up after `WORD` is taken off.
+    Else the figure rests on HiGHS's dual bound, rounded up after a ten-thousandth of an entry is taken off.
     """
     records = records_of(problem)
     keys, large = singled_out(replace(records, current=records.home), problem.upper)
-    program = LargeKeys(Relaxation(problem, keys), large, entries_only=True).program()
+    program = LargeKeys(Relaxation(problem, keys), large).program()
     if most is not None:
         relaxed, _ = highs.relaxation_bound(program, budget, seed)
-        if relaxed is not None and math.ceil(relaxed - WORD) > most:
-            return math.ceil(relaxed - WORD)
-    result = highs.minimise(program, budget, seed=seed)
+        if relaxed is not None and math.ceil(relaxed - 1e-4) > most:
+            return math.ceil(relaxed - 1e-4)
+    # Its presolve errs where limits are as near to each other as rounding.
+    result = highs.minimise(program, budget, seed=seed, options={"presolve": "off"})
     if not math.isfinite(result.bound):
         return 0
-    return max(0, math.ceil(result.bound - WORD))
+    return max(0, math.ceil(result.bound - 1e-4))

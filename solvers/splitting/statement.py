@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached, Termination
+from keyshift.models.answer import Termination
 from keyshift.models.compiling import off_clock
 from keyshift.models.guards import Threads
 from keyshift.models.splitting import KeySplitting
@@ -21,8 +20,6 @@ from keyshift.solvers.safe_bounds import LinearProgram
 from keyshift.solvers.splitting.flow import DOUBT, Flow, fractional_flow, whole_flow
 from keyshift.solvers.splitting.makespan import by_makespan
 
-FINE = {"small_matrix_value": 1e-12}
-"""A message may weigh a billionth of another, and there may be many of it."""
 PAIRS_PER_SECOND = 10_000
 """Variables that a model takes up in a second: one that needs longer than the time left is not begun."""
 
@@ -75,10 +72,8 @@ def search(
     with off_clock():
         from keyshift.models.splitting.pyomo_model import SplittingPyomo
 
-    try:
-        with highs.written_in_time():
-            statement = SplittingPyomo(items, least, value, budget.tick)
-    except LimitReached:
+    statement = within(budget, lambda: SplittingPyomo(items, least, value))
+    if statement is None:
         return Answer(start, least, budget.why, "the time limit was reached while the model was written down")
 
     def bound(proven: float) -> float:
@@ -87,8 +82,10 @@ def search(
     def report(primal: float, dual: float) -> None:
         budget.report(primal * statement.unit, dual * statement.unit)
 
-    settings: dict[str, Any] = {"seed": seed, "threads": threads, "report": report, "options": FINE}
-    answer = highs.solve(statement, budget, start, bound=bound, infeasible="a message has no candidate", **settings)
+    answer = highs.solve(
+        statement, budget, start, bound=bound, infeasible="a message has no candidate", seed=seed, threads=threads,
+        report=report, options={"small_matrix_value": 1e-12},  # a message may weigh a billionth of another
+    )  # fmt: skip
     if answer.termination == "infeasible":
         return Answer(start, least, "gap", f"{answer.message}, and errs")
     found = answer.assignment

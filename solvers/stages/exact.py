@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,16 +12,12 @@ from keyshift.models import Answer, Budget
 from keyshift.models.objectives import Prioritised
 from keyshift.models.stages import Stage, state
 from keyshift.models.workload import IntArray
-from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import better_of, is_met, until_checked, within, without_false_bound
+from keyshift.solvers.checked import answered, confirmed, is_met, without_false_bound
 from keyshift.solvers.stages.forced_moves import MOVED, cost_of, least_moved, rules_kept
 from keyshift.solvers.stages.search import StageSettings, improve_within
 from keyshift.solvers.within_rows import Task, search_within
 
-MIP_DOUBT = 5e-7
-"""HiGHS proves its bound within feasibility tolerances; so much of a measure's unit is taken off it."""
 COUNTS = ("migrations", "table_size")
-NO_ASSIGNMENT = "no assignment meets all limits"
 
 
 class Stated(Protocol):
@@ -38,40 +35,31 @@ def by_cpsat(
     stage: Stage, formulation: Stated, *, budget: Budget, seed: int = 0, start: IntArray | None = None
 ) -> Answer:
     """A stage by CP-SAT on the problem's statement, with the earlier measures kept by rows of their own."""
-    if (made := _stated(stage, formulation, "cp-sat", budget)) is None:
-        return Answer(start, 0.0, budget.why)
-    statement, least = made
 
-    def run() -> Answer:
-        return cpsat.solve(
-            statement, budget, start, bound=lambda proven: max(0.0, least(int(proven))), infeasible=NO_ASSIGNMENT,
-            seed=seed,
-        )  # fmt: skip
+    def stated(stage: Stage) -> Any:
+        made = formulation.stated(stage, "cp-sat")
+        least = state(stage, made)
+        made.bound = lambda proven: max(0.0, least(int(proven)))
+        return made
 
-    return _settled(stage, _until_checked(stage, statement, run, start), start)
+    return answered(stage, "cpsat", stated, budget=budget, seed=seed, start=start)
 
 
 def by_highs(
     stage: Stage, formulation: Stated, *, budget: Budget, seed: int = 0, start: IntArray | None = None
 ) -> Answer:
     """A stage by HiGHS on the problem's Pyomo statement; what its tolerances leave in doubt goes to CP-SAT."""
-    if (made := _stated(stage, formulation, "pyomo", budget)) is None:
-        return Answer(start, 0.0, budget.why)
-    statement, unit = made
-    doubt = 0.0 if stage.measure in COUNTS else MIP_DOUBT * stage.scale
+    # HiGHS proves its bound within feasibility tolerances; so much of a measure's unit is taken off it.
+    doubt = 0.0 if stage.measure in COUNTS else 5e-7 * stage.scale
 
-    def run() -> Answer:
-        return highs.solve(
-            statement, budget, start, bound=lambda proven: max(0.0, proven * unit - doubt),
-            infeasible=NO_ASSIGNMENT, seed=seed,
-        )  # fmt: skip
+    def stated(stage: Stage) -> Any:
+        made = formulation.stated(stage, "pyomo")
+        unit = state(stage, made)
+        made.bound = lambda proven: max(0.0, proven * unit - doubt)
+        return made
 
-    answer = _until_checked(stage, statement, run, start)
-    if answer.termination in ("optimal", "infeasible") and not is_met(stage, answer):
-        other = by_cpsat(stage, formulation, budget=budget, seed=seed, start=_settled(stage, answer, start).assignment)
-        other.bound = max(other.bound or 0.0, 0.0 if answer.termination == "infeasible" else answer.bound or 0.0)
-        answer = other
-    return _settled(stage, answer, start)
+    answer = answered(stage, "highs", stated, budget=budget, seed=seed, start=start)
+    return confirmed(stage, answer, partial(by_cpsat, formulation=formulation), budget=budget, seed=seed)
 
 
 def by_search_and_solvers(
@@ -86,17 +74,19 @@ def by_search_and_solvers(
         bound = max(bound, least_moved(stage.problem, stage.measure, stage.kept))
     elif known is not None and not budget.expired:
         bound = float(known(stage.problem, budget.part(0.3), seed))
-    answer = _settled(stage, Answer(start, bound, budget.why), start)
-    turn = 0
+    answer, turn = without_false_bound(stage, Answer(start, bound, budget.why)), 0
+    bound = answer.bound or 0.0
     while (
         large and moved and not (start is None or is_met(stage, answer) or budget.expired or np.isinf(budget.remaining))
     ):
         turn += 1  # no solver would use the time better
         answer.assignment = start = _search(stage, start, budget, seed + turn, large)
-    if large and not budget.expired and not is_met(stage, answer):
+    if is_met(stage, answer):
+        return Answer(start, bound, "optimal")
+    if budget.expired:
+        return answer
+    if large:
         return Answer(start, bound, "gap" if start is not None else "completed")
-    if is_met(stage, answer) or budget.expired:
-        return _settled(stage, answer, start)
     for solver, share in ((by_cpsat, 0.5), (by_highs, 1.0)):
         answer = solver(stage, formulation, budget=budget.part(share), seed=seed, start=start)
         if answer.termination == "infeasible":
@@ -126,32 +116,3 @@ def _columns(problem: Prioritised) -> int:
     """Variables of the statement, roughly."""
     w, pairs = problem.workload, problem.searched().pairs
     return int(w.nodes * (w.key_groups + (0 if pairs is None else pairs[2].size)))
-
-
-def _stated(stage: Stage, formulation: Stated, language: str, budget: Budget) -> tuple[Any, Any] | None:
-    """The statement of a stage in a language, and what its `minimise` returns; None when the budget ends first."""
-    return within(budget, lambda: ((made := formulation.stated(stage, language)), state(stage, made)))
-
-
-def _until_checked(stage: Stage, statement: Any, run: Callable[[], Answer], start: IntArray | None) -> Answer:
-    """Run a statement until the check accepts what it finds, where it can cut off what the check refuses."""
-    if hasattr(statement, "forbid"):
-        return until_checked(stage, run, statement.forbid, start)
-    answer = run()
-    if answer.assignment is not None and stage.violations(answer.assignment):
-        answer.assignment = None
-    return better_of(stage, answer, start)
-
-
-def _settled(stage: Stage, answer: Answer, start: np.ndarray | None) -> Answer:
-    """The answer, without what its start, or its own assignment, plainly disproves."""
-    if answer.termination == "infeasible":
-        return answer if start is None else Answer(start, 0.0, "gap")
-    if answer.assignment is None:
-        return answer
-    answer = without_false_bound(stage, answer)
-    if is_met(stage, answer):
-        answer.termination = "optimal"
-    elif answer.termination == "optimal":
-        answer.termination = "gap"
-    return answer

@@ -16,7 +16,6 @@ NAME = "mixed-routing"
 OPTIONS: dict[str, dict[str, list[Any]]] = {
     "milp": {"threads": [2], "largest": [1]},
     "cp-sat": {"threads": [2], "largest": [1]},
-    "lp-pooled": {"most_classes": [0, 1, 3]},
     "llfd": {"everything": [True]},
     "min-table": {"compact": [1, 2, 8, 64]},
     "min-mig": {"beta": [0.0, 1.0, 10.0], "compact": [1, 2, 8, 64]},

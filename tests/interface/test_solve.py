@@ -87,7 +87,7 @@ def test_a_bad_start_is_refused():
 
 
 def test_a_false_infeasible_does_not_outweigh_a_checked_start(monkeypatch):
-    import keyshift.solvers.allocation.cpsat_statement as statements
+    import keyshift.solvers.allocation.statement as statements
 
     def mistaken(problem, *, budget, seed=0, start=None):
         return Answer(None, termination="infeasible", message="no")

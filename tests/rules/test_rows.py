@@ -16,7 +16,7 @@ from keyshift.models.routing.choices import Choices
 from keyshift.models.rules.lowered import MoveBudget
 from keyshift.models.rules.ruled import MergedItems
 from keyshift.rules import Moves, Together
-from keyshift.solvers.routing.statement import Effort, by_cpsat, by_highs
+from keyshift.solvers.routing.statement import by_cpsat, by_highs
 from keyshift.solvers.rows import giving_way, row_at, rule_rows, shift, sum_rows
 
 
@@ -136,7 +136,7 @@ def test_what_is_fixed_against_a_rule_is_infeasible_and_nothing_worse(solver):
     whole = Choices.all(problem)
     open_to = np.array([[False, True], [True, True], [True, True], [True, True]])  # key 0 is fixed elsewhere
     fixed = Choices.of(problem, whole.keys, *np.nonzero(open_to))
-    assert solver(fixed, Budget(10), None, Effort(0, 1)).termination == "infeasible"
+    assert solver(fixed, Budget(10), None, np.inf).termination == "infeasible"
     open_to[0] = [True, False]
-    found = solver(Choices.of(problem, whole.keys, *np.nonzero(open_to)), Budget(10), None, Effort(0, 1))
+    found = solver(Choices.of(problem, whole.keys, *np.nonzero(open_to)), Budget(10), None, np.inf)
     assert found.assignment.tolist() == [0, 0, 1, 1]

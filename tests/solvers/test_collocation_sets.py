@@ -20,8 +20,8 @@ from keyshift.solvers.set_partitioning import CoverPrices
 
 HOW: dict[str, dict[str, int]] = {
     "as it is": {},
-    "few sets at once": {"MOST_COLUMNS": 3},
-    "few columns at once": {"NEAR": 2, "ROUNDS": 2, "TREE_NODES": 0, "PROGRAM_COLUMNS": 5, "FRESH": 3},
+    "few sets at once": {"MOST_COLUMNS": 8},
+    "few columns at once": {"NEAR": 2, "ROUNDS": 2, "FRESH": 3},
 }
 
 

@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from enumeration import optimum
 
 import keyshift as ks
 from keyshift.models import Budget
@@ -192,54 +191,6 @@ def test_annealing_says_what_it_gained(small):
         )  # fmt: skip
         assert small.squares(found) - small.squares(small.current) == pytest.approx(gained)
         assert small.moved(found) <= small.budget
-
-
-def test_water_filling_is_the_best_completion_with_divisible_load():
-    from keyshift.solvers.mclb.branch_and_bound_kernels import completion_bound, level_squares
-
-    heights, order = np.array([5.0, 1.0, 2.0]), np.arange(3)
-    assert level_squares.py_func(heights, 3.0, order) == 25 + 3**2 + 3**2  # the two lower ones level at 3
-    assert order.tolist() == [1, 2, 0]
-    assert level_squares.py_func(heights, 0.0, order) == 30
-    assert level_squares(np.array([1.0, 1.0]), 4.0, np.arange(2)) == 18
-    sums, orders = np.array([[5.0, 0.0], [1.0, 2.0]]), np.tile(np.arange(2), (2, 1))
-    assert completion_bound.py_func(sums, np.array([2.0, 0.0]), orders) == 25 + 9 + 4
-
-
-def test_only_the_first_empty_interchangeable_node_is_tried():
-    from keyshift.solvers.mclb.branch_and_bound_kernels import TreeData, TreeState, next_node
-
-    def first(spent, tried=(), free=True, current=-1, cost=1.0):
-        data = TreeData(
-            load=np.array([[2.0]]), rest=np.zeros((2, 1)), stake=np.where(np.arange(4) == current, 0.0, cost)[None],
-            free=np.full(4, free), budget=9.0, margin=0.0,
-        )  # fmt: skip
-        state = TreeState(
-            choice=np.array([-1]), tried=np.isin(np.arange(4), tried)[None], sums=np.array([[5.0], [0.0], [0.0], [1.0]]),
-            held=np.array([1, 0, 0, 1]), order=np.arange(4)[None], frame=np.zeros(2), best=np.array([-1]),
-        )  # fmt: skip
-        return next_node.py_func(0, spent, data, state)
-
-    assert first(0.0) == 1
-    assert first(0.0, tried=[1]) == 3
-    assert first(0.0, tried=[1], free=False) == 2  # all nodes differ
-    assert first(9.0, current=0) == 0  # only staying is paid for
-    assert first(9.0, tried=[0], current=0) == -1
-
-
-def test_the_tree_search_interpreted_finds_the_optimum():
-    from keyshift.solvers.mclb import branch_and_bound_kernels as tree_kernels
-    from keyshift.solvers.mclb.branch_and_bound import DepthFirst
-
-    p = problem([[5, 4, 3, 3], [1, 2, 2, 1]], [0, 0, 1, 1], 2, limit=2)
-    search = DepthFirst(p, p.core, None)
-    limit, visited = np.inf, 0
-    while search.state.frame[0] >= 0:
-        limit, more = tree_kernels.explore.py_func(limit, 5, search.data._replace(margin=0.0), search.state, None)
-        visited += more
-    search._keep()
-    assert search.value == pytest.approx(optimum(p))
-    assert 4 <= visited <= 30
 
 
 def test_a_giant_key_group_may_stay_where_it_is():

@@ -34,7 +34,9 @@ def test_pyomo_states_the_same_measures(factor):
     for problem in feasible_problems(seed=32, count=12, factor=factor):
         near = {"rel": 1e-7, "abs": 1e-7 * problem.scale}
         statement = OccupationPyomo(problem)
-        result = highs.minimise_model(statement.model, Budget(), relax=True)
+        program, columns = highs.compile_model(statement.model)
+        result = highs.minimise(program, Budget(), relax=True)
+        highs.write_back(columns, result.values)
         assert result.values is not None
         best = problem.objective(solve_mtm(problem, budget=Budget()).assignment)
         assert statement.value(_objective(statement)) == pytest.approx(best, **near)

@@ -194,7 +194,7 @@ def test_an_overload_within_tolerance_is_left_to_whole_numbers(monkeypatch):
     problem = ks.MixedRouting(w, theta_max=0.0)
     best, _ = brute_force(problem)
 
-    def careless(choices, budget, known, effort):
+    def careless(choices, budget, known, most, **settings):
         heaviest_first = np.array(
             [choices.keys.count[r] if d == 0 else 0 for r, d in zip(choices.record, choices.node, strict=True)]
         )

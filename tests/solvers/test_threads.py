@@ -30,7 +30,9 @@ except LimitReached:
 def test_a_run_that_never_comes_back_does_not_keep_the_process(last, code):
     ended = subprocess.run([sys.executable, "-c", SCRIPT + last], capture_output=True, text=True, timeout=50)
     assert (ended.returncode, ended.stdout) == (code, "left\n")
-    said = [line for line in ended.stderr.splitlines() if line.startswith("ValueError")]  # 3.13 prints the line of code, too
+    said = [
+        line for line in ended.stderr.splitlines() if line.startswith("ValueError")
+    ]  # 3.13 prints the line of code, too
     assert len(said) == int(code == 1)
 
 

@@ -136,8 +136,6 @@ TOO_FEW = "the migrations allowed are too few to bring every node within its cap
 
 
 UNREACHABLE = 1e300
-EVEN = 1e-8
-"""A deviation too small to matter for a bound, in units of the mean."""
 
 
 @njit(cache=True)
@@ -170,7 +168,8 @@ def nearest_pair(out, singles, excess):
                 k -= 1
             else:
                 j += 1
-        if best <= EVEN:
+        # A deviation too small to matter for a bound, in units of the mean.
+        if best <= 1e-8:
             return 0.0
     return best
 

@@ -49,8 +49,6 @@ LOOKED, MIXED, LEAST = 0.06, 0.003, 0.07
 """Steps of search that take as long as one look of `kernels.cheapest_column`, `arrival_costs` and `window_minima`."""
 PROGRAM, ADDED = 8_000, 200
 """Likewise the master program, solved again, and a column more of it."""
-MARGIN = 1e-6
-"""L(q) must exceed the limit by this much: a thousand times the rounding error of a sum of all columns."""
 
 
 class PriceBound:
@@ -86,7 +84,7 @@ class PriceBound:
     ) -> None:
         it = self.instance = instance
         self.spend = spend
-        self.settings = settings or AllocationSettings.now()
+        self.settings = settings or AllocationSettings()
         self.effort = np.ones(it.key_groups) if effort is None else effort
         self.ascending = it.space.movers[np.argsort(it.load[it.space.movers], kind="stable")]
         self.load = np.ascontiguousarray(it.load[self.ascending])
@@ -145,7 +143,8 @@ class PriceBound:
 
     def enough(self, value: float) -> bool:
         """Whether this many moves are too many."""
-        return value > self.instance.max_moves + MARGIN
+        # L(q) must exceed the limit by this much: a thousand times the rounding error of a sum of all columns.
+        return value > self.instance.max_moves + 1e-6
 
     def price(self, distance: float, counts: IntArray, curve: FloatArray, expired: Callable[[], bool]) -> Priced:
         """Look for the curve of the largest L(q).
@@ -201,41 +200,41 @@ class PriceBound:
         it = self.instance
         self.worked += self.work
         reach = (distance + it.doubt) / it.weight
-        tariff = _Tariff(self, curve, float(reach.min()))
+        dual = _DualPrices(self, curve, float(reach.min()))
         total = 0.0
         columns: list[Column] = []
         for i in range(it.nodes):
             if expired():
                 return -np.inf, columns
-            value, column = self._cheapest(i, float(reach[i]), tariff, counts[i])
+            value, column = self._cheapest(i, float(reach[i]), dual, counts[i])
             if column is None:
                 return np.inf, columns
             total += value
             columns.append(column)
-        self.spend(tariff.steps + LOOKED * self.subset.looked[0])
+        self.spend(dual.steps + LOOKED * self.subset.looked[0])
         self.subset.looked[0] = 0
         return total, columns
 
-    def _cheapest(self, i: int, reach: float, tariff: _Tariff, counts: IntArray) -> tuple[float, Column | None]:
+    def _cheapest(self, i: int, reach: float, dual: _DualPrices, counts: IntArray) -> tuple[float, Column | None]:
         """The least term of node i in (P4), and a column that costs as much; None when it has none."""
         it, own = self.instance, self.own[i]
         node = kernels.NodeTerms(
-            it.load[own], self.effort[own] - tariff.price[own], self.foreign[i], self.excess[i], reach, bool(it.draining[i])
+            it.load[own], self.effort[own] - dual.price[own], self.foreign[i], self.excess[i], reach, bool(it.draining[i])
         )  # fmt: skip
         value, column, tried_out, tried_in = kernels.NEVER, None, -1, -1
         if it.space.open[i] and not it.draining[i]:
-            tried_out, tried_in = min(int(counts[1]), self._most_out(own)), min(int(counts[3]), tariff.most_in)
+            tried_out, tried_in = min(int(counts[1]), self._most_out(own)), min(int(counts[3]), dual.most_in)
             tried = np.array([counts[0], tried_out, counts[2], tried_in])
             found = np.zeros(2 + self.settings.most_out + self.settings.most_in, np.int64)
-            value = kernels.cheapest_column(node, tried, tariff.arrivals(reach), self.subset, found)
+            value = kernels.cheapest_column(node, tried, dual.arrivals(reach), self.subset, found)
             if value < kernels.NEVER:
                 a, b = found[:2]
                 column = self._column(i, own[found[2 : 2 + a]], self.ascending[found[2 + a : 2 + a + b]])
         pick, within = np.zeros(3, np.int64), counts.copy()
         within[3] = within[3] if it.space.open[i] else 0
-        other = kernels.beyond(node, within, tried_out, tried_in, self.load, tariff.ascending, self.slopes, pick)
+        other = kernels.beyond(node, within, tried_out, tried_in, self.load, dual.ascending, self.slopes, pick)
         if other < value:
-            return other, self._relaxed(i, reach, tariff, pick)
+            return other, self._relaxed(i, reach, dual, pick)
         return value, column
 
     def _most_out(self, own: IntArray) -> int:
@@ -253,13 +252,13 @@ class PriceBound:
         out, into = departures.size, arrivals.size
         return Column(i, out, into, float(self.effort[departures].sum()), balance, float(distance), key)
 
-    def _relaxed(self, i: int, reach: float, tariff: _Tariff, pick: IntArray) -> Column:
+    def _relaxed(self, i: int, reach: float, dual: _DualPrices, pick: IntArray) -> Column:
         """The column that `kernels.beyond` stands for; pricing its window changes what it costs."""
         it, own, excess = self.instance, self.own[i], self.excess[i]
         a, b, slope = int(pick[0]), int(pick[1]), float(self.slopes[pick[2]])
-        departures = own[np.argsort(self.effort[own] - tariff.price[own] + slope * it.load[own], kind="stable")[:a]]
+        departures = own[np.argsort(self.effort[own] - dual.price[own] + slope * it.load[own], kind="stable")[:a]]
         movers = it.space.movers
-        arrival = int(movers[np.argmin((tariff.price - slope * it.load)[movers])])
+        arrival = int(movers[np.argmin((dual.price - slope * it.load)[movers])])
         ends = (reach - excess,) if it.draining[i] else (-reach - excess, reach - excess)
         window = min(slope * end for end in ends)
         cost = self.effort[departures].sum() + slope * (it.load[departures].sum() - b * it.load[arrival]) + window
@@ -283,7 +282,7 @@ class Priced(NamedTuple):
     master: Master
 
 
-class _Tariff:
+class _DualPrices:
     """The prices of one curve, and what sums of arrivals cost under them."""
 
     def __init__(self, bound: PriceBound, curve: FloatArray, reach: float) -> None:

@@ -22,6 +22,7 @@ from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, coun
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.master import NodeUse
+from keyshift.solvers.allocation.settings import AllocationSettings
 
 
 @dataclass
@@ -106,7 +107,7 @@ class PriceTree:
         return low
 
 
-def price_trees(instance: Instance, budget: Budget) -> list[PriceTree]:
+def price_trees(instance: Instance, budget: Budget, settings: AllocationSettings | None = None) -> list[PriceTree]:
     """For prices in moves, in cost and in half of each, as far as there are limits on them; none where they cost too much."""
     problem = instance.problem
     if instance.space.movers.size == 0:
@@ -116,7 +117,7 @@ def price_trees(instance: Instance, budget: Budget) -> list[PriceTree]:
         shares = (0.0,)
     elif problem.max_migrations is None:
         shares = (1.0,)
-    bounds = [PriceBound(instance, None, instance.effort(share), budget.spend) for share in shares]
+    bounds = [PriceBound(instance, settings, instance.effort(share), budget.spend) for share in shares]
     return [PriceTree(bound) for bound in bounds if bound.affordable]
 
 
@@ -186,6 +187,6 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
         low = max(low, JointRelaxation(instance).improve(lambda: budget.expired))
         return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
     high = max(low, instance.distance(instance.current))
-    for tree in price_trees(instance, budget):
+    for tree in price_trees(instance, budget, AllocationSettings.now()):
         low = tree.highest(low, high, 1e-6, 64, lambda: budget.expired)
     return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")

@@ -15,6 +15,7 @@ from keyshift.models.intervals.policy.dense import DensePolicyModel, evaluated, 
 from keyshift.models.intervals.policy.transitions import macqueen_interval
 from keyshift.models.workload import FloatArray
 from keyshift.solvers import highs
+from keyshift.solvers.checked import within
 from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.policy.policy_iteration import census, proven
 
@@ -59,16 +60,15 @@ def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answ
 
     if refused := too_large(problem):
         return refused
-    try:
-        with highs.written_in_time():
-            data = DensePolicyModel(problem, budget.tick)
-            statement = PolicyPyomo(data, budget.tick)
-    except LimitReached:
+    statement = within(budget, lambda: PolicyPyomo(DensePolicyModel(problem)))
+    if statement is None:
         said = "the time limit was reached while the model was written down"
         return Answer(None, policy_bound(problem), budget.why, said)
-    result = highs.minimise_model(statement.model, budget, seed=seed, relax=True)
+    program, columns = highs.compile_model(statement.model)
+    result = highs.minimise(program, budget, seed=seed, relax=True)
     if result.values is None:
         return Answer(None, None, budget.why)
+    highs.write_back(columns, result.values)
     return read_values(statement, budget, result.termination == "optimal")
 
 
