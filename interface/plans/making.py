@@ -69,8 +69,8 @@ def plan(
         Leave out moves that gain less than this for each unit of state, the least useful first; a note says what that
         costs.
     time_limit : float or None, default 10.0
-        Seconds for the exact schedules of small phases; None: no limit. There is no gap to choose: a phase is scheduled exactly,
-        or by the best list that was found when the time ends, and `Phase` says how long any schedule must take.
+        Seconds for the schedules; None: no limit. There is no gap to choose: a phase has the best list schedule that was
+        found, and `Phase` says how long any schedule must take.
     seed : int, default 0
 
     Returns
@@ -218,12 +218,7 @@ def _schedule(
     for chosen in phases:
         part = raised.part(chosen, held)
         one_by_one = np.arange(chosen.size) if part.limited else None
-        schedule = fast_schedule(part, budget, seed, one_by_one)
-        if not schedule.optimal and chosen.size <= 30 and not budget.expired:
-            from keyshift.solvers.plans.exact import exact_schedule
-
-            schedule = exact_schedule(part, schedule, budget, seed)
-        made.append((chosen, schedule))
+        made.append((chosen, fast_schedule(part, budget, seed, one_by_one)))
         held = part.after()
     return made
 

@@ -293,12 +293,12 @@ class RuledWay:
         """Units of moves."""
         return len(self.touched)
 
-    def excess(self, held: FloatArray, low: FloatArray | None = None) -> float:
-        """By how much rooms are exceeded, or fallen short of where they may hold less than that, in all."""
+    def excess(self, held: FloatArray, low: FloatArray | None = None) -> FloatArray:
+        """By how much rooms, shape (..., rooms), are exceeded, or fallen short of where they may hold less, in all."""
         low = held if low is None else low
         over = np.where(held > self.most * (1 + SLACK), held - self.most, 0.0)
         under = np.where(low < self.least * (1 - SLACK), self.least - low, 0.0)
-        return float(over.sum() + under.sum())
+        return np.asarray((over + under).sum(axis=-1))
 
     def after(self, held: FloatArray, units: Iterable[int]) -> FloatArray:
         """The weight in each room once some units have moved."""
@@ -320,8 +320,8 @@ class RuledWay:
                     rooms, into, out = self.touched[u]
                     high[rooms] += into
                     low[rooms] -= out
-                worst = max(worst, self.excess(high, low))
-            worst = max(worst, self.excess(then))
+                worst = max(worst, float(self.excess(high, low)))
+            worst = max(worst, float(self.excess(then)))
             held = then
         return worst
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,6 @@ from keyshift.models.plans.transfers import TransferScheduling
 from keyshift.models.plans.way import RuledWay, Way
 from keyshift.models.rules.lowered import ROUNDING
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.kernels import overwrite
 from keyshift.solvers.plans.fast import Transfers, compiled, hold
 
 EXACT = 14
@@ -46,8 +44,7 @@ def order_of(problem: TransferScheduling, way: Way, load: FloatArray) -> Order:
     arrays, count = compiled(problem), problem.transfers
     allowed, bound, order = 0.0, 0.0, None
     if problem.limited and count <= EXACT:
-        allowed, last = least_overload(arrays, count)
-        allowed, order = float(allowed), _walk(last, count)
+        allowed, order = best_order(_overloads(problem))
         bound = allowed
     # Figures looked at for an order: with more moves, fewer of those that wait are looked at in each step.
     wide = int(min(count, max(50, 3e8 / max(1, count * way.nodes))))
@@ -72,13 +69,20 @@ def overload_of(problem: TransferScheduling, order: IntArray) -> float:
     return worst
 
 
-def _walk(last: Sequence[int] | IntArray, count: int) -> IntArray:
-    """The order on whose best ways to each set of so many, as bits, these are the last."""
-    order, done = [], (1 << count) - 1
-    while done:
-        order.append(int(last[done]))
-        done ^= 1 << order[-1]
-    return np.array(order[::-1], dtype=np.int64)
+def _sets(count: int) -> IntArray:
+    """All sets of so many things as rows of 0 and 1; the number of the row has the same bits, shape (2^count, count)."""
+    return np.arange(1 << count)[:, None] >> np.arange(count) & 1
+
+
+def _overloads(p: TransferScheduling) -> FloatArray:
+    """By what share of its limit the target of each transfer is overloaded once a set is done, shape (2^e, e)."""
+    done = _sets(p.transfers)
+    found = np.empty(done.shape)
+    for j, i in enumerate(p.target.tolist()):
+        change = p.usage * ((p.target == i) * 1.0 - (p.source == i))
+        level = p.held[:, i] + p.usage[:, j] + done @ change.T
+        found[:, j] = (level / p.limit[:, i] - 1).max(axis=1, initial=0.0)
+    return found
 
 
 def cut(order: IntArray, problem: TransferScheduling, way: Way, load: FloatArray, most: int | None) -> list[IntArray]:
@@ -123,34 +127,28 @@ def overload_at(p: Transfers, level: np.ndarray, j: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def least_overload(p: Transfers, count: int) -> tuple[float, np.ndarray]:
-    """The order, one transfer at a time, whose worst overload is least; all 2^count sets of done transfers.
+def best_order(costs: np.ndarray) -> tuple[float, np.ndarray]:
+    """The order of all whose largest cost is least, and that cost; O(2^count count).
 
-    Returns
-    -------
-    float, int64 array
-        The overload, and for every set the last transfer on a best way to it (-1 where there is none).
+    Parameters
+    ----------
+    costs : float64 (2^count, count)
+        Of each that comes when a set, by its bits, is done; at least 0.
     """
-    sets = 1 << count
-    worst = np.full(sets, np.inf)
-    last = np.full(sets, -1, np.int64)
+    sets, count = costs.shape
+    worst, last = np.full(sets, np.inf), np.zeros(sets, np.int64)
     worst[0] = 0.0
-    level = np.empty_like(p.level)
     for done in range(sets):
-        for r in range(level.shape[0]):
-            overwrite(level[r], p.level[r])
         for j in range(count):
-            if done >> j & 1:
-                hold(p, level, j, p.source[j], -1.0)
-                hold(p, level, j, p.target[j], 1.0)
-        for j in range(count):
-            if done >> j & 1 == 0:
-                then = done | (1 << j)
-                reached = max(worst[done], overload_at(p, level, j))
-                if reached < worst[then]:
-                    worst[then] = reached
-                    last[then] = j
-    return worst[sets - 1], last
+            then = done | (1 << j)
+            reached = max(worst[done], costs[done, j])
+            if then != done and reached < worst[then]:
+                worst[then], last[then] = reached, j
+    order, done = np.empty(count, np.int64), sets - 1
+    for at in range(count - 1, -1, -1):
+        order[at] = last[done]
+        done ^= 1 << order[at]
+    return worst[-1], order
 
 
 @njit(cache=True, nogil=True)
@@ -235,17 +233,20 @@ def ruled_phases(way: RuledWay, order: IntArray) -> Phases:
     """Phases in each of which moves may overlap at will without breaking a rule, or break rules as little as can be.
 
     A phase takes, in the given order, every unit of moves that (1) of `keyshift.models.plans.way` lets join. Where none
-    may go first, the one that breaks least goes alone. Of up to `exact_up_to` units all orders are searched where that breaks
+    may go first, the one that breaks least goes alone. Of up to `EXACT` units all orders are searched where that breaks
     anything (over sets of done units, O(2^u u)). Of more, it is proven best where no room is entered by two units and none has
     a least: then a move that can be made never stands in another's way, and whoever is stuck is stuck in every order.
     """
     units = list(dict.fromkeys(way.unit[order].tolist()))
     chosen, broken, bound = _greedy(way, units)
     if broken > 0 and way.units <= EXACT:
-        least, exact = _least(way)
-        bound = least
-        if broken > least * (1 + ROUNDING):
-            chosen, broken = _in_order(way, exact), least
+        net = np.zeros((way.units, way.held.size))
+        for u, (rooms, into, out) in enumerate(way.touched):
+            net[u, rooms] = into - out
+        excess = way.excess(way.held + _sets(way.units) @ net)
+        bound, exact = best_order(excess[np.arange(excess.size)[:, None] | 1 << np.arange(way.units)])
+        if broken > bound * (1 + ROUNDING):
+            chosen, broken = _greedy(way, exact.tolist(), strict=True)[0], bound
     members: list[list[int]] = [[] for _ in range(way.units)]
     for move in order.tolist():
         members[way.unit[move]].append(move)
@@ -260,14 +261,14 @@ def _joins(way: RuledWay, high: FloatArray, low: FloatArray, u: int) -> bool:
     return bool((fits & stays).all())
 
 
-def _greedy(way: RuledWay, waiting: list[int]) -> tuple[list[list[int]], float, float]:
-    """Phases as long as they can be; by how much they break rooms; and what no order avoids."""
+def _greedy(way: RuledWay, waiting: list[int], strict: bool = False) -> tuple[list[list[int]], float, float]:
+    """Phases as long as they can be, `strict` in the order given; by how much they break rooms; what no order avoids."""
     held, worst, bound, phases = way.held, 0.0, 0.0, []
     while waiting:
         high, low = held.copy(), held.copy()
         phase, rest = [], []
         for u in waiting:
-            if _joins(way, high, low, u):
+            if not (strict and rest) and _joins(way, high, low, u):
                 rooms, into, out = way.touched[u]
                 high[rooms] += into
                 low[rooms] -= out
@@ -275,13 +276,13 @@ def _greedy(way: RuledWay, waiting: list[int]) -> tuple[list[list[int]], float, 
             else:
                 rest.append(u)
         if not phase:
-            breaks = {u: way.excess(way.after(held, [u])) for u in rest}
-            phase = [min(rest, key=lambda u: breaks[u])]
+            breaks = {u: float(way.excess(way.after(held, [u]))) for u in rest[: 1 if strict else None]}
+            phase = [min(breaks, key=breaks.__getitem__)]
             if worst == 0 and _slots(way):
                 bound = breaks[phase[0]]
             rest.remove(phase[0])
         held = way.after(held, phase)
-        worst = max(worst, way.excess(held))
+        worst = max(worst, float(way.excess(held)))
         phases.append(phase)
         waiting = rest
     return phases, worst, bound
@@ -294,39 +295,3 @@ def _slots(way: RuledWay) -> bool:
         entered[rooms] += into > 0
     lost = any((way.least[rooms][out > 0] > 0).any() for rooms, _, out in way.touched)
     return bool((entered <= 1).all()) and not lost
-
-
-def _least(way: RuledWay) -> tuple[float, list[int]]:
-    """The least that any order of single units breaks at its worst moment, and such an order."""
-    net = np.zeros((way.held.size, way.units))
-    for u, (rooms, into, out) in enumerate(way.touched):
-        net[rooms, u] = into - out
-    held = way.held[None, :]
-    for u in range(way.units):
-        held = np.concatenate([held, held + net[:, u]])
-    over = np.where(held > way.most * (1 + ROUNDING), held - way.most, 0.0)
-    under = np.where(held < way.least * (1 - ROUNDING), way.least - held, 0.0)
-    excess = (over + under).sum(axis=1).tolist()
-    worst, last = [0.0] * len(excess), [-1] * len(excess)
-    for done in range(1, len(excess)):
-        best = min((u for u in range(way.units) if done >> u & 1), key=lambda u: worst[done ^ (1 << u)])
-        last[done], worst[done] = best, max(excess[done], worst[done ^ (1 << best)])
-    return worst[-1], _walk(last, way.units).tolist()
-
-
-def _in_order(way: RuledWay, order: list[int]) -> list[list[int]]:
-    """Phases of an order: the next unit joins where it may, else it begins another phase."""
-    held, phases, joining = way.held, list[list[int]](), False
-    high = low = held
-    for u in order:
-        if not (joining and _joins(way, high, low, u)):
-            if phases:
-                held = way.after(held, phases[-1])
-            phases.append([])
-            high, low = held.copy(), held.copy()
-            joining = _joins(way, high, low, u)  # what breaks something goes alone
-        rooms, into, out = way.touched[u]
-        high[rooms] += into
-        low[rooms] -= out
-        phases[-1].append(u)
-    return phases
