@@ -22,8 +22,7 @@ from keyshift.models.plans.way import Phase, RuledWay, Target, Way, read_target
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.targets import thin
-from keyshift.solvers.plans.fast import Schedule, fast_schedule
-from keyshift.solvers.plans.steps import Order, Phases, cut, order_of, overload_of, ruled_phases
+from keyshift.solvers.plans import Order, Phases, Schedule, cut, fast_schedule, order_of, overload_of, ruled_phases
 from keyshift.solving import interruptible
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -119,16 +120,19 @@ class Way:
         """Nodes, new ones included."""
         return int(self.capacity.size)
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Load per unit of capacity over the nodes that stay."""
         return float(self.load.sum() / self.capacity[~self.leaving].sum())
 
+    def deviation(self, loads: FloatArray, nodes: IntArray | slice = np.s_[:]) -> FloatArray:
+        """How far loads of some nodes, shape (..., n), are from the mean: upwards alone on nodes that leave."""
+        away = loads / self.capacity[nodes] - self.mean
+        return np.where(self.leaving[nodes], np.maximum(away, 0.0), np.abs(away))
+
     def distance(self, loads: FloatArray) -> FloatArray:
         """Load distance of some node loads, shape (..., n): both ways on nodes that stay, upwards on those that leave."""
-        deviation = loads / self.capacity - self.mean
-        sided = np.where(self.leaving, np.maximum(deviation, 0.0), np.abs(deviation))
-        return sided.max(axis=-1)
+        return self.deviation(loads).max(axis=-1)
 
 
 # A phase of a plan: moves that may run at the same time ----------------------------------------------------------------

@@ -13,8 +13,7 @@ from schedule_oracle import least_overload, random_transfers, shortest
 from keyshift.models.plans.pyomo_model import TransferPyomo
 from keyshift.models.plans.transfers import TransferScheduling, peaks
 from keyshift.models.plans.way import Way
-from keyshift.solvers.plans.fast import fast_schedule, lower_bound, machine_bound
-from keyshift.solvers.plans.steps import order_of, overload_of
+from keyshift.solvers.plans import fast_schedule, lower_bound, machine_bound, order_of, overload_of
 
 
 def way_of(problem: TransferScheduling) -> Way:
