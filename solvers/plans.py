@@ -77,7 +77,7 @@ def _gentle_order(p: TransferScheduling, way: Way, load: FloatArray, allowed: fl
     count, loads, level = p.transfers, way.before.copy(), p.held.copy()
     # Moves looked at for an order: with more of them, fewer of those that wait are looked at in each step.
     wide = int(max(50, 1e8 / max(1, count)))
-    waiting, order = np.arange(count), np.empty(count, dtype=np.int64)
+    waiting, order, work = np.arange(count), np.empty(count, dtype=np.int64), np.zeros(way.nodes)
     for step in range(count):
         look = waiting[: min(wide, count - step)]
         u, v = p.source[look], p.target[look]
@@ -86,8 +86,10 @@ def _gentle_order(p: TransferScheduling, way: Way, load: FloatArray, allowed: fl
         top = np.argsort(-before)[:3, None]  # of three nodes, one at least is neither source nor target
         others = np.where((top != u) & (top != v), before[top], 0.0).max(axis=0)
         here = np.maximum(way.deviation(loads[u] - load[look], u), way.deviation(loads[v] + load[look], v))
-        best = int(np.lexsort((np.maximum(here, others), over))[0])
+        # Of equally good ones the one whose ends have least to do so far: a phase of them is short.
+        best = int(np.lexsort((np.maximum(work[u], work[v]), np.maximum(here, others), over))[0])
         order[step] = j = look[best]
+        work[[p.source[j], p.target[j]]] += p.seconds[j]
         loads[p.source[j]] -= load[j]
         loads[p.target[j]] += load[j]
         level[:, p.source[j]] -= p.usage[:, j]
