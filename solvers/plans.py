@@ -215,7 +215,7 @@ def _greedy(way: RuledWay, waiting: list[int], strict: bool = False) -> tuple[li
     held, worst, bound, phases = way.held, 0.0, 0.0, []
     while waiting:
         high, low = held.copy(), held.copy()
-        phase, rest = [], []
+        phase, rest = list[int](), list[int]()
         for u in waiting:
             if not (strict and rest) and _joins(way, high, low, u):
                 rooms, into, out = way.touched[u]
@@ -317,7 +317,7 @@ def fast_schedule(
 
 def _work(p: TransferScheduling) -> FloatArray:
     """Seconds of all transfers of each node."""
-    return sum(np.bincount(end, weights=p.seconds, minlength=p.nodes) for end in (p.source, p.target))
+    return np.bincount(np.r_[p.source, p.target], weights=np.r_[p.seconds, p.seconds], minlength=p.nodes)
 
 
 # How long a plan must take at least: the longest transfer, the busiest node, the busiest set of nodes ------------------
