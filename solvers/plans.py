@@ -82,12 +82,9 @@ def _gentle_order(p: TransferScheduling, way: Way, load: FloatArray, allowed: fl
         look = waiting[: min(wide, count - step)]
         u, v = p.source[look], p.target[look]
         over = np.maximum(allowed, _overload(p, level, look))
-        before = way.deviation(loads)
-        top = np.argsort(-before)[:3, None]  # of three nodes, one at least is neither source nor target
-        others = np.where((top != u) & (top != v), before[top], 0.0).max(axis=0)
-        here = np.maximum(way.deviation(loads[u] - load[look], u), way.deviation(loads[v] + load[look], v))
+        here = way.distances(loads, load[look], u, v)
         # Of equally good ones the one whose ends have least to do so far: a phase of them is short.
-        best = int(np.lexsort((np.maximum(work[u], work[v]), np.maximum(here, others), over))[0])
+        best = int(np.lexsort((np.maximum(work[u], work[v]), here, over))[0])
         order[step] = j = look[best]
         work[[p.source[j], p.target[j]]] += p.seconds[j]
         loads[p.source[j]] -= load[j]

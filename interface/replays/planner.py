@@ -68,15 +68,6 @@ class Planner:
         whole("every", self.every, least=1, most=MOST_WINDOWS, optional=False)
         whole("windows", self.windows, least=1, most=MOST_WINDOWS)
 
-    def __repr__(self) -> str:
-        # What is as usual is not said: a checkpoint of an earlier version stays one of the same planner.
-        said = ", ".join(
-            f"{f.name}={getattr(self, f.name)!r}"
-            for f in fields(self)
-            if f.name not in ("every", "windows") or getattr(self, f.name) != f.default
-        )
-        return f"Planner({said})"
-
     @property
     def rows(self) -> int:
         """How many windows the problem counts."""
