@@ -173,12 +173,12 @@ class Plan:
     @property
     def loads_before(self) -> FloatArray:
         """Load of every node before the plan, shape (n,)."""
-        return self.way.before
+        return self._way.before
 
     @property
     def loads_after(self) -> FloatArray:
         """Load of every node after the plan, shape (n,)."""
-        return self.way.after
+        return self._way.after
 
     @cached_property
     def peak_loads(self) -> FloatArray:
@@ -196,7 +196,7 @@ class Plan:
         return float(self.distance(self.loads_before)), float(self.distance(self.loads_after))
 
     @cached_property
-    def way(self) -> Way:
+    def _way(self) -> Way:
         """The loads of the nodes before and after."""
         before, after = (
             np.bincount(a, self.made_for.load, self.capacity.size) for a in (self.current, self.assignment)
@@ -206,11 +206,11 @@ class Plan:
     @property
     def mean(self) -> float:
         """Load per unit of capacity over the nodes that stay."""
-        return self.way.mean
+        return self._way.mean
 
     def distance(self, loads: FloatArray) -> FloatArray:
         """Load distance of node loads, shape (..., n): upwards only on nodes that leave."""
-        return self.way.distance(loads)
+        return self._way.distance(loads)
 
     def assignments(self) -> list[IntArray]:
         """The node of every key group after each phase; the last one is `assignment`."""
@@ -406,7 +406,7 @@ def undone(plan: Plan) -> Plan:
     )  # fmt: skip
     change = {r: net_change(u[None, :], plan.source, plan.target, plan.capacity.size)[0] for r, u in plan.usage.items()}
     turned = {r: np.maximum(held + change[r], 0.0) for r, held in plan.held.items()}  # a sum may round below 0
-    back = replace(plan.way, before=plan.loads_after, after=plan.loads_before)
+    back = replace(plan._way, before=plan.loads_after, after=plan.loads_before)
     worth = distance_gains(back, plan.assignment, plan.current, plan.key_group[order])
     return replace(
         plan,
