@@ -16,7 +16,7 @@ from page import run
 import keyshift as ks
 from keyshift.models.plans.transfers import TransferScheduling
 from keyshift.papers.page import Page, best_of
-from keyshift.solvers.plans.fast import fast_schedule
+from keyshift.solvers.plans import fast_schedule
 
 SIZES = ((10, 5), (10, 20), (100, 10), (100, 20), (1000, 20), (1000, 50))
 STATES = {

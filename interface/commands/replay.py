@@ -128,7 +128,7 @@ def load_model(path: Path, nodes: int | None, serialisation: float, deserialisat
 
 def scaling_rule(node_load: float | None, counts: str | None, ahead: int) -> Any:
     """The scaling rule of the options."""
-    from keyshift.replays.scaling import NodeCounts, TargetUtilisation
+    from keyshift.replays.planner import NodeCounts, TargetUtilisation
 
     if counts is None:
         return None if node_load is None else TargetUtilisation(node_load)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from keyshift.models import InputError
 from keyshift.models.files import disk as files
 from keyshift.models.files.disk import digest_of_arrays
 from keyshift.solvers.safe_bounds import LinearProgram
@@ -359,3 +361,65 @@ def _signed(value: float) -> str:
 
 def _end(value: float) -> str:
     return ("-" if value < 0 else "+") + "inf" if math.isinf(value) else repr(value)
+
+
+# Solution files of HiGHS, SCIP, CBC and Gurobi: the values, by the model's own names -----------------------------------
+
+
+def parse_solution(text: str, source: Path) -> tuple[str, dict[str, float]]:
+    """Which solver wrote a solution, and the values in it, by the variables' names."""
+    lines = [line.strip() for line in text.splitlines()]
+    heads = [line for line in lines if line.startswith(("# ", "solution status:"))]
+    name, value = 0, 1
+    if any(line.startswith("# Columns") for line in heads):
+        solver, value = "HiGHS", -1
+        lines = list(dropwhile(lambda line: not line.startswith("# Columns"), lines))[1:]
+        lines = list(takewhile(lambda line: line and not line.startswith("#"), lines))
+    elif any(line.startswith("solution status:") for line in heads):
+        solver = "SCIP"
+        lines = [line for line in lines if not line.startswith(("solution status:", "objective value:"))]
+    elif any(line.startswith("# Objective value") for line in heads):
+        solver, lines = "Gurobi", [line for line in lines if not line.startswith("#")]
+    elif lines and "objective value" in lines[0] and " - " in lines[0]:
+        solver, name, value = "CBC", 1, 2
+        lines = [line for line in lines[1:] if len(line.removeprefix("**").split()) >= 3]
+    elif any(line.startswith("# Primal solution values") for line in heads):
+        solver, lines = "HiGHS", []
+    else:
+        raise InputError(f"{source}: is not a solution file of HiGHS, SCIP, CBC or Gurobi")
+    if solver == "HiGHS" and not lines:
+        raise InputError(f"{source}: HiGHS found no solution to write there")
+    values: dict[str, float] = {}
+    for line in filter(None, lines):
+        if line.startswith("no solution"):
+            raise InputError(f"{source}: the solver found no solution to write there")
+        words = line.removeprefix("**").split()
+        values[words[name]] = _read_number(words[value] if len(words) > value else "", line, source)
+    return solver, values
+
+
+def _read_number(word: str, line: str, source: Path) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        raise InputError(f"{source}: {line[:60]!r} names no value") from None
+    if not math.isfinite(value):
+        raise InputError(f"{source}: {line[:60]!r} is not a finite value")
+    return value
+
+
+def by_own_names(names: list[str], values: dict[str, float], source: Path) -> dict[str, float]:
+    """The values by the model's names; an LP file has parentheses in place of square brackets."""
+    own = {parenthesised(name): name for name in names}
+    made: dict[str, float] = {}
+    foreign = []
+    for name, value in values.items():
+        known = own.get(parenthesised(name))
+        if known is None:
+            foreign.append(name)
+        else:
+            made[known] = value
+    if foreign:
+        said = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
+        raise InputError(f"{source}: is of another model: this one has no variable {said}")
+    return made

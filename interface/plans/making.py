@@ -22,8 +22,7 @@ from keyshift.models.plans.way import Phase, RuledWay, Target, Way, read_target
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.targets import thin
-from keyshift.solvers.plans.fast import Schedule, fast_schedule
-from keyshift.solvers.plans.steps import Order, Phases, cut, order_of, overload_of, ruled_phases
+from keyshift.solvers.plans import Order, Phases, Schedule, cut, fast_schedule, order_of, overload_of, ruled_phases
 from keyshift.solving import interruptible
 
 
@@ -69,8 +68,8 @@ def plan(
         Leave out moves that gain less than this for each unit of state, the least useful first; a note says what that
         costs.
     time_limit : float or None, default 10.0
-        Seconds for the exact schedules of small phases; None: no limit. There is no gap to choose: a phase is scheduled exactly,
-        or by the best list that was found when the time ends, and `Phase` says how long any schedule must take.
+        Seconds for the schedules; None: no limit. There is no gap to choose: a phase has the best list schedule that was
+        found, and `Phase` says how long any schedule must take.
     seed : int, default 0
 
     Returns
@@ -218,12 +217,7 @@ def _schedule(
     for chosen in phases:
         part = raised.part(chosen, held)
         one_by_one = np.arange(chosen.size) if part.limited else None
-        schedule = fast_schedule(part, budget, seed, one_by_one)
-        if not schedule.optimal and chosen.size <= 30 and not budget.expired:
-            from keyshift.solvers.plans.exact import exact_schedule
-
-            schedule = exact_schedule(part, schedule, budget, seed)
-        made.append((chosen, schedule))
+        made.append((chosen, fast_schedule(part, budget, seed, one_by_one)))
         held = part.after()
     return made
 

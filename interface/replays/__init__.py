@@ -7,9 +7,8 @@ from keyshift.models.lazily import lazily, on_first_use
 with lazily() as _LAZY:
     from keyshift.models.collocation.load_model import LoadModel
     from keyshift.replays.forecasting import Forecast
-    from keyshift.replays.planner import Planner
+    from keyshift.replays.planner import NodeCounts, Planned, Planner, Scaling, TargetUtilisation
     from keyshift.replays.results import Replay
-    from keyshift.replays.scaling import NodeCounts, Planned, Scaling, TargetUtilisation
 
 __all__ = ["Forecast", "LoadModel", "NodeCounts", "Planned", "Planner", "Replay", "Scaling", "TargetUtilisation"]
 __getattr__ = on_first_use(globals(), _LAZY)

@@ -20,9 +20,17 @@ from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import IntArray
 from keyshift.replays.forecasting import MOST_WINDOWS, Forecast, LoadForecast
 from keyshift.replays.loop import Loop, Patience, SideBySide
-from keyshift.replays.planner import DEFAULT_PROBLEM, OWN, Balanced, Cluster, Planner, is_about, problem_class
+from keyshift.replays.planner import (
+    DEFAULT_PROBLEM,
+    OWN,
+    Balanced,
+    Cluster,
+    Planner,
+    ScalingRule,
+    is_about,
+    problem_class,
+)
 from keyshift.replays.results import Replay
-from keyshift.replays.scaling import ScalingRule
 from keyshift.solving import solve
 
 

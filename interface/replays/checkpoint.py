@@ -13,7 +13,8 @@ from pydantic import ConfigDict, Field
 
 from keyshift.models import InputError, Workload
 from keyshift.models.files.disk import digest, digest_of_arrays, make_folder, only_writer, read_json, reason, write_file
-from keyshift.models.files.schema import Amount, FileFormat, FileModel, Finite, Positive, Whole, Wholes
+from keyshift.models.files.schema import FileFormat, FileModel, Finite, Whole
+from keyshift.replays.planner import Cluster
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,20 +39,6 @@ class ReplayFile(FileFormat, kind="keyshift-replay", newest=2, legacy="keyshift_
     resource: Annotated[str, Field(description="what is balanced")] = "Balanced(name=None, capacities={})"
 
 
-class ClusterPart(FileModel):
-    """The cluster of one method after its last plan; see `keyshift.replays.planner.Cluster`."""
-
-    names: Wholes
-    capacity: list[Positive]
-    draining: list[bool]
-    place: Wholes
-    first_place: Wholes
-    left: list[int]
-    left_at: list[int]
-    next_name: Whole
-    start_load: Amount | None = None
-
-
 class RowPart(FileModel):
     """One method in one period, and its figures by their names; see `keyshift.replays.results.Replay`."""
 
@@ -72,7 +59,7 @@ class PeriodFile(FileFormat, kind="keyshift-replay-period", newest=2, bare=True,
         str, Field(description="SHA-256 of the period's workload or keys, with a forecast of two periods' workloads")
     ]
     rows: list[RowPart]
-    clusters: dict[str, ClusterPart]
+    clusters: dict[str, Cluster]
     digest: Annotated[str | None, Field(description="SHA-256 of rows and clusters; version 1 had none")] = None
 
 
@@ -146,13 +133,12 @@ class Checkpoint:
         rows = [
             {name: getattr(part, name) for name in row} for part, row in zip(content.rows, held["rows"], strict=True)
         ]
-        return {"rows": rows, "clusters": {n: c.model_dump() for n, c in content.clusters.items()}}
+        return {"rows": rows, "clusters": content.clusters}
 
-    def write(
-        self, period: int, stamp: str, rows: list[dict[str, Any]], clusters: Mapping[str, Mapping[str, Any]]
-    ) -> None:
+    def write(self, period: int, stamp: str, rows: list[dict[str, Any]], clusters: Mapping[str, Cluster]) -> None:
         """Write down what is known of a period: wholly or not at all."""
-        PeriodFile.write(self._file(period), {"statistics": stamp, "rows": rows, "clusters": clusters})
+        held = {name: cluster.model_dump() for name, cluster in clusters.items()}
+        PeriodFile.write(self._file(period), {"statistics": stamp, "rows": rows, "clusters": held})
 
     def finish(self, rows: Iterable[dict[str, Any]]) -> None:
         """Write all rows as Parquet."""
@@ -164,7 +150,7 @@ class Checkpoint:
         return self.folder / f"period-{period:06d}.json"
 
 
-def _refuse_torn(cluster: ClusterPart, key_groups: int, of: str) -> None:
+def _refuse_torn(cluster: Cluster, key_groups: int, of: str) -> None:
     """Refuse lists of other lengths, and places that are no node."""
     n = len(cluster.names)
     expected = dict.fromkeys(("capacity", "draining"), n)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from copy import deepcopy
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -21,9 +20,8 @@ from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.workload import IntArray
 from keyshift.replays.checkpoint import Checkpoint, fingerprints
 from keyshift.replays.forecasting import Forecast, Past
-from keyshift.replays.planner import Balanced, Cluster, Planner
+from keyshift.replays.planner import Balanced, Cluster, NodeCounts, Planned, Planner, Scaling, ScalingRule
 from keyshift.replays.results import PackedRows, Replay
-from keyshift.replays.scaling import NodeCounts, Planned, Scaling, ScalingRule
 from keyshift.solving import interruptible, solve
 
 PROMISED = ("load_distance", "load_distance_percent", "theta", "imbalance", "remote_traffic")
@@ -114,7 +112,7 @@ class SideBySide(ABC):
         labels = [planner.name for planner in self.planners]
         done = None if store is None else store.read(period, stamp, labels, self.key_groups or 0)
         if done is not None:
-            self.clusters = {name: Cluster(**state) for name, state in done["clusters"].items()}
+            self.clusters = done["clusters"]
         rows: list[dict[str, Any]] = [] if done is None else list(done["rows"])
         timing = []
         for number, label in enumerate(labels):
@@ -128,7 +126,7 @@ class SideBySide(ABC):
             rows.append(row)
             timing.append({"period": period, "method": label, "seconds": perf_counter() - began})
             if store is not None:
-                store.write(period, stamp, rows, {name: asdict(c) for name, c in self.clusters.items()})
+                store.write(period, stamp, rows, self.clusters)
             if self.watch is not None:
                 self.watch(Progress(row["objective"], row["bound"], f"period {period}, {label}"))
         return rows, timing
@@ -220,7 +218,7 @@ class Loop(SideBySide):
             best = self._plan(planner, cluster.workload(realised), period, plan.counts)
             if best is None:
                 return None
-            in_hindsight = self._valued(self._after(planner, deepcopy(cluster), best, period)[0], realised)
+            in_hindsight = self._valued(self._after(planner, cluster.model_copy(deep=True), best, period)[0], realised)
         cluster, back = self._after(planner, cluster, plan, period)
         after, figures = cluster.workload(realised), self._valued(cluster, realised)
         row = {
@@ -265,7 +263,7 @@ class Loop(SideBySide):
             return plan, bool(known) and known[0] != kept
         then, place = cluster.workload(expected), plan.assignment
         if recuts:  # the plan may name new nodes
-            then = self._after(planner, deepcopy(cluster), plan, period)[0].workload(expected)
+            then = self._after(planner, cluster.model_copy(deep=True), plan, period)[0].workload(expected)
             place = then.current
         decision: Scaling = self.scaling(Planned(then, place, self.load_model.node_loads(then, place), period))
         if not decision:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
+from pydantic import ConfigDict
 
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Problem, Workload
 from keyshift.models.collocation.load_model import LoadModel
+from keyshift.models.files.schema import Amount, FileModel, Positive, Whole, Wholes
 from keyshift.models.guards import real, whole
 from keyshift.models.placement import rehashed
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
 from keyshift.replays.forecasting import MOST_WINDOWS
-from keyshift.replays.scaling import Scaling
 
 DEFAULT_PROBLEM = "collocated-allocation"
 
@@ -65,15 +67,6 @@ class Planner:
     def __post_init__(self) -> None:
         whole("every", self.every, least=1, most=MOST_WINDOWS, optional=False)
         whole("windows", self.windows, least=1, most=MOST_WINDOWS)
-
-    def __repr__(self) -> str:
-        # What is as usual is not said: a checkpoint of an earlier version stays one of the same planner.
-        said = ", ".join(
-            f"{f.name}={getattr(self, f.name)!r}"
-            for f in fields(self)
-            if f.name not in ("every", "windows") or getattr(self, f.name) != f.default
-        )
-        return f"Planner({said})"
 
     @property
     def rows(self) -> int:
@@ -186,11 +179,145 @@ class Balanced:
         return workload if resource == OWN else workload.replace(load=workload.resources[resource])
 
 
+# Scaling rules: how many nodes there should be, decided on the plan ([Madsen2016], Algorithm 1, line 5) -----------------
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The input of a scaling rule: the situation after the plan.
+
+    Attributes
+    ----------
+    workload : Workload
+        What the plan was made for.
+    assignment : ndarray
+        The node of each key group under the plan.
+    node_loads : ndarray
+        The load of each node that the plan would bring.
+    period : int
+        The period of the replay.
+    """
+
+    workload: Workload
+    assignment: IntArray
+    node_loads: FloatArray
+    period: int = 0
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A scaling rule's decision.
+
+    Attributes
+    ----------
+    add : int
+        How many nodes of capacity 1 to add.
+    drain : tuple of int
+        Which nodes of the plan's workload to drain.
+    """
+
+    add: int = 0
+    drain: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.add > 0 or len(self.drain) > 0
+
+
+class ScalingRule(Protocol):
+    """Any callable from a plan to a decision."""
+
+    def __call__(self, planned: Planned) -> Scaling:
+        """Decide."""
+
+
+@dataclass(frozen=True)
+class TargetUtilisation:
+    """Keep the mean utilisation of the kept nodes near a target.
+
+    If the mean utilisation, or that of any node under the plan, is above `high`, nodes are added; if the mean is below
+    `low`, the least loaded nodes are drained. In either case the mean becomes `target` or slightly less. No node is
+    drained while another still drains.
+
+    Parameters
+    ----------
+    node_load : float
+        Load that a node of capacity 1 can carry, > 0.
+    target, low, high : float
+        Utilisation, 0 < low < target < high.
+    """
+
+    node_load: float
+    target: float = 0.7
+    low: float = 0.5
+    high: float = 0.9
+
+    def __post_init__(self) -> None:
+        real("node_load", self.node_load, optional=False, above=True)
+        if not 0 < self.low < self.target < self.high:
+            raise InputError(f"low = {self.low}, target = {self.target}, high = {self.high} must rise, from above 0")
+
+    def __call__(self, planned: Planned) -> Scaling:
+        w = planned.workload
+        capacity = float(w.capacity[w.kept].sum())
+        total = float(planned.node_loads.sum())
+        busiest = float((planned.node_loads / w.capacity).max()) / self.node_load
+        mean = total / (capacity * self.node_load)
+        wanted = max(1, math.ceil(total / (self.target * self.node_load) - 1e-9))
+        if (mean > self.high or busiest > self.high) and wanted > capacity:
+            return Scaling(add=math.ceil(wanted - capacity - 1e-9))
+        if mean >= self.low or w.draining.any():
+            return Scaling()
+        kept = np.flatnonzero(w.kept)
+        drained: list[int] = []
+        for i in kept[np.argsort(planned.node_loads[kept], kind="stable")].tolist():
+            if capacity - float(w.capacity[i]) < wanted - 1e-9:
+                break
+            capacity -= float(w.capacity[i])
+            drained.append(i)
+        return Scaling(drain=tuple(drained))
+
+
+@dataclass(frozen=True)
+class NodeCounts:
+    """A known sequence of node counts, for example from a schedule or a forecast of the arrivals.
+
+    Nodes are added, or the least loaded drained, to reach the count; problems of contiguous intervals use the counts
+    directly.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Nodes after the plan of each period, each >= 1; the last one stays.
+    ahead : int, default 1
+        How many future counts a plan may use; a migration sequence uses all of them.
+    """
+
+    counts: tuple[int, ...]
+    ahead: int = 1
+
+    def __post_init__(self) -> None:
+        given = list(self.counts) if np.ndim(self.counts) == 1 else []
+        if not given:
+            raise InputError(f"counts = {self.counts!r} must be a sequence of at least one number of nodes")
+        read = tuple(whole(f"counts[{t}]", n, least=1, optional=False) for t, n in enumerate(given))
+        object.__setattr__(self, "counts", read)
+        whole("ahead", self.ahead, least=1, optional=False)
+
+    def known(self, period: int) -> tuple[int, ...]:
+        """The counts after this period and the next ones, as far as a plan may know them."""
+        return self.counts[period : period + self.ahead] or self.counts[-1:]
+
+    def __call__(self, planned: Planned) -> Scaling:
+        w, wanted = planned.workload, self.known(planned.period)[0]
+        kept = np.flatnonzero(w.kept)
+        least = kept[np.argsort(planned.node_loads[kept], kind="stable")]
+        return Scaling(max(0, wanted - kept.size), tuple(least[: max(0, kept.size - wanted)].tolist()))
+
+
 # The state that a replay keeps for every planner from period to period -------------------------------------------------
 
 
-@dataclass
-class Cluster:
+class Cluster(FileModel):
     """The nodes and the assignment of one method. Nodes have a name (a number never used again) and a position.
 
     Attributes
@@ -205,23 +332,26 @@ class Cluster:
         Load of the whole system at the start, before the first plan.
     """
 
-    names: list[int]
-    capacity: list[float]
+    model_config = ConfigDict(frozen=False)
+
+    names: Wholes
+    capacity: list[Positive]
     draining: list[bool]
-    place: list[int]
-    first_place: list[int]
+    place: Wholes
+    first_place: Wholes
     left: list[int]
     left_at: list[int]
-    next_name: int
-    start_load: float | None = None
+    next_name: Whole
+    start_load: Amount | None = None
 
     @classmethod
-    def of(cls, workload: Workload) -> Cluster:
+    def of(cls, workload: Workload) -> Self:
         """The cluster that a workload describes."""
-        p, n = workload.key_groups, workload.nodes
-        place = workload.current.tolist()
-        nodes = list(range(n)), workload.capacity.tolist(), workload.draining.tolist()
-        return cls(*nodes, place, place, [-1] * p, [-1] * p, n)
+        place, never = workload.current.tolist(), [-1] * workload.key_groups
+        return cls(
+            names=list(range(workload.nodes)), capacity=workload.capacity.tolist(), draining=workload.draining.tolist(),
+            place=place, first_place=place, left=never, left_at=never, next_name=workload.nodes,
+        )  # fmt: skip
 
     def workload(self, statistics: Workload) -> Workload:
         """Put a period's statistics on the cluster: its nodes keep their names, wherever they are."""

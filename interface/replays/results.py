@@ -120,7 +120,11 @@ class Replay:
 
     def plot(self, folder: str | Path, metrics: Sequence[str] | None = None) -> list[Path]:
         """Draw a figure for each metric, with all methods over the periods, and return the paths of the files."""
-        return metric_figures(self.to_frame(), Path(folder), metrics)
+        frame, folder = self.to_frame(), Path(folder)
+        make_folder(folder)
+        return [
+            write_figure(panels(frame, [metric]), folder / f"{metric}.png", 130) for metric in _present(frame, metrics)
+        ]
 
     def figure(self, metrics: Sequence[str] | None = None) -> Figure:
         """All metrics in one figure, a panel each."""
@@ -150,29 +154,14 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "x")
 
 
-def metric_figures(frame: pd.DataFrame, folder: Path, metrics: Sequence[str] | None = None) -> list[Path]:
-    """Write ``<metric>.png`` for each metric; return the paths."""
-    from keyshift.figures.notebook_figure import Figure
-
-    make_folder(folder)
-    written = []
-    for metric in _present(frame, metrics):
-        figure = Figure(figsize=(6.5, 3.6), layout="constrained")
-        axes = figure.subplots()
-        draw(axes, frame, metric)
-        axes.legend(fontsize=9)
-        written.append(write_figure(figure, folder / f"{metric}.png", 130))
-    return written
-
-
 def panels(frame: pd.DataFrame, metrics: Sequence[str] | None = None) -> Figure:
     """All metrics in one figure, two in a row."""
     from keyshift.figures.notebook_figure import Figure
 
     names = _present(frame, metrics)
-    rows = (len(names) + 1) // 2
-    figure = Figure(figsize=(11, 3.1 * rows), layout="constrained")
-    grid = figure.subplots(rows, min(2, len(names)), squeeze=False).ravel()
+    rows, columns = (len(names) + 1) // 2, min(2, len(names))
+    figure = Figure(figsize=(6.5, 3.9) if columns == 1 else (11, 3.1 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, metric in zip(grid, names, strict=False):
         draw(axes, frame, metric)
     for axes in grid[len(names) :]:

@@ -81,28 +81,36 @@ class MadeFor:
 
     def changes(self, workload: Workload) -> list[str]:
         """The differences of another workload, a sentence each; empty when it is the same."""
-        if sized := self._other_size(workload):
+        w, sizes = (
+            workload,
+            (("key groups", self.load.size, workload.key_groups), ("nodes", self.capacity.size, workload.nodes)),
+        )
+        if sized := [
+            f"the workload has {now} {what}, the plan was made for {was}" for what, was, now in sizes if was != now
+        ]:
             return sized
-        found = [
-            *self._named_otherwise(workload),
-            *self._elsewhere(workload),
-            *self._other_numbers("load", self.load, workload.last_load),
-            *self._other_numbers("state", self.state, workload.state),
-            *self._other_nodes(workload),
-        ]
-        if unlisted(workload) != self.rest:
-            found.append("earlier windows, traffic, homes, operators or resources differ")
-        return found
 
-    def _other_size(self, workload: Workload) -> list[str]:
-        found = []
-        for what, was, now in (
-            ("key groups", self.load.size, workload.key_groups),
-            ("nodes", self.capacity.size, workload.nodes),
-        ):
-            if was != now:
-                found.append(f"the workload has {now} {what}, the plan was made for {was}")
-        return found
+        def elsewhere(k: int) -> str:
+            now, was = self.node(int(w.current[k])), self.node(int(self.current[k]))
+            return f"key group {self.key(k)} runs on node {now}, the plan expects it on node {was}"
+
+        def capacity(i: int) -> str:
+            now, was = apart(w.capacity[i], self.capacity[i])
+            return f"node {self.node(i)} has capacity {now}, was {was}"
+
+        def drains(i: int) -> str:
+            return f"node {self.node(i)} {'now drains' if w.draining[i] else 'no longer drains'}"
+
+        rest = "earlier windows, traffic, homes, operators or resources differ"
+        return [
+            *self._named_otherwise(w),
+            *_told(np.flatnonzero(w.current != self.current), elsewhere, "key groups run elsewhere"),
+            *self._other_numbers("load", self.load, w.last_load),
+            *self._other_numbers("state", self.state, w.state),
+            *_told(np.flatnonzero(w.capacity != self.capacity), capacity, "capacities differ"),
+            *_told(np.flatnonzero(w.draining != self.draining), drains, "other nodes drain"),
+            *([rest] if unlisted(w) != self.rest else []),
+        ]
 
     def _named_otherwise(self, workload: Workload) -> list[str]:
         found = []
@@ -119,13 +127,6 @@ class MadeFor:
             found += [f"{what}[{at}] is {now[at]!r}, was {was[at]!r}" for at in [*other][:1]]
         return found
 
-    def _elsewhere(self, workload: Workload) -> list[str]:
-        def said(k: int) -> str:
-            now, was = self.node(int(workload.current[k])), self.node(int(self.current[k]))
-            return f"key group {self.key(k)} runs on node {now}, the plan expects it on node {was}"
-
-        return _told(np.flatnonzero(workload.current != self.current), said, "key groups run elsewhere")
-
     def _other_numbers(self, what: str, was: FloatArray, now: FloatArray) -> list[str]:
         def said(k: int) -> str:
             here, there = apart(now[k], was[k])
@@ -134,19 +135,6 @@ class MadeFor:
         differs = np.flatnonzero(was != now)
         differs = differs[np.argsort(-np.abs(now - was)[differs], kind="stable")]  # the largest change first
         return _told(differs, said, f"{what}s differ")
-
-    def _other_nodes(self, workload: Workload) -> list[str]:
-        def capacity(i: int) -> str:
-            now, was = apart(workload.capacity[i], self.capacity[i])
-            return f"node {self.node(i)} has capacity {now}, was {was}"
-
-        def drains(i: int) -> str:
-            return f"node {self.node(i)} {'now drains' if workload.draining[i] else 'no longer drains'}"
-
-        return [
-            *_told(np.flatnonzero(workload.capacity != self.capacity), capacity, "capacities differ"),
-            *_told(np.flatnonzero(workload.draining != self.draining), drains, "other nodes drain"),
-        ]
 
 
 def _told(which: IntArray, said: Callable[[int], str], what: str) -> list[str]:

@@ -170,15 +170,15 @@ class Plan:
         """The node of every key group before the plan, shape (p,)."""
         return self.made_for.current
 
-    @cached_property
+    @property
     def loads_before(self) -> FloatArray:
         """Load of every node before the plan, shape (n,)."""
-        return np.bincount(self.current, weights=self.made_for.load, minlength=self.capacity.size)
+        return self._way.before
 
-    @cached_property
+    @property
     def loads_after(self) -> FloatArray:
         """Load of every node after the plan, shape (n,)."""
-        return np.bincount(self.assignment, weights=self.made_for.load, minlength=self.capacity.size)
+        return self._way.after
 
     @cached_property
     def peak_loads(self) -> FloatArray:
@@ -195,15 +195,22 @@ class Plan:
         """The load distance before and after, over the nodes that stay."""
         return float(self.distance(self.loads_before)), float(self.distance(self.loads_after))
 
+    @cached_property
+    def _way(self) -> Way:
+        """The loads of the nodes before and after."""
+        before, after = (
+            np.bincount(a, self.made_for.load, self.capacity.size) for a in (self.current, self.assignment)
+        )
+        return Way(self.made_for.load, self.capacity, self.leaving, before, after)
+
     @property
     def mean(self) -> float:
         """Load per unit of capacity over the nodes that stay."""
-        return float(self.made_for.load.sum() / self.capacity[~self.leaving].sum())
+        return self._way.mean
 
     def distance(self, loads: FloatArray) -> FloatArray:
         """Load distance of node loads, shape (..., n): upwards only on nodes that leave."""
-        deviation = loads / self.capacity - self.mean
-        return np.where(self.leaving, np.maximum(deviation, 0.0), np.abs(deviation)).max(axis=-1)
+        return self._way.distance(loads)
 
     def assignments(self) -> list[IntArray]:
         """The node of every key group after each phase; the last one is `assignment`."""
@@ -223,23 +230,19 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """The first moves as a table, for notebooks."""
-        # Moves that a notebook shows.
         return f"<p>{html.escape(repr(self))}</p>{self.moves.head(20).to_html(index=False)}"
 
     # What the plan is held to ----------------------------------------------------------------------------------
 
     def transfers(self) -> TransferScheduling:
         """The scheduling problem of the whole plan, with limits that are relaxed as far as necessary."""
-        n = self.capacity.size
-        names = tuple(self.limits)
-        shape = (len(names), n)
-        raised = np.array([self.limits[r] * (1 + self.overload) for r in names]).reshape(shape)
-        return TransferScheduling(
-            self.source, self.target, self.lengths, n, self.parallel,
-            np.array([self.held[r] for r in names]).reshape(shape),
-            np.array([self.usage[r] for r in names]).reshape(len(names), len(self)),
-            raised,
-        )  # fmt: skip
+        n, parts = self.capacity.size, (self.held, self.usage, self.limits)
+        held, usage, limit = (
+            np.array([part[r] for r in self.limits], dtype=float).reshape(len(self.limits), width)
+            for part, width in zip(parts, (n, len(self), n), strict=True)
+        )
+        raised = limit * (1 + self.overload)
+        return TransferScheduling(self.source, self.target, self.lengths, n, self.parallel, held, usage, raised)
 
     def violations(self) -> list[Violation]:
         """The rules that the plan breaks: transfers at once, limits, overlapping phases, moves that miss the target."""
@@ -403,8 +406,8 @@ def undone(plan: Plan) -> Plan:
     )  # fmt: skip
     change = {r: net_change(u[None, :], plan.source, plan.target, plan.capacity.size)[0] for r, u in plan.usage.items()}
     turned = {r: np.maximum(held + change[r], 0.0) for r, held in plan.held.items()}  # a sum may round below 0
-    way = Way(plan.made_for.load, plan.capacity, plan.leaving, plan.loads_after, plan.loads_before)
-    worth = distance_gains(way, plan.assignment, plan.current, plan.key_group[order])
+    back = replace(plan._way, before=plan.loads_after, after=plan.loads_before)
+    worth = distance_gains(back, plan.assignment, plan.current, plan.key_group[order])
     return replace(
         plan,
         made_for=plan.made_for.once(plan.assignment, plan.capacity),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -119,16 +120,27 @@ class Way:
         """Nodes, new ones included."""
         return int(self.capacity.size)
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Load per unit of capacity over the nodes that stay."""
         return float(self.load.sum() / self.capacity[~self.leaving].sum())
 
+    def deviation(self, loads: FloatArray, nodes: IntArray | slice = np.s_[:]) -> FloatArray:
+        """How far loads of some nodes, shape (..., n), are from the mean: upwards alone on nodes that leave."""
+        away = loads / self.capacity[nodes] - self.mean
+        return np.where(self.leaving[nodes], np.maximum(away, 0.0), np.abs(away))
+
     def distance(self, loads: FloatArray) -> FloatArray:
         """Load distance of some node loads, shape (..., n): both ways on nodes that stay, upwards on those that leave."""
-        deviation = loads / self.capacity - self.mean
-        sided = np.where(self.leaving, np.maximum(deviation, 0.0), np.abs(deviation))
-        return sided.max(axis=-1)
+        return self.deviation(loads).max(axis=-1)
+
+    def distances(self, loads: FloatArray, moved: FloatArray, source: IntArray, target: IntArray) -> FloatArray:
+        """Load distance of the nodes' loads after each of some moves alone, of loads `moved`, shape (e,)."""
+        before = self.deviation(loads)
+        top = np.argsort(-before)[:3, None]  # of three nodes, one at least is neither source nor target
+        others = np.where((top != source) & (top != target), before[top], 0.0).max(axis=0)
+        sent, taken = self.deviation(loads[source] - moved, source), self.deviation(loads[target] + moved, target)
+        return np.maximum(others, np.maximum(sent, taken))
 
 
 # A phase of a plan: moves that may run at the same time ----------------------------------------------------------------
@@ -178,16 +190,8 @@ def _load_distance(
 
 def distance_gains(way: Way, current: IntArray, target: IntArray, moving: IntArray) -> FloatArray:
     """By how much the load distance would rise if a move alone were undone, shape (e,)."""
-    now = float(way.distance(way.after))
-    found = np.empty(moving.size)
-    for begin in range(0, moving.size, 4096):  # rows of a table, one column for each node
-        part = moving[begin : begin + 4096]
-        rows = np.arange(part.size)
-        loads = np.repeat(way.after[None, :], part.size, axis=0)
-        loads[rows, target[part]] -= way.load[part]
-        loads[rows, current[part]] += way.load[part]
-        found[begin : begin + part.size] = way.distance(loads) - now
-    return found
+    undone = way.distances(way.after, way.load[moving], target[moving], current[moving])
+    return undone - way.distance(way.after)
 
 
 def _imbalance(
@@ -293,12 +297,12 @@ class RuledWay:
         """Units of moves."""
         return len(self.touched)
 
-    def excess(self, held: FloatArray, low: FloatArray | None = None) -> float:
-        """By how much rooms are exceeded, or fallen short of where they may hold less than that, in all."""
+    def excess(self, held: FloatArray, low: FloatArray | None = None) -> FloatArray:
+        """By how much rooms, shape (..., rooms), are exceeded, or fallen short of where they may hold less, in all."""
         low = held if low is None else low
         over = np.where(held > self.most * (1 + SLACK), held - self.most, 0.0)
         under = np.where(low < self.least * (1 - SLACK), self.least - low, 0.0)
-        return float(over.sum() + under.sum())
+        return np.asarray((over + under).sum(axis=-1))
 
     def after(self, held: FloatArray, units: Iterable[int]) -> FloatArray:
         """The weight in each room once some units have moved."""
@@ -320,8 +324,8 @@ class RuledWay:
                     rooms, into, out = self.touched[u]
                     high[rooms] += into
                     low[rooms] -= out
-                worst = max(worst, self.excess(high, low))
-            worst = max(worst, self.excess(then))
+                worst = max(worst, float(self.excess(high, low)))
+            worst = max(worst, float(self.excess(then)))
             held = then
         return worst
 

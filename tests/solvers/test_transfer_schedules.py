@@ -1,4 +1,4 @@
-"""Transfer schedules: the exact model against all orders, bounds on the right side, limits on the way."""
+"""Transfer schedules: against all orders, bounds on the right side, limits on the way."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import pyomo.environ as pyo
 import pytest
 from schedule_oracle import least_overload, random_transfers, shortest
 
-from keyshift.models import Budget
 from keyshift.models.plans.pyomo_model import TransferPyomo
 from keyshift.models.plans.transfers import TransferScheduling, peaks
 from keyshift.models.plans.way import Way
-from keyshift.solvers.plans.exact import exact_schedule
-from keyshift.solvers.plans.fast import Schedule, fast_schedule, lower_bound, machine_bound
-from keyshift.solvers.plans.steps import order_of, overload_of
+from keyshift.solvers.plans import fast_schedule, lower_bound, machine_bound, order_of, overload_of
 
 
 def way_of(problem: TransferScheduling) -> Way:
@@ -29,7 +26,8 @@ def raised(problem: TransferScheduling, overload: float) -> TransferScheduling:
     return dataclasses.replace(problem, limit=problem.limit * (1 + overload))
 
 
-def agree_with_brute_force(seed: int, limited: bool) -> None:
+def agree_with_brute_force(seed: int, limited: bool) -> bool:
+    """Compare overload, bound and schedule; whether the schedule is a shortest one."""
     rng = np.random.default_rng(seed)
     problem = random_transfers(rng, 5, limited)
     order = order_of(problem, way_of(problem), np.ones(problem.transfers))
@@ -39,33 +37,22 @@ def agree_with_brute_force(seed: int, limited: bool) -> None:
         assert overload_of(problem, order.order) <= order.overload + 1e-12
         problem = raised(problem, order.overload)
     best = shortest(problem)
-    # The worst start there is: one after the other, with no bound at all, so that CP-SAT has to work.
-    one_by_one = np.empty(problem.transfers)
-    one_by_one[order.order] = np.cumsum(problem.seconds[order.order]) - problem.seconds[order.order]
-    poor = Schedule(one_by_one, float(problem.seconds.sum()), 0.0)
-    assert not problem.violations(poor.starts)
-    exact = exact_schedule(problem, poor, Budget(30), seed=1)
-    assert not problem.violations(exact.starts)
-    assert exact.seconds == pytest.approx(best, rel=1e-7)
-    assert exact.bound <= best * (1 + 1e-9)
-    assert exact.bound >= best * (1 - 1e-6) - 1e-6
     fast = fast_schedule(problem, seed=seed, order=order.order)
     assert not problem.violations(fast.starts)
     assert lower_bound(problem) <= best * (1 + 1e-9)
-    assert fast.seconds >= best * (1 - 1e-9)
+    assert best * (1 - 1e-9) <= fast.seconds <= best * 1.5
+    return fast.seconds <= best * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("limited", [False, True])
-@pytest.mark.parametrize("seed", range(15))
-def test_the_exact_model_agrees_with_all_orders(seed, limited):
-    agree_with_brute_force(seed, limited)
+def test_schedules_agree_with_all_orders(limited):
+    assert sum(agree_with_brute_force(seed, limited) for seed in range(30)) >= 29
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limited", [False, True])
-def test_the_exact_model_agrees_with_all_orders_hundreds_of_times(limited):
-    for seed in range(100, 300):
-        agree_with_brute_force(seed, limited)
+def test_schedules_agree_with_all_orders_hundreds_of_times(limited):
+    assert sum(agree_with_brute_force(seed, limited) for seed in range(100, 300)) >= 196
 
 
 def test_a_triangle_takes_all_three_transfers():

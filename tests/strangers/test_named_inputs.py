@@ -195,8 +195,8 @@ def test_a_new_node_has_a_name_of_its_own():
 
 def test_a_replay_keeps_the_names_of_nodes_that_stay():
     """After node 0 has gone, a rule about node 1 is still about node 1."""
+    from keyshift.replays import Scaling
     from keyshift.replays.planner import Cluster
-    from keyshift.replays.scaling import Scaling
 
     for names in (None, ["b0", "b1", "b2"]):
         w = ks.Workload(load=[1, 1, 1], state=[1, 1, 1], current=[1, 1, 2], nodes=3, node_names=names)
