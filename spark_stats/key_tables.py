@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import Column, DataFrame
@@ -21,10 +20,9 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as placed
-from keyshift.spark_stats import exact_sums, hadoop
+from keyshift.spark_stats import exact_sums
 from keyshift.spark_stats.acceptance import Log, Measures, read_all, read_tuples
 from keyshift.spark_stats.failures import in_one_sentence
-from keyshift.spark_stats.hadoop import HadoopPath, place
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
@@ -200,18 +198,6 @@ class KeyTables:
             raise InputError(f"operator {self.name!r} sends to {known}" + ("" if to is None else f", not to {to!r}"))
         return number
 
-    @in_one_sentence()
-    def numbered(self, path: str | Path) -> DataFrame:
-        """The keys with a column `number`, the same in every window and run.
-
-        Parameters
-        ----------
-        path : str or Path
-            A folder that keeps the numbers, or a URL of one; new keys are added.
-        """
-        named = self.frame.withColumn("label", label(F.col("key"), self.log.kind(self.operator)))
-        return named.join(_known(named, path), "label").drop("label")
-
     # To the driver -----------------------------------------------------------------------------------------------
 
     @in_one_sentence()
@@ -258,51 +244,3 @@ class KeyTables:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-_NUMBERS = "label {}, number long"
-
-
-def _known(labels: DataFrame, path: str | Path) -> DataFrame:
-    """Give every label of a table with that column a number, and return label and number of all that are kept under `path`.
-
-    A key has the same number in every window, and after every restart. The folder holds the numbers in parts. A call that
-    meets keys without one adds a part: they get the next whole numbers in the order of their labels, so that equal calls
-    in equal order give equal numbers, however Spark is run. A part counts once Spark has finished it; what a killed job
-    left is written over.
-    """
-    spark = labels.sparkSession
-    folder = place(path, spark)
-    with hadoop.claim(folder):
-        parts = _parts(folder)
-        schema = _NUMBERS.format(labels.schema["label"].dataType.simpleString())
-        known, fresh = spark.createDataFrame([], schema), labels.select("label").distinct()
-        if parts:
-            known = spark.read.schema(schema).parquet(*map(str, parts))
-            fresh = fresh.join(known, "label", "left_anti")
-        at = F.monotonically_increasing_id()
-        # The bits of `monotonically_increasing_id` that count the rows of a partition.
-        part, row = F.shiftright(at, 33).alias("part"), at.bitwiseAND(F.lit(2**33 - 1)).alias("row")
-        ordered = fresh.orderBy("label").select("label", part, row)
-        ordered.persist()
-        sizes = dict(sorted(ordered.groupBy("part").count().collect()))
-        if sizes:
-            start, before = known.count() if parts else 0, {}
-            for part, size in sizes.items():
-                before[part], start = start, start + size
-            offset = F.when(F.lit(False), 0)
-            for part, first in before.items():
-                offset = offset.when(F.col("part") == part, first)
-            added = folder / f"numbers-{len(parts):06d}"
-            ordered.select("label", (offset + F.col("row")).alias("number")).write.mode("overwrite").parquet(str(added))
-            known = spark.read.schema(schema).parquet(*map(str, [*parts, added]))
-        ordered.unpersist()
-        return known
-
-
-def _parts(folder: Path | HadoopPath) -> list[Path | HadoopPath]:
-    """The finished parts, in order: there are no gaps, since one is written after the other."""
-    found: list[Path | HadoopPath] = []
-    while ((part := folder / f"numbers-{len(found):06d}") / "_SUCCESS").exists():
-        found.append(part)
-    return found
