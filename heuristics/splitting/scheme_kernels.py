@@ -207,7 +207,7 @@ def in_turn(weights, source, turns, loads, speeds, tally, out):
 def head_and_tail(keys, weights, source, books, speeds, hashed, probes, sketch, rules, tally, out):
     """D-Choices and W-Choices: two candidates for a key of the tail, more - or all workers - for one of the head."""
     estimates, loads, apart = books
-    key, often, order, place, block, last, spare, table = sketch
+    key, often, hand, table = sketch
     seen, chosen, threshold, slack, refresh, all_workers = rules
     workers = np.int64(hashed.workers)
     for i in range(keys.size):
@@ -217,7 +217,7 @@ def head_and_tail(keys, weights, source, books, speeds, hashed, probes, sketch, 
             _probe(estimates, loads, probes, i)
             row = s
         seen[s] += 1
-        count = add(keys[i], s, key, often, order, place, block, last, spare, table)
+        count = add(keys[i], s, key, often, hand, table)
         if count < threshold * seen[s]:
             w = _choose(keys[i], estimates, row, weights[i], speeds, hashed, 2)
         else:
