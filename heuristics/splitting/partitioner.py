@@ -184,8 +184,8 @@ class Partitioner:
             self._seen = np.zeros(self.sources, dtype=np.int64)
             self._chosen = np.zeros((self.sources, 2), dtype=np.int64)
             return self._head_and_tail
-        self._d = {"hash": 1, "pkg": 2}.get(self.scheme, self.choices)
-        return self._anywhere if self._d is None else self._greedy
+        self._d = {"hash": 1, "pkg": 2}.get(self.scheme, self.choices) or 0  # 0: all workers
+        return self._greedy
 
     @property
     def _speeds(self) -> FloatArray | None:
@@ -209,10 +209,6 @@ class Partitioner:
             keys, weights, source, self._estimates, loads, self._speeds, self._hashed, self._d, self._probes,
             self._tally, out,
         )  # fmt: skip
-
-    def _anywhere(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        filled = self._filled(weights, source, keys.size)
-        kernels.anywhere(*filled, self._books, self._speeds, self._probes, self._tally, out)
 
     def _in_turn(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         filled = self._filled(weights, source, keys.size)

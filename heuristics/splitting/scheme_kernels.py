@@ -138,7 +138,10 @@ def greedy(keys, weights, source, estimates, loads, speeds, hashed, choices, pro
         row = 0 if source is None else source[i]
         if loads is not None:
             _probe(estimates, loads, probes, i)
-        w = _choose(keys[i], estimates, row, weight, speeds, hashed, choices)
+        if choices == 0:
+            w = _least(estimates, row, weight, speeds)
+        else:
+            w = _choose(keys[i], estimates, row, weight, speeds, hashed, choices)
         now = estimates[row, w] + weight
         estimates[row, w] = now
         if loads is not None:
@@ -155,20 +158,6 @@ def greedy(keys, weights, source, estimates, loads, speeds, hashed, choices, pro
         n = keys.size
         tally[3] += n * tally[2] + n * (n + 1) // 2
         tally[2] += n
-
-
-@njit(**LEAF)
-def anywhere(weights, source, books, speeds, probes, tally, out):
-    """The least loaded of all workers, whatever the key: greedy-d where every worker is a candidate."""
-    estimates, loads, apart = books
-    for i in range(out.size):
-        row = 0
-        if apart:
-            _probe(estimates, loads, probes, i)
-            row = source[i]
-        w = _least(estimates, row, weights[i], speeds)
-        _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
-        out[i] = w
 
 
 @njit(**LEAF)
