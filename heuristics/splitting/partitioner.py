@@ -204,11 +204,8 @@ class Partitioner:
         return kernels.WorkerBooks(self._estimates, self._loads, self._apart)
 
     def _greedy(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        loads = self._loads if self._apart else None
-        kernels.greedy(
-            keys, weights, source, self._estimates, loads, self._speeds, self._hashed, self._d, self._probes,
-            self._tally, out,
-        )  # fmt: skip
+        filled = self._filled(weights, source, keys.size)
+        kernels.greedy(keys, *filled, self._books, self._speeds, self._hashed, self._d, self._probes, self._tally, out)
 
     def _in_turn(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         filled = self._filled(weights, source, keys.size)
@@ -233,7 +230,7 @@ class Partitioner:
         )  # fmt: skip
 
     def _filled(self, weights: Any, source: Any, messages: int) -> tuple[np.ndarray, IntArray]:
-        """Weights and sources spelt out, which spares the slower kernels a compilation for every omission."""
+        """Weights and sources spelt out, which spares the kernels a compilation for every omission."""
         one = sealed(np.ones(messages, dtype=self._tally.dtype)) if weights is None else weights
         return one, np.zeros(messages, dtype=np.int64) if source is None else source
 

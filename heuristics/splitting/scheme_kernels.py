@@ -129,35 +129,26 @@ def _probe(estimates, loads, probes, i):
                 estimates[s, w] = loads[w]
 
 
+@njit(inline="always")
+def _chosen(key, estimates, row, weight, speeds, hashed, choices):
+    """The least loaded of the first candidates of a key; ``choices = 0`` opens all workers."""
+    if choices == 0:
+        return _least(estimates, row, weight, speeds)
+    return _choose(key, estimates, row, weight, speeds, hashed, choices)
+
+
 @njit(**LEAF)
-def greedy(keys, weights, source, estimates, loads, speeds, hashed, choices, probes, tally, out):
+def greedy(keys, weights, source, books, speeds, hashed, choices, probes, tally, out):
     """Greedy-d with key splitting: the least loaded of d candidates (PKG with d = 2, hashing with d = 1)."""
-    peak, over_time = tally[0], tally[1]
+    estimates, loads, apart = books
     for i in range(keys.size):
-        weight = 1 if weights is None else weights[i]
-        row = 0 if source is None else source[i]
-        if loads is not None:
+        row = 0
+        if apart:
             _probe(estimates, loads, probes, i)
-        if choices == 0:
-            w = _least(estimates, row, weight, speeds)
-        else:
-            w = _choose(keys[i], estimates, row, weight, speeds, hashed, choices)
-        now = estimates[row, w] + weight
-        estimates[row, w] = now
-        if loads is not None:
-            now = loads[w] + weight
-            loads[w] = now
-        peak = max(peak, now if speeds is None else now / speeds[w])
-        over_time += peak
-        if weights is not None:
-            tally[2] += weight
-            tally[3] += tally[2]
+            row = source[i]
+        w = _chosen(keys[i], estimates, row, weights[i], speeds, hashed, choices)
+        _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
-    tally[0], tally[1] = peak, over_time
-    if weights is None:
-        n = keys.size
-        tally[3] += n * tally[2] + n * (n + 1) // 2
-        tally[2] += n
 
 
 @njit(**LEAF)
@@ -171,10 +162,7 @@ def in_place(keys, weights, source, books, speeds, hashed, choices, probes, numb
             row = source[i]
         w = place_of[numbers[i]]
         if w < 0:
-            if choices == 0:
-                w = _least(estimates, row, weights[i], speeds)
-            else:
-                w = _choose(keys[i], estimates, row, weights[i], speeds, hashed, choices)
+            w = _chosen(keys[i], estimates, row, weights[i], speeds, hashed, choices)
             place_of[numbers[i]] = w
         _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
