@@ -175,16 +175,15 @@ class Partitioner:
         if self.scheme == "shuffle":
             self._turns = np.zeros(self.sources, dtype=np.int64)
             return self._in_turn
-        if self.scheme in ("potc", "on-greedy"):
-            self._index, self._place_of = KeyIndex(), np.zeros(0, dtype=np.int64)
-            return self._in_place
+        self._index = KeyIndex() if self.scheme in ("potc", "on-greedy") else None  # of the keys that stay in a place
+        self._place_of = np.zeros(0, dtype=np.int64)
         if self.scheme in ("d-choices", "w-choices"):
             counters = self._counters or int(np.ceil(2 / self._threshold))
             self._sketch = empty_sketch(self.sources, counters)
             self._seen = np.zeros(self.sources, dtype=np.int64)
             self._chosen = np.zeros((self.sources, 2), dtype=np.int64)
             return self._head_and_tail
-        self._d = {"hash": 1, "pkg": 2}.get(self.scheme, self.choices) or 0  # 0: all workers
+        self._d = {"hash": 1, "pkg": 2, "on-greedy": 0}.get(self.scheme, self.choices) or 0  # 0: all workers
         return self._greedy
 
     @property
@@ -204,21 +203,17 @@ class Partitioner:
         return kernels.WorkerBooks(self._estimates, self._loads, self._apart)
 
     def _greedy(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        filled = self._filled(weights, source, keys.size)
-        kernels.greedy(keys, *filled, self._books, self._speeds, self._hashed, self._d, self._probes, self._tally, out)
+        numbers = np.zeros(0, dtype=np.int64) if self._index is None else self._index.number(keys)
+        if self._index is not None:
+            self._place_of = grown(self._place_of, self._index.count, fill=-1)
+        kernels.greedy(
+            keys, *self._filled(weights, source, keys.size), self._books, self._speeds, self._hashed, self._d,
+            self._probes, numbers, self._place_of, self._tally, out,
+        )  # fmt: skip
 
     def _in_turn(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         filled = self._filled(weights, source, keys.size)
         kernels.in_turn(*filled, self._turns, self._loads[None, :], self._speeds, self._tally, out)
-
-    def _in_place(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        numbers = self._index.number(keys)
-        self._place_of = grown(self._place_of, self._index.count, fill=-1)
-        choices = 0 if self.scheme == "on-greedy" else self.choices or 0
-        kernels.in_place(
-            keys, *self._filled(weights, source, keys.size), self._books, self._speeds, self._hashed, choices,
-            self._probes, numbers, self._place_of, self._tally, out,
-        )  # fmt: skip
 
     def _head_and_tail(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         everybody = self.scheme == "w-choices"

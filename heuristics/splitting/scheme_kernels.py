@@ -138,32 +138,22 @@ def _chosen(key, estimates, row, weight, speeds, hashed, choices):
 
 
 @njit(**LEAF)
-def greedy(keys, weights, source, books, speeds, hashed, choices, probes, tally, out):
-    """Greedy-d with key splitting: the least loaded of d candidates (PKG with d = 2, hashing with d = 1)."""
+def greedy(keys, weights, source, books, speeds, hashed, choices, probes, numbers, place_of, tally, out):
+    """Greedy-d: the least loaded of d candidates (PKG with d = 2, hashing with d = 1), for each message.
+
+    With `numbers` of the keys a key stays where its first message went: static PoTC and On-Greedy.
+    """
     estimates, loads, apart = books
     for i in range(keys.size):
         row = 0
         if apart:
             _probe(estimates, loads, probes, i)
             row = source[i]
-        w = _chosen(keys[i], estimates, row, weights[i], speeds, hashed, choices)
-        _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
-        out[i] = w
-
-
-@njit(**LEAF)
-def in_place(keys, weights, source, books, speeds, hashed, choices, probes, numbers, place_of, tally, out):
-    """Static PoTC and On-Greedy: a key stays where its first message went. ``choices = 0`` opens all workers."""
-    estimates, loads, apart = books
-    for i in range(keys.size):
-        row = 0
-        if apart:
-            _probe(estimates, loads, probes, i)
-            row = source[i]
-        w = place_of[numbers[i]]
+        w = place_of[numbers[i]] if numbers.size else -1
         if w < 0:
             w = _chosen(keys[i], estimates, row, weights[i], speeds, hashed, choices)
-            place_of[numbers[i]] = w
+            if numbers.size:
+                place_of[numbers[i]] = w
         _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
 
