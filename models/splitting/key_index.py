@@ -20,14 +20,17 @@ def _slot(key, shift):
 
 
 @njit(cache=True)
-def _number(keys, out, table, shift, known, count):
-    """Number keys until done or the list of known keys is full; returns how many were treated, and the count."""
+def _number(keys, out, table, shift, known, count, learn):
+    """Number keys until done or the list of known keys is full; returns how many were treated, and the count.
+
+    Without `learn` no key is added: those that are not known get -1.
+    """
     mask = table.size - 1
     for i in range(keys.size):
         at = _slot(keys[i], shift)
         while table[at] != EMPTY and known[table[at]] != keys[i]:
             at = (at + 1) & mask
-        if table[at] == EMPTY:
+        if learn and table[at] == EMPTY:
             if count == known.size:
                 return i, count
             known[count] = keys[i]
@@ -35,26 +38,6 @@ def _number(keys, out, table, shift, known, count):
             count += 1
         out[i] = table[at]
     return keys.size, count
-
-
-@njit(cache=True)
-def _find(keys, out, table, shift, known):
-    mask = table.size - 1
-    for i in range(keys.size):
-        at = _slot(keys[i], shift)
-        while table[at] != EMPTY and known[table[at]] != keys[i]:
-            at = (at + 1) & mask
-        out[i] = table[at]
-
-
-@njit(cache=True)
-def _refill(table, shift, known, count):
-    mask = table.size - 1
-    for number in range(count):
-        at = _slot(known[number], shift)
-        while table[at] != EMPTY:
-            at = (at + 1) & mask
-        table[at] = number
 
 
 class KeyIndex:
@@ -86,18 +69,18 @@ class KeyIndex:
         keys, out = sealed(keys), np.empty(keys.size, dtype=np.int64)
         done = 0
         while done < keys.size:
-            step, self.count = _number(keys[done:], out[done:], self._table, self._shift, self._known, self.count)
+            step, self.count = _number(keys[done:], out[done:], self._table, self._shift, self._known, self.count, True)
             done += step
             if done < keys.size:
-                self._known = np.concatenate([self._known, np.empty_like(self._known)])
+                before, self._known = self._known, np.empty(2 * self.count, dtype=np.int64)
                 self._make_table()
-                _refill(self._table, self._shift, self._known, self.count)
+                _number(sealed(before), np.empty_like(before), self._table, self._shift, self._known, 0, True)
         return out
 
     def find(self, keys: IntArray) -> IntArray:
         """The number of each key, -1 for keys not met."""
         out = np.empty(keys.size, dtype=np.int64)
-        _find(sealed(keys), out, self._table, self._shift, self._known)
+        _number(sealed(keys), out, self._table, self._shift, self._known, self.count, False)
         return out
 
 
