@@ -64,17 +64,6 @@ def _placed() -> Any:
     return type("Placed", (CompileResultCacheImpl,), {"_locator_classes": [*known, Temporary]})
 
 
-def _read_of_this_version(load: Callable[[], Any], own: Any) -> Any:
-    """What a cache has; None where it cannot be read, and one of our own is emptied that another version wrote."""
-    with contextlib.suppress(OSError):
-        try:
-            return load()
-        except OF_ANOTHER_VERSION:
-            if own is not None:
-                own.flush()
-    return None
-
-
 @functools.cache
 def _index_file() -> Any:
     """Numba's index of what is kept; one of another version, which names modules that are gone, is read as an empty one."""
@@ -158,9 +147,9 @@ def _layered() -> Any:
             try:
                 for file in (own, *self._others):
                     self._cache_file = file
-                    load = functools.partial(super()._load_overload, sig, target_context)
-                    if (found := _read_of_this_version(load, own if file is own else None)) is not None:
-                        return found
+                    with contextlib.suppress(OSError, *OF_ANOTHER_VERSION):
+                        if (found := super()._load_overload(sig, target_context)) is not None:
+                            return found
             finally:
                 self._cache_file = own
             return None

@@ -1,6 +1,6 @@
 """Tables of single keys, millions of them: load, state and traffic.
 
-Keys stay in Spark. What comes to the driver - the hottest keys, the compact records, the entries of a problem - is
+Keys stay in Spark. What comes to the driver - the hottest keys, the entries of a problem - is
 limited in rows, and asking for more is an error that names the limit.
 """
 
@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -22,21 +20,15 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as placed
-from keyshift.spark_stats import exact_sums, hadoop, heavy_pairs
+from keyshift.spark_stats import exact_sums
 from keyshift.spark_stats.acceptance import Log, Measures, read_all, read_tuples
-from keyshift.spark_stats.discretisation import compacted
-from keyshift.spark_stats.facts import in_arrow
 from keyshift.spark_stats.failures import in_one_sentence
-from keyshift.spark_stats.hadoop import HadoopPath, place
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-cloudpickle.register_pickle_by_value(heavy_pairs)
 
 
 @dataclass(frozen=True)
@@ -166,28 +158,25 @@ class KeyTables:
     def heavy_traffic(
         self, to: str | None = None, *, capacity: int = 10_000, max_rows: int = DRIVER_ROWS
     ) -> tuple[pd.DataFrame, int]:
-        """The heaviest pairs in the memory of `capacity` pairs a task, and how much their counts may be low.
+        """The `capacity` heaviest pairs, and what the heaviest of all others has.
+
+        Spark counts the pairs, on disk where memory does not suffice, and one task never has more than the heaviest of each.
 
         Returns
         -------
         pandas.DataFrame
-            src_key, dst_key, tuples: at most `capacity` pairs, heaviest first. No count is above the true one.
+            src_key, dst_key, tuples: at most `capacity` pairs, heaviest first, counted exactly.
         int
-            What a count, or a pair that is not there, may lack: at most N / (capacity + 1), for N tuples.
+            What a pair that is not there has at most: N / (capacity + 1) or less, for N tuples.
         """
         guards.whole("capacity", capacity, least=1, optional=False)
         if capacity > max_rows:
             raise InputError(f"capacity = {capacity} pairs are more than max_rows = {max_rows} rows")
         pairs = self._pairs(to).select(*(label(F.col(n), self._type(n, to)).alias(n) for n in ("src_key", "dst_key")))
-        types = [f"{name} {pairs.schema[name].dataType.simpleString()}" for name in ("src_key", "dst_key")]
-        schema = ", ".join([*types, "tuples bigint", "final boolean"])
-        task = partial(heavy_pairs.summarise, capacity=capacity)
+        heaviest = pairs.groupBy("src_key", "dst_key").agg(F.count(F.lit(1)).alias("tuples"))
         with in_one_sentence():
-            found = in_arrow(in_arrow(pairs, task, schema).coalesce(1), task, schema).toPandas()
-        least = int(found.loc[found["final"].astype(bool), "tuples"].sum())
-        table = found[~found["final"].astype(bool)].drop(columns="final")
-        order = ["tuples", "src_key", "dst_key"]
-        return table.sort_values(order, ascending=[False, True, True], ignore_index=True), least
+            found = heaviest.orderBy(F.desc("tuples"), "src_key", "dst_key").limit(capacity + 1).toPandas()
+        return found.head(capacity), int(found["tuples"].iloc[capacity:].sum())
 
     def _type(self, side: str, to: str | None) -> T.DataType:
         return self.log.kind(self.operator if side == "src_key" else self._downstream(to))
@@ -209,18 +198,6 @@ class KeyTables:
             raise InputError(f"operator {self.name!r} sends to {known}" + ("" if to is None else f", not to {to!r}"))
         return number
 
-    @in_one_sentence()
-    def numbered(self, path: str | Path) -> DataFrame:
-        """The keys with a column `number`, the same in every window and run.
-
-        Parameters
-        ----------
-        path : str or Path
-            A folder that keeps the numbers, or a URL of one; new keys are added.
-        """
-        named = self.frame.withColumn("label", label(F.col("key"), self.log.kind(self.operator)))
-        return named.join(_known(named, path), "label").drop("label")
-
     # To the driver -----------------------------------------------------------------------------------------------
 
     @in_one_sentence()
@@ -235,23 +212,6 @@ class KeyTables:
         if count > max_rows:
             raise InputError(f"top {count} keys are more than max_rows = {max_rows} rows")
         return self.frame.orderBy(F.desc("load"), "key").limit(count).toPandas()
-
-    @in_one_sentence()
-    def compact(
-        self, nodes: int, *, degree: int = 1, placement: str = "ranges", max_rows: int = DRIVER_ROWS
-    ) -> pd.DataFrame:
-        """Return the compact records (d', d, h, load, state, count) of [Fang2016], section IV, for planning.
-
-        Keys on the same node with the same home, load and state are one record. Nothing has moved yet: d' = d = h.
-        Load and state are discretised by HLHE with the given degree R (1: whole numbers as they are), over the whole
-        operator: Spark counts how many keys have which values, see `keyshift.spark_stats.discretisation`.
-
-        Raises
-        ------
-        InputError
-            More records than `max_rows`: take a larger degree.
-        """
-        return compacted(self.homed(nodes, placement), degree, max_rows)
 
     def homed(self, nodes: int, placement: str) -> DataFrame:
         """The keys with their home."""
@@ -284,51 +244,3 @@ class KeyTables:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-_NUMBERS = "label {}, number long"
-
-
-def _known(labels: DataFrame, path: str | Path) -> DataFrame:
-    """Give every label of a table with that column a number, and return label and number of all that are kept under `path`.
-
-    A key has the same number in every window, and after every restart. The folder holds the numbers in parts. A call that
-    meets keys without one adds a part: they get the next whole numbers in the order of their labels, so that equal calls
-    in equal order give equal numbers, however Spark is run. A part counts once Spark has finished it; what a killed job
-    left is written over.
-    """
-    spark = labels.sparkSession
-    folder = place(path, spark)
-    with hadoop.claim(folder):
-        parts = _parts(folder)
-        schema = _NUMBERS.format(labels.schema["label"].dataType.simpleString())
-        known, fresh = spark.createDataFrame([], schema), labels.select("label").distinct()
-        if parts:
-            known = spark.read.schema(schema).parquet(*map(str, parts))
-            fresh = fresh.join(known, "label", "left_anti")
-        at = F.monotonically_increasing_id()
-        # The bits of `monotonically_increasing_id` that count the rows of a partition.
-        part, row = F.shiftright(at, 33).alias("part"), at.bitwiseAND(F.lit(2**33 - 1)).alias("row")
-        ordered = fresh.orderBy("label").select("label", part, row)
-        ordered.persist()
-        sizes = dict(sorted(ordered.groupBy("part").count().collect()))
-        if sizes:
-            start, before = known.count() if parts else 0, {}
-            for part, size in sizes.items():
-                before[part], start = start, start + size
-            offset = F.when(F.lit(False), 0)
-            for part, first in before.items():
-                offset = offset.when(F.col("part") == part, first)
-            added = folder / f"numbers-{len(parts):06d}"
-            ordered.select("label", (offset + F.col("row")).alias("number")).write.mode("overwrite").parquet(str(added))
-            known = spark.read.schema(schema).parquet(*map(str, [*parts, added]))
-        ordered.unpersist()
-        return known
-
-
-def _parts(folder: Path | HadoopPath) -> list[Path | HadoopPath]:
-    """The finished parts, in order: there are no gaps, since one is written after the other."""
-    found: list[Path | HadoopPath] = []
-    while ((part := folder / f"numbers-{len(found):06d}") / "_SUCCESS").exists():
-        found.append(part)
-    return found

@@ -20,7 +20,6 @@ from keyshift.models.files.statistics import DRIVER_ROWS, node_count
 from keyshift.models.routing import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray, Workload
 from keyshift.spark_stats import exact_sums, key_problems
-from keyshift.spark_stats.discretisation import check_degree, rung
 from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
@@ -224,7 +223,6 @@ def mixed_routing(
         keys alone are too much, or a key for which they leave no room anywhere.
     """
     guards.whole("movable", movable, least=1, optional=False)
-    check_degree(degree)
     if options.get("sides", "upper") != "upper":
         raise InputError(f"sides = {options['sides']!r}: keys that are not listed are known on the upper side only")
     n = node_count(nodes)
@@ -259,6 +257,8 @@ def mixed_routing(
 
 def _records(homed: DataFrame, degree: int, max_rows: int) -> tuple[DataFrame, pd.DataFrame]:
     """The keys with their classes; and the records: home, classes, count, load, heaviest, state. Sums are exact."""
+    if degree < 1 or degree & (degree - 1):
+        raise InputError(f"the degree of discretisation R = {degree} must be a power of two")
     span = homed.agg(
         *(
             function(F.when(F.col(name) > 0, F.col(name))).alias(f"{function.__name__}_{name}")
@@ -267,7 +267,7 @@ def _records(homed: DataFrame, degree: int, max_rows: int) -> tuple[DataFrame, p
         )
     ).collect()[0]
     classes = {
-        f"{name}_class": rung(F.col(name), degree, span[f"min_{name}"] or 1.0, span[f"max_{name}"] or 1.0)
+        f"{name}_class": _rung(F.col(name), degree, span[f"min_{name}"] or 1.0, span[f"max_{name}"] or 1.0)
         for name in ("load", "state")
     }
     classed = homed.withColumns(classes)
@@ -280,6 +280,13 @@ def _records(homed: DataFrame, degree: int, max_rows: int) -> tuple[DataFrame, p
     found = rows_of(counted, max_rows, "more than max_rows = {most} records of keys alike: take a larger degree")
     found = found.sort_values(list(RECORD), ignore_index=True)
     return classed, found.assign(state=found["state_class"])
+
+
+def _rung(value: Column, degree: int, least: float, most: float) -> Column:
+    """The largest of HLHE's representatives that is not above a value, in units of `least`, the smallest positive one."""
+    x, top = value / F.lit(least or 1.0), max(float(np.floor(most / (least or 1.0) / degree)), 1.0) * degree
+    linear = F.least(F.floor(x / degree) * degree, F.lit(top))
+    return F.when(x >= degree, linear).when(x > 0, F.pow(F.lit(2.0), F.floor(F.log2(x)))).otherwise(0.0).cast("double")
 
 
 def _exceptions(named: DataFrame, exceptions: Mapping[Any, int], kind: T.DataType, max_rows: int) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,14 +15,13 @@ from pyspark.sql import functions as F
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS, LOAD_COLUMNS, assemble
-from keyshift.spark_stats import output
+from keyshift.spark_stats import output, periods
 from keyshift.spark_stats.acceptance import read_all
 from keyshift.spark_stats.facts import gather, rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.hadoop import place
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog
-from keyshift.spark_stats.periods import rows_at_most
 from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.topology import Topology
@@ -101,7 +100,7 @@ class Stats(Tallied):
         reach = max(operator.windows for operator in self.topology.operators)
         needed = self.added.where(F.col("window") >= min(first, end - reach + 1)).select(*LOAD_COLUMNS)
         pairs = self.pairs.where(F.col("window") == end).drop("window") if self.topology.edges else None
-        at_most = rows_at_most(self).sum()
+        at_most = periods.rows_at_most(self).sum()
         return assemble(
             dict(rows_of(needed, max_rows, at_most=at_most)),
             None if pairs is None else dict(rows_of(pairs, max_rows, at_most=at_most)),
@@ -116,17 +115,8 @@ class Stats(Tallied):
             max_rows=max_rows,
         )
 
-    def workloads(self, nodes: int | ArrayLike, **options: Any) -> Iterator[Workload]:
-        """One workload for each window, as `keyshift.replay` takes them; see `keyshift.spark_stats.periods`."""
-        from keyshift.spark_stats.periods import workloads
-
-        return workloads(self, nodes, **options)
-
-    def transitions(self, target_utilisation: float, **options: Any) -> dict[int, dict[int, float]]:
-        """Probabilities of the next number of nodes, for `MigrationPolicy`; see `keyshift.spark_stats.periods`."""
-        from keyshift.spark_stats.periods import transitions
-
-        return transitions(self, target_utilisation, **options)
+    workloads = periods.workloads
+    transitions = periods.transitions
 
     @in_one_sentence()
     def keys(self, operator: str | None = None, *, number: int | None = None) -> Keys:

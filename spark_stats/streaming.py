@@ -12,7 +12,7 @@ and the windows that it closed. A batch that Spark hands over again after a cras
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -25,13 +25,14 @@ from pyspark.sql import functions as F
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import read_statistics
 from keyshift.spark_stats import hadoop, output
-from keyshift.spark_stats.acceptance import Log, read_tuples, whole_code
+from keyshift.spark_stats.acceptance import Log, read_tuples
 from keyshift.spark_stats.facts import Facts, gather, merged, plan_of
 from keyshift.spark_stats.hadoop import is_remote
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.statistics import Stats
-from keyshift.spark_stats.tallies import ARRIVED, LATE, PACKED, REFUSED, IntArray
+from keyshift.spark_stats.tallied import refused
+from keyshift.spark_stats.tallies import ARRIVED, LATE, PACKED
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, microseconds, zone_of
 
@@ -133,7 +134,8 @@ class StatsStream:
         counted = self._facts(tallied).arrivals_and_refusals()
         here = set(counted["window"][counted["kind"] == ARRIVED].tolist())
         stream["pending"] = {**stream["pending"], str(number): sorted(here)}
-        stream["refused"] = _add(stream["refused"], _unplaced(counted))
+        for_good = [row for row in refused(counted) if row[0] is None or row[1] == LATE]  # no window, or a closed one
+        stream["refused"] = _add(stream["refused"], for_good)
         self._close(rows.sparkSession, manifest, stream)
 
     def finish(self) -> None:
@@ -183,14 +185,7 @@ class StatsStream:
                 hadoop.remove(entry, known=entry.name in known)
 
 
-def _unplaced(counted: Mapping[str, IntArray]) -> list[list[int | None]]:
-    """Rows refused for good with a batch: they have no window, or one that was closed already."""
-    chosen = (counted["kind"] == REFUSED) & ((counted["b"] == 1) | (counted["a"] == LATE))
-    refused = zip(*(values[chosen].tolist() for values in counted.values()), strict=True)
-    return [[None if nowhere else w, whole_code((a, *more)), n] for w, _, a, nowhere, n, *more in refused]
-
-
-def _add(known: list[list[Any]], more: list[list[int | None]]) -> list[list[Any]]:
+def _add(known: list[list[Any]], more: Sequence[Sequence[int | None]]) -> list[list[Any]]:
     """Add up rows (window, number that says why, rows)."""
     sums: Counter[Any] = Counter()
     for window, why, rows in [*known, *more]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -113,11 +113,7 @@ class Tallied:
     @property
     def refusals(self) -> list[tuple[int | None, int, int]]:
         """Refused rows: (window, number of the reason, rows), sorted; the window is None for rows without one."""
-        held = self.arrivals_and_refusals
-        refused = held["kind"] == REFUSED
-        rows = zip(*(values[refused].tolist() for values in held.values()), strict=True)
-        found = [(None if nowhere else w, whole_code((code, *more)), n) for w, _, code, nowhere, n, *more in rows]
-        return sorted(found, key=lambda row: (row[0] is not None, row))
+        return refused(self.arrivals_and_refusals)
 
     @cached_property
     def seen(self) -> list[int]:
@@ -219,6 +215,14 @@ class Tallied:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def refused(held: Mapping[str, NDArray[np.int64]]) -> list[tuple[int | None, int, int]]:
+    """Refused rows among arrivals and refusals; see `Tallied.refusals`."""
+    chosen = held["kind"] == REFUSED
+    rows = zip(*(values[chosen].tolist() for values in held.values()), strict=True)
+    found = [(None if nowhere else w, whole_code((code, *more)), n) for w, _, code, nowhere, n, *more in rows]
+    return sorted(found, key=lambda row: (row[0] is not None, row))
 
 
 def far_off(numbers: NDArray[np.int64], tuples: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -175,17 +175,16 @@ class Partitioner:
         if self.scheme == "shuffle":
             self._turns = np.zeros(self.sources, dtype=np.int64)
             return self._in_turn
-        if self.scheme in ("potc", "on-greedy"):
-            self._index, self._place_of = KeyIndex(), np.zeros(0, dtype=np.int64)
-            return self._in_place
+        self._index = KeyIndex() if self.scheme in ("potc", "on-greedy") else None  # of the keys that stay in a place
+        self._place_of = np.zeros(0, dtype=np.int64)
         if self.scheme in ("d-choices", "w-choices"):
             counters = self._counters or int(np.ceil(2 / self._threshold))
             self._sketch = empty_sketch(self.sources, counters)
             self._seen = np.zeros(self.sources, dtype=np.int64)
             self._chosen = np.zeros((self.sources, 2), dtype=np.int64)
             return self._head_and_tail
-        self._d = {"hash": 1, "pkg": 2}.get(self.scheme, self.choices)
-        return self._anywhere if self._d is None else self._greedy
+        self._d = {"hash": 1, "pkg": 2, "on-greedy": 0}.get(self.scheme, self.choices) or 0  # 0: all workers
+        return self._greedy
 
     @property
     def _speeds(self) -> FloatArray | None:
@@ -204,28 +203,17 @@ class Partitioner:
         return kernels.WorkerBooks(self._estimates, self._loads, self._apart)
 
     def _greedy(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        loads = self._loads if self._apart else None
+        numbers = np.zeros(0, dtype=np.int64) if self._index is None else self._index.number(keys)
+        if self._index is not None:
+            self._place_of = grown(self._place_of, self._index.count, fill=-1)
         kernels.greedy(
-            keys, weights, source, self._estimates, loads, self._speeds, self._hashed, self._d, self._probes,
-            self._tally, out,
+            keys, *self._filled(weights, source, keys.size), self._books, self._speeds, self._hashed, self._d,
+            self._probes, numbers, self._place_of, self._tally, out,
         )  # fmt: skip
-
-    def _anywhere(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        filled = self._filled(weights, source, keys.size)
-        kernels.anywhere(*filled, self._books, self._speeds, self._probes, self._tally, out)
 
     def _in_turn(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         filled = self._filled(weights, source, keys.size)
         kernels.in_turn(*filled, self._turns, self._loads[None, :], self._speeds, self._tally, out)
-
-    def _in_place(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        numbers = self._index.number(keys)
-        self._place_of = grown(self._place_of, self._index.count, fill=-1)
-        choices = 0 if self.scheme == "on-greedy" else self.choices or 0
-        kernels.in_place(
-            keys, *self._filled(weights, source, keys.size), self._books, self._speeds, self._hashed, choices,
-            self._probes, numbers, self._place_of, self._tally, out,
-        )  # fmt: skip
 
     def _head_and_tail(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         everybody = self.scheme == "w-choices"
@@ -237,7 +225,7 @@ class Partitioner:
         )  # fmt: skip
 
     def _filled(self, weights: Any, source: Any, messages: int) -> tuple[np.ndarray, IntArray]:
-        """Weights and sources spelt out, which spares the slower kernels a compilation for every omission."""
+        """Weights and sources spelt out, which spares the kernels a compilation for every omission."""
         one = sealed(np.ones(messages, dtype=self._tally.dtype)) if weights is None else weights
         return one, np.zeros(messages, dtype=np.int64) if source is None else source
 

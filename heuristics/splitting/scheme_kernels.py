@@ -129,64 +129,31 @@ def _probe(estimates, loads, probes, i):
                 estimates[s, w] = loads[w]
 
 
-@njit(**LEAF)
-def greedy(keys, weights, source, estimates, loads, speeds, hashed, choices, probes, tally, out):
-    """Greedy-d with key splitting: the least loaded of d candidates (PKG with d = 2, hashing with d = 1)."""
-    peak, over_time = tally[0], tally[1]
-    for i in range(keys.size):
-        weight = 1 if weights is None else weights[i]
-        row = 0 if source is None else source[i]
-        if loads is not None:
-            _probe(estimates, loads, probes, i)
-        w = _choose(keys[i], estimates, row, weight, speeds, hashed, choices)
-        now = estimates[row, w] + weight
-        estimates[row, w] = now
-        if loads is not None:
-            now = loads[w] + weight
-            loads[w] = now
-        peak = max(peak, now if speeds is None else now / speeds[w])
-        over_time += peak
-        if weights is not None:
-            tally[2] += weight
-            tally[3] += tally[2]
-        out[i] = w
-    tally[0], tally[1] = peak, over_time
-    if weights is None:
-        n = keys.size
-        tally[3] += n * tally[2] + n * (n + 1) // 2
-        tally[2] += n
+@njit(inline="always")
+def _chosen(key, estimates, row, weight, speeds, hashed, choices):
+    """The least loaded of the first candidates of a key; ``choices = 0`` opens all workers."""
+    if choices == 0:
+        return _least(estimates, row, weight, speeds)
+    return _choose(key, estimates, row, weight, speeds, hashed, choices)
 
 
 @njit(**LEAF)
-def anywhere(weights, source, books, speeds, probes, tally, out):
-    """The least loaded of all workers, whatever the key: greedy-d where every worker is a candidate."""
-    estimates, loads, apart = books
-    for i in range(out.size):
-        row = 0
-        if apart:
-            _probe(estimates, loads, probes, i)
-            row = source[i]
-        w = _least(estimates, row, weights[i], speeds)
-        _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
-        out[i] = w
+def greedy(keys, weights, source, books, speeds, hashed, choices, probes, numbers, place_of, tally, out):
+    """Greedy-d: the least loaded of d candidates (PKG with d = 2, hashing with d = 1), for each message.
 
-
-@njit(**LEAF)
-def in_place(keys, weights, source, books, speeds, hashed, choices, probes, numbers, place_of, tally, out):
-    """Static PoTC and On-Greedy: a key stays where its first message went. ``choices = 0`` opens all workers."""
+    With `numbers` of the keys a key stays where its first message went: static PoTC and On-Greedy.
+    """
     estimates, loads, apart = books
     for i in range(keys.size):
         row = 0
         if apart:
             _probe(estimates, loads, probes, i)
             row = source[i]
-        w = place_of[numbers[i]]
+        w = place_of[numbers[i]] if numbers.size else -1
         if w < 0:
-            if choices == 0:
-                w = _least(estimates, row, weights[i], speeds)
-            else:
-                w = _choose(keys[i], estimates, row, weights[i], speeds, hashed, choices)
-            place_of[numbers[i]] = w
+            w = _chosen(keys[i], estimates, row, weights[i], speeds, hashed, choices)
+            if numbers.size:
+                place_of[numbers[i]] = w
         _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
 
@@ -207,7 +174,7 @@ def in_turn(weights, source, turns, loads, speeds, tally, out):
 def head_and_tail(keys, weights, source, books, speeds, hashed, probes, sketch, rules, tally, out):
     """D-Choices and W-Choices: two candidates for a key of the tail, more - or all workers - for one of the head."""
     estimates, loads, apart = books
-    key, often, order, place, block, last, spare, table = sketch
+    key, often, hand, table = sketch
     seen, chosen, threshold, slack, refresh, all_workers = rules
     workers = np.int64(hashed.workers)
     for i in range(keys.size):
@@ -217,7 +184,7 @@ def head_and_tail(keys, weights, source, books, speeds, hashed, probes, sketch, 
             _probe(estimates, loads, probes, i)
             row = s
         seen[s] += 1
-        count = add(keys[i], s, key, often, order, place, block, last, spare, table)
+        count = add(keys[i], s, key, often, hand, table)
         if count < threshold * seen[s]:
             w = _choose(keys[i], estimates, row, weights[i], speeds, hashed, 2)
         else:

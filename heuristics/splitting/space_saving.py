@@ -1,9 +1,10 @@
 """SpaceSaving [Metwally2005], compiled: the heavy keys of a stream in a fixed number of counters.
 
 Counters hold a key and a count each. A key without a counter takes over one of least count, and counts on from
-there; so a count is at most messages / counters too high, and never too low. The counters stand in order of their
-counts, equal ones in a block: to count, swap a counter with the last of its block and let it leave the block. A hash
-table with linear probing finds a key. Constant time a message; one sketch for each source.
+there; so a count is at most messages / counters too high, and never too low. A hand goes round the counters and stops
+at each of least count; counts only grow, so it goes round at most once for each least count, and of those there are at
+most messages / counters. A hash table with linear probing finds a key. Constant time a message, on average; one sketch
+for each source.
 """
 
 from __future__ import annotations
@@ -21,23 +22,15 @@ class Sketch(NamedTuple):
 
     key: np.ndarray  # (S, C): the key of a counter
     often: np.ndarray  # (S, C): its count, 0 while it is free
-    order: np.ndarray  # (S, C): counters by count, least first
-    place: np.ndarray  # (S, C): where in the order a counter is
-    block: np.ndarray  # (S, C): the block of a counter
-    last: np.ndarray  # (S, C + 1): the last place of a block
-    spare: np.ndarray  # (S, C + 2): numbers of unused blocks, and at the end how many there are
+    hand: np.ndarray  # (S, 2): no counter before this one has the least count; the least count
     table: np.ndarray  # (S, power of two): counters by hash of their key, -1 for none
 
 
 def empty_sketch(sources: int, counters: int) -> Sketch:
-    """Sketches that have seen nothing: all counters free, in one block."""
+    """Sketches that have seen nothing: all counters free."""
     slots = 1 << (2 * counters - 1).bit_length()
-    zeros, numbers = np.zeros((sources, counters), np.int64), np.tile(np.arange(counters), (sources, 1))
-    spare = np.tile(np.append(np.arange(1, counters + 2), counters), (sources, 1))
-    last = np.zeros((sources, counters + 1), np.int64)
-    last[:, 0] = counters - 1
-    table = np.full((sources, slots), -1, np.int64)
-    return Sketch(zeros, zeros.copy(), numbers, numbers.copy(), zeros.copy(), last, spare, table)
+    key, often = np.zeros((2, sources, counters), np.int64)
+    return Sketch(key, often, np.zeros((sources, 2), np.int64), np.full((sources, slots), -1, np.int64))
 
 
 @njit(inline="always")
@@ -72,44 +65,28 @@ def _forget(gap, s, key, table):
 
 
 @njit(inline="always")
-def _count(item, s, often, order, place, block, last, spare):
-    """Add one to a counter and keep the order."""
-    own = block[s, item]
-    end = last[s, own]
-    other, where = order[s, end], place[s, item]
-    order[s, where] = other
-    place[s, other] = where
-    order[s, end] = item
-    place[s, item] = end
-    often[s, item] += 1
-    alone = end == 0 or block[s, order[s, end - 1]] != own
-    if not alone:
-        last[s, own] = end - 1
-    count = order.shape[1]  # also where `spare` keeps how many there are
-    if end + 1 < count and often[s, order[s, end + 1]] == often[s, item]:
-        block[s, item] = block[s, order[s, end + 1]]
-        if alone:
-            spare[s, spare[s, count + 1]] = own
-            spare[s, count + 1] += 1
-    elif not alone:
-        spare[s, count + 1] -= 1
-        block[s, item] = spare[s, spare[s, count + 1]]
-        last[s, block[s, item]] = end
+def _rarest(s, often, hand):
+    """The counter of least count at which the hand stops."""
+    while often[s, hand[s, 0]] > hand[s, 1]:
+        hand[s, 0] += 1
+        if hand[s, 0] == often.shape[1]:
+            hand[s, 0], hand[s, 1] = 0, often[s].min()
+    return hand[s, 0]
 
 
 @njit(inline="always")
-def add(wanted, s, key, often, order, place, block, last, spare, table):
+def add(wanted, s, key, often, hand, table):
     """Count a key at source s; returns its estimated count. The arrays are those of a `Sketch`, in order."""
     slot = _slot_of(wanted, s, key, table)
     item = table[s, slot]
     if item < 0:
-        item = order[s, 0]
+        item = _rarest(s, often, hand)
         if often[s, item] > 0:
             _forget(_slot_of(key[s, item], s, key, table), s, key, table)
             slot = _slot_of(wanted, s, key, table)
         key[s, item] = wanted
         table[s, slot] = item
-    _count(item, s, often, order, place, block, last, spare)
+    often[s, item] += 1
     return often[s, item]
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from keyshift.engines.formats import counted, some
 from keyshift.engines.kafka_cluster import LEADERS_ASSUMED, KafkaCluster, PartitionState, listed, read_cluster
@@ -129,11 +128,11 @@ def read_workload(
     lists = None if assignment is None else read_assignment(assignment)
     called = Names("broker", cluster.brokers, len(cluster.brokers))
     leaving = [cluster.brokers[called.position("draining", b)] for b in draining]
-    chosen = _chosen(cluster, values, without, lists, {*leaving, *cluster.down}, offsets is not None)
-    cluster.refuse_under_way(chosen.partitions)
-    made = _made_of(cluster, chosen.partitions, values, leaving, capacities, replicas, known)
-    told = cluster.notes + chosen.notes
-    if replicas and (most := max(len(s.replicas) for s in chosen.partitions.values())) > made.kept.sum():
+    chosen, said = _chosen(cluster, values, without, lists, {*leaving, *cluster.down}, offsets is not None)
+    cluster.refuse_under_way(chosen)
+    made = _made_of(cluster, chosen, values, leaving, capacities, replicas, known)
+    told = cluster.notes + said
+    if replicas and (most := max(len(s.replicas) for s in chosen.values())) > made.kept.sum():
         told.append(
             f"There are partitions of {most} replicas, and {made.kept.sum()} brokers stay: no plan has a place for all."
         )
@@ -149,13 +148,6 @@ def read_workload(
     return made
 
 
-class _Chosen(NamedTuple):
-    """The partitions to plan, and what is said about the others."""
-
-    partitions: dict[Partition, PartitionState]
-    notes: list[str]
-
-
 def _chosen(
     cluster: KafkaCluster,
     values: Mapping[Partition, tuple[float, ...]] | None,
@@ -163,8 +155,11 @@ def _chosen(
     lists: Iterable[Partition] | None,
     leaving: set[int],
     by_offsets: bool,
-) -> _Chosen:
-    """The partitions of the topics to plan, and all that stand on a broker that is left or that are offline somewhere."""
+) -> tuple[dict[Partition, PartitionState], list[str]]:
+    """The partitions of the topics to plan, and all that stand on a broker that is left or that are offline somewhere.
+
+    Beside them, what is said about the others.
+    """
     named = values if values is not None else cluster.partitions if lists is None else lists
     topics, leaves = {p.topic for p in named}, cluster.standing_on(leaving)
     if values is not None:
@@ -198,7 +193,7 @@ def _chosen(
             notes.append(
                 f"Broker {b} drains, and keeps {some(stays)}, in no list: --describe of all topics plans them, too."
             )
-    return _Chosen(chosen, notes)
+    return chosen, notes
 
 
 def _made_of(

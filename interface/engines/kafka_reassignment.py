@@ -168,25 +168,16 @@ class _Written(NamedTuple):
     brokers: Sequence[int]
 
 
-class _PhaseFiles(NamedTuple):
-    """A phase in the steps: its number as the plan has it, how many partitions, and whether leaders are elected."""
-
-    number: str
-    partitions: int
-    elected: bool
-
-
 def _write(plan: Plan, path: str | Path, of: _Written) -> Reassignment:
     change, phases = of.change, dict[int, list[Partition]]()
     changed = [p for p, r in change.after.items() if r != change.before[p]]
     first = min((change.phase[p] for p in changed if p in change.phase), default=0)
-    for (
-        p
-    ) in changed:  # what the plan leaves, but is led by another than the first of its list, comes with the first phase
+    # What the plan leaves, but is led by another than the first of its list, comes with the first phase.
+    for p in changed:
         phases.setdefault(change.phase.get(p, first), []).append(p)
     elections, copied, state_copied = 0, 0, 0.0
     files: dict[str, str] = {}
-    steps: list[_PhaseFiles] = []
+    steps: list[tuple[str, int, bool]] = []  # number, partitions, whether leaders are elected
     for number, partitions in sorted(phases.items()):
         lists = {p: change.after[p] for p in partitions}
         copies = {p: len(set(r) - set(change.before[p])) for p, r in lists.items()}
@@ -194,13 +185,12 @@ def _write(plan: Plan, path: str | Path, of: _Written) -> Reassignment:
         elections += sum(copies[p] == 0 and lists[p][0] != change.leader[p] for p in elected)
         copied += sum(copies.values())
         state_copied += sum(of.state[p] * count for p, count in copies.items())
-        step = _PhaseFiles(f"{number:02}", len(lists), bool(elected))
-        steps.append(step)
-        files[f"{step.number}-reassign.json"] = as_json(reassignment(lists))
+        steps.append((f"{number:02}", len(lists), bool(elected)))
+        files[f"{number:02}-reassign.json"] = as_json(reassignment(lists))
         if elected:
-            files[f"{step.number}-elect.json"] = as_json(election(elected))
+            files[f"{number:02}-elect.json"] = as_json(election(elected))
         back = {p: change.before[p] for p in lists}
-        files[f"{step.number}-rollback.json"] = as_json(reassignment(back, of.now.listed))
+        files[f"{number:02}-rollback.json"] = as_json(reassignment(back, of.now.listed))
     leaving = [of.brokers[i] for i in np.flatnonzero(plan.leaving).tolist()]
     kept = {b: sum(b in r[0 if of.each else 1 :] for r in change.after.values()) for b in sorted(leaving)}
     note = ALL_REPLICAS if of.each else LEADERS_ONLY
@@ -338,7 +328,9 @@ def _replicas(
     return given[p]
 
 
-def _steps(made: Reassignment, changed: int, steps: Sequence[_PhaseFiles], bandwidth: FloatArray | None) -> str:
+def _steps(
+    made: Reassignment, changed: int, steps: Sequence[tuple[str, int, bool]], bandwidth: FloatArray | None
+) -> str:
     """The commands to run, in order."""
     each = made.note == ALL_REPLICAS
     lines = ["# Reassignment", "", f"**{made.note}**", ""]

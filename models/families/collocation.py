@@ -19,7 +19,7 @@ BUSY = 50.0
 
 
 def synthetic_cluster(
-    nodes: int, key_groups: int, operators: int, one_to_one: float, periods: int, seed: int = 0, spread: bool = True
+    nodes: int, key_groups: int, operators: int, one_to_one: float, periods: int, seed: int = 0
 ) -> Iterator[Workload]:
     """A chain of operators of which a share of the key groups sends one to one, the others to all.
 
@@ -35,8 +35,6 @@ def synthetic_cluster(
         collocation can save ([Madsen2016], section 5.3).
     periods : int
     seed : int, default 0
-    spread : bool, default True
-        Neighbours in the chain start on different nodes.
     """
     nodes = guards.whole("nodes", nodes, least=1, optional=False)
     operators = guards.whole("operators", operators, least=1, optional=False)
@@ -49,8 +47,6 @@ def synthetic_cluster(
     place = np.arange(key_groups) % nodes
     single = rng.random(key_groups) < one_to_one
     partner = np.concatenate([rng.permutation(g) for _ in range(operators)])
-    if spread:
-        place = np.concatenate([(np.arange(g) + o * g) % nodes for o in range(operators)])
     targets = [[(k // g + 1) * g + int(partner[k])] if single[k] else range((k // g + 1) * g, (k // g + 2) * g)
                for k in range((operators - 1) * g)]  # fmt: skip
     for period in range(periods):

@@ -20,8 +20,6 @@ from keyshift.models.workload import IntArray
 CHUNK = 1 << 18
 """Messages handled at a time: enough to hide the cost of a call, few enough to stay in the processor's cache."""
 
-MOST_CODED = 2**26
-"""Texts of a Parquet file that are kept in memory, as four bytes each; more are read anew each time."""
 PIECE = 2**20
 """Characters of a text file that are read at a time; no line is longer."""
 MOST_PAGE = 2**28
@@ -125,16 +123,20 @@ def as_keys(given: Any, offset: int = 0) -> IntArray:
 
 def _hashed_texts(array: np.ndarray, offset: int) -> IntArray:
     """The first half of the Murmur hash of each text's UTF-8 bytes."""
-    from keyshift.models.splitting.hashing import murmur_texts
-
     laid_out = _end_to_end(array)
     if laid_out is not None:
-        return frozen(murmur_texts(*laid_out)[:, 0].copy().view(np.int64))
+        return _hashed(*laid_out)
     if isinstance(array[0], int | np.integer):
         return _integers_of_objects(array, offset)
     wrong = [at for at, text in enumerate(array.tolist()) if not isinstance(text, type(array[0]))]
     at = wrong[0] if wrong and isinstance(array[0], str | bytes) else 0
     raise InputError(f"stream[{offset + at}] = {array[at]!r} is not a key: keys are all whole numbers or all texts")
+
+
+def _hashed(data: np.ndarray, offsets: IntArray) -> IntArray:
+    from keyshift.models.splitting.hashing import murmur_texts
+
+    return frozen(murmur_texts(data, offsets)[:, 0].copy().view(np.int64))
 
 
 def _end_to_end(array: np.ndarray) -> tuple[np.ndarray, IntArray] | None:
@@ -150,12 +152,15 @@ def _end_to_end(array: np.ndarray) -> tuple[np.ndarray, IntArray] | None:
             texts = pa.array(array, type=kind, from_pandas=False)
         except (pa.ArrowException, TypeError, ValueError):
             continue
-        if texts.null_count:
-            return None
-        _, offsets, data = texts.buffers()
-        where = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-        return np.frombuffer(data, dtype=np.uint8) if data.size else np.zeros(1, dtype=np.uint8), where
+        return None if texts.null_count else _of_arrow(texts)
     return None
+
+
+def _of_arrow(texts: Any) -> tuple[np.ndarray, IntArray]:
+    """The bytes of a large array of Arrow's, and where each text begins."""
+    _, offsets, data = texts.buffers()
+    where = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return np.frombuffer(data, dtype=np.uint8) if data.size else np.zeros(1, dtype=np.uint8), where
 
 
 def _end_to_end_slowly(texts: list[Any]) -> tuple[np.ndarray, IntArray] | None:
@@ -203,47 +208,21 @@ def _from_parquet(path: Path, column: str | None) -> Stream:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     texts = any(is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
-    if texts:  # Parquet's own dictionaries are far fewer texts than messages, and none of them becomes Python's
-        told = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns={name}))
-        data = ds.dataset(path, format=told)
 
-    def read() -> Iterator[Any]:
+    def read() -> Iterator[IntArray]:
         for batch in data.to_batches(columns=[name], batch_size=CHUNK):
             values = batch.column(0)
             if values.null_count:
                 raise InputError(f"column {name!r} of {str(path)!r} holds {values.null_count} empty keys")
-            yield values if texts else values.to_numpy(zero_copy_only=False)
+            values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+            keys = (
+                values.to_numpy(zero_copy_only=False)
+                if not texts
+                else _hashed(*_of_arrow(values.cast(pa.large_binary())))
+            )
+            yield keys
 
-    if not texts:
-        return _replayable(read)
-    messages = data.count_rows()
-    return _coded(read(), messages) if 0 < messages <= MOST_CODED else _replayable(lambda: map(_keys_of, read()))
-
-
-def _keys_of(values: Any) -> IntArray:
-    """The keys of texts that come with a dictionary."""
-    keys: IntArray = as_keys(values.dictionary.to_numpy(zero_copy_only=False))[values.indices.to_numpy()]
-    return keys
-
-
-def _coded(source: Iterable[Any], messages: int) -> Stream:
-    """A stream of texts that come with dictionaries: kept as the place of each in a list of all, four bytes a message."""
-    from keyshift.models.splitting.key_index import KeyIndex
-
-    index, codes, begin = KeyIndex(), np.empty(messages, dtype=np.int32), 0
-    dictionary, place = None, np.zeros(0, dtype=np.int32)
-    for values in source:
-        if dictionary is None or not dictionary.equals(values.dictionary):
-            dictionary = values.dictionary
-            place = index.number(as_keys(dictionary.to_numpy(zero_copy_only=False))).astype(np.int32)
-        codes[begin : begin + len(values)] = place[values.indices.to_numpy()]
-        begin += len(values)
-    keys = index.keys
-
-    def read() -> Iterator[IntArray]:
-        return (frozen(keys[codes[i : i + CHUNK]]) for i in range(0, messages, CHUNK))
-
-    return Stream(read, messages, in_memory=True)
+    return _replayable(read)
 
 
 def _replayable(source: Callable[[], Iterable[Any]]) -> Stream:

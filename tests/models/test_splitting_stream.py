@@ -13,7 +13,6 @@ import pytest
 
 import keyshift as ks
 from keyshift.models.splitting import Stream
-from keyshift.models.splitting import stream as reading
 from keyshift.models.splitting.hashing import candidates, murmur_texts
 from keyshift.models.splitting.stream import CHUNK, as_keys
 
@@ -130,11 +129,9 @@ def test_a_text_is_known_by_its_hash(tmp_path):
     np.testing.assert_array_equal(whole(Stream.of(tmp_path / "words.parquet")), expected)
 
 
-@pytest.mark.parametrize("most", [2**26, 0])
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int8(), pa.string())])
 @pytest.mark.parametrize("dictionary", [True, False])
-def test_texts_of_a_parquet_file_are_their_hashes_however_they_are_kept(tmp_path, monkeypatch, most, kind, dictionary):
-    monkeypatch.setattr(reading, "MOST_CODED", most)
+def test_texts_of_a_parquet_file_are_their_hashes_however_they_are_kept(tmp_path, kind, dictionary):
     words = [f"word-{k % 97}" for k in range(5_000)]
     table = pa.table({"word": pa.array(words).cast(kind)})
     pq.write_table(table, tmp_path / "words.parquet", row_group_size=1_000, use_dictionary=dictionary)

@@ -1,4 +1,4 @@
-"""What keys are summarised by, without Spark: pairs in little memory, HLHE of a distribution, a stream of a histogram."""
+"""What keys are summarised by, without Spark: HLHE of a distribution, a stream of a histogram."""
 
 from __future__ import annotations
 
@@ -6,56 +6,14 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keyshift.models.errors import InputError
 from keyshift.models.routing.hlhe import discretise_counts, hlhe
-from keyshift.spark_stats import heavy_pairs
-from keyshift.spark_stats.discretisation import discretised
 from keyshift.spark_stats.key_problems import messages
 from keyshift.spark_stats.keys import _room, excesses, quotas
-
-SKEWS = (0.0, 0.5, 1.0, 1.5, 2.5)
-
-
-def summary(pairs, tasks, capacity, block=heavy_pairs.BLOCK):
-    """As Spark does: a summary for each task, then one of the summaries."""
-    parts = []
-    for part in np.array_split(pairs, tasks):
-        batches = [
-            pa.record_batch({"src_key": pa.array(chunk[:, 0]), "dst_key": pa.array(chunk[:, 1])})
-            for chunk in np.array_split(part, 7)
-        ]
-        parts += list(heavy_pairs.summarise(batches, capacity, block))
-    made = pa.Table.from_batches(heavy_pairs.summarise(parts, capacity, block)).to_pandas()
-    final = made["final"].to_numpy()
-    taken = int(made.loc[final, "tuples"].sum())
-    found = {(a, b): n for a, b, n in made.loc[~final, ["src_key", "dst_key", "tuples"]].itertuples(index=False)}
-    return found, taken
-
-
-@pytest.mark.parametrize("skew", SKEWS)
-def test_no_pair_is_off_by_more_than_the_bound(skew):
-    rng = np.random.default_rng(int(10 * skew))
-    weight = np.arange(1, 301.0) ** -skew
-    pairs = rng.choice(300, size=(40_000, 2), p=weight / weight.sum())
-    true = Counter(map(tuple, pairs.tolist()))
-    for capacity in (20, 200):
-        found, taken = summary(pairs, 5, capacity, block=3_000)  # many cuts
-        assert len(found) <= capacity
-        assert taken <= len(pairs) / (capacity + 1)
-        errors = [n - found.get(pair, 0) for pair, n in true.items()]
-        assert min(errors) >= 0
-        assert max(errors) <= taken
-        assert set(found) <= set(true)
-
-
-def test_few_pairs_are_counted_exactly():
-    pairs = np.array([[1, 2], [1, 2], [3, 4]])
-    assert summary(pairs, 2, 10) == ({(1, 2): 2, (3, 4): 1}, 0)
 
 
 @given(
@@ -91,22 +49,6 @@ def test_what_the_other_keys_leave_is_the_room_of_the_listed():
     assert (1 + theta) * 45 == pytest.approx(room.sum())  # so that the limits of the listed keys are the room itself
     with pytest.raises(InputError, match="node 0: the keys that are not listed carry 60, its limit is"):
         _room(np.array([100.0, 45.0, 5.0]), np.full(3, 55.0), listed)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 90), st.integers(0, 9), st.integers(1, 9)), min_size=1),
-    st.sampled_from([1, 4, 16]),
-)
-def test_a_distribution_by_home_is_discretised_as_its_keys_are(rows, degree):
-    found = pd.DataFrame(rows, columns=["home", "load", "state", "count"]).astype({"load": float, "state": float})
-    found = found.groupby(["home", "load", "state"], as_index=False)["count"].sum()
-    made = discretised(discretised(found, "load", degree), "state", degree)
-    assert made["count"].min() > 0
-    assert not made.duplicated(["home", "load", "state"]).any()
-    assert made.groupby("home")["count"].sum().to_dict() == found.groupby("home")["count"].sum().to_dict()
-    for name in ("load", "state"):
-        true = np.repeat(found[name].to_numpy(), found["count"])
-        np.testing.assert_allclose(np.sort(np.repeat(made[name], made["count"])), np.sort(hlhe(true, degree)))
 
 
 def records_of(keys):

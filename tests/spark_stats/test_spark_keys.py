@@ -14,7 +14,6 @@ from spark_frames import frame
 import keyshift as ks
 from keyshift.models import InputError
 from keyshift.models.placement import placement
-from keyshift.models.routing.hlhe import hlhe
 from keyshift.spark_stats import Operator, Topology, collect, collect_keys, node_counts, periods, transition_matrix
 
 CHAIN = Topology(
@@ -60,6 +59,10 @@ def check(spark, rows):
         pairs = inside.groupby(["user", "page"])["size"].agg(["size", "sum"])
         got = keys.traffic().toPandas().set_index(["src_key", "dst_key"])
         assert got["tuples"].to_dict() == pairs["size"].to_dict()
+        heavy, others = keys.heavy_traffic(capacity=2)
+        ordered = sorted(pairs["size"].items(), key=lambda pair: (-pair[1], pair[0]))
+        assert [((a, b), n) for a, b, n in heavy.itertuples(index=False)] == ordered[:2]
+        assert others == sum(n for _, n in ordered[2:3])
 
 
 @pytest.mark.spark
@@ -84,7 +87,7 @@ def test_keys_agree_with_the_recomputation_on_random_logs(spark):
 
 
 @pytest.mark.spark
-def test_keys_and_compact_records(spark):
+def test_keys_and_their_problem(spark):
     rng = np.random.default_rng(3)
     words = [f"w{int(40 * rng.random() ** 3)}" for _ in range(400)]
     log = frame(spark, [(w, 3) for w in words], "word string, size int")
@@ -96,19 +99,10 @@ def test_keys_and_compact_records(spark):
     assert list(zip(top["key"], top["load"], strict=True)) == expected
     assert (top["state"] == 3 * top["load"]).all()
 
-    records = keys.compact(nodes=3, degree=4)
-    assert records["count"].sum() == len(counts)
-    reps = np.repeat(records["load"].to_numpy(), records["count"])
-    np.testing.assert_array_equal(np.sort(reps), np.sort(hlhe(np.array(list(counts.values()), dtype=float), 4)))
     homes = placement("ranges", 8, 3)
     groups = {row.key: row.key_group for row in keys.frame.collect()}
-    per_home = Counter(int(homes[groups[w]]) for w in counts)
-    assert records.groupby("home")["count"].sum().to_dict() == dict(per_home)
-    assert (records["planned"] == records["home"]).all()
-    with pytest.raises(InputError, match="max_rows = 2"):
-        keys.compact(nodes=3, max_rows=2)
     with pytest.raises(InputError, match="R = 3 must be a power of two"):
-        keys.compact(nodes=3, degree=3)
+        keys.mixed_routing(3, 0.2, degree=3)
 
     # The same keys as problems.
     routing = keys.mixed_routing(3, 0.2, degree=4, movable=38, exceptions={"w0": (homes[groups["w0"]] + 1) % 3})

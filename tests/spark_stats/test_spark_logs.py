@@ -197,17 +197,3 @@ def test_logs_and_statistics_on_another_file_system_of_hadoops(spark, tmp_path, 
     assert "nosuch" in capsys.readouterr().err
     with pytest.raises(InputError, match="is there already"):
         fetch(spark, "viewfs://shop/out/s", tmp_path / "fetched")
-
-
-def test_numbers_of_keys_last(spark, tmp_path):
-    log = frame(spark, [(0, "b,c"), (0, "d\ne"), (0, "a"), (1, "a"), (1, "0"), (2, "b,c")], "hour int, k string")
-    one = Topology([Operator("a", key="k")])
-
-    def numbers(window, folder):
-        keys = collect_keys(log, one, time="timestamp_seconds(3600 * hour)", window="1 hour", number=window)
-        return {row["key"]: row["number"] for row in keys.numbered(tmp_path / folder).collect()}
-
-    assert [numbers(0, "n"), numbers(1, "n")] == [{"a": 0, "b,c": 1, "d\ne": 2}, {"a": 0, "0": 3}]
-    (tmp_path / "n" / "numbers-000001" / "_SUCCESS").unlink()  # as a job that was killed leaves it
-    assert numbers(1, "n") == {"a": 0, "0": 3}
-    assert (numbers(2, "n"), numbers(2, "other")) == ({"b,c": 1}, {"b,c": 0})  # away for a window, and begun anew
