@@ -185,16 +185,13 @@ def head_and_tail(keys, weights, source, books, speeds, hashed, probes, sketch, 
             row = s
         seen[s] += 1
         count = add(keys[i], s, key, often, hand, table)
-        if count < threshold * seen[s]:
-            w = _choose(keys[i], estimates, row, weights[i], speeds, hashed, 2)
-        else:
+        d = 2
+        if count >= threshold * seen[s]:
             if not all_workers and (seen[s] >= 2 * chosen[s, 1] or seen[s] - chosen[s, 1] >= refresh):
                 chosen[s, 0] = choices_for_head(often[s], seen[s], threshold, workers, slack)
                 chosen[s, 1] = seen[s]
-            if all_workers or chosen[s, 0] >= workers:
-                w = _least(estimates, row, weights[i], speeds)
-            else:
-                w = _choose(keys[i], estimates, row, weights[i], speeds, hashed, chosen[s, 0])
+            d = 0 if all_workers or chosen[s, 0] >= workers else chosen[s, 0]
+        w = _chosen(keys[i], estimates, row, weights[i], speeds, hashed, d)
         _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
 
