@@ -40,12 +40,12 @@ def rehearse(method: Method, problems: Iterable[Problem], **options: object) -> 
 
 def allocation(method: Method) -> None:
     """Every phase of "milp" once: counting, planning, annealing, exchanging, pricing; and the method for a moment."""
-    from keyshift.solvers.allocation.annealing.exchanges import Exchanges
-    from keyshift.solvers.allocation.annealing.search import Search
     from keyshift.solvers.allocation.arrays import Instance
     from keyshift.solvers.allocation.counting.bound import CountBound
     from keyshift.solvers.allocation.counting.planner import CountPlanner
+    from keyshift.solvers.allocation.exchanges import Exchanges
     from keyshift.solvers.allocation.pricing.tree import price_bound
+    from keyshift.solvers.allocation.search import Search
 
     problem = _balanced()
     instance = Instance(problem)

@@ -10,15 +10,15 @@ import numpy as np
 
 from keyshift.models.compiling import off_clock
 from keyshift.models.workload import IntArray
-from keyshift.solvers.allocation.annealing.exchanges import Exchanges
-from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, counted, fewest_moves
 from keyshift.solvers.allocation.counting.planner import CountPlanner
+from keyshift.solvers.allocation.exchanges import Exchanges
 from keyshift.solvers.allocation.incumbent import SEARCHED, Incumbent
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.large_neighbourhood import even_out
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
+from keyshift.solvers.allocation.search import Round, Search
 from keyshift.solvers.allocation.settings import AllocationSettings
 
 COUNTED = 0.7, 0.2

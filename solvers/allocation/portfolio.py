@@ -36,8 +36,8 @@ def solve_milp(
     1. Where rules have rows or nodes drain, the linear relaxation. A short search, and a lower bound by counting departures
        and arrivals (`keyshift.solvers.allocation.counting.bound`).
     2. In turns, a plan of counts that the search realises (`keyshift.solvers.allocation.counting.planner`), a round of
-       annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), exchanges between three nodes where many
-       may move (`keyshift.solvers.allocation.annealing.exchanges`), and branch and price for a target
+       annealing over lists of moves (`keyshift.solvers.allocation.search`), exchanges between three nodes where many
+       may move (`keyshift.solvers.allocation.exchanges`), and branch and price for a target
        distance between bound and best, which it rules out or plans how to reach
        (`keyshift.solvers.allocation.pricing.tree`). After two turns CP-SAT is asked about small instances for a
        moment. Before, of dozens of key groups those of a few nodes are shared out anew

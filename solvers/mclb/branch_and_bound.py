@@ -172,7 +172,7 @@ def _rules_of(core: ItemCore, order: IntArray) -> kernels.TreeRules | None:
     made = rule_rows(core.forms, int(core.forms.closed.shape[1]))  # type: ignore[union-attr]  # not None
     if made is None:
         return None
-    rows = made._replace(domain=np.ascontiguousarray(made.domain[:, core.names]))
+    rows = made._replace(domain=np.ascontiguousarray(made.domain[:, core.names]), current=core.current)
     low, high = np.zeros((2, order.size + 1, rows.most.size))
     for depth in range(order.size - 1, -1, -1):
         k = int(order[depth])
@@ -183,7 +183,7 @@ def _rules_of(core: ItemCore, order: IntArray) -> kernels.TreeRules | None:
             at = rows.offset[f] + at[at >= 0]
             low[depth, at] += min(rows.weight[x], 0.0)
             high[depth, at] += max(rows.weight[x], 0.0)
-    return kernels.TreeRules(rows, core.current, order, low, high, np.zeros(rows.most.size))
+    return kernels.TreeRules(rows, order, low, high, np.zeros(rows.most.size))
 
 
 class DepthFirst:

@@ -35,7 +35,6 @@ class TreeRules(NamedTuple):
     """The rows of rules, on key groups that are placed already, and what the others may still add to them."""
 
     rows: RuleRows
-    current: IntArray
     item: IntArray
     """The item of each depth, as rows know it."""
     low: FloatArray
@@ -120,7 +119,7 @@ def weigh(rules, depth, node, sign):
         return True
     rows, k, kept = rules.rows, rules.item[depth], True
     for x in range(rows.starts[k], rows.starts[k + 1]):
-        row = row_at(rows.family[x], k, node, rules)
+        row = row_at(rows.family[x], k, node, rows)
         if row >= 0:
             rules.held[row] += sign * rows.weight[x]
     if sign < 0:
