@@ -108,6 +108,7 @@ def rows_of(made: list[RowFamily], current: IntArray, nodes: int) -> RuleRows:
         offset=np.concatenate([[0], np.cumsum(widths)])[:-1].astype(np.int64),
         moves=np.array([family.moves for family in made], dtype=bool),
         domain=np.array(domains, dtype=np.int64).reshape(len(domains), nodes),
+        family_of=np.repeat(np.arange(len(made)), widths),
         least=np.concatenate([np.zeros(0), *(family.least for family in made)]),
         most=np.concatenate([np.zeros(0), *(family.most for family in made)]),
         begins=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -144,6 +145,8 @@ class RuleRows(NamedTuple):
         Whether key groups weigh only where they have moved.
     domain : ndarray of int, shape (kinds, n)
         The domain of each node, -1 for none.
+    family_of : ndarray of int, shape (rows,)
+        The family of each row.
     least, most : ndarray, shape (rows,)
     begins : ndarray of int, shape (families + 1,)
         Where each family's members begin in `members`.
@@ -158,6 +161,7 @@ class RuleRows(NamedTuple):
     offset: IntArray
     moves: BoolArray
     domain: IntArray
+    family_of: IntArray
     least: FloatArray
     most: FloatArray
     begins: IntArray
@@ -255,7 +259,7 @@ def one_to_mend(rng, held, broken, place, rows):
     row = broken[int(draw(rng) * broken[-1])]
     if excess_of(row, held, rows) < KEPT:
         return -1, -1
-    f = np.searchsorted(rows.offset, row, side="right") - 1
+    f = rows.family_of[row]
     to = int(draw(rng) * nodes)
     if held[row] > rows.most[row]:
         k = one_to_give_way(rng, -1, f, row, place, rows)

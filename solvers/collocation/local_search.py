@@ -99,7 +99,7 @@ class Annealing:
         self.mark = np.inf if self.led is None else problem.objective(self.led)
         self.search.begin(self.bases[0])
         refresh(Aim(), program, self.search.state)
-        self.heats = _heats(data, program.max_moves, self.search.state)
+        self.heats = _heats(data, program.guide.max_moves, self.search.state)
 
     @property
     def settled(self) -> bool:
@@ -160,7 +160,7 @@ def _heats(data: Arrays, max_moves: int, state: State) -> tuple[float, ...]:
     share = data.row_share if data.row_share.size == len(state.on_node) else np.ones(len(state.on_node))
     on_node = np.einsum("t,tpn->pn", share, state.on_node)
     node = max(pair, float(np.median(on_node.max(axis=1) - on_node.mean(axis=1))))
-    gains = np.sort(on_node.max(axis=1) - on_node[np.arange(len(on_node)), state.place])
+    gains = np.sort(on_node.max(axis=1) - on_node[np.arange(len(on_node)), state.placed.place])
     last = max(pair, float(gains[-max(1, min(max_moves, gains.size))]))
     return *(share * last for share in HEATS), node, COOL * node
 

@@ -44,23 +44,28 @@ def excess(aim, together, bands, broken):
 def better(aim, energy, least_energy, least, trial, program, state):
     """The measure of a placement that may be better than the best, else infinity."""
     if aim.doublings > 0 and not aim.squares:
-        if as_far(aim, least, program, state) if aim.worst else energy > least_energy:
+        if (
+            as_far(aim, least, program.loads, state.load, state.together, state.witness)
+            if aim.worst
+            else energy > least_energy
+        ):
             return np.inf
     return measure(aim, trial, program, state)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def anneal(rng, shares, cooling, aim, best, trial, program, state):
-    """Anneal from ``state.place``; `best` becomes the placement of least measure within the limits.
+    """Anneal from where all are placed; `best` becomes the placement of least measure within the limits.
 
     Returns that measure, infinite where none is below ``cooling.least``, the least excess met and the share of steps beyond
     limits.
     """
+    place = state.placed.place
     refresh(aim, program, state)
     over = excess(aim, state.together, state.bands[0], state.broken[0])
     least, fewest, beyond, found = cooling.least, over, 0, np.inf
     energy, least_energy = 0.0, 0.0
-    overwrite(best, state.place)
+    overwrite(best, place)
     if over <= cooling.slack and measure(aim, trial, program, state) < least:
         least = found = measure(aim, trial, program, state)
     heat, price = cooling.hot, cooling.price
@@ -72,27 +77,27 @@ def anneal(rng, shares, cooling, aim, best, trial, program, state):
         price *= rising
         if over > cooling.slack:
             beyond += 1
-        count = propose(rng, shares, trial, program, state)
+        count = propose(rng, shares, trial.step, program, state)
         if count == 0:
             continue
         threshold = -heat * np.log(1.0 - uniform(rng))
         nodes = weigh(count, trial, program, state)
         rise, bands = rise_of_nodes(nodes, aim, trial, program, state)
         cut_after = cut_of(trial.together, aim, aim.blend)
-        missed = shift_rows(count, 1, state.goals, program.goals, trial, state)
+        missed = shift_rows(count, 1, state.goals, program.goals, trial.step, place)
         rise += aim.cut * (cut_after - cut) + aim.goal * missed
         broken, taken = 0.0, False
         if rise <= threshold or over > cooling.slack:
-            broken = shift_rows(count, 1, state.limits, program.limits, trial, state)
+            broken = shift_rows(count, 1, state.limits, program.limits, trial.step, place)
             after = excess(aim, trial.together, state.bands[0] + bands, state.broken[0] + broken)
             if price < np.inf:
                 taken = rise + price * (after - over) <= threshold
             else:
                 taken = rise <= threshold and after <= max(over, cooling.slack)
             if not taken:
-                shift_rows(count, -1, state.limits, program.limits, trial, state)
+                shift_rows(count, -1, state.limits, program.limits, trial.step, place)
         if not taken:
-            shift_rows(count, -1, state.goals, program.goals, trial, state)
+            shift_rows(count, -1, state.goals, program.goals, trial.step, place)
             continue
         accept(count, nodes, aim, trial, program, state)
         state.missed[0] += missed
@@ -101,11 +106,11 @@ def anneal(rng, shares, cooling, aim, best, trial, program, state):
         energy, cut, over = energy + rise, cut_after, after
         if over < fewest and found == np.inf and cooling.least == np.inf:
             fewest = over
-            overwrite(best, state.place)
+            overwrite(best, place)
         if over <= cooling.slack:
             value = better(aim, energy, least_energy, least, trial, program, state)
             if value < least - 1e-12 * abs(least):
-                overwrite(best, state.place)
+                overwrite(best, place)
                 least = found = value
                 least_energy = energy
     return found, fewest, beyond / max(cooling.steps, 1)
@@ -137,7 +142,7 @@ class LocalSearch:
 
     def begin(self, assignment: IntArray) -> None:
         """Go on from an assignment."""
-        self.state.place[:] = self.placing.items.contracted(assignment)
+        self.state.placed.place[:] = self.placing.items.contracted(assignment)
 
     def cool(self, aim: Aim, cooling: Cooling) -> tuple[IntArray, float]:
         """The best assignment of a cooling within the limits, or the one that exceeds them least, and its measure."""

@@ -28,19 +28,13 @@ class Loads(NamedTuple):
 
     load: FloatArray
     """Of each key group, were all its traffic remote, shape (p, k)."""
-    size: FloatArray
-    """The mean over the windows, by which key groups are drawn, shape (p,)."""
     share: FloatArray
-    """The windows' weights in that mean, shape (k,)."""
+    """The windows' weights in a mean, shape (k,)."""
     weight: FloatArray
     mean: FloatArray
     """A share of all load and a rest, shape (2, k)."""
     draining: BoolArray
     """Nodes whose deviation counts upwards only."""
-    entered: BoolArray
-    """Nodes that some key group may enter."""
-    typical: float
-    """The mean over the windows."""
     bands: FloatArray
     """The most that a node may carry, as a share of all load and a rest, then the least, shape (4, k, n), or (4, k, 0)."""
     total: FloatArray
@@ -64,6 +58,25 @@ class TrafficGraph(NamedTuple):
     """Pairs, each as often as its share of the traffic: heavy tails are met as often as they matter."""
 
 
+class Guide(NamedTuple):
+    """What key groups that move are drawn by."""
+
+    current: IntArray
+    max_moves: int
+    size: FloatArray
+    """Load, in the mean over the windows, shape (p,)."""
+    weight: FloatArray
+    entered: BoolArray
+    """Nodes that some key group may enter."""
+    typical: float
+    """The mean load of a node, over the windows."""
+    single: bool
+    """Whether there is one window and no limit beside that on moves: then two change places only on two nodes."""
+    by_load: IntArray
+    """Key groups that may leave, by current node, the lightest first; those of node i begin at ``starts[i]``."""
+    starts: IntArray
+
+
 class Program(NamedTuple):
     """All that a search never changes."""
 
@@ -79,9 +92,7 @@ class Program(NamedTuple):
     limits: RuleRows
     goals: RuleRows
     """Rows whose excess is minimised."""
-    by_load: IntArray
-    """Who may leave, by current node, the lightest first; node i's begin at ``starts[i]``."""
-    starts: IntArray
+    guide: Guide
 
 
 class Aim(NamedTuple):
@@ -115,14 +126,28 @@ class Aim(NamedTuple):
     """The weight of what the goals' rows exceed."""
 
 
+class Placed(NamedTuple):
+    """Where every key group is, and those that have moved."""
+
+    place: IntArray
+    lead: FloatArray
+    """Deviation of each node by the mean load over the windows, shape (n,)."""
+    moved: IntArray
+    """How many have moved, shape (1,)."""
+    movers: IntArray
+    """They, in front; `slot` says where each stands there."""
+    slot: IntArray
+    arrivals: IntArray
+    """The first that has moved to each node, -1 without one; `links` has the next and the one before, shape (2, p)."""
+    links: IntArray
+
+
 class State(NamedTuple):
     """Where a search stands, and every sum that follows from it."""
 
-    place: IntArray
+    placed: Placed
     load: FloatArray
     """Shape (n, k)."""
-    lead: FloatArray
-    """Deviation of each node by the mean load over the windows, shape (n,)."""
     raised: FloatArray
     """Powers of the deviations, shape (n, k)."""
     over: FloatArray
@@ -142,23 +167,21 @@ class State(NamedTuple):
     broken: FloatArray
     missed: FloatArray
     """By how much bands, limits and goals are exceeded in all, shape (1,) each."""
-    moved: IntArray
-    """How many key groups have moved, shape (1,)."""
-    movers: IntArray
-    """They, in front; `slot` says where each stands there."""
-    slot: IntArray
-    arrivals: IntArray
-    """The first that has moved to each node, -1 without one; `links` has the next and the one before, shape (2, p)."""
-    links: IntArray
     witness: IntArray
     """A node and a window that were as far from the mean as in the best assignment, shape (2,)."""
 
 
-class Trial(NamedTuple):
-    """A proposed step - key group ``who[s]`` to node ``where[s]`` - and what it would change."""
+class Step(NamedTuple):
+    """A proposed step: key group ``who[s]`` to node ``where[s]``."""
 
     who: IntArray
     where: IntArray
+
+
+class Trial(NamedTuple):
+    """A step, and what it would change."""
+
+    step: Step
     lost: FloatArray
     won: FloatArray
     """Traffic with the node that each leaves and with that which it comes to, after the shifts before, shape (t, MOST_SHIFTS)."""
@@ -231,15 +254,12 @@ class Placing:
         share = np.full(k, 1.0 / max(k, 1)) if share is None else share
         mean = np.zeros((2, k)) if mean is None else np.array(mean, dtype=float)
         loads = Loads(
-            load=np.ascontiguousarray(of_items), size=of_items @ share, share=np.array(share, dtype=float),
+            load=np.ascontiguousarray(of_items), share=np.array(share, dtype=float),
             weight=np.array(weight, dtype=float), mean=mean,
             draining=np.zeros(n, dtype=bool) if draining is None else np.array(draining),
-            entered=space.enter.any(axis=0), typical=float((mean[0] * total + mean[1]) @ share),
             bands=np.zeros((4, k, 0)) if bands is None else np.clip(np.ascontiguousarray(bands), -UNLIMITED, UNLIMITED),
             total=total, serialisation=cost, fixed=not cost.any(),
         )  # fmt: skip
-        movers = np.flatnonzero(space.enter.any(axis=1)[space.kind]) if guided else np.zeros(0, dtype=np.int64)
-        at = items.current[movers]
         value = None if worth is None else items.sums.T @ worth
         self.highest, self.slack = 1.0, 1e-12
         self.program = Program(
@@ -249,8 +269,7 @@ class Placing:
             max_moves=p if max_moves is None else int(max_moves), loads=loads, graph=graph,
             limits=self._rows([*limits, *leaving(items.current, stay, n)], value, n),
             goals=self._rows(self._families(goals, n), None, n),
-            by_load=movers[np.lexsort((loads.size[movers], at))],
-            starts=np.concatenate([[0], np.cumsum(np.bincount(at, minlength=n))]).astype(np.int64),
+            guide=_guide(loads, items.current, space, p if max_moves is None else int(max_moves), guided, not limits),
         )  # fmt: skip
 
     def _families(self, given: Lowered | Iterable[RowFamily], nodes: int) -> Iterator[RowFamily]:
@@ -311,12 +330,14 @@ class Placing:
         """Room for a search."""
         it = self.program
         p, n, (t, _), k = it.current.size, it.enter.shape[1], it.graph.weight.shape, it.loads.load.shape[1]
+        placed = Placed(
+            it.current.copy(), np.zeros(n), np.zeros(1, np.int64), np.zeros(p, np.int64), np.full(p, -1, np.int64),
+            np.full(n, -1, np.int64), np.full((2, p), -1, np.int64),
+        )  # fmt: skip
         return State(
-            it.current.copy(), np.zeros((n, k)), np.zeros(n), np.zeros((n, k)), np.zeros(n), np.zeros((2, k)),
-            np.zeros((t, p, n)), np.zeros(t), np.zeros(it.limits.most.size), np.zeros(it.goals.most.size),
-            np.zeros(it.limits.most.size + 1, np.int64), np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1, np.int64),
-            np.zeros(p, np.int64), np.full(p, -1, np.int64), np.full(n, -1, np.int64), np.full((2, p), -1, np.int64),
-            np.zeros(2, np.int64),
+            placed, np.zeros((n, k)), np.zeros((n, k)), np.zeros(n), np.zeros((2, k)), np.zeros((t, p, n)), np.zeros(t),
+            np.zeros(it.limits.most.size), np.zeros(it.goals.most.size), np.zeros(it.limits.most.size + 1, np.int64),
+            np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(2, np.int64),
         )  # fmt: skip
 
     def trial(self) -> Trial:
@@ -324,9 +345,21 @@ class Placing:
         t, k = self.program.graph.weight.shape[0], self.program.loads.load.shape[1]
         size = max(2 * MOST_SHIFTS, 0 if self.program.loads.fixed else self.program.enter.shape[1])
         return Trial(
-            *np.zeros((2, MOST_SHIFTS), np.int64), *np.zeros((2, t, MOST_SHIFTS)), np.arange(size), np.zeros((size, k)),
+            Step(*np.zeros((2, MOST_SHIFTS), np.int64)), *np.zeros((2, t, MOST_SHIFTS)), np.arange(size), np.zeros((size, k)),
             np.zeros((size, k)), np.zeros(size), np.zeros(t), np.zeros((2, k)),
         )  # fmt: skip
+
+
+def _guide(loads: Loads, current: IntArray, space: MoveSpace, max_moves: int, guided: bool, free: bool) -> Guide:
+    """What key groups are drawn by; none are where the search is not guided."""
+    movers = np.flatnonzero(space.enter.any(axis=1)[space.kind]) if guided else np.zeros(0, dtype=np.int64)
+    size, at = loads.load @ loads.share, current[movers]
+    return Guide(
+        current.astype(np.int64), max_moves, size, loads.weight, space.enter.any(axis=0),
+        float((loads.mean[0] * loads.total + loads.mean[1]) @ loads.share), loads.share.size == 1 and free,
+        movers[np.lexsort((size[movers], at))],
+        np.concatenate([[0], np.cumsum(np.bincount(at, minlength=loads.weight.size))]).astype(np.int64),
+    )  # fmt: skip
 
 
 def _with(

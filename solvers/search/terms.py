@@ -22,13 +22,6 @@ from keyshift.solvers.search.program import UNLIMITED
 
 
 @njit(**LEAF)
-def allowed(k, node, program):
-    """Whether a key group may be put on a node."""
-    here = node == program.current[k]
-    return (here and program.stay[k]) or (not here and program.enter[program.kind[k], node])
-
-
-@njit(**LEAF)
 def total_load(s, together, loads):
     """The load of the whole system in a window."""
     if together.size == 0:
@@ -88,16 +81,16 @@ def cut_of(together, aim, blend):
 @njit(**LEAF)
 def refresh(aim, program, state):
     """Every sum anew, from the places."""
-    loads, graph, place, together = program.loads, program.graph, state.place, state.together
+    loads, graph, place, together = program.loads, program.graph, state.placed.place, state.together
     state.load[:] = 0.0
     state.on_node[:] = 0.0
     together[:] = 0.0
-    state.slot[:] = -1
-    state.arrivals[:] = -1
-    state.moved[0] = 0
+    state.placed.slot[:] = -1
+    state.placed.arrivals[:] = -1
+    state.placed.moved[0] = 0
     for k in range(place.size):
         i = place[k]
-        enlist(k, program.current[k], program, state)
+        enlist(k, program.current[k], program.current[k], state.placed)
         for s in range(loads.load.shape[1]):
             state.load[i, s] += loads.load[k, s]
         for j in range(graph.indptr[k], graph.indptr[k + 1]):
@@ -123,14 +116,16 @@ def refresh_nodes(aim, program, state):
     k = loads.load.shape[1]
     state.bands[0] = 0.0
     state.powers[0, :] = 0.0
-    state.lead[:] = 0.0
+    state.placed.lead[:] = 0.0
     for i in range(loads.weight.size):
         state.over[i] = 0.0
         for s in range(k):
             total, load = total_load(s, state.together, loads), state.load[i, s]
             state.over[i] += beyond_bands(i, s, load, total, loads.bands)
             state.raised[i, s] = 0.0
-            state.lead[i] += (load * loads.weight[i] - loads.mean[0, s] * total - loads.mean[1, s]) * loads.share[s]
+            state.placed.lead[i] += (
+                load * loads.weight[i] - loads.mean[0, s] * total - loads.mean[1, s]
+            ) * loads.share[s]
             if aim.doublings > 0:
                 state.raised[i, s] = power(deviation(i, s, load, total, aim.centre, loads) / aim.unit, aim.doublings)
                 state.powers[0, s] += state.raised[i, s]
@@ -156,16 +151,14 @@ def between(k, other, graph):
 
 
 @njit(**LEAF)
-def touched(node, count, trial, program):
+def touched(node, count, nodes, change):
     """Where a node stands among those of a step, appended if it is new."""
-    if not program.loads.fixed:
-        return node
     for c in range(count):
-        if trial.nodes[c] == node:
+        if nodes[c] == node:
             return c
-    trial.nodes[count] = node
-    for s in range(trial.change.shape[1]):
-        trial.change[count, s] = 0.0
+    nodes[count] = node
+    for s in range(change.shape[1]):
+        change[count, s] = 0.0
     return count
 
 
@@ -175,26 +168,26 @@ def weigh(count, trial, program, state):
     loads, graph, rows = program.loads, program.graph, state.together.size
     nodes = 0
     if not loads.fixed:
-        nodes = state.lead.size
+        nodes = state.placed.lead.size
         trial.change[:] = 0.0
     overwrite(trial.together, state.together)
     for x in range(count):
-        k, target = trial.who[x], trial.where[x]
-        source = state.place[k]
+        k, target = trial.step.who[x], trial.step.where[x]
+        source = state.placed.place[k]
         for t in range(rows):
             trial.lost[t, x], trial.won[t, x] = state.on_node[t, k, source], state.on_node[t, k, target]
         for e in range(x if rows > 0 else 0):  # neighbours that have moved just before
-            before, after = state.place[trial.who[e]], trial.where[e]
-            if before in (source, target) or after in (source, target):
-                j = between(k, trial.who[e], graph)
-                for t in range(rows if j >= 0 else 0):
-                    trial.lost[t, x] += graph.weight[t, j] * (int(after == source) - int(before == source))
-                    trial.won[t, x] += graph.weight[t, j] * (int(after == target) - int(before == target))
+            before, after = state.placed.place[trial.step.who[e]], trial.step.where[e]
+            out, into = int(after == source) - int(before == source), int(after == target) - int(before == target)
+            j = between(k, trial.step.who[e], graph) if out != 0 or into != 0 else -1
+            for t in range(rows if j >= 0 else 0):
+                trial.lost[t, x] += graph.weight[t, j] * out
+                trial.won[t, x] += graph.weight[t, j] * into
         for t in range(rows):
             trial.together[t] += trial.won[t, x] - trial.lost[t, x]
-        a = touched(source, nodes, trial, program)
+        a = touched(source, nodes, trial.nodes, trial.change) if loads.fixed else source
         nodes = max(nodes, a + 1)
-        b = touched(target, nodes, trial, program)
+        b = touched(target, nodes, trial.nodes, trial.change) if loads.fixed else target
         nodes = max(nodes, b + 1)
         for s in range(loads.load.shape[1]):
             trial.change[a, s] -= loads.load[k, s]
@@ -211,7 +204,8 @@ def rise_of_nodes(nodes, aim, trial, program, state):
     """By how much the powers of deviations rise, over all windows, and by how much bands are exceeded more."""
     loads = program.loads
     over, rise, k = 0.0, 0.0, trial.change.shape[1]
-    overwrite_row(trial.powers, state.powers)
+    for s in range(k):
+        trial.powers[0, s] = state.powers[0, s]
     for c in range(nodes):
         i = trial.nodes[c]
         trial.over[c] = 0.0
@@ -232,30 +226,23 @@ def rise_of_nodes(nodes, aim, trial, program, state):
                 max(trial.powers[1, s] - aim.level / aim.unit, 0.0)
                 - max(state.powers[1, s] - aim.level / aim.unit, 0.0)
             )
-        rise *= 2.0**aim.doublings
+        rise *= 1 << aim.doublings
     return rise, over
 
 
 @njit(**LEAF)
-def overwrite_row(to, of):
-    """Copy the first of two rows."""
-    for s in range(to.shape[1]):
-        to[0, s] = of[0, s]
-
-
-@njit(**LEAF)
-def shift_rows(count, sign, held, rows, trial, state):
+def shift_rows(count, sign, held, rows, step, place):
     """Carry a step's key groups over, or back where the sign is negative; by how much rows are exceeded more."""
     rise = 0.0
     if held.size == 0:
         return rise
     for y in range(count):
         x = y if sign > 0 else count - 1 - y
-        k = trial.who[x]
+        k = step.who[x]
         if sign > 0:
-            rise += shift(held, k, state.place[k], trial.where[x], rows)
+            rise += shift(held, k, place[k], step.where[x], rows)
         else:
-            rise += shift(held, k, trial.where[x], state.place[k], rows)
+            rise += shift(held, k, step.where[x], place[k], rows)
     return rise
 
 
@@ -269,26 +256,26 @@ def accept(count, nodes, aim, trial, program, state):
         state.over[i] = trial.over[c]
         for s in range(trial.change.shape[1]):
             state.load[i, s] += trial.change[c, s]
-            state.lead[i] += trial.change[c, s] * loads.weight[i] * loads.share[s]
+            state.placed.lead[i] += trial.change[c, s] * loads.weight[i] * loads.share[s]
             if aim.doublings > 0:
                 state.raised[i, s] = trial.fresh[c, s]
     for s in range(trial.powers.shape[1]):
         state.powers[0, s], state.powers[1, s] = trial.powers[0, s], trial.powers[1, s]
     for x in range(count):
-        k, target = trial.who[x], trial.where[x]
-        source = state.place[k]
+        k, target = trial.step.who[x], trial.step.where[x]
+        source = state.placed.place[k]
         for j in range(graph.indptr[k], graph.indptr[k + 1]):
             for t in range(state.together.size):
                 state.on_node[t, graph.neighbour[j], source] -= graph.weight[t, j]
                 state.on_node[t, graph.neighbour[j], target] += graph.weight[t, j]
-        state.place[k] = target
-        enlist(k, source, program, state)
+        state.placed.place[k] = target
+        enlist(k, source, program.current[k], state.placed)
 
 
 @njit(**LEAF)
-def enlist(k, source, program, state):
+def enlist(k, source, home, at):
     """Keep the lists of the key groups that have moved, of all and by node."""
-    home, target, links, arrivals = program.current[k], state.place[k], state.links, state.arrivals
+    target, links = at.place[k], at.links
     if source != home:
         after, before = links[0, k], links[1, k]
         if after >= 0:
@@ -296,41 +283,41 @@ def enlist(k, source, program, state):
         if before >= 0:
             links[0, before] = after
         else:
-            arrivals[source] = after
-        state.moved[0] -= 1
-        last = state.movers[state.moved[0]]
-        state.movers[state.slot[k]], state.slot[last] = last, state.slot[k]
-        state.slot[k] = -1
+            at.arrivals[source] = after
+        at.moved[0] -= 1
+        last = at.movers[at.moved[0]]
+        at.movers[at.slot[k]], at.slot[last] = last, at.slot[k]
+        at.slot[k] = -1
     if target != home:
-        links[0, k], links[1, k] = arrivals[target], -1
-        if arrivals[target] >= 0:
-            links[1, arrivals[target]] = k
-        arrivals[target] = k
-        state.movers[state.moved[0]], state.slot[k] = k, state.moved[0]
-        state.moved[0] += 1
+        links[0, k], links[1, k] = at.arrivals[target], -1
+        if at.arrivals[target] >= 0:
+            links[1, at.arrivals[target]] = k
+        at.arrivals[target] = k
+        at.movers[at.moved[0]], at.slot[k] = k, at.moved[0]
+        at.moved[0] += 1
 
 
 # What the best is --------------------------------------------------------------------------------------------------------
 
 
 @njit(**LEAF)
-def largest_deviation(aim, trial, program, state):
+def largest_deviation(aim, powers, loads, load, together):
     """(8) of the formulations: of windows the worst, the mean or CVaR."""
-    loads, largest = program.loads, 0.0
-    for s in range(state.load.shape[1]):
-        total = total_load(s, state.together, loads)
-        trial.powers[0, s] = 0.0
+    largest = 0.0
+    for s in range(load.shape[1]):
+        total = total_load(s, together, loads)
+        powers[0, s] = 0.0
         for i in range(loads.weight.size):
-            trial.powers[0, s] = max(trial.powers[0, s], deviation(i, s, state.load[i, s], total, aim.centre, loads))
-        largest = max(largest, trial.powers[0, s])
+            powers[0, s] = max(powers[0, s], deviation(i, s, load[i, s], total, aim.centre, loads))
+        largest = max(largest, powers[0, s])
     if aim.worst:
         return largest
     best = np.inf
-    for at in range(-1, trial.powers.shape[1]):
-        t = trial.powers[0, at] if at >= 0 else 0.0
+    for at in range(-1, powers.shape[1]):
+        t = powers[0, at] if at >= 0 else 0.0
         value = t
-        for s in range(trial.powers.shape[1]):
-            value += aim.most[s] * max(trial.powers[0, s] - t, 0.0)
+        for s in range(powers.shape[1]):
+            value += aim.most[s] * max(powers[0, s] - t, 0.0)
         best = min(best, value)
     return best
 
@@ -339,23 +326,25 @@ def largest_deviation(aim, trial, program, state):
 def measure(aim, trial, program, state):
     """What is minimised, exactly."""
     if aim.doublings > 0 and not aim.squares:
-        return largest_deviation(aim, trial, program, state)
+        return largest_deviation(aim, trial.powers, program.loads, state.load, state.together)
     if aim.doublings > 0:
-        return state.powers[0, :].sum()
+        total = 0.0
+        for s in range(state.powers.shape[1]):
+            total += state.powers[0, s]
+        return total
     return aim.cut * cut_of(state.together, aim, 0.0) + aim.goal * state.missed[0]
 
 
 @njit(**LEAF)
-def as_far(aim, least, program, state):
+def as_far(aim, least, loads, load, together, witness):
     """Whether some node is as far from the mean as in the best assignment; the last one seen is looked at first."""
-    loads = program.loads
-    i, s = state.witness[0], state.witness[1]
-    if deviation(i, s, state.load[i, s], total_load(s, state.together, loads), aim.centre, loads) >= least:
+    i, s = witness[0], witness[1]
+    if deviation(i, s, load[i, s], total_load(s, together, loads), aim.centre, loads) >= least:
         return True
-    for s in range(state.load.shape[1]):
-        total = total_load(s, state.together, loads)
+    for s in range(load.shape[1]):
+        total = total_load(s, together, loads)
         for i in range(loads.weight.size):
-            if deviation(i, s, state.load[i, s], total, aim.centre, loads) >= least:
-                state.witness[0], state.witness[1] = i, s
+            if deviation(i, s, load[i, s], total, aim.centre, loads) >= least:
+                witness[0], witness[1] = i, s
                 return True
     return False

@@ -273,8 +273,8 @@ def test_among_many_nodes_the_worst_one_is_met_and_emptied():
     search.begin(current, 0)
     it = search.search
     terms.refresh(Aim(), it.placing.program, it.state)
-    worst = int(np.argmax(it.state.lead))
-    met = [moves.extreme(it.rng, 1, moves.HIGHEST, it.placing.program, it.state) for _ in range(1000)]
+    worst = int(np.argmax(it.state.placed.lead))
+    met = [moves.extreme(it.rng, 1, moves.HIGHEST, it.placing.program.guide, it.state.placed) for _ in range(1000)]
     assert met.count(worst) > 50
     solution = ks.solve(problem, time_limit=60)
     assert solution.status == "optimal"

@@ -141,7 +141,7 @@ def test_a_search_begins_again_from_its_start_and_from_the_current_nodes():
     moved[[0, 1]] = moved[[1, 0]]
     assert (moved != problem.workload.current).any()
     search, begun = local_search.Annealing(problem, moved, 0), []
-    search._round = lambda *given: begun.append(search.search.state.place.copy())
+    search._round = lambda *given: begun.append(search.search.state.placed.place.copy())
     for search.beginnings in range(-1, 3):
         search.rounds = search.gained + 100  # nothing gained for long
         search.go_on(Budget(10.0), 1, again=True)

@@ -75,7 +75,7 @@ def test_a_step_changes_what_summing_anew_changes(move, seed):
         terms.refresh(aim, program, state)
         for _ in range(60):
             before = energy(aim, state), state.bands[0], state.broken[0], state.missed[0]
-            count = moves.propose(draw, shares, trial, program, state)
+            count = moves.propose(draw, shares, trial.step, program, state)
             if count == 0:
                 continue
             nodes = terms.weigh(count, trial, program, state)
@@ -83,18 +83,18 @@ def test_a_step_changes_what_summing_anew_changes(move, seed):
             rise += aim.cut * (
                 terms.cut_of(trial.together, aim, aim.blend) - terms.cut_of(state.together, aim, aim.blend)
             )
-            missed = terms.shift_rows(count, 1, state.goals, program.goals, trial, state)
-            broken = terms.shift_rows(count, 1, state.limits, program.limits, trial, state)
+            missed = terms.shift_rows(count, 1, state.goals, program.goals, trial.step, state.placed.place)
+            broken = terms.shift_rows(count, 1, state.limits, program.limits, trial.step, state.placed.place)
             rise += aim.goal * missed
-            fresh.place[:] = state.place
-            fresh.place[trial.who[:count]] = trial.where[:count]
+            fresh.placed.place[:] = state.placed.place
+            fresh.placed.place[trial.step.who[:count]] = trial.step.where[:count]
             terms.refresh(aim, program, fresh)
             after = energy(aim, fresh), fresh.bands[0], fresh.broken[0], fresh.missed[0]
             for change, new, old in zip((rise, bands, broken, missed), after, before, strict=True):
                 assert change == pytest.approx(new - old, abs=1e-9 * max(1.0, abs(new), abs(old)))
             if rng.random() < 0.5:
-                terms.shift_rows(count, -1, state.goals, program.goals, trial, state)
-                terms.shift_rows(count, -1, state.limits, program.limits, trial, state)
+                terms.shift_rows(count, -1, state.goals, program.goals, trial.step, state.placed.place)
+                terms.shift_rows(count, -1, state.limits, program.limits, trial.step, state.placed.place)
                 continue
             taken += 1
             terms.accept(count, nodes, aim, trial, program, state)
@@ -107,16 +107,16 @@ def agree(program, state, fresh):
     """Every sum is that of the places; those that have moved are listed, by node, too."""
     for name in ("load", "raised", "on_node", "together", "limits", "goals", "over"):
         np.testing.assert_allclose(getattr(state, name), getattr(fresh, name), rtol=1e-9, atol=1e-9, err_msg=name)
-    moved = np.flatnonzero(state.place != program.current)
-    assert state.moved[0] == moved.size <= program.max_moves
-    np.testing.assert_array_equal(np.sort(state.movers[: moved.size]), moved)
-    np.testing.assert_array_equal(state.movers[state.slot[moved]], moved)
-    for i, first in enumerate(state.arrivals):
+    moved = np.flatnonzero(state.placed.place != program.current)
+    assert state.placed.moved[0] == moved.size <= program.guide.max_moves
+    np.testing.assert_array_equal(np.sort(state.placed.movers[: moved.size]), moved)
+    np.testing.assert_array_equal(state.placed.movers[state.placed.slot[moved]], moved)
+    for i, first in enumerate(state.placed.arrivals):
         there, k = [], first
         while k >= 0:
             there.append(k)
-            k = state.links[0, k]
-        assert sorted(there) == moved[state.place[moved] == i].tolist()
+            k = state.placed.links[0, k]
+        assert sorted(there) == moved[state.placed.place[moved] == i].tolist()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -128,7 +128,7 @@ def test_the_best_is_within_the_limits_and_as_good_as_said(seed):
         search = LocalSearch(placing, shares_of(**dict.fromkeys(moves.MOVES, 1.0)), seed, 2)
         search.begin(placing.items.lowered.current)
         _, value = search.cool(aim, Cooling(600, 1.0, 0.01, 0.1, 100.0, 1e-9))
-        fresh.place[:] = search.best
+        fresh.placed.place[:] = search.best
         terms.refresh(aim, placing.program, fresh)
         over = annealing.excess(aim, fresh.together, fresh.bands[0], fresh.broken[0])
         assert over == pytest.approx(search.fewest, abs=1e-8)
