@@ -84,8 +84,8 @@ def entries(home: IntArray, nodes: int, most: float) -> Iterator[RowFamily]:
         yield RowFamily(keys, np.ones(keys.size), np.where(np.arange(nodes) == node, -1, 0), least, room)
 
 
-def rows_of(made: list[RowFamily], current: IntArray, nodes: int) -> RuleRows:
-    """Families as arrays."""
+def rows_of(made: list[RowFamily], current: IntArray, nodes: int, limits: int | None = None) -> RuleRows:
+    """Families as arrays; those after the first `limits` are goals."""
     kinds: dict[bytes, int] = {}
     domains: list[IntArray] = []
     kind: list[int] = []
@@ -108,6 +108,7 @@ def rows_of(made: list[RowFamily], current: IntArray, nodes: int) -> RuleRows:
         offset=np.concatenate([[0], np.cumsum(widths)])[:-1].astype(np.int64),
         moves=np.array([family.moves for family in made], dtype=bool),
         domain=np.array(domains, dtype=np.int64).reshape(len(domains), nodes),
+        limits=len(made) if limits is None else limits,
         family_of=np.repeat(np.arange(len(made)), widths),
         least=np.concatenate([np.zeros(0), *(family.least for family in made)]),
         most=np.concatenate([np.zeros(0), *(family.most for family in made)]),
@@ -145,6 +146,8 @@ class RuleRows(NamedTuple):
         Whether key groups weigh only where they have moved.
     domain : ndarray of int, shape (kinds, n)
         The domain of each node, -1 for none.
+    limits : int
+        So many families are limits; those after them are goals, whose excess is minimised.
     family_of : ndarray of int, shape (rows,)
         The family of each row.
     least, most : ndarray, shape (rows,)
@@ -161,6 +164,7 @@ class RuleRows(NamedTuple):
     offset: IntArray
     moves: BoolArray
     domain: IntArray
+    limits: int
     family_of: IntArray
     least: FloatArray
     most: FloatArray
@@ -182,38 +186,47 @@ def row_at(f, k, node, rows):
 
 
 @njit(**LEAF)
+def add_to(row, weight, held, rows):
+    """Add to a row; by how much it is more exceeded."""
+    before = excess_of(row, held, rows)
+    held[row] += weight
+    return excess_of(row, held, rows) - before
+
+
+@njit(**LEAF)
 def shift(held, k, source, target, rows):
-    """Carry a key group's weights from one node to another; by how much all rows together are more exceeded."""
-    rise = 0.0
+    """Carry a key group's weights from one node to another; by how much limits, and goals, are more exceeded in all."""
+    limits, goals = 0.0, 0.0
     for x in range(rows.starts[k], rows.starts[k + 1]):
         f, weight = rows.family[x], rows.weight[x]
         a, b = row_at(f, k, source, rows), row_at(f, k, target, rows)
         if a == b:
             continue
-        if a >= 0:
-            rise -= excess_of(a, held, rows)
-            held[a] -= weight
-            rise += excess_of(a, held, rows)
-        if b >= 0:
-            rise -= excess_of(b, held, rows)
-            held[b] += weight
-            rise += excess_of(b, held, rows)
-    return rise
+        rise = add_to(a, -weight, held, rows) if a >= 0 else 0.0
+        rise += add_to(b, weight, held, rows) if b >= 0 else 0.0
+        if f < rows.limits:
+            limits += rise
+        else:
+            goals += rise
+    return limits, goals
 
 
 @njit(**LEAF)
 def sum_rows(held, place, rows):
-    """Sum every row anew for key groups on these nodes; the excess of all."""
+    """Sum every row anew for key groups on these nodes; the excess of all limits, and of all goals."""
     held[:] = 0.0
     for k in range(place.size):
         for at in range(rows.starts[k], rows.starts[k + 1]):
             row = row_at(rows.family[at], k, place[k], rows)
             if row >= 0:
                 held[row] += rows.weight[at]
-    total = 0.0
+    limits, goals = 0.0, 0.0
     for row in range(held.size):
-        total += excess_of(row, held, rows)
-    return total
+        if rows.family_of[row] < rows.limits:
+            limits += excess_of(row, held, rows)
+        else:
+            goals += excess_of(row, held, rows)
+    return limits, goals
 
 
 @njit(**LEAF)
@@ -222,7 +235,7 @@ def closing(closed, keys, nodes, held, place, rows):
     for x in range(keys.size):
         k = keys[x]
         for y in range(nodes.size):
-            closed[x, y] = shift(held, k, place[k], nodes[y], rows) >= KEPT
+            closed[x, y] = shift(held, k, place[k], nodes[y], rows)[0] >= KEPT
             shift(held, k, nodes[y], place[k], rows)
 
 
@@ -231,7 +244,7 @@ def put_if_kept(keys, targets, held, place, rows):
     """Carry key groups to their targets if no row is broken more by all together; whether they were."""
     rise = 0.0
     for x in range(keys.size):
-        rise += shift(held, keys[x], place[keys[x]], targets[x], rows)
+        rise += shift(held, keys[x], place[keys[x]], targets[x], rows)[0]
     if rise < KEPT:
         return True
     for x in range(keys.size):
@@ -244,7 +257,7 @@ def list_broken(held, broken, rows):
     """Note the rows that are exceeded or fallen short of; the last entry says how many."""
     count = 0
     for row in range(held.size):
-        if excess_of(row, held, rows) >= KEPT:
+        if rows.family_of[row] < rows.limits and excess_of(row, held, rows) >= KEPT:
             broken[count] = row
             count += 1
     broken[-1] = count
@@ -291,6 +304,8 @@ def giving_way(rng, k, target, held, place, rows):
         f = rows.family[at]
         row = row_at(f, k, target, rows)
         if row < 0 or row == row_at(f, k, place[k], rows) or held[row] + rows.weight[at] <= rows.most[row]:
+            continue
+        if f >= rows.limits:
             continue
         other = one_to_give_way(rng, k, f, row, place, rows)
         to = place[k] if draw(rng) < BACK else int(draw(rng) * rows.domain.shape[1])

@@ -67,8 +67,7 @@ class Search:
         posed = Posed(it.problem, goal="load_distance", guided=True)
         self.ratio = it.problem.scale / posed.unit
         self.search = LocalSearch(posed.placing, SHARES, seed, 0)
-        limits = posed.placing.program.limits
-        self.rows = limits if it.problem.lowered else None
+        self.rows = posed.placing.program.rows if it.problem.lowered else None
         self.chunk = 20_000 + 4 * it.key_groups  # between two looks at the clock
         # Few nodes are far from the mean then, and must outweigh the many near it.
         self.sharper = 2 if it.nodes > 64 and it.max_moves < 2 * it.nodes else 0

@@ -230,9 +230,9 @@ def put_if_kept(
     for _ in range(TRIES):
         if b < 0:
             return -1, -1, -1
-        rise = carry(rules.held, k, a, b, rules.rows)
+        rise = carry(rules.held, k, a, b, rules.rows)[0]
         if q >= 0:
-            rise += carry(rules.held, q, s.chosen[q], d, rules.rows)
+            rise += carry(rules.held, q, s.chosen[q], d, rules.rows)[0]
         if rise < KEPT:
             return b, q, d
         if q >= 0:

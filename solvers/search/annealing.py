@@ -84,20 +84,17 @@ def anneal(rng, shares, cooling, aim, best, trial, program, state):
         nodes = weigh(count, trial, program, state)
         rise, bands = rise_of_nodes(nodes, aim, trial, program, state)
         cut_after = cut_of(trial.together, aim, aim.blend)
-        missed = shift_rows(count, 1, state.goals, program.goals, trial.step, place)
-        rise += aim.cut * (cut_after - cut) + aim.goal * missed
-        broken, taken = 0.0, False
-        if rise <= threshold or over > cooling.slack:
-            broken = shift_rows(count, 1, state.limits, program.limits, trial.step, place)
-            after = excess(aim, trial.together, state.bands[0] + bands, state.broken[0] + broken)
-            if price < np.inf:
-                taken = rise + price * (after - over) <= threshold
-            else:
-                taken = rise <= threshold and after <= max(over, cooling.slack)
-            if not taken:
-                shift_rows(count, -1, state.limits, program.limits, trial.step, place)
+        rise += aim.cut * (cut_after - cut)
+        if aim.goal == 0.0 and rise > threshold and over <= cooling.slack:
+            continue  # rows that all hold cannot make it better
+        broken, missed = shift_rows(count, False, state.held, program.rows, trial.step, place)
+        rise += aim.goal * missed
+        after = excess(aim, trial.together, state.bands[0] + bands, state.broken[0] + broken)
+        taken = rise <= threshold and after <= max(over, cooling.slack)
+        if price < np.inf:
+            taken = rise + price * (after - over) <= threshold
         if not taken:
-            shift_rows(count, -1, state.goals, program.goals, trial.step, place)
+            shift_rows(count, True, state.held, program.rows, trial.step, place)
             continue
         accept(count, nodes, aim, trial, program, state)
         state.missed[0] += missed

@@ -346,16 +346,16 @@ def drawn(rng, shares, step, program, at, on_node):
 
 
 @njit(**LEAF)
-def mended(rng, step, limits, held, broken_rows, place):
+def mended(rng, step, rows, held, broken_rows, place):
     """A move that makes a broken row less so."""
-    k, node = one_to_mend(rng, held, broken_rows, place, limits)
+    k, node = one_to_mend(rng, held, broken_rows, place, rows)
     return 0 if k < 0 else send(k, node, 0, step)
 
 
 @njit(**LEAF)
-def with_way_given(rng, step, limits, held, place):
+def with_way_given(rng, step, rows, held, place):
     """Where one key group fills a row beyond its most, another gives way; how many shifts then."""
-    other, node = giving_way(rng, step.who[0], step.where[0], held, place, limits)
+    other, node = giving_way(rng, step.who[0], step.where[0], held, place, rows)
     return 1 if other < 0 or other == step.who[0] else send(other, node, 1, step)
 
 
@@ -394,11 +394,11 @@ def propose(rng, shares, step, program, state):
     """Draw a step; how many shifts it takes, 0 when the draw leads nowhere or is not allowed."""
     at = state.placed
     if state.broken[0] >= KEPT and draw(rng) < 0.1:
-        count = mended(rng, step, program.limits, state.limits, state.broken_rows, at.place)
+        count = mended(rng, step, program.rows, state.held, state.broken_rows, at.place)
     else:
         count = drawn(rng, shares, step, program, at, state.on_node)
-    if count == 1 and state.limits.size > 0:
-        count = with_way_given(rng, step, program.limits, state.limits, at.place)
+    if count == 1 and state.held.size > 0:
+        count = with_way_given(rng, step, program.rows, state.held, at.place)
     moved = at.moved[0]
     for s in range(count):
         k, target = step.who[s], step.where[s]

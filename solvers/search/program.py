@@ -89,9 +89,7 @@ class Program(NamedTuple):
     max_moves: int
     loads: Loads
     graph: TrafficGraph
-    limits: RuleRows
-    goals: RuleRows
-    """Rows whose excess is minimised."""
+    rows: RuleRows
     guide: Guide
 
 
@@ -158,9 +156,8 @@ class State(NamedTuple):
     """Traffic of each key group with each node, shape (t, p, n)."""
     together: FloatArray
     """Traffic that stays on a node, shape (t,)."""
-    limits: FloatArray
-    goals: FloatArray
-    """What each row has, of limits and of goals."""
+    held: FloatArray
+    """What each row has."""
     broken_rows: IntArray
     """The limits that were broken at the last refreshing; the last entry says how many."""
     bands: FloatArray
@@ -245,7 +242,9 @@ class Placing:
             assert closed is not None
             space = MoveSpace.of(items.current, np.ones(n, dtype=bool)).without(closed)
         stay = np.ones(p, dtype=bool) if space.stay is None else np.array(space.stay)
+        free = not (lowered or rooms or budgets or rows or (~stay).any())
         limits = [*self._families(_with(lowered, rooms, budgets, n), n), *self._families(rows, n)]
+        limits += leaving(items.current, stay, n)
         own = np.zeros((0, items.label.size)) if load is None else load
         of_items = np.asarray((items.sums.T @ own.T).reshape(p, k))
         cost = np.zeros(k) if serialisation is None else serialisation
@@ -267,9 +266,8 @@ class Placing:
             kind=np.array(space.kind, dtype=np.int64),
             stay=stay,
             max_moves=p if max_moves is None else int(max_moves), loads=loads, graph=graph,
-            limits=self._rows([*limits, *leaving(items.current, stay, n)], value, n),
-            goals=self._rows(self._families(goals, n), None, n),
-            guide=_guide(loads, items.current, space, p if max_moves is None else int(max_moves), guided, not limits),
+            rows=self._rows(limits, list(self._families(goals, n)), value, n),
+            guide=_guide(loads, items.current, space, p if max_moves is None else int(max_moves), guided, free),
         )  # fmt: skip
 
     def _families(self, given: Lowered | Iterable[RowFamily], nodes: int) -> Iterator[RowFamily]:
@@ -310,10 +308,10 @@ class Placing:
             _drawn_by_weight(weight.mean(axis=0) if len(weight) else np.zeros(0)),
         )  # fmt: skip
 
-    def _rows(self, made: Iterable[RowFamily], worth: FloatArray | None, nodes: int) -> RuleRows:
-        """Rows in their units; notes the most that one of them costs, and what rounding is."""
+    def _rows(self, limits: list[RowFamily], goals: list[RowFamily], worth: FloatArray | None, nodes: int) -> RuleRows:
+        """Rows in their units; notes the most that one of the limits costs, and what rounding is."""
         ready: list[RowFamily] = []
-        for parts, heaviest in sharing(made):
+        for parts, heaviest in sharing(limits):
             factor = 1.0
             if worth is not None:
                 some = np.concatenate([one.key_groups for one in parts])
@@ -324,7 +322,8 @@ class Placing:
                 self.highest = max(self.highest, float(each.max()) / factor if each.size else 1.0)
             self.slack = max(self.slack, ROUNDING * factor)
             ready += [one.in_units(heaviest / factor) for one in parts]
-        return rows_of(ready, self.items.current, nodes)
+        aims = [one.in_units(heaviest) for parts, heaviest in sharing(goals) for one in parts]
+        return rows_of([*ready, *aims], self.items.current, nodes, len(ready))
 
     def state(self) -> State:
         """Room for a search."""
@@ -336,7 +335,7 @@ class Placing:
         )  # fmt: skip
         return State(
             placed, np.zeros((n, k)), np.zeros((n, k)), np.zeros(n), np.zeros((2, k)), np.zeros((t, p, n)), np.zeros(t),
-            np.zeros(it.limits.most.size), np.zeros(it.goals.most.size), np.zeros(it.limits.most.size + 1, np.int64),
+            np.zeros(it.rows.most.size), np.zeros(it.rows.most.size + 1, np.int64),
             np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(2, np.int64),
         )  # fmt: skip
 

@@ -103,9 +103,8 @@ def refresh(aim, program, state):
             for s in range(loads.load.shape[1]):
                 stays = state.on_node[min(s, together.size - 1), k, place[k]]
                 state.load[place[k], s] -= loads.serialisation[s] * stays / 2
-    state.broken[0] = sum_rows(state.limits, place, program.limits)
-    list_broken(state.limits, state.broken_rows, program.limits)
-    state.missed[0] = sum_rows(state.goals, place, program.goals)
+    state.broken[0], state.missed[0] = sum_rows(state.held, place, program.rows)
+    list_broken(state.held, state.broken_rows, program.rows)
     refresh_nodes(aim, program, state)
 
 
@@ -231,19 +230,17 @@ def rise_of_nodes(nodes, aim, trial, program, state):
 
 
 @njit(**LEAF)
-def shift_rows(count, sign, held, rows, step, place):
-    """Carry a step's key groups over, or back where the sign is negative; by how much rows are exceeded more."""
-    rise = 0.0
-    if held.size == 0:
-        return rise
-    for y in range(count):
-        x = y if sign > 0 else count - 1 - y
+def shift_rows(count, back, held, rows, step, place):
+    """Carry a step's key groups over, or back; by how much limits, and goals, are exceeded more."""
+    limits, goals = 0.0, 0.0
+    for y in range(count if held.size > 0 else 0):
+        x = count - 1 - y if back else y
         k = step.who[x]
-        if sign > 0:
-            rise += shift(held, k, place[k], step.where[x], rows)
-        else:
-            rise += shift(held, k, step.where[x], place[k], rows)
-    return rise
+        source, target = (step.where[x], place[k]) if back else (place[k], step.where[x])
+        rise, missed = shift(held, k, source, target, rows)
+        limits += rise
+        goals += missed
+    return limits, goals
 
 
 @njit(**LEAF)

@@ -111,7 +111,7 @@ def search_within(
         if search is None or search.placing is not task.placing:
             search = LocalSearch(task.placing, SHARES, seed, 67 + turn)
         p = it.current.size
-        touched = 1.0 + it.loads.load.shape[1] / 8 + it.limits.weight.size / p
+        touched = 1.0 + it.loads.load.shape[1] / 8 + it.rows.weight.size / p
         longest = min(10_000_000, settings.each_second * budget.remaining) / touched
         most = max(1, int(min(steps * p, settings.most * p, longest, 20 * task.assignments)))
         begun = task.placing.items.expanded(it.current) if place is None else place

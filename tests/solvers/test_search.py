@@ -83,8 +83,7 @@ def test_a_step_changes_what_summing_anew_changes(move, seed):
             rise += aim.cut * (
                 terms.cut_of(trial.together, aim, aim.blend) - terms.cut_of(state.together, aim, aim.blend)
             )
-            missed = terms.shift_rows(count, 1, state.goals, program.goals, trial.step, state.placed.place)
-            broken = terms.shift_rows(count, 1, state.limits, program.limits, trial.step, state.placed.place)
+            broken, missed = terms.shift_rows(count, False, state.held, program.rows, trial.step, state.placed.place)
             rise += aim.goal * missed
             fresh.placed.place[:] = state.placed.place
             fresh.placed.place[trial.step.who[:count]] = trial.step.where[:count]
@@ -93,8 +92,7 @@ def test_a_step_changes_what_summing_anew_changes(move, seed):
             for change, new, old in zip((rise, bands, broken, missed), after, before, strict=True):
                 assert change == pytest.approx(new - old, abs=1e-9 * max(1.0, abs(new), abs(old)))
             if rng.random() < 0.5:
-                terms.shift_rows(count, -1, state.goals, program.goals, trial.step, state.placed.place)
-                terms.shift_rows(count, -1, state.limits, program.limits, trial.step, state.placed.place)
+                terms.shift_rows(count, True, state.held, program.rows, trial.step, state.placed.place)
                 continue
             taken += 1
             terms.accept(count, nodes, aim, trial, program, state)
@@ -105,7 +103,7 @@ def test_a_step_changes_what_summing_anew_changes(move, seed):
 
 def agree(program, state, fresh):
     """Every sum is that of the places; those that have moved are listed, by node, too."""
-    for name in ("load", "raised", "on_node", "together", "limits", "goals", "over"):
+    for name in ("load", "raised", "on_node", "together", "held", "over"):
         np.testing.assert_allclose(getattr(state, name), getattr(fresh, name), rtol=1e-9, atol=1e-9, err_msg=name)
     moved = np.flatnonzero(state.placed.place != program.current)
     assert state.placed.moved[0] == moved.size <= program.guide.max_moves
