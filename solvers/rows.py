@@ -119,13 +119,9 @@ def rows_of(made: list[RowFamily], current: IntArray, nodes: int, limits: int | 
 
 # The compiled part ---------------------------------------------------------------------------------------------------
 
-FEW = 64
-"""Of a family of more members one is drawn, of fewer all are looked at."""
 TRIES = 4
 KEPT = 1e-6
 """Rows are exceeded by no less than this, or by what rounding adds."""
-BACK = 0.7
-"""How often the one that makes room goes where the other comes from, instead of anywhere."""
 
 
 class RuleRows(NamedTuple):
@@ -289,9 +285,10 @@ def one_to_mend(rng, held, broken, place, rows):
 def one_to_give_way(rng, k, f, row, place, rows):
     """A member of a family, other than k, that weighs in a row; -1 when the draw fails."""
     begin, size = rows.begins[f], rows.begins[f + 1] - rows.begins[f]
+    all_of_them = size <= 64  # of more, some are drawn
     first = int(draw(rng) * size)
-    for at in range(size if size <= FEW else TRIES):
-        other = rows.members[begin + (first + at) % size if size <= FEW else begin + int(draw(rng) * size)]
+    for at in range(size if all_of_them else TRIES):
+        other = rows.members[begin + (first + at) % size if all_of_them else begin + int(draw(rng) * size)]
         if other != k and row_at(f, other, place[other], rows) == row:
             return other
     return -1
@@ -308,6 +305,6 @@ def giving_way(rng, k, target, held, place, rows):
         if f >= rows.limits:
             continue
         other = one_to_give_way(rng, k, f, row, place, rows)
-        to = place[k] if draw(rng) < BACK else int(draw(rng) * rows.domain.shape[1])
+        to = place[k] if draw(rng) < 0.7 else int(draw(rng) * rows.domain.shape[1])
         return other, rows.current[other] if rows.moves[f] else to
     return -1, -1

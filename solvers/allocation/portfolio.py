@@ -209,8 +209,6 @@ class Portfolio(Incumbent):
 
 ROUNDING = 1e-12
 """The share of the mean by which a deviation may exceed the largest one so far."""
-PASSES = 5
-"""Over all moves, at most."""
 
 
 def settle(problem: KeyGroupAllocation, assignment: IntArray, expired: Callable[[], bool] = lambda: False) -> IntArray:
@@ -233,7 +231,7 @@ def settle(problem: KeyGroupAllocation, assignment: IntArray, expired: Callable[
     ndarray, shape (p,)
     """
     state = _State(Instance(problem), assignment.copy())
-    for _ in range(PASSES):
+    for _ in range(5):
         if not (state.undo_one() or state.merge_two()) or expired():
             break
     state.drain()

@@ -28,8 +28,6 @@ SHARES = shares_of(
 )  # fmt: skip
 COUNTS_KEPT = shares_of(swap_targets=0.5, replace=0.5)
 """Moves that keep how many key groups leave and reach each node."""
-FIRST_LEVEL = 0.2
-"""The deviation at which `cool` begins, in units of the mean load of a key group."""
 
 
 class Round(NamedTuple):
@@ -141,7 +139,7 @@ class Search:
         """
         it = self.instance
         typical = float(it.load.mean())
-        first = typical * (FIRST_LEVEL if start is None else 0.12)
+        first = typical * (0.2 if start is None else 0.12)
         steps = int(self.steps * self.size)
         chunks = max(5, steps // self.chunk)
         doublings = 1 + turn % 2

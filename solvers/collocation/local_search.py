@@ -21,15 +21,9 @@ SHARES = shares_of(join=0.375, cluster=0.4375, swap=0.1875)
 HEATS, COOL, FALL = (3.0, 1.0), 0.25, 100.0
 """Temperatures at which the rounds of a cycle begin, in units of the value of the last move; the last round of a cycle begins at
 so small a share of the one before; in a round the temperature falls by so large a factor."""
-FROM_BEST = 3
-"""One round in this many continues from the best assignment."""
 FIRMNESS = (4.0, 1200.0, 0.4)
 """What a key group's load beyond a limit costs at first, in units of the largest traffic of a pair, in turns from one beginning
 to the next: a high cost finds limits that hardly anything keeps, a low one answers that only detours reach."""
-WORTH_WHILE = 1e-3
-"""The search continues while a round gains at least this share of all gains so far."""
-BLEND = 0.2
-"""If the worst windows count, the weight of the mean in the search's objective."""
 
 
 def local_search(
@@ -136,7 +130,7 @@ class Annealing:
         self.rounds += 1
         if value < np.inf and kept(problem, made):
             self.offer(made, budget)
-        if self.led is not None and (since + 1) % FROM_BEST == 0:
+        if self.led is not None and (since + 1) % 3 == 0:  # so often a round continues from the best
             self.search.begin(self.led)
 
     def offer(self, assignment: IntArray, budget: Budget) -> None:
@@ -144,7 +138,7 @@ class Annealing:
         value = self.problem.objective(assignment)
         if self.led is None or value < self.problem.objective(self.led):
             self.led = assignment.copy()
-            if value < self.mark - WORTH_WHILE * abs(self.reference - value):
+            if value < self.mark - 1e-3 * abs(self.reference - value):  # a gain counts by what was gained so far
                 self.mark, self.gained = value, self.rounds
         if self.best is None or value < self.problem.objective(self.best):
             self.best = assignment.copy()
@@ -174,5 +168,5 @@ def _aim(problem: CollocatedAllocation, data: Arrays, assignment: IntArray) -> A
     if over == "cvar" and len(data.traffic) > 1:
         remote = apart - data.together(assignment)
         level = float(remote[planned.weights(remote) > 0].min())
-    blend = 0.0 if over == "mean" else BLEND
+    blend = 0.0 if over == "mean" else 0.2
     return Aim(most=np.array(most), worst=over == "max", level=level, cut=1.0, apart=np.array(apart), blend=blend)

@@ -29,8 +29,6 @@ from keyshift.solvers.threads import one_blas_thread
 
 MOST = 300_000_000
 """The most candidates of a run of the annealing."""
-GLANCE = 0.05
-"""Length of the first run as a share of the others, for very short limits."""
 LOOK = 10_000_000
 """Candidates between two looks at the clock."""
 SOFTNESS, SOFTENED_FROM = (1.0, 3.0, 8.0), 13
@@ -49,8 +47,6 @@ REHEATED = (0.2, 0.8)
 AHEAD, COMPARED = 4.0, 0.2
 """Where `PairSplits` suits, too, the search that found the better by itself works so many times as much as the other, which has
 this share of the time left for a turn."""
-PROHIBITIVE = 1e100
-"""A price for state beyond the budget that nothing is worth."""
 
 
 def local_search(
@@ -304,8 +300,9 @@ class _Annealing:
         return better
 
     def _run(self, budget: Budget) -> IntArray:
-        self.price = PROHIBITIVE if self.rng.random() < 0.5 else self.fair_price
-        longer = 2.0 ** (self.number // self.settings.runs) if self.number else GLANCE
+        self.price = 1e100 if self.rng.random() < 0.5 else self.fair_price
+        # The first is short, for very short limits.
+        longer = 2.0 ** (self.number // self.settings.runs) if self.number else 0.05
         kind, again = _next_kind(self.tried, self.rng), self.number % 4 == 3
         stages = max(STAGES, math.ceil(self.steps * longer * self.moment.shape[0] / LOOK))
         schedule = self._softened(kind, stages) if kind else self._plain(stages)

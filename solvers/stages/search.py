@@ -36,10 +36,6 @@ class StageSettings(Settings):
 SHARE, OWN_SHARE = 0.5, 0.7
 """Of the time left every stage but the last may take the first; of a stage's time the method itself may take the second, and
 local search goes on where it has no proof."""
-TIES = 0.2
-"""Of the time of the last stage the choice among answers alike in all stages may take this share."""
-COOLED = 1 / 3_000
-"""The last temperature of a round as a share of the first."""
 COUNTED = ("migrations", "table_size", "draining_key_groups", BROKEN_RULES)
 """Measures that are whole numbers."""
 SHARES = shares_of(join=0.2, cluster=0.25, anywhere=0.1, swap=0.25, go_home=0.1, exchange_home=0.1)
@@ -75,7 +71,7 @@ def improve_within(
         search.begin(best)
         aim, size = posed.aim(best)
         hot = 1.0 if aim.doublings or stage.measure in COUNTED else size * (0.03 if turn % 2 == 0 else 0.006)
-        made, _ = search.cool(aim, Cooling(steps, hot, hot * COOLED))
+        made, _ = search.cool(aim, Cooling(steps, hot, hot / 3_000))
         found = stage.objective(made)
         if found < value and kept(stage, made):
             best, value = made, found
@@ -121,7 +117,7 @@ def lexicographic(
     at, found = _begun(problem, own, budget, start)
     ends, proven = list[bool](), list[StageBound]()
     told = Answer(start)
-    last = 1.0 - (TIES if problem.ties else 0.0)
+    last = 0.8 if problem.ties else 1.0  # the rest is for the choice among answers alike in all stages
     for place, name in enumerate(names):
         stage = at.stage(name)
         if place and found is not None and budget.expired:  # nothing is begun any more

@@ -15,7 +15,6 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.families.allocation import madsen_allocation, synthetic_workload
 from keyshift.rules import Apart, Count, Never, Spread
-from keyshift.solvers.allocation import search as search_module
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound as count_kernels
 from keyshift.solvers.allocation.counting import planner as plan_kernels
@@ -61,7 +60,7 @@ def test_rounds_that_cool_down_keep_every_limit_and_touch_every_node():
     anew = search.cool(0)
     assert not problem.violations(anew)
     typical = search.instance.load.mean()
-    assert search.instance.distance(anew) < search_module.FIRST_LEVEL * typical
+    assert search.instance.distance(anew) < 0.2 * typical
     again = search.cool(1, anew)
     assert again is None or not problem.violations(again)
 
