@@ -457,8 +457,8 @@ class KeyGroupAllocation(Ruled, OverWindows):
             most["load_distance"] = self.mean_load
         rooms, load = tuple((self.usage(name), limit) for name, limit in self._room.items()), self.planned.load
         space = self.space.without(~self.open_pairs) if rooms or self.max_migration_cost is not None else self.space
-        paid = {"cost": self.migration_cost, "cost_limit": self.max_migration_cost}
-        return Searched(load, space, most, self.means, rooms=rooms, share=self.planned.share, **paid)
+        cost, share = self.migration_cost, self.planned.share
+        return Searched(load, space, most, self.means, None, 0.0, cost, self.max_migration_cost, rooms, share=share)
 
     def played(self) -> dict[str, Any]:
         it = self.planned

@@ -343,18 +343,17 @@ class Placing:
         """Room for a step."""
         t, k = self.program.graph.weight.shape[0], self.program.loads.load.shape[1]
         size = max(2 * MOST_SHIFTS, 0 if self.program.loads.fixed else self.program.enter.shape[1])
-        return Trial(
-            Step(*np.zeros((2, MOST_SHIFTS), np.int64)), *np.zeros((2, t, MOST_SHIFTS)), np.arange(size), np.zeros((size, k)),
-            np.zeros((size, k)), np.zeros(size), np.zeros(t), np.zeros((2, k)),
-        )  # fmt: skip
+        step, (lost, won) = Step(*np.zeros((2, MOST_SHIFTS), np.int64)), np.zeros((2, t, MOST_SHIFTS))
+        change, fresh = np.zeros((2, size, k))
+        return Trial(step, lost, won, np.arange(size), change, fresh, np.zeros(size), np.zeros(t), np.zeros((2, k)))
 
 
 def _guide(loads: Loads, current: IntArray, space: MoveSpace, max_moves: int, guided: bool, free: bool) -> Guide:
     """What key groups are drawn by; none are where the search is not guided."""
-    movers = np.flatnonzero(space.enter.any(axis=1)[space.kind]) if guided else np.zeros(0, dtype=np.int64)
+    movers = space.movers if guided else np.zeros(0, dtype=np.int64)
     size, at = loads.load @ loads.share, current[movers]
     return Guide(
-        current.astype(np.int64), max_moves, size, loads.weight, space.enter.any(axis=0),
+        current.astype(np.int64), max_moves, size, loads.weight, space.open,
         float((loads.mean[0] * loads.total + loads.mean[1]) @ loads.share), loads.share.size == 1 and free,
         movers[np.lexsort((size[movers], at))],
         np.concatenate([[0], np.cumsum(np.bincount(at, minlength=loads.weight.size))]).astype(np.int64),

@@ -65,7 +65,7 @@ class Task(NamedTuple):
     def possible(self) -> bool:
         """Whether every item has a node."""
         it = self.placing.program
-        return bool((it.enter.any(axis=1)[it.kind] | it.stay).all())
+        return bool((np.asarray(it.enter.any(axis=1))[it.kind] | it.stay).all())
 
     @property
     def assignments(self) -> float:
