@@ -88,22 +88,23 @@ def several(*offs: Off) -> Off:
     return both
 
 
-DRAWN = "swap_targets", "replace", "relocate", "replace_source", "reinsert", "remove", "reroute_chain", "shorten_chain"
-"""The moves of the annealing over lists of moves that have a share; `lengthen_chain` has the rest, and `insert` comes before."""
+GUIDED = (
+    "insert", "swap_targets", "replace", "retarget", "replace_source", "reinsert", "go_home", "reroute_chain", "shorten_chain",
+    "lengthen_chain",
+)  # fmt: skip
+"""The moves of key-group allocation."""
 
 
 def without_move(name: str) -> Off:
-    """A move of the annealing over lists of moves that is never drawn; the others are, as often in proportion."""
+    """A move of key-group allocation that is never drawn; the others are, as often in proportion."""
 
     def off() -> contextlib.AbstractContextManager[object]:
-        from keyshift.solvers.allocation.annealing import search
+        from keyshift.solvers.allocation import search
+        from keyshift.solvers.search.moves import MOVES
 
-        insert, *others = search.SHARES.tolist()
-        shares = dict(zip((*DRAWN, "lengthen_chain"), np.diff([0.0, *others, 1.0]), strict=True))
-        insert = 0.0 if name == "insert" else insert
-        shares |= {name: 0.0} if name in shares else {}
-        held = np.round([insert, *np.cumsum([shares[each] for each in DRAWN]) / sum(shares.values())], 9)
-        return mock.patch.object(search, "SHARES", held)
+        shares = np.diff(search.SHARES, prepend=0.0)
+        shares[MOVES.index(name)] = 0.0
+        return mock.patch.object(search, "SHARES", np.cumsum(shares / shares.sum()))
 
     return off
 
@@ -248,14 +249,14 @@ def heavy(seed: int, nodes: int, key_groups: int, windows: int | None = None) ->
 
 
 NEVER = property(lambda _: False)
-PHASES, SEARCH = "allocation.phases.Rounds", "allocation.annealing"
+PHASES, SEARCH = "allocation.phases.Rounds", ("allocation.search", "search.annealing", "search.moves", "search.terms")
 ALLOCATION = [
-    Part("exchanges between three nodes", (f"{SEARCH}.exchanges", f"{PHASES}._exchange_next", f"{SEARCH}.search.Search.cool"), instead(f"{PHASES}._exchanges", NEVER)),
+    Part("exchanges between three nodes", ("allocation.exchanges", f"{PHASES}._exchange_next", "allocation.search.Search.cool"), instead(f"{PHASES}._exchanges", NEVER)),
     Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.phases.price_trees", lambda *given: [])),
     Part("plans by counts", ("allocation.counting.planner", f"{PHASES}._plan_next"), instead(f"{PHASES}._plan_next", lambda self, turn: None)),
-    Part("plans of the prices", ("allocation.pricing.tree.dealt", f"{PHASES}._realise", f"{SEARCH}.search.Search.realise"), instead(f"{PHASES}._realise", lambda *given: False)),
+    Part("plans of the prices", ("allocation.pricing.tree.dealt", f"{PHASES}._realise", "allocation.search.Search.realise"), instead(f"{PHASES}._realise", lambda *given: False)),
     Part("bound by counts", ("allocation.counting.bound",), instead("allocation.counting.bound.CountBound.bound", lambda self: 0.0)),
-    Part("annealing", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),
+    Part("annealing", SEARCH, instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),
     Part("few nodes shared out anew", ("allocation.large_neighbourhood",), set_to("allocation.settings.AllocationSettings.evened", 0)),
     Part("CP-SAT first", (), set_to("allocation.settings.AllocationSettings.small", 0)),
     Part("CP-SAT asked early", (f"{PHASES}._ask_solver",), instead(f"{PHASES}._ask_solver", lambda self: None)),
@@ -265,7 +266,7 @@ ALLOCATION = [
 ]  # fmt: skip
 JOINT = "allocation.joint_relaxation"
 WINDOWS = [
-    Part("annealing over windows", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),
+    Part("annealing over windows", SEARCH, instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),
     Part("joint relaxation", (JOINT,), instead(f"{PHASES}._relax", lambda self: None)),
     Part("its linear program", (f"{JOINT}.MoveMaster",), instead(f"{JOINT}.JointRelaxation.improve", lambda self, expired, rounds=60: (setattr(self, "ended", True), self.best)[1])),
 ]  # fmt: skip
@@ -277,7 +278,7 @@ RULED = [
 
 
 MOVES = [
-    *(Part(move, (f"{SEARCH}.move_kernels.{move}",), without_move(move)) for move in ("insert", *DRAWN, "lengthen_chain")),
+    *(Part(move, (f"search.moves.{move}",), without_move(move)) for move in GUIDED),
 ]  # fmt: skip
 
 
@@ -351,9 +352,13 @@ def without_sets() -> Off:
     return instead("collocation.portfolio.CollocationSets.suits", staticmethod(lambda problem, data: False))
 
 
-def shares(join: float = 0.375, relocate: float = 0.4375, exchange: float = 0.3) -> Off:
-    """Moves of the search for collocation with other shares; what is left of 1 is for swaps."""
-    return instead("collocation.local_search.SHARES", np.array([join, join + relocate, exchange]))
+def shares(**shares: float) -> Off:
+    """Moves of the search for collocation with other shares."""
+    from keyshift.solvers.search.annealing import shares_of
+
+    return instead(
+        "collocation.local_search.SHARES", shares_of(**{"join": 0.375, "cluster": 0.4375, "swap": 0.1875, **shares})
+    )
 
 
 COLLOCATION = [
@@ -365,12 +370,9 @@ COLLOCATION = [
     Part("pairs bounded in place of modelled", ("collocation.lagrangian.LagrangianBound.beyond",), instead("collocation.portfolio._explicit", lambda data, open_to, room: np.ones(data.first.size, dtype=bool))),
     Part("second opinion", ("collocation.statement.second_opinion",), set_to("collocation.portfolio.CollocationSettings.confirmed", 0)),
     Part("search in the time that is left", ("collocation.portfolio._searched_on",), instead("collocation.portfolio._searched_on", lambda problem, search, answer, budget, *rest: answer)),
-    Part("search", ("collocation.local_search", "collocation.local_search_kernels", "collocation.move_kernels"), instead("collocation.portfolio.Annealing.go_on", lambda self, *given, **options: None)),
+    Part("search", ("collocation.local_search", *SEARCH[1:]), instead("collocation.portfolio.Annealing.go_on", lambda self, *given, **options: None)),
     Part("beginning again", (), instead("collocation.local_search.Annealing.settled", NEVER)),
-    Part("move: join", ("collocation.move_kernels.join",), shares(join=0.0, relocate=0.7)),
-    Part("move: relocate", ("collocation.move_kernels.relocate",), shares(join=0.667, relocate=0.0)),
-    Part("move: swap", ("collocation.move_kernels.swap",), shares(join=0.4615, relocate=0.5385)),
-    Part("joins that move another key group the other way", (), shares(exchange=0.0)),
+    *(Part(f"move: {move}", (f"search.moves.{move}",), shares(**{move: 0.0})) for move in ("join", "cluster", "swap")),
     Part("rounds of two more temperatures", (), instead("collocation.local_search.HEATS", (1.0,))),
     Part("prices of broken limits", (), instead("collocation.local_search.FIRMNESS", (4.0,))),
 ]  # fmt: skip

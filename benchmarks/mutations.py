@@ -34,7 +34,7 @@ class Mutation(NamedTuple):
     new: str
 
 
-A, C = "solvers/allocation/", "solvers/collocation/"
+A, S = "solvers/allocation/", "solvers/search/"
 MUTATIONS = (
     Mutation("space", "models/workload.py", "closed[:, nodes] = False", "closed[:] = False"),
     Mutation("space", "models/workload.py", "np.flatnonzero(np.asarray(self.enter.any(axis=1))[self.kind])", "np.arange(self.kind.size)"),
@@ -43,16 +43,16 @@ MUTATIONS = (
     Mutation("allocation", A + "arrays.py", "else limit * (1 + SLACK)", "else limit * 1.5"),
     Mutation("allocation", A + "arrays.py", "np.asarray(limit) * (1 + SLACK)", "np.asarray(limit) * 1.5"),
     Mutation("allocation", A + "arrays.py", "return 1.0 + self.total", "return 1.0 + self.distance(self.current)"),
-    Mutation("allocation", A + "annealing/exchanges.py", "np.where(closed, np.inf, more)", "more"),
-    Mutation("allocation", A + "annealing/exchanges.py", "spare_moves = it.max_moves -", "spare_moves = 1 + it.max_moves -"),
+    Mutation("allocation", A + "exchanges.py", "np.where(closed, np.inf, more)", "more"),
+    Mutation("allocation", A + "exchanges.py", "spare_moves = it.max_moves -", "spare_moves = 1 + it.max_moves -"),
     Mutation("allocation", A + "portfolio.py", "closed = it.draining | ~it.space.enter[it.space.kind[k]]", "closed = it.draining"),
     Mutation("allocation", A + "portfolio.py", "if moves <= 0:", "if moves < 0:"),
-    Mutation("allocation", A + "annealing/kernels.py", "goes_nowhere(k, target, data)", "target == data.current[k]"),
-    Mutation("allocation", A + "annealing/kernels.py", " and state.tally[1] <= data.max_cost", ""),
-    Mutation("allocation", A + "annealing/kernels.py", "penalty = data.bump + over /", "penalty = over /"),
-    Mutation("collocation", C + "move_kernels.py", "not data.allowed[k, target] or target == a[k]", "target == a[k]"),
-    Mutation("collocation", C + "local_search_kernels.py", "sums[0] <= data.max_moves and sums[1] <= 1 + 1e-9", "sums[0] <= data.max_moves"),
-    Mutation("collocation", C + "local_search_kernels.py", "if used[r, i] > data.capacity[r, i] * (1 + 1e-9):", "if used[r, i] > data.capacity[r, i] * 1.5:"),
+    Mutation("allocation", S + "moves.py", " or not allowed(k, target, program)", ""),
+    Mutation("allocation", S + "lowering.py", "[(it.cost, it.cost_limit)]", "[(it.cost, 1.5 * it.cost_limit)]"),
+    Mutation("allocation", S + "lowering.py", "rooms=it.rooms", "rooms=()"),
+    Mutation("collocation", S + "moves.py", " or not allowed(k, target, program)", ""),
+    Mutation("collocation", S + "lowering.py", "math.floor(moves + 1e-9)", "math.floor(moves + 1.5)"),
+    Mutation("collocation", S + "lowering.py", "made[:] = given", "made[:] = 1.5 * given"),
     Mutation("mclb", "solvers/mclb/local_search_kernels.py", "abs(gained) and spent <= budget:", "abs(gained):"),
     Mutation("routing", "solvers/routing/lagrangian.py", "self.home = w.kept,", "self.home = np.ones_like(w.kept),"),
     Mutation("routing", "solvers/routing/statement.py", "return (self.value - dual.bound) / ", "return 0.2 * (self.value - dual.bound) / "),

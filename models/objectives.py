@@ -26,7 +26,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.figures import apart
 from keyshift.models.labels import aligned, in_time, ordered
 from keyshift.models.problem import Problem, below_step, read_assignment, step_of_sums
-from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
+from keyshift.models.workload import FloatArray, IntArray, MoveSpace, Workload
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -96,39 +96,44 @@ class PlannedWindows:
 
 
 class Searched(NamedTuple):
-    """The view that the local search for later stages has of a problem about one window, in the problem's own units.
+    """The view that local search has of a problem over k windows, in the problem's own units.
 
     Attributes
     ----------
-    load : ndarray, shape (p,)
+    load : ndarray, shape (k, p)
         Of each key group were all its traffic remote.
-    allowed : ndarray of bool, shape (p, n)
+    space : MoveSpace
+        Which key group may run where.
     most : dict of str to float
         What the problem's limits allow of each measure, at most.
-    mean : float or None
+    mean : ndarray of shape (k,), or None
         What deviations are from; None: the mean of the loads, which remote traffic changes.
     pairs : tuple of ndarray
-        Key groups that talk to each other, the first and the second of each pair, and their traffic.
+        Key groups that talk to each other, the first and the second of each pair, and their traffic: a row for each window where
+        that matters, else one.
     per_tuple : float
         The load that a tuple costs which leaves its node.
     cost, cost_limit : ndarray of shape (p,), float or None
         What moving each key group costs, and the most that all may.
     rooms : tuple of (ndarray of shape (p,), ndarray of shape (n,))
         Use of each limited resource, and the room for it.
-    bands : ndarray, shape (4, n)
+    bands : ndarray, shape (4, k, n)
         The most that a node may carry, as a share of all load and a rest; the least, likewise.
+    share : ndarray, shape (k,)
+        The windows' weights in a mean; None: alike.
     """
 
     load: FloatArray
-    allowed: BoolArray
+    space: MoveSpace
     most: Mapping[str, float]
-    mean: float | None = None
+    mean: FloatArray | None = None
     pairs: tuple[IntArray, IntArray, FloatArray] | None = None
     per_tuple: float = 0.0
     cost: FloatArray | None = None
     cost_limit: float | None = None
     rooms: tuple[tuple[FloatArray, FloatArray], ...] = ()
     bands: FloatArray | None = None
+    share: FloatArray | None = None
 
 
 class Prioritised(Problem):
@@ -219,7 +224,7 @@ class Prioritised(Problem):
 
     @abstractmethod
     def searched(self) -> Searched:
-        """The problem as the search for later stages sees it."""
+        """The problem as local search sees it."""
 
     @abstractmethod
     def unit(self, measure: str) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,12 +39,12 @@ def rehearse(method: Method, problems: Iterable[Problem], **options: object) -> 
 
 def allocation(method: Method) -> None:
     """Every phase of "milp" once: counting, planning, annealing, exchanging, pricing; and the method for a moment."""
-    from keyshift.solvers.allocation.annealing.exchanges import Exchanges
-    from keyshift.solvers.allocation.annealing.search import Search
     from keyshift.solvers.allocation.arrays import Instance
     from keyshift.solvers.allocation.counting.bound import CountBound
     from keyshift.solvers.allocation.counting.planner import CountPlanner
+    from keyshift.solvers.allocation.exchanges import Exchanges
     from keyshift.solvers.allocation.pricing.tree import price_bound
+    from keyshift.solvers.allocation.search import Search
 
     problem = _balanced()
     instance = Instance(problem)
@@ -54,11 +53,9 @@ def allocation(method: Method) -> None:
     CountPlanner(instance, counts, seed=0).pairs(0.1, np.random.default_rng(0))
     CountBound(Instance(_balanced(max_migrations=None))).bound()
     price_bound(_balanced(nodes=3, key_groups=12, max_migrations=3), budget=Budget())
-    two = replace(problem, scenarios=np.tile(problem.workload.last_load, (2, 1)))
-    for some in (instance, Instance(two)):
-        search = Search(some, seed=0)
-        search.begin(some.current, 0)
-        search.run(10, 1.0, 0.1, math.inf)
+    search = Search(instance, seed=0)
+    search.begin(instance.current, 0)
+    search.run(10, 1.0, 0.1, math.inf)
     Exchanges(instance, 0, instance.current).exchange(np.arange(3))
     method(problem, budget=Budget(0.1))
 

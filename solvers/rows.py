@@ -1,8 +1,7 @@
 """The rules of a problem as arrays, which annealed searches keep in step move by move.
 
 A family is a `Rooms` or a `MoveBudget` of `keyshift.models.rules.lowered`; each of its domains is a row with a least and a most.
-A key group touches the rows of its own families alone, so that a rule costs what its members cost. Where there are no rules
-`held` is None: the compiler leaves the branches out that ask for more, and nothing of this is compiled.
+A key group touches the rows of its own families alone, so that a rule costs what its members cost. No rules are no rows.
 """
 
 from __future__ import annotations
@@ -49,17 +48,21 @@ def families(lowered: Lowered, nodes: int) -> Iterator[RowFamily]:
         least = none if budget.less is None else np.array([-np.inf])
         yield RowFamily(budget.key_groups, budget.weights, np.where(budget.into, 0, -1), least, most, moves=True)
     if lowered.closed is not None:
-        here = lowered.current
-        leaving = np.flatnonzero(lowered.closed[np.arange(here.size), here])
-        for i in np.unique(here[leaving]).tolist():
-            those = leaving[here[leaving] == i]
-            yield RowFamily(those, np.ones(those.size), np.where(np.arange(nodes) == i, 0, -1), none, none)
+        yield from leaving(lowered.current, ~lowered.closed[np.arange(lowered.current.size), lowered.current], nodes)
+
+
+def leaving(current: IntArray, stay: BoolArray, nodes: int) -> Iterator[RowFamily]:
+    """A row for each node that some key groups may not stay on."""
+    none = np.zeros(1)
+    for i in np.unique(current[~stay]).tolist():
+        those = np.flatnonzero(~stay & (current == i))
+        yield RowFamily(those, np.ones(those.size), np.where(np.arange(nodes) == i, 0, -1), none, none)
 
 
 def rule_rows(lowered: Lowered, nodes: int) -> RuleRows | None:
     """`families` as arrays; None where there are none."""
     made = [one.in_units(unit) for parts, unit in sharing(families(lowered, nodes)) for one in parts]
-    return rows_of(made, lowered.current.size, nodes) if made else None
+    return rows_of(made, lowered.current, nodes) if made else None
 
 
 def sharing(made: Iterable[RowFamily]) -> Iterator[tuple[list[RowFamily], float]]:
@@ -72,8 +75,17 @@ def sharing(made: Iterable[RowFamily]) -> Iterator[tuple[list[RowFamily], float]
             parts = []
 
 
-def rows_of(made: list[RowFamily], key_groups: int, nodes: int) -> RuleRows:
-    """Families as arrays."""
+def entries(home: IntArray, nodes: int, most: float) -> Iterator[RowFamily]:
+    """A routing table's room as one row, to which the key groups of each hash add where they are elsewhere."""
+    homes, none = np.unique(home).tolist(), np.zeros(0)
+    for place, node in enumerate(homes):
+        least, room = (np.zeros(1), np.array([most])) if place == len(homes) - 1 else (none, none)
+        keys = np.flatnonzero(home == node)
+        yield RowFamily(keys, np.ones(keys.size), np.where(np.arange(nodes) == node, -1, 0), least, room)
+
+
+def rows_of(made: list[RowFamily], current: IntArray, nodes: int, limits: int | None = None) -> RuleRows:
+    """Families as arrays; those after the first `limits` are goals."""
     kinds: dict[bytes, int] = {}
     domains: list[IntArray] = []
     kind: list[int] = []
@@ -88,13 +100,16 @@ def rows_of(made: list[RowFamily], key_groups: int, nodes: int) -> RuleRows:
     order = np.argsort(members, kind="stable")
     widths = np.array([family.most.size for family in made], dtype=np.int64)
     return RuleRows(
-        starts=np.concatenate([[0], np.cumsum(np.bincount(members, minlength=key_groups))]).astype(np.int64),
+        current=np.array(current, dtype=np.int64),
+        starts=np.concatenate([[0], np.cumsum(np.bincount(members, minlength=current.size))]).astype(np.int64),
         family=np.repeat(np.arange(len(made)), sizes)[order],
         weight=weights[order],
         kind=np.array(kind, dtype=np.int64),
         offset=np.concatenate([[0], np.cumsum(widths)])[:-1].astype(np.int64),
         moves=np.array([family.moves for family in made], dtype=bool),
         domain=np.array(domains, dtype=np.int64).reshape(len(domains), nodes),
+        limits=len(made) if limits is None else limits,
+        family_of=np.repeat(np.arange(len(made)), widths),
         least=np.concatenate([np.zeros(0), *(family.least for family in made)]),
         most=np.concatenate([np.zeros(0), *(family.most for family in made)]),
         begins=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -104,15 +119,9 @@ def rows_of(made: list[RowFamily], key_groups: int, nodes: int) -> RuleRows:
 
 # The compiled part ---------------------------------------------------------------------------------------------------
 
-FEW = 64
-"""Of a family of more members one is drawn, of fewer all are looked at."""
 TRIES = 4
 KEPT = 1e-6
 """Rows are exceeded by no less than this, or by what rounding adds."""
-MEND = 0.1
-"""How often a search looks at one of the rows that are broken, while there are some."""
-BACK = 0.7
-"""How often the one that makes room goes where the other comes from, instead of anywhere."""
 
 
 class RuleRows(NamedTuple):
@@ -120,6 +129,8 @@ class RuleRows(NamedTuple):
 
     Attributes
     ----------
+    current : ndarray of int, shape (p,)
+        The current node of each key group.
     starts : ndarray of int, shape (p + 1,)
         Where each key group's families begin in `family` and `weight`.
     family, weight : ndarray
@@ -131,12 +142,17 @@ class RuleRows(NamedTuple):
         Whether key groups weigh only where they have moved.
     domain : ndarray of int, shape (kinds, n)
         The domain of each node, -1 for none.
+    limits : int
+        So many families are limits; those after them are goals, whose excess is minimised.
+    family_of : ndarray of int, shape (rows,)
+        The family of each row.
     least, most : ndarray, shape (rows,)
     begins : ndarray of int, shape (families + 1,)
         Where each family's members begin in `members`.
     members : ndarray of int
     """
 
+    current: IntArray
     starts: IntArray
     family: IntArray
     weight: FloatArray
@@ -144,6 +160,8 @@ class RuleRows(NamedTuple):
     offset: IntArray
     moves: BoolArray
     domain: IntArray
+    limits: int
+    family_of: IntArray
     least: FloatArray
     most: FloatArray
     begins: IntArray
@@ -157,213 +175,136 @@ def excess_of(row, held, rows):
 
 
 @njit(**LEAF)
-def row_at(f, k, node, data):
+def row_at(f, k, node, rows):
     """The row in which a key group weighs on a node; -1 for none."""
-    rows = data.rows
     d = rows.domain[rows.kind[f], node]
-    return -1 if d < 0 or (rows.moves[f] and node == data.current[k]) else rows.offset[f] + d
+    return -1 if d < 0 or (rows.moves[f] and node == rows.current[k]) else rows.offset[f] + d
 
 
 @njit(**LEAF)
-def shift(held, k, source, target, data):
-    """Carry a key group's weights from one node to another; by how much all rows together are more exceeded."""
-    if held is None:
-        return 0.0
-    rows, rise = data.rows, 0.0
+def add_to(row, weight, held, rows):
+    """Add to a row; by how much it is more exceeded."""
+    before = excess_of(row, held, rows)
+    held[row] += weight
+    return excess_of(row, held, rows) - before
+
+
+@njit(**LEAF)
+def shift(held, k, source, target, rows):
+    """Carry a key group's weights from one node to another; by how much limits, and goals, are more exceeded in all."""
+    limits, goals = 0.0, 0.0
     for x in range(rows.starts[k], rows.starts[k + 1]):
         f, weight = rows.family[x], rows.weight[x]
-        a, b = row_at(f, k, source, data), row_at(f, k, target, data)
+        a, b = row_at(f, k, source, rows), row_at(f, k, target, rows)
         if a == b:
             continue
-        if a >= 0:
-            rise -= excess_of(a, held, rows)
-            held[a] -= weight
-            rise += excess_of(a, held, rows)
-        if b >= 0:
-            rise -= excess_of(b, held, rows)
-            held[b] += weight
-            rise += excess_of(b, held, rows)
-    return rise
+        rise = add_to(a, -weight, held, rows) if a >= 0 else 0.0
+        rise += add_to(b, weight, held, rows) if b >= 0 else 0.0
+        if f < rows.limits:
+            limits += rise
+        else:
+            goals += rise
+    return limits, goals
 
 
 @njit(**LEAF)
-def sum_rows(held, place, data):
-    """Sum every row anew for key groups on these nodes; the excess of all."""
-    if held is None:
-        return 0.0
-    rows = data.rows
+def sum_rows(held, place, rows):
+    """Sum every row anew for key groups on these nodes; the excess of all limits, and of all goals."""
     held[:] = 0.0
     for k in range(place.size):
         for at in range(rows.starts[k], rows.starts[k + 1]):
-            row = row_at(rows.family[at], k, place[k], data)
+            row = row_at(rows.family[at], k, place[k], rows)
             if row >= 0:
                 held[row] += rows.weight[at]
-    total = 0.0
+    limits, goals = 0.0, 0.0
     for row in range(held.size):
-        total += excess_of(row, held, rows)
-    return total
-
-
-class Placed(NamedTuple):
-    """The data that the kernels above need, for a search that has no more of its own."""
-
-    current: IntArray
-    rows: RuleRows
+        if rows.family_of[row] < rows.limits:
+            limits += excess_of(row, held, rows)
+        else:
+            goals += excess_of(row, held, rows)
+    return limits, goals
 
 
 @njit(**LEAF)
-def closing(closed, keys, nodes, held, place, data):
+def closing(closed, keys, nodes, held, place, rows):
     """Note which of some key groups would break a row on which of some nodes, the others staying where they are."""
     for x in range(keys.size):
         k = keys[x]
         for y in range(nodes.size):
-            closed[x, y] = shift(held, k, place[k], nodes[y], data) >= KEPT
-            shift(held, k, nodes[y], place[k], data)
+            closed[x, y] = shift(held, k, place[k], nodes[y], rows)[0] >= KEPT
+            shift(held, k, nodes[y], place[k], rows)
 
 
 @njit(**LEAF)
-def put_if_kept(keys, targets, held, place, data):
+def put_if_kept(keys, targets, held, place, rows):
     """Carry key groups to their targets if no row is broken more by all together; whether they were."""
     rise = 0.0
     for x in range(keys.size):
-        rise += shift(held, keys[x], place[keys[x]], targets[x], data)
+        rise += shift(held, keys[x], place[keys[x]], targets[x], rows)[0]
     if rise < KEPT:
         return True
     for x in range(keys.size):
-        shift(held, keys[x], targets[x], place[keys[x]], data)
+        shift(held, keys[x], targets[x], place[keys[x]], rows)
     return False
 
 
 @njit(**LEAF)
-def list_broken(held, broken, data):
+def list_broken(held, broken, rows):
     """Note the rows that are exceeded or fallen short of; the last entry says how many."""
-    if held is None:
-        return
     count = 0
     for row in range(held.size):
-        if excess_of(row, held, data.rows) >= KEPT:
+        if rows.family_of[row] < rows.limits and excess_of(row, held, rows) >= KEPT:
             broken[count] = row
             count += 1
     broken[-1] = count
 
 
 @njit(**LEAF)
-def one_to_mend(rng, held, broken, place, data):
+def one_to_mend(rng, held, broken, place, rows):
     """Who leaves a row that is exceeded, or comes to one that falls short, and where to; -1 when the draw fails."""
-    rows, nodes = data.rows, data.rows.domain.shape[1]
+    nodes = rows.domain.shape[1]
     if broken[-1] == 0:
         return -1, -1
     row = broken[int(draw(rng) * broken[-1])]
     if excess_of(row, held, rows) < KEPT:
         return -1, -1
-    f = np.searchsorted(rows.offset, row, side="right") - 1
+    f = rows.family_of[row]
     to = int(draw(rng) * nodes)
     if held[row] > rows.most[row]:
-        k = one_to_give_way(rng, -1, f, row, place, data)
-        return k, data.current[k] if rows.moves[f] and k >= 0 else to
+        k = one_to_give_way(rng, -1, f, row, place, rows)
+        return k, rows.current[k] if rows.moves[f] and k >= 0 else to
     for _ in range(TRIES * TRIES):
         k = rows.members[rows.begins[f] + int(draw(rng) * (rows.begins[f + 1] - rows.begins[f]))]
-        if row_at(f, k, to, data) == row:
-            return k if row_at(f, k, place[k], data) != row else -1, to
+        if row_at(f, k, to, rows) == row:
+            return k if row_at(f, k, place[k], rows) != row else -1, to
         to = int(draw(rng) * nodes)
     return -1, -1
 
 
 @njit(**LEAF)
-def mend(held, rng, edit, data, state):
-    """While rows are broken, now and then one move that makes one of them less so; how many slots, 0 where nothing is tried."""
-    if held is None:
-        return 0
-    if state.tally[2] < KEPT or draw(rng) >= MEND:
-        return 0
-    k, to = one_to_mend(rng, held, state.broken, state.place, data)
-    m = int(state.tally[0])
-    slot = state.role[max(k, 0)]
-    home = to == data.current[max(k, 0)]
-    if k < 0 or data.max_moves == 0 or (home and slot < 0):
-        return 0
-    if slot < 0:
-        slot = m if m < data.max_moves else int(draw(rng) * m)
-    edit.slots[0], edit.keys[0], edit.targets[0] = slot, -1 if home else k, to
-    return 1
-
-
-@njit(**LEAF)
-def one_to_give_way(rng, k, f, row, place, data):
+def one_to_give_way(rng, k, f, row, place, rows):
     """A member of a family, other than k, that weighs in a row; -1 when the draw fails."""
-    rows = data.rows
     begin, size = rows.begins[f], rows.begins[f + 1] - rows.begins[f]
+    all_of_them = size <= 64  # of more, some are drawn
     first = int(draw(rng) * size)
-    for at in range(size if size <= FEW else TRIES):
-        other = rows.members[begin + (first + at) % size if size <= FEW else begin + int(draw(rng) * size)]
-        if other != k and row_at(f, other, place[other], data) == row:
+    for at in range(size if all_of_them else TRIES):
+        other = rows.members[begin + (first + at) % size if all_of_them else begin + int(draw(rng) * size)]
+        if other != k and row_at(f, other, place[other], rows) == row:
             return other
     return -1
 
 
 @njit(**LEAF)
-def giving_way(rng, k, target, held, place, data):
+def giving_way(rng, k, target, held, place, rows):
     """Who makes room in a row that key group k would fill beyond its most, and where to; -1 where nobody has to, or can."""
-    rows, nodes = data.rows, data.rows.domain.shape[1]
     for at in range(rows.starts[k], rows.starts[k + 1]):
         f = rows.family[at]
-        row = row_at(f, k, target, data)
-        if row < 0 or row == row_at(f, k, place[k], data) or held[row] + rows.weight[at] <= rows.most[row]:
+        row = row_at(f, k, target, rows)
+        if row < 0 or row == row_at(f, k, place[k], rows) or held[row] + rows.weight[at] <= rows.most[row]:
             continue
-        other = one_to_give_way(rng, k, f, row, place, data)
-        to = place[k] if draw(rng) < BACK else int(draw(rng) * nodes)
-        return other, data.current[other] if rows.moves[f] else to
+        if f >= rows.limits:
+            continue
+        other = one_to_give_way(rng, k, f, row, place, rows)
+        to = place[k] if draw(rng) < 0.7 else int(draw(rng) * rows.domain.shape[1])
+        return other, rows.current[other] if rows.moves[f] else to
     return -1, -1
-
-
-@njit(**LEAF)
-def taken_or_put(s, putting, edit, data, state):
-    """Half of the edit of a slot: who goes from where to where; -1 where nobody does."""
-    if putting:
-        k = edit.keys[s]
-        return k, data.current[max(k, 0)], edit.targets[s]
-    if edit.slots[s] >= state.tally[0]:
-        return -1, -1, -1
-    k = state.moves[0, edit.slots[s]]
-    return k, state.moves[1, edit.slots[s]], data.current[k]
-
-
-@njit(**LEAF)
-def row_change(held, steps, edit, data, state):
-    """By how much a proposed move raises the excess; the rows are as before afterwards."""
-    if held is None:
-        return 0.0
-    change = 0.0
-    for forth in range(2):
-        for at in range(2 * steps):
-            step = at if forth == 0 else 2 * steps - 1 - at
-            k, source, target = taken_or_put(step % steps, step >= steps, edit, data, state)
-            if k >= 0 and forth == 0:
-                change += shift(held, k, source, target, data)
-            elif k >= 0:
-                shift(held, k, target, source, data)
-    return change
-
-
-@njit(**LEAF)
-def make_room(held, rng, steps, edit, data, state):
-    """Where the move of one key group fills a row beyond its most, another of its family gives way; how many slots then."""
-    if held is None:
-        return steps
-    if steps != 1 or edit.keys[0] < 0:
-        return steps
-    other, to = giving_way(rng, edit.keys[0], edit.targets[0], held, state.place, data)
-    if other < 0:
-        return steps
-    m = int(state.tally[0])
-    slot, home = state.role[other], to == data.current[other]
-    if slot < 0 and home:
-        return steps
-    if slot < 0:
-        slot = m if edit.slots[0] != m else m + 1
-        slot = slot if slot < data.max_moves else int(draw(rng) * m)  # all are used: another stays
-    if slot == edit.slots[0] or slot >= data.max_moves:
-        return steps
-    edit.slots[1], edit.targets[1] = slot, to
-    edit.keys[1] = -1 if home else other
-    return 2

@@ -453,11 +453,10 @@ class KeyGroupAllocation(Ruled, OverWindows):
         most = {} if self.max_migrations is None else {"migrations": float(self.max_migrations)}
         if self.distance_floor:
             most["load_distance"] = self.mean_load
-        rooms = tuple((self.usage(name), limit * (1 + SLACK)) for name, limit in self._room.items())
-        return Searched(
-            self.workload.last_load, self.open_pairs, most, self.mean_load, rooms=rooms,
-            cost=self.migration_cost, cost_limit=self.max_migration_cost,
-        )  # fmt: skip
+        rooms, load = tuple((self.usage(name), limit) for name, limit in self._room.items()), self.planned.load
+        space = self.space.without(~self.open_pairs) if rooms or self.max_migration_cost is not None else self.space
+        cost, share = self.migration_cost, self.planned.share
+        return Searched(load, space, most, self.means, None, 0.0, cost, self.max_migration_cost, rooms, share=share)
 
     def played(self) -> dict[str, Any]:
         it = self.planned

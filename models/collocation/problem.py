@@ -418,17 +418,18 @@ class CollocatedAllocation(Ruled, OverWindows):
     # What stages, plans, remedies and replays ask ---------------------------------------------------------------
 
     def searched(self) -> Searched:
-        bands, most = None, self.max_load_distance
+        w, most, windows, bands = self.workload, self.max_load_distance, self.by_window, None
         if most is not None:
-            w, percent = self.workload, self.distance_unit == "percent"
+            percent = self.distance_unit == "percent"
             share, rest = SLACK + (most / 100 if percent else 0.0), 0.0 if percent else most
             lowest = w.kept & (self.sides == "both")
             per_node, below = w.capacity / self.kept_capacity, np.where(lowest, -rest, -np.inf)
-            bands = np.array([per_node * (1 + share), rest * w.capacity, per_node * (1 - share), below * w.capacity])
-        pairs = (self.pairs.first, self.pairs.second, self.pairs.traffic)
+            sides = np.array([per_node * (1 + share), rest * w.capacity, per_node * (1 - share), below * w.capacity])
+            bands = np.repeat(sides[:, None], len(windows), axis=1)
         return self.allocation.searched()._replace(
-            load=self.remote_loads, mean=None, pairs=pairs, per_tuple=self.load_model.per_tuple, bands=bands
-        )
+            load=np.array([window.remote_loads for window in windows]), mean=None, bands=bands, share=self.planned.share,
+            pairs=(self.pairs.first, self.pairs.second, np.atleast_2d(self.pair_traffic)), per_tuple=self.load_model.per_tuple,
+        )  # fmt: skip
 
     def played(self) -> dict[str, Any]:
         typical, it, model, own = self.typical(), self.planned, self.load_model, self.planned_traffic

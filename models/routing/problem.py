@@ -19,7 +19,7 @@ from keyshift.models.objectives import TIE, OverWindows, Searched
 from keyshift.models.problem import Limit, Violation, below_step
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
-from keyshift.models.workload import FloatArray, IntArray, Workload
+from keyshift.models.workload import FloatArray, IntArray, MoveSpace, Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,11 +272,18 @@ class MixedRouting(Ruled, OverWindows):
     # What stages, plans, remedies and replays ask ---------------------------------------------------------------
 
     def searched(self) -> Searched:
-        w, none = self.workload, np.zeros(self.workload.nodes)
-        bands = np.array([none, np.where(w.kept, self.upper + self.slack, 0.0), none, self.lower - self.slack])
-        allowed = np.broadcast_to(w.kept, (w.key_groups, w.nodes))
-        allowed = allowed if self.lowered.closed is None else allowed & ~self.lowered.closed
-        return Searched(w.last_load, allowed, {"table_size": self.table_limit}, w.mean_load, bands=bands)
+        w, each = self.workload, self.by_window
+        most = [np.where(w.kept, window.upper + window.slack / 2, 0.0) for window in each]
+        least = [window.lower - window.slack / 2 for window in each]
+        none = np.zeros((len(each), w.nodes))
+        space = self.lowered.narrowed(
+            MoveSpace.of(w.current, w.kept).without(~np.broadcast_to(w.kept, (w.key_groups, w.nodes)))
+        )
+        return Searched(
+            np.array([window.workload.last_load for window in each]), space, {"table_size": float(self.table_limit)},
+            np.array([window.workload.mean_load for window in each]), bands=np.array([none, most, none, least]),
+            share=self.planned.share,
+        )  # fmt: skip
 
     def played(self) -> dict[str, Any]:
         return {

@@ -94,12 +94,6 @@ class Instance:
         return self.problem.space
 
     @cached_property
-    def by_load(self) -> IntArray:
-        """Who may leave, by current node, the lightest first; where each node's begin is in `space.by_node`."""
-        movers = self.space.movers
-        return movers[np.lexsort((self.load[movers], self.current[movers]))]
-
-    @cached_property
     def use(self) -> FloatArray:
         """Use of the limited resources by each key group, shape (r, p)."""
         rows = [self.problem.usage(name) for name in self.problem.resource_capacity or {}]

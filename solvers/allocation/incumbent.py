@@ -22,10 +22,6 @@ PLANNED = (*SEARCHED, "max_migration_cost", "resource_capacity", *RULES)
 """Those that a plan leaves to the check besides, before it is polished."""
 
 
-MOST_WHOLE = 2**40
-"""Sums of whole loads up to this are exact, and so are the distances, but for the mean's rounding."""
-
-
 class WholeLoads(NamedTuple):
     """Every node's load is a multiple of a unit, so that few distances from the mean there are.
 
@@ -101,7 +97,8 @@ class Incumbent:
         """The distances there are, where loads are whole multiples of a unit."""
         w, last_alone = self.problem.workload, self.problem.by_window[0] is self.problem
         load = w.last_load
-        whole = np.array_equal(load, np.rint(load)) and 0 < load.sum() < MOST_WHOLE
+        # Up to so large sums are exact, and so are distances, but for the mean's rounding.
+        whole = np.array_equal(load, np.rint(load)) and 0 < load.sum() < 2**40
         if not (last_alone and whole):
             return None
         multiple = int(np.gcd.reduce(load.astype(np.int64)))

@@ -10,31 +10,25 @@ import numpy as np
 
 from keyshift.models.compiling import off_clock
 from keyshift.models.workload import IntArray
-from keyshift.solvers.allocation.annealing.exchanges import Exchanges
-from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, counted, fewest_moves
 from keyshift.solvers.allocation.counting.planner import CountPlanner
+from keyshift.solvers.allocation.exchanges import Exchanges
 from keyshift.solvers.allocation.incumbent import SEARCHED, Incumbent
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.large_neighbourhood import even_out
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
+from keyshift.solvers.allocation.search import Round, Search
 from keyshift.solvers.allocation.settings import AllocationSettings
 
 COUNTED = 0.7, 0.2
 """The share of the time that the bound by counts may take: where fewer may move than there are nodes, and otherwise."""
-BEFORE_PRICES = 3
-"""Turns before prices are asked: of what the search finds at once they need not be."""
-BEFORE_SOLVER = 2
-"""Turns before a solver is asked about few pairs for a moment: of heavy tails it knows most."""
 PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1
 """Where between the bound and the best distance prices are asked, in turn; at 1 they look for a proof."""
 PLANNED_AT = 0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1
 """Likewise for plans of counts."""
 WORK_OF_STEP = 100.0
 """Elementary steps of prices that take as long as a step of search."""
-WITHIN_REACH = 0.01
-"""A gap, in units of the mean, that more search closes sooner than a solver where many may move."""
 
 
 def movable(instance: Instance) -> bool:
@@ -86,7 +80,7 @@ class Rounds:
     def within_reach(self) -> bool:
         """Whether moves are many and the best is near the bound: more search closes such a gap sooner than a solver."""
         gap = self.distance - self.found.bound / self.found.problem.scale
-        return self.many_moves and gap < WITHIN_REACH
+        return self.many_moves and gap < 0.01
 
     def run(self) -> dict[str, object]:
         """Search once, bound, then both in turns until the gap is closed, the time is up, or enough is done."""
@@ -125,10 +119,10 @@ class Rounds:
             self._anneal_next(turn)
             if self._exchanges:
                 self._exchange_next(turn)
-            if turn >= BEFORE_PRICES:
+            if turn >= 3:  # of what the search finds at once prices need not be asked
                 self._ask_prices()
             turn += 1
-            if small and turn == BEFORE_SOLVER and not self.found.done:
+            if small and turn == 2 and not self.found.done:
                 self._ask_solver()
         return turn
 

@@ -36,8 +36,8 @@ def solve_milp(
     1. Where rules have rows or nodes drain, the linear relaxation. A short search, and a lower bound by counting departures
        and arrivals (`keyshift.solvers.allocation.counting.bound`).
     2. In turns, a plan of counts that the search realises (`keyshift.solvers.allocation.counting.planner`), a round of
-       annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), exchanges between three nodes where many
-       may move (`keyshift.solvers.allocation.annealing.exchanges`), and branch and price for a target
+       annealing over lists of moves (`keyshift.solvers.allocation.search`), exchanges between three nodes where many
+       may move (`keyshift.solvers.allocation.exchanges`), and branch and price for a target
        distance between bound and best, which it rules out or plans how to reach
        (`keyshift.solvers.allocation.pricing.tree`). After two turns CP-SAT is asked about small instances for a
        moment. Before, of dozens of key groups those of a few nodes are shared out anew
@@ -209,8 +209,6 @@ class Portfolio(Incumbent):
 
 ROUNDING = 1e-12
 """The share of the mean by which a deviation may exceed the largest one so far."""
-PASSES = 5
-"""Over all moves, at most."""
 
 
 def settle(problem: KeyGroupAllocation, assignment: IntArray, expired: Callable[[], bool] = lambda: False) -> IntArray:
@@ -233,7 +231,7 @@ def settle(problem: KeyGroupAllocation, assignment: IntArray, expired: Callable[
     ndarray, shape (p,)
     """
     state = _State(Instance(problem), assignment.copy())
-    for _ in range(PASSES):
+    for _ in range(5):
         if not (state.undo_one() or state.merge_two()) or expired():
             break
     state.drain()

@@ -7,32 +7,23 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.guards import Whole
-from keyshift.models.rules.ruled import MergedItems
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
-from keyshift.solvers.collocation.local_search_kernels import anneal, refresh
-from keyshift.solvers.collocation.move_kernels import MOST, Before, Goal, Proposal, ShiftData, ShiftState
-from keyshift.solvers.kernels import generator
-from keyshift.solvers.rows import RuleRows, rule_rows
+from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
+from keyshift.solvers.search.lowering import Posed
+from keyshift.solvers.search.program import Aim, State
+from keyshift.solvers.search.terms import refresh
 
 CHUNK, MOST_CHUNKS, GROW = 12_500, 4, 8
 """Steps of the first rounds, between two looks at the clock; later ones have so many chunks, one more after every `GROW`."""
-SHARES = np.array([0.375, 0.8125, 0.3])
-"""Cumulative shares of joins and relocations; the rest are swaps. Last, the share of joins that move another key group in the
-opposite direction."""
+SHARES = shares_of(join=0.375, cluster=0.4375, swap=0.1875)
 HEATS, COOL, FALL = (3.0, 1.0), 0.25, 100.0
 """Temperatures at which the rounds of a cycle begin, in units of the value of the last move; the last round of a cycle begins at
 so small a share of the one before; in a round the temperature falls by so large a factor."""
-FROM_BEST = 3
-"""One round in this many continues from the best assignment."""
 FIRMNESS = (4.0, 1200.0, 0.4)
 """What a key group's load beyond a limit costs at first, in units of the largest traffic of a pair, in turns from one beginning
 to the next: a high cost finds limits that hardly anything keeps, a low one answers that only detours reach."""
-WORTH_WHILE = 1e-3
-"""The search continues while a round gains at least this share of all gains so far."""
-BLEND = 0.2
-"""If the worst windows count, the weight of the mean in the search's objective."""
 
 
 def local_search(
@@ -53,13 +44,6 @@ def local_search(
     steps : int, default 1,500,000
         At most; a quarter of a second for a thousand key groups.
     """
-    items = MergedItems.of(problem.lowered)
-    if problem.lowered.merged:
-        known = None if start is None else items.contracted(start)
-        answer = local_search(items.problem(problem), budget=budget, seed=seed, start=known, steps=steps)
-        found = None if answer.assignment is None else items.expanded(answer.assignment)
-        fits = found is not None and kept(problem, found, None)
-        return Answer(found if fits else start, termination=answer.termination)
     search = Annealing(problem, start, seed)
     search.go_on(budget, steps, stop=True)
     return Answer(search.best, termination=budget.why if budget.expired else "completed")
@@ -91,26 +75,25 @@ class Annealing:
         self.best = None if start is None or problem.violations(start) else start.copy()
         self.begun, self.gained, self.rounds = 0, 0, 0
         self.reference = problem.objective(problem.workload.current)
-        self.over = bool(problem.lowered.merged) or data.key_groups == 1 or data.nodes == 1 or data.max_moves == 0
+        self.over = data.key_groups == 1 or data.nodes == 1 or data.max_moves == 0
         if self.over:
             if self.best is None and not problem.violations(problem.workload.current):
                 self.best = problem.workload.current.copy()
             return
-        typical = max(float(np.median(data.remote_load)), 1e-9)
-        self.unit = (float(data.traffic.max()) if data.traffic.size else 1.0) / typical / data.windows
+        posed = Posed(problem)
+        self.placing = posed.placing
+        self.search = LocalSearch(posed.placing, SHARES, seed, 71)
+        program = self.placing.program
+        typical = max(float(np.median(program.loads.load)), 1e-9)
+        self.unit = float(program.graph.weight.max(initial=0.0) or 1.0) / typical / data.windows
         self.beginnings, self.penalty = 0, FIRMNESS[0] * self.unit
-        self.rng = generator(seed, 71)
         self.bases = [data.current] if self.best is None else [self.best, data.current]
         self.led = self.best  # the best since the last beginning
         # What that was worth when a gain last counted.
         self.mark = np.inf if self.led is None else problem.objective(self.led)
-        rows = rule_rows(problem.lowered, data.nodes)
-        self.read = _data_of(data, goal_of(problem, data), rows)
-        self.state, self.record = _state_of(data, self.bases[0], self.read.rows), self.bases[0].copy()
-        self.wanted = Proposal(*np.empty((2, MOST), np.int64), *np.empty((2, len(data.traffic), MOST)))
-        self.before = Before(np.empty(len(data.traffic)), np.empty(4), np.empty(max(data.nodes, 2 * MOST)))
-        refresh(self.read, self.state)
-        self.heats = _heats(data, self.state)
+        self.search.begin(self.bases[0])
+        refresh(Aim(), program, self.search.state)
+        self.heats = _heats(data, program.guide.max_moves, self.search.state)
 
     @property
     def settled(self) -> bool:
@@ -126,7 +109,8 @@ class Annealing:
                 self.begun = self.gained = self.rounds
                 self.beginnings += 1
                 turn, base = divmod(self.beginnings, len(self.bases))
-                self.state.a[:], self.led, self.mark = self.bases[base], None, np.inf
+                self.led, self.mark = None, np.inf
+                self.search.begin(self.bases[base])
                 self.penalty = self.unit * FIRMNESS[turn % len(FIRMNESS)]
             since = self.rounds - self.begun
             long = min(steps, CHUNK * min(MOST_CHUNKS, 1 + since // GROW))
@@ -138,83 +122,51 @@ class Annealing:
         problem, data = self.problem, self.data
         since = self.rounds - self.begun
         hot = self.heats[since % len(self.heats)]
-        level = _level(problem, data, self.read.goal, data.current if self.led is None else self.led)
-        schedule = np.array([steps, hot, hot / FALL, self.penalty, level])
-        found, infeasible = anneal(self.rng, schedule, self.record, self.wanted, self.before, self.read, self.state)
+        aim = _aim(problem, data, data.current if self.led is None else self.led)
+        made, value = self.search.cool(aim, Cooling(steps, hot, hot / FALL, self.penalty, self.penalty))
         budget.spend(2 * steps)
-        self.penalty *= 2.0 if found == -np.inf or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
+        infeasible = self.search.beyond
+        self.penalty *= 2.0 if value == np.inf or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
         self.rounds += 1
-        if found > -np.inf and kept(problem, self.record):
-            self.offer(self.record, budget)
-        if self.led is not None and (since + 1) % FROM_BEST == 0:
-            self.state.a[:] = self.led
+        if value < np.inf and kept(problem, made):
+            self.offer(made, budget)
+        if self.led is not None and (since + 1) % 3 == 0:  # so often a round continues from the best
+            self.search.begin(self.led)
 
     def offer(self, assignment: IntArray, budget: Budget) -> None:
         """Take over a feasible assignment where it is better than the best, or than the best since the last beginning."""
         value = self.problem.objective(assignment)
         if self.led is None or value < self.problem.objective(self.led):
             self.led = assignment.copy()
-            if value < self.mark - WORTH_WHILE * abs(self.reference - value):
+            if value < self.mark - 1e-3 * abs(self.reference - value):  # a gain counts by what was gained so far
                 self.mark, self.gained = value, self.rounds
         if self.best is None or value < self.problem.objective(self.best):
             self.best = assignment.copy()
             budget.report(objective=value, note="local search")
 
 
-def _heats(data: Arrays, state: ShiftState) -> tuple[float, ...]:
+def _heats(data: Arrays, max_moves: int, state: State) -> tuple[float, ...]:
     """The temperatures that rounds begin at, in turns: around what the last of the moves is worth, then what most are worth.
 
     Where traffic has a heavy tail, these are apart by orders of magnitude: few moves are about its head.
     """
     pair = float(np.median(data.mean_traffic)) if data.traffic.size else 1.0
-    on_node = np.einsum("t,tpn->pn", data.row_share, state.on_node)
+    share = data.row_share if data.row_share.size == len(state.on_node) else np.ones(len(state.on_node))
+    on_node = np.einsum("t,tpn->pn", share, state.on_node)
     node = max(pair, float(np.median(on_node.max(axis=1) - on_node.mean(axis=1))))
-    stay = on_node[np.arange(data.key_groups), state.a]
-    gains = np.sort(np.where(data.allowed, on_node, 0.0).max(axis=1) - stay)
-    last = max(pair, float(gains[-max(1, min(data.max_moves, data.key_groups))]))
+    gains = np.sort(on_node.max(axis=1) - on_node[np.arange(len(on_node)), state.placed.place])
+    last = max(pair, float(gains[-max(1, min(max_moves, gains.size))]))
     return *(share * last for share in HEATS), node, COOL * node
 
 
-def goal_of(problem: CollocatedAllocation, data: Arrays) -> Goal:
-    """The objective of the search, to be maximised."""
+def _aim(problem: CollocatedAllocation, data: Arrays, assignment: IntArray) -> Aim:
+    """What the search minimises: (15), in shares of the traffic."""
     over, planned = problem.over if problem.combines else "mean", problem.planned
     apart = problem.apart / (problem.saved * data.traffic_unit or 1.0) if problem.combines else data.traffic.sum(axis=1)
     most = planned.most if over == "cvar" else planned.share
-    return Goal(np.array(apart), np.array(most), over == "max", 0.0 if over == "mean" else BLEND)
-
-
-def _level(problem: CollocatedAllocation, data: Arrays, goal: Goal, assignment: IntArray) -> float:
-    """The t of (15) at an assignment: 0 unless it is CVaR."""
-    if problem.over != "cvar" or len(data.traffic) == 1 or not problem.combines:
-        return 0.0
-    remote = goal.apart - data.together(assignment)
-    return float(remote[problem.planned.weights(remote) > 0].min())
-
-
-def _data_of(data: Arrays, goal: Goal, rows: RuleRows | None) -> ShiftData:
-    """The instance as the kernels take it."""
-    d = data
-    return ShiftData(
-        d.current, d.allowed, d.remote_load, d.total_remote, d.cost, bool(d.cost.max() == 0), goal, d.indptr, d.neighbour,
-        d.weight, d.first, d.second, _drawn_by_weight(d.mean_traffic), d.upper_share, d.upper_extra, d.lower_share,
-        d.lower_extra, d.max_moves, d.move_cost, d.use, d.capacity, rows, SHARES,
-    )  # fmt: skip
-
-
-def _drawn_by_weight(traffic: FloatArray, most: int = 1 << 16) -> IntArray:
-    """Pairs, each as often as its share of the traffic, by systematic sampling; all of them once where there is none."""
-    total, size = float(traffic.sum()), min(4 * traffic.size, most)
-    if total <= 0 or size == 0:
-        return np.arange(traffic.size)
-    wanted = (np.arange(size) + 0.5) / size * total
-    return np.minimum(np.searchsorted(np.cumsum(traffic), wanted), traffic.size - 1)
-
-
-def _state_of(data: Arrays, base: IntArray, rows: RuleRows | None) -> ShiftState:
-    """Room for a search that begins at an assignment."""
-    p, n, t = data.key_groups, data.nodes, len(data.traffic)
-    return ShiftState(
-        base.copy(), np.zeros((data.windows, n)), np.zeros((data.use.shape[0], n)), np.zeros((t, p, n)), np.zeros(t),
-        np.zeros(4), np.zeros(n), np.zeros(p, np.int64), np.zeros(p, np.int64),
-        np.zeros(1, np.int64), None if rows is None else np.zeros(rows.most.size), np.zeros(1),
-    )  # fmt: skip
+    level = 0.0
+    if over == "cvar" and len(data.traffic) > 1:
+        remote = apart - data.together(assignment)
+        level = float(remote[planned.weights(remote) > 0].min())
+    blend = 0.0 if over == "mean" else 0.2
+    return Aim(most=np.array(most), worst=over == "max", level=level, cut=1.0, apart=np.array(apart), blend=blend)

@@ -14,7 +14,7 @@ from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of, kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
-from keyshift.solvers.collocation.local_search import Annealing, local_search
+from keyshift.solvers.collocation.local_search import Annealing
 from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion
@@ -151,8 +151,6 @@ def solve_milp(
     Over k windows all stages have the limits of each of them. Where (15) is not the mean, the bound is that of a
     weighted mean of the windows' traffic, with weights that each turn leans to those that were worst in it.
     """
-    if start is None and problem.lowered.merged:  # whose items the search of stage 1 does not know
-        start = local_search(problem, budget=budget.part(CollocationSettings.now().searching), seed=seed).assignment
     asked = _Asked(seed, start, threads, search_steps, bound_steps, finish)
     data = arrays_of(problem)
     partitions = None if budget.expired or not Multilevel.suits(problem, data) else Multilevel(problem, data, seed)

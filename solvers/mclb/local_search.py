@@ -15,7 +15,7 @@ from keyshift.models.guards import NonNegative
 from keyshift.models.mclb.problem import MCLB, SLACK, Core
 from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.ruled import MergedItems
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import FloatArray, IntArray, MoveSpace
 from keyshift.solvers.checked import kept, promised
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
@@ -23,13 +23,12 @@ from keyshift.solvers.mclb.local_search_kernels import KeptRules
 from keyshift.solvers.mclb.pair_splits import PairSplits
 from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.rows import RowFamily, rows_of, rule_rows, sum_rows
+from keyshift.solvers.search.program import Aim, Placing
+from keyshift.solvers.search.within import Task, search_within
 from keyshift.solvers.threads import one_blas_thread
-from keyshift.solvers.within_rows import Task, search_within
 
 MOST = 300_000_000
 """The most candidates of a run of the annealing."""
-GLANCE = 0.05
-"""Length of the first run as a share of the others, for very short limits."""
 LOOK = 10_000_000
 """Candidates between two looks at the clock."""
 SOFTNESS, SOFTENED_FROM = (1.0, 3.0, 8.0), 13
@@ -48,8 +47,6 @@ REHEATED = (0.2, 0.8)
 AHEAD, COMPARED = 4.0, 0.2
 """Where `PairSplits` suits, too, the search that found the better by itself works so many times as much as the other, which has
 this share of the time left for a turn."""
-PROHIBITIVE = 1e100
-"""A price for state beyond the budget that nothing is worth."""
 
 
 def local_search(
@@ -90,18 +87,26 @@ def _under_rules(problem: MCLB, budget: Budget, seed: int, start: IntArray | Non
     room = np.array([float(w.state.sum()) if most is None else most * (1 + SLACK / 2)])
     anywhere = np.zeros(w.nodes, dtype=np.int64)
     moves = RowFamily(np.arange(w.key_groups), w.state, anywhere, np.zeros(1), room, moves=True)
-    task = Task(problem.lowered, w.kept, [moves], w.state, compressed(problem.core.load))
+    space = problem.lowered.narrowed(MoveSpace.of(w.current, w.kept))
+    load = compressed(problem.core.load)
+    squares = np.square(load).sum(axis=1)
+    aim = Aim(doublings=1, unit=math.sqrt(float(squares.mean())) or 1.0, squares=True)
+    worth = squares / aim.unit**2
+    placing = Placing(
+        problem.lowered, space.without(np.broadcast_to(~w.kept, (w.key_groups, w.nodes))), np.ones(w.nodes),
+        load=np.ascontiguousarray(load.T), rows=[moves], worth=worth,
+    )  # fmt: skip
+    task = Task(placing, aim, worth)
     search = partial(search_within, problem, lambda turn: task, budget=budget, seed=seed)
     settings, core = MCLBSettings.now(), ItemCore.of_items(problem)
     for some in (0.0, effort):
         start = search(start=start, effort=some).assignment if start is None else start
     if start is None or core.load.shape[0] > settings.annealed or core.nodes == 1:
         return search(start=start, effort=effort)
-    rows = rule_rows(core.forms, w.nodes) or rows_of([moves], core.heads.size, w.nodes)
+    rows = rule_rows(core.forms, w.nodes) or rows_of([moves], core.current, w.nodes)
     rules = KeptRules(
         np.where(core.forms.closed[:, core.names].T, np.inf, 0.0),  # type: ignore[index]  # it is not None
-        rows._replace(domain=rows.domain[:, core.names]),
-        core.current, np.zeros(rows.most.size),
+        rows._replace(domain=rows.domain[:, core.names], current=core.current), np.zeros(rows.most.size),
     )  # fmt: skip
     begun = core.lower(start)[core.heads]
     annealing = _Annealing(core, compressed(core.load), begun, np.random.default_rng(seed), settings, rules)
@@ -295,8 +300,9 @@ class _Annealing:
         return better
 
     def _run(self, budget: Budget) -> IntArray:
-        self.price = PROHIBITIVE if self.rng.random() < 0.5 else self.fair_price
-        longer = 2.0 ** (self.number // self.settings.runs) if self.number else GLANCE
+        self.price = 1e100 if self.rng.random() < 0.5 else self.fair_price
+        # The first is short, for very short limits.
+        longer = 2.0 ** (self.number // self.settings.runs) if self.number else 0.05
         kind, again = _next_kind(self.tried, self.rng), self.number % 4 == 3
         stages = max(STAGES, math.ceil(self.steps * longer * self.moment.shape[0] / LOOK))
         schedule = self._softened(kind, stages) if kind else self._plain(stages)
@@ -340,7 +346,7 @@ class _Annealing:
         core, at, best, value = self.core, start.copy(), start, math.inf
         for stage in schedule:
             if self.rules is not None:
-                sum_rows(self.rules.held, at, self.rules)
+                sum_rows(self.rules.held, at, self.rules.rows)
             found, gained = kernels.anneal(
                 self._capped(stage.cap), at, core.stake, core.current, core.budget, self.price, stage.hot, stage.cold, steps,
                 self.rng, self.rules,

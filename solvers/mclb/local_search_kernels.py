@@ -73,7 +73,6 @@ class KeptRules(NamedTuple):
     bar: FloatArray
     """Infinite where a key group may not run, else 0, shape (n, p)."""
     rows: RuleRows
-    current: IntArray
     held: FloatArray
 
 
@@ -231,15 +230,15 @@ def put_if_kept(
     for _ in range(TRIES):
         if b < 0:
             return -1, -1, -1
-        rise = carry(rules.held, k, a, b, rules)
+        rise = carry(rules.held, k, a, b, rules.rows)[0]
         if q >= 0:
-            rise += carry(rules.held, q, s.chosen[q], d, rules)
+            rise += carry(rules.held, q, s.chosen[q], d, rules.rows)[0]
         if rise < KEPT:
             return b, q, d
         if q >= 0:
-            carry(rules.held, q, d, s.chosen[q], rules)
+            carry(rules.held, q, d, s.chosen[q], rules.rows)
             s.worth[q] = np.inf
-        carry(rules.held, k, b, a, rules)
+        carry(rules.held, k, b, a, rules.rows)
         least, q = 0.0, -1
         for other in range(low, high):
             if s.worth[other] < least:

@@ -7,8 +7,11 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.guards import NonNegative
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
-from keyshift.models.workload import BoolArray, IntArray
-from keyshift.solvers.within_rows import Task, load_limits, search_within
+from keyshift.models.rules.lowered import Lowered, MoveBudget
+from keyshift.models.workload import BoolArray, IntArray, MoveSpace
+from keyshift.solvers.search.lowering import load_unit
+from keyshift.solvers.search.program import Aim, Placing
+from keyshift.solvers.search.within import Task, search_within
 
 
 def local_search(
@@ -34,28 +37,33 @@ def local_search(
     effort : float, default 1
         Multiplies how often in a row the search may cool without a gain.
     """
-    turns = _Turns(problem, start, seed)
-    return search_within(problem, turns, budget=budget, seed=seed, start=start, effort=effort)
+    rng, used = np.random.default_rng([seed, 61]), _nodes_kept(problem, start)
+    first = _task(problem, used)
+
+    def turn_of(turn: int) -> Task:
+        """The nodes of a known placement, and in every second turn another for one of them."""
+        other = _other(problem, used, rng) if turn % 2 else used
+        return first if other is used else _task(problem, other)
+
+    return search_within(problem, turn_of, budget=budget, seed=seed, start=start, effort=effort)
 
 
-class _Turns:
-    """The task of each turn: the nodes of a known placement, and in every second turn another for one of them."""
-
-    def __init__(self, problem: MovementWithinLimits, start: IntArray | None, seed: int) -> None:
-        self.problem, self.rng = problem, np.random.default_rng([seed, 61])
-        self.used = _nodes_kept(problem, start)
-        self.first = self._task(self.used)
-
-    def __call__(self, turn: int) -> Task:
-        used = _other(self.problem, self.used, self.rng) if turn % 2 else self.used
-        return self.first if used is self.used else self._task(used)
-
-    def _task(self, used: BoolArray) -> Task:
-        """The problem on these nodes."""
-        problem, slack = self.problem, SLACK / 2 * self.problem.upper
-        least, most = (np.where(used, limit, 0.0) for limit in (problem.lower - slack, problem.upper + slack))
-        each = [least] * len(problem.load), [most] * len(problem.load)
-        return Task(problem.lowered, used, load_limits(problem.load, *each), problem.workload.state)
+def _task(problem: MovementWithinLimits, used: BoolArray) -> Task:
+    """The problem on these nodes."""
+    w, slack, k = problem.workload, SLACK / 2 * problem.upper, len(problem.load)
+    least, most = (
+        np.tile(np.where(used, limit, 0.0), (k, 1)) for limit in (problem.lower - slack, problem.upper + slack)
+    )
+    space = MoveSpace.of(w.current, used).without(np.broadcast_to(~used, (w.key_groups, used.size)))
+    worth, none = w.state / (float(w.state.max(initial=0.0)) or 1.0), np.zeros_like(most)
+    load, every = np.asarray(problem.load), np.ones(used.size, dtype=bool)
+    unit = load_unit(load, worth)
+    placing = Placing(
+        problem.lowered, problem.lowered.narrowed(space), np.ones(used.size), load=load / unit,
+        bands=np.array([none, most, none, least]) / unit, worth=worth,
+        goals=Lowered(w.current, budgets=(MoveBudget(np.arange(w.key_groups), w.state, every, 0.0),)),
+    )  # fmt: skip
+    return Task(placing, Aim(goal=1.0), worth)
 
 
 def _nodes_kept(problem: MovementWithinLimits, start: IntArray | None) -> BoolArray:

@@ -14,8 +14,9 @@ from keyshift.models.integers import scaled
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
-from keyshift.solvers.rows import RowFamily
-from keyshift.solvers.within_rows import Task, load_limits, search_within
+from keyshift.solvers.search.lowering import Posed
+from keyshift.solvers.search.program import Aim
+from keyshift.solvers.search.within import Task, search_within
 
 
 @njit(cache=True)
@@ -189,27 +190,7 @@ def local_search(
     effort : float, default 1
         Multiplies how often in a row the search may cool without a gain.
     """
-    each, w = problem.by_window, problem.workload
-    least, most = ([side(window) for window in each] for side in (_least, _most))
-    limits = [*load_limits([window.workload.last_load for window in each], least, most), *_entries(problem)]
-    task = Task(problem.lowered, w.kept, limits, w.state)
+    w = problem.workload
+    posed = Posed(problem, goal="state_moved")
+    task = Task(posed.placing, Aim(goal=1.0), w.state / (float(w.state.max(initial=0.0)) or 1.0))
     return search_within(problem, lambda turn: task, budget=budget, seed=seed, start=start, effort=effort)
-
-
-def _least(window: MixedRouting) -> np.ndarray:
-    return window.lower - window.slack / 2
-
-
-def _most(window: MixedRouting) -> np.ndarray:
-    return window.upper + window.slack / 2
-
-
-def _entries(problem: MixedRouting) -> list[RowFamily]:
-    """The table's room as one row, to which the keys of each hash add where they are elsewhere."""
-    n, none = problem.workload.nodes, np.zeros(0)
-    made = []
-    for home in np.unique(problem.home).tolist():
-        keys = np.flatnonzero(problem.home == home)
-        made.append(RowFamily(keys, np.ones(keys.size), np.where(np.arange(n) == home, -1, 0), none, none))
-    made[-1] = made[-1]._replace(least=np.zeros(1), most=np.array([float(problem.table_limit)]))
-    return made

@@ -13,9 +13,11 @@ from keyshift.models.objectives import Prioritised
 from keyshift.models.stages import Stage, state
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import answered, confirmed, is_met, without_false_bound
+from keyshift.solvers.search.lowering import Posed
+from keyshift.solvers.search.program import Aim
+from keyshift.solvers.search.within import Task, search_within
 from keyshift.solvers.stages.forced_moves import MOVED, cost_of, least_moved, rules_kept
 from keyshift.solvers.stages.search import StageSettings, improve_within
-from keyshift.solvers.within_rows import Task, search_within
 
 COUNTS = ("migrations", "table_size")
 
@@ -102,9 +104,8 @@ def _search(stage: Stage, start: IntArray | None, budget: Budget, seed: int, lar
     """Local search from a start; first, for what moves in a large problem with rooms, a search that prices its rules' rows."""
     low = rules_kept(stage.problem, stage.kept) if large and stage.measure in MOVED else None
     if low is not None and low.rooms:
-        problem = stage.problem
-        enter = problem.workload.kept | bool(getattr(problem, "into_draining", False))
-        task = Task(low, enter, (), cost_of(problem, stage.measure))
+        posed, cost = Posed(stage.problem, goal=stage.measure), cost_of(stage.problem, stage.measure)
+        task = Task(posed.placing, Aim(goal=1.0), cost / (float(cost.max(initial=0.0)) or 1.0))
         found = search_within(
             stage, lambda turn: task, budget=budget.part(0.6), seed=seed, start=start, effort=0.25, but=None
         )

@@ -4,35 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
-import scipy.sparse as sp
 
 from keyshift.models import Answer, Budget
-from keyshift.models.allocation.problem import SLACK
 from keyshift.models.answer import Settings
-from keyshift.models.objectives import TIE, Prioritised, Searched
-from keyshift.models.rules.lowered import Lowered, Rooms
+from keyshift.models.objectives import TIE, Prioritised
 from keyshift.models.rules.ruled import BROKEN as BROKEN_RULES
 from keyshift.models.stages import Stage, StageBound
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
-from keyshift.solvers.kernels import generator
-from keyshift.solvers.rows import rows_of, rule_rows
-from keyshift.solvers.stages.search_kernels import (
-    BROKEN,
-    DISTANCE,
-    DRAINING,
-    LINEAR,
-    REMOTE,
-    SPREAD,
-    UNDRAINED,
-    KeptRows,
-    StageData,
-    StageState,
-    search,
-)
+from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
+from keyshift.solvers.search.lowering import Posed
 
 
 @dataclass(frozen=True)
@@ -55,10 +36,10 @@ class StageSettings(Settings):
 SHARE, OWN_SHARE = 0.5, 0.7
 """Of the time left every stage but the last may take the first; of a stage's time the method itself may take the second, and
 local search goes on where it has no proof."""
-TIES = 0.2
-"""Of the time of the last stage the choice among answers alike in all stages may take this share."""
-COOLED = 1 / 3_000
-"""The last temperature of a round as a share of the first."""
+COUNTED = ("migrations", "table_size", "draining_key_groups", BROKEN_RULES)
+"""Measures that are whole numbers."""
+SHARES = shares_of(join=0.2, cluster=0.25, anywhere=0.1, swap=0.25, go_home=0.1, exchange_home=0.1)
+MOVED_SHARES = shares_of(join=0.1, cluster=0.2, anywhere=0.1, swap=0.1, go_home=0.25, exchange_home=0.25)
 
 
 def improve_within(
@@ -67,7 +48,6 @@ def improve_within(
     budget: Budget,
     seed: int = 0,
     rounds: int | None = None,
-    arrays: SearchArrays | None = None,
 ) -> IntArray:
     """The best assignment for a stage that simulated annealing finds from a feasible one; the start if none is better.
 
@@ -81,143 +61,22 @@ def improve_within(
     last_alone = getattr(stage.problem, "by_window", (stage.problem,))[0] is stage.problem
     if stage.violations(start) or start.size == 0 or not last_alone:
         return start
-    it, settings = SearchArrays(stage.problem) if arrays is None else arrays, StageSettings.now()
-    limits = it.limits.copy()
-    for name, most in stage.kept.items():
-        limits[PLACES[name]] = min(limits[PLACES[name]], it.value(name, most))
-    goal = PLACES[stage.measure]
-    n, resources = it.data.capacity.size, it.data.use.shape[0]
-    state = StageState(
-        start.copy(), np.zeros(n), np.zeros((resources, n)), np.zeros(limits.size), np.zeros(4), *it.held()
-    )
-    rng = generator(seed, 83)
-    best, record, value = start, start.copy(), stage.objective(start)
-    size, steps = max(it.value(stage.measure, value), 1e-9), min(settings.steps * start.size, 20_000)
+    settings, best, value = StageSettings.now(), start, stage.objective(start)
+    posed = Posed(stage.problem, stage.kept, stage.measure, start)
+    search = LocalSearch(posed.placing, MOVED_SHARES if stage.measure in COUNTED else SHARES, seed, 83)
+    steps = min(settings.steps * start.size, 20_000)
     for turn in range(settings.rounds if rounds is None else rounds):
-        if budget.expired or value <= 0 or size >= UNLIMITED:
+        if budget.expired or value <= 0:
             break
-        state.place[:] = best
-        warm = size * (0.03 if turn % 2 == 0 else 0.006)
-        hot = 1.0 if goal >= BROKEN and goal != PLACES["state_moved"] else warm
-        heats = np.array([hot, hot * COOLED])
-        search(it.data, state, record, limits, goal, heats, rng, steps)
-        found = stage.objective(record)
-        if found < value and kept(stage, record):
-            best, value = record.copy(), found
+        search.begin(best)
+        aim, size = posed.aim(best)
+        hot = 1.0 if aim.doublings or stage.measure in COUNTED else size * (0.03 if turn % 2 == 0 else 0.006)
+        made, _ = search.cool(aim, Cooling(steps, hot, hot / 3_000))
+        found = stage.objective(made)
+        if found < value and kept(stage, made):
+            best, value = made, found
             budget.report(note=f"{stage.measure} {value:.6g}")
     return best
-
-
-# Any problem with priorities as one set of arrays, for the search that serves them all ---------------------------------
-
-UNLIMITED = 1e18
-MIGRATIONS, STATE, TABLE, COST = range(LINEAR, LINEAR + 4)
-PLACES = {
-    "remote_traffic": REMOTE, "total_load": REMOTE, "load_distance": DISTANCE, "deviation_sum": SPREAD,
-    "draining_load": DRAINING, "draining_key_groups": UNDRAINED, "broken_rules": BROKEN,
-    "migrations": MIGRATIONS, "state_moved": STATE, "table_size": TABLE,
-}  # fmt: skip
-"""Where each measure stands among the loop's; the total load falls and rises with the remote traffic."""
-
-
-class SearchArrays:
-    """A problem's data for the search, and its measures in the search's units.
-
-    Attributes
-    ----------
-    data : StageData
-    limits : ndarray
-        The most of each measure that the problem's own limits allow.
-    """
-
-    def __init__(self, problem: Prioritised) -> None:
-        w, it = problem.workload, problem.searched()
-        self.workload, capacity = w, float(w.capacity[w.kept].sum())
-        self.load_unit = float(it.load.sum()) / capacity or 1.0
-        first, second, traffic = it.pairs or (np.zeros(0, dtype=int), np.zeros(0, dtype=int), np.zeros(0))
-        self.traffic_unit = float(traffic.sum()) or 1.0
-        # Shares of the traffic between key groups, both ways.
-        both, shares = (np.r_[first, second], np.r_[second, first]), np.tile(traffic / self.traffic_unit, 2)
-        graph = sp.csr_array((shares, both), shape=(w.key_groups, w.key_groups))
-        per_tuple = it.per_tuple * self.traffic_unit / self.load_unit
-        mean = (1 / capacity, 0.0) if it.mean is None else (0.0, it.mean / self.load_unit)
-        away = [np.ones(w.key_groups), w.state / (float(w.state.sum()) or 1.0), np.ones(w.key_groups)]
-        if w.home is None:
-            away[2] = np.zeros(w.key_groups)
-        self.limits = np.full(LINEAR + 4, UNLIMITED)
-        for name, most in it.most.items():
-            self.limits[PLACES[name]] = self.value(name, most)
-        away.append(self._costs(it))
-        made = StageData(
-            current=w.current, allowed=it.allowed, load=it.load / self.load_unit,
-            indptr=graph.indptr.astype(np.int64), neighbour=graph.indices.astype(np.int64), weight=graph.data,
-            numbers=np.array([per_tuple, *mean]), capacity=w.capacity.astype(float), kept=w.kept,
-            bands=self._bands(it.bands), use=np.array([use for use, _ in it.rooms]).reshape(-1, w.key_groups),
-            room=np.array([room for _, room in it.rooms]).reshape(-1, w.nodes),
-            anchor=np.array([w.current, w.current, w.current if w.home is None else w.home, w.current]),
-            away=np.array(away, dtype=float), **self._rules(problem),
-        )  # fmt: skip
-        # Copies: read-only arrays are another type to the compiler, and one type shall serve all problems.
-        self.data = StageData._make(part if isinstance(part, KeptRows) else np.array(part, order="C") for part in made)
-
-    def _rules(self, problem: Prioritised) -> dict[str, Any]:
-        """Who moves with whom; the rows that are kept; and those of rules that give way.
-
-        To come together key groups go where most of theirs are now: the search knows of no other node for them.
-        """
-        w = self.workload
-        none = rows = soft = rows_of([], w.key_groups, w.nodes)  # None would be another type to the compiler
-        kept: Lowered | None = getattr(problem, "lowered", None)
-        mate = np.arange(w.key_groups)
-        if kept is not None:
-            for members in kept.merged:
-                mate[members] = np.roll(members, 1)
-            rows = rule_rows(replace(kept, merged=()), w.nodes) or none
-            if problem.yielding is not None:  # type: ignore[attr-defined]  # it has rules
-                wished: Lowered = problem.wished  # type: ignore[attr-defined]
-                rooms = *wished.rooms, *(self._gathered(members, wished) for members in wished.merged)
-                soft = rule_rows(replace(wished, merged=(), rooms=rooms, budgets=()), w.nodes) or none
-        return {"mate": mate, "kept_rows": KeptRows(rows, w.current), "soft_rows": KeptRows(soft, w.current)}
-
-    def _gathered(self, members: IntArray, wished: Lowered) -> Rooms:
-        """A room for nobody but where most of some key groups are, of the nodes that are open to them."""
-        here = np.bincount(self.workload.current[members], minlength=self.workload.nodes)
-        if wished.closed is not None:
-            here = np.where(wished.closed[members].any(axis=0), -1, here)
-        domain = np.where(np.arange(here.size) == here.argmax(), -1, 0)
-        return Rooms(members, np.ones(members.size), domain, np.zeros(1), np.zeros(1))
-
-    def held(self) -> list[FloatArray]:
-        """Room for what the rows hold, kept ones and those that give way."""
-        return [np.zeros(part.rows.most.size) for part in (self.data.kept_rows, self.data.soft_rows)]
-
-    def _costs(self, it: Searched) -> FloatArray:
-        """Each key group's migration cost, in units of the limit on all."""
-        if it.cost is None or it.cost_limit is None:
-            return np.zeros(self.workload.key_groups)
-        self.limits[COST] = 1 + SLACK
-        return np.minimum(it.cost / it.cost_limit, 2.0) if it.cost_limit > 0 else np.where(it.cost > 0, 2.0, 0.0)
-
-    def _bands(self, given: FloatArray | None) -> FloatArray:
-        """The most and the least that each node may carry: share of all load, rest; the rest in means."""
-        bands = np.zeros((4, self.workload.nodes))
-        bands[1], bands[3] = UNLIMITED, -UNLIMITED
-        if given is not None:
-            bands = np.clip(given, -UNLIMITED, UNLIMITED)
-            bands[[1, 3]] = np.clip(bands[[1, 3]] / self.load_unit, -UNLIMITED, UNLIMITED)
-        return bands
-
-    def value(self, measure: str, value: float) -> float:
-        """A value of a measure in the search's units."""
-        if measure == "total_load":
-            cost = self.data.numbers[0] * self.load_unit
-            remote = value - (float(self.data.load.sum()) * self.load_unit - cost)
-            return remote / cost if cost > 0 else UNLIMITED
-        units = {
-            REMOTE: self.traffic_unit, DISTANCE: self.load_unit, SPREAD: self.load_unit, DRAINING: self.load_unit,
-            STATE: float(self.workload.state.sum()) or 1.0,
-        }  # fmt: skip
-        return value / units.get(PLACES[measure], 1.0)
 
 
 # One stage after another; each keeps what the earlier ones have reached ----------------------------------------------
@@ -258,7 +117,7 @@ def lexicographic(
     at, found = _begun(problem, own, budget, start)
     ends, proven = list[bool](), list[StageBound]()
     told = Answer(start)
-    last = 1.0 - (TIES if problem.ties else 0.0)
+    last = 0.8 if problem.ties else 1.0  # the rest is for the choice among answers alike in all stages
     for place, name in enumerate(names):
         stage = at.stage(name)
         if place and found is not None and budget.expired:  # nothing is begun any more

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -20,11 +19,6 @@ from keyshift.solvers.routing.statement import by_cpsat, by_highs
 from keyshift.solvers.rows import giving_way, row_at, rule_rows, shift, sum_rows
 
 
-class Data(NamedTuple):
-    rows: object
-    current: np.ndarray
-
-
 def ruled(kind, seed):
     plain, problem = drawn(kind, 9000 + seed)
     rng = np.random.default_rng(seed)
@@ -37,16 +31,15 @@ def test_rows_stay_those_of_the_assignment_and_are_full_where_the_forms_are(kind
         problem = ruled(kind, seed)
         low, rng = replace(problem.lowered, merged=()), np.random.default_rng(seed)
         rows = rule_rows(low, problem.places)
-        data = Data(rows, np.array(low.current))
         place = rng.integers(0, problem.places, low.current.size)
         place = np.where(rng.random(place.size) < 0.5, low.current, place)
         held, fresh = np.zeros(rows.most.size), np.zeros(rows.most.size)
-        total = sum_rows(held, place, data)
+        total, _ = sum_rows(held, place, rows)
         for _ in range(15):
             k, target = int(rng.integers(place.size)), int(rng.integers(problem.places))
-            total += shift(held, k, int(place[k]), target, data)
+            total += shift(held, k, int(place[k]), target, rows)[0]
             place[k] = target
-            assert total == pytest.approx(sum_rows(fresh, place, data), abs=1e-9)
+            assert total == pytest.approx(sum_rows(fresh, place, rows)[0], abs=1e-9)
             np.testing.assert_allclose(held, fresh, atol=1e-9)
             elsewhere = (
                 low.closed is not None and (low.closed[np.arange(place.size), place] & (place != low.current)).any()
@@ -62,21 +55,20 @@ def test_who_makes_room_is_in_the_row_and_goes_where_the_other_comes_from():
         problem = ruled("allocation", 500 + seed)
         low = replace(problem.lowered, merged=())
         rows, draws = rule_rows(low, problem.places), np.random.default_rng(seed)
-        data = Data(rows, np.array(low.current))
         place = draws.integers(0, problem.places, low.current.size)
         held = np.zeros(rows.most.size)
-        sum_rows(held, place, data)
+        sum_rows(held, place, rows)
         for _ in range(20):
             k, target = int(draws.integers(place.size)), int(draws.integers(problem.places))
-            other, to = giving_way(rng, k, target, held, place, data)
+            other, to = giving_way(rng, k, target, held, place, rows)
             if other < 0:
                 continue
             full = {
-                (f, row_at(f, k, target, data))
+                (f, row_at(f, k, target, rows))
                 for f in range(len(rows.kind))
                 if k in rows.members[rows.begins[f] : rows.begins[f + 1]]
             }
-            those = [f for f, row in full if row >= 0 and row_at(f, other, int(place[other]), data) == row]
+            those = [f for f, row in full if row >= 0 and row_at(f, other, int(place[other]), rows) == row]
             assert other != k
             assert those
             if all(rows.moves[f] for f in those):
@@ -115,7 +107,7 @@ def test_items_pay_for_what_their_members_do_also_where_these_are_apart_today(ki
             *low.budgets,
             MoveBudget(np.arange(w.key_groups), w.state, np.ones(w.nodes, dtype=bool), extra[0][1]),
         ]
-        data = Data(rows := rule_rows(replace(made, closed=None, rooms=()), w.nodes), made.current)
+        rows = rule_rows(replace(made, closed=None, rooms=()), w.nodes)
         apart += int(items.apart.any())
         for _ in range(10):
             nodes = rng.integers(0, w.nodes, items.current.size)
@@ -123,7 +115,7 @@ def test_items_pay_for_what_their_members_do_also_where_these_are_apart_today(ki
                 left = own.most - own.spent(items.expanded(nodes), low.current)
                 assert one.most - one.spent(nodes, made.current) == pytest.approx(left)
                 less += int(one.less is not None)
-            broken = sum_rows(np.zeros(rows.most.size), nodes, data) > 1e-6
+            broken = sum_rows(np.zeros(rows.most.size), nodes, rows)[0] > 1e-6
             assert broken == any(one.excess(nodes, made.current) > 1e-6 for one in made.budgets)
     assert apart > 20
     assert less > 100

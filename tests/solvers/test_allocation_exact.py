@@ -14,10 +14,10 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.families.allocation import synthetic_workload
-from keyshift.solvers.allocation.annealing.search import Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.portfolio import Portfolio
+from keyshift.solvers.allocation.search import Search
 from keyshift.solvers.allocation.settings import AllocationSettings
 
 

@@ -12,9 +12,9 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.models.families.allocation import madsen_allocation
 from keyshift.rules import Apart, Count, Never
-from keyshift.solvers.allocation.annealing import exchanges as kernels
-from keyshift.solvers.allocation.annealing.exchanges import NOTICED, Exchanges
+from keyshift.solvers.allocation import exchanges as kernels
 from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.exchanges import NOTICED, Exchanges
 from keyshift.solvers.rows import rule_rows
 
 

@@ -10,19 +10,14 @@ import pytest
 from brute_force import brute_force
 from draws import rest_slow
 from instances.collocation import random_problem
-from interpreted import interpret
 
 import keyshift as ks
 from keyshift.models import Answer, Budget
-from keyshift.rules import Apart, Count, Moves, Never
 from keyshift.solvers.collocation import lagrangian as tree_kernel
 from keyshift.solvers.collocation import local_search, portfolio, structural_bounds
-from keyshift.solvers.collocation import local_search_kernels as search_kernel
-from keyshift.solvers.collocation import move_kernels as move_kernel
 from keyshift.solvers.collocation.arrays import arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, Multipliers, largest, most_arrivals, tighten
 from keyshift.solvers.collocation.structural_bounds import component_cuts, mean_bound, spectral_cut
-from keyshift.solvers.rows import rule_rows
 from keyshift.solvers.semidefinite import SemidefiniteAscent
 
 
@@ -98,22 +93,6 @@ def improve(problem, start, budget, seed, steps):
     return search.best
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_annealing_is_the_same_compiled_or_not(seed, monkeypatch):
-    problem = random_problem(np.random.default_rng(seed), 6, 3)
-    if seed % 2:
-        problem = over_windows(np.random.default_rng(seed), problem)
-    compiled = improve(problem, None, Budget(), seed, steps=400)
-    interpret(monkeypatch, move_kernel, search_kernel)
-    interpret(monkeypatch, search_kernel, local_search)
-    with np.errstate(over="ignore"):
-        plain = improve(problem, None, Budget(), seed, steps=400)
-    if compiled is None:
-        assert plain is None
-    else:
-        np.testing.assert_array_equal(compiled, plain)
-
-
 @pytest.mark.parametrize("seed", rest_slow(10, range(30)))
 def test_local_search_is_feasible_and_never_loses_its_start(seed):
     problem = random_problem(np.random.default_rng(seed), 6, 3)
@@ -162,7 +141,7 @@ def test_a_search_begins_again_from_its_start_and_from_the_current_nodes():
     moved[[0, 1]] = moved[[1, 0]]
     assert (moved != problem.workload.current).any()
     search, begun = local_search.Annealing(problem, moved, 0), []
-    search._round = lambda *given: begun.append(search.state.a.copy())
+    search._round = lambda *given: begun.append(search.search.state.placed.place.copy())
     for search.beginnings in range(-1, 3):
         search.rounds = search.gained + 100  # nothing gained for long
         search.go_on(Budget(10.0), 1, again=True)
@@ -182,50 +161,6 @@ def test_highs_is_not_asked_about_few_moves_that_it_cannot_prove_in_time(seconds
     found = portfolio._finish(problem, data, bound, start, Budget(seconds), 0, 1)
     assert bool(seen) == asked
     assert asked or "too large" in found.message
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_sums_stay_those_of_the_assignment(seed):
-    rng = np.random.default_rng(seed)
-    problem = random_problem(rng, 9, 3)
-    rules = [
-        Apart([0, 1, 2]),
-        Count(at_most=4, at_least=2),
-        Never([3], [int(problem.workload.current[3])]),
-        Moves(2, into=[1]),
-    ]
-    problem = replace(over_windows(rng, problem) if seed % 2 else problem, rules=rules)
-    data = arrays_of(problem)
-    rows = rule_rows(problem.lowered, data.nodes)
-    state = local_search._state_of(data, data.current, rows)
-    read = local_search._data_of(data, local_search.goal_of(problem, data), rows)
-    search_kernel.refresh(read, state)
-    wanted = move_kernel.Proposal(
-        *np.empty((2, move_kernel.MOST), np.int64), *np.empty((2, len(data.traffic), move_kernel.MOST))
-    )
-    kept = move_kernel.Before(np.empty(len(data.traffic)), np.empty(4), np.empty(max(data.nodes, 2 * move_kernel.MOST)))
-    for _ in range(50):
-        count = int(rng.integers(1, move_kernel.MOST + 1))
-        wanted.who[:count] = rng.choice(9, count, replace=False)
-        wanted.where[:count] = rng.integers(0, 3, count)
-        count = count if (state.a[wanted.who[:count]] != wanted.where[:count]).all() else 0
-        before = type(state)(*(array.copy() for array in state))
-        search_kernel.weigh(count, wanted, read, state)
-        search_kernel.violation(count, wanted, kept, read, state)
-        if rng.random() < 0.5:
-            search_kernel.tell(count, wanted, read, state)
-            before = type(state)(*(array.copy() for array in state))
-            search_kernel.refresh(read, state)
-        else:
-            for s in range(count):
-                search_kernel.add(s, -1.0, wanted, read, state)
-            search_kernel.restore(count, wanted, kept, read, state)
-        for name, array, other in zip(state._fields, state, before, strict=True):
-            if name not in ("movers", "place"):  # in any order
-                np.testing.assert_allclose(array, other, atol=1e-12)
-        moved = np.flatnonzero(state.a != data.current)
-        np.testing.assert_array_equal(np.sort(before.movers[: before.away[0]]), moved)
-        np.testing.assert_array_equal(before.movers[before.place[moved]], moved)
 
 
 def over_windows(rng, problem):

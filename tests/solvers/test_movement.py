@@ -14,7 +14,8 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.movement.local_search import local_search
 from keyshift.solvers.movement.statement import forced_movement, least_state
-from keyshift.solvers.within_rows import RuledSearchSettings, anneal
+from keyshift.solvers.search.annealing import anneal
+from keyshift.solvers.search.within import RuledSearchSettings
 
 
 def feasible_placements(problem) -> list[np.ndarray]:
@@ -136,7 +137,7 @@ def test_four_hundred_key_groups_are_within_the_limits_after_a_second():
 def test_a_cooling_is_no_longer_than_the_time_that_is_left(monkeypatch):
     steps = []
     monkeypatch.setattr(
-        "keyshift.solvers.within_rows.anneal", lambda *given: (steps.append(given[6]), anneal(*given))[1]
+        "keyshift.solvers.search.annealing.anneal", lambda *given: (steps.append(given[2].steps), anneal(*given))[1]
     )
     ((_, problem),) = ks.family("guo-movement", key_groups=400, nodes=8)
     ks.solve(problem, "local-search", time_limit=0.01)

@@ -18,7 +18,7 @@ import numpy as np
 from keyshift.models.compiling import njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.rows import Placed, RuleRows, closing, put_if_kept, sum_rows
+from keyshift.solvers.rows import RuleRows, closing, put_if_kept, sum_rows
 
 MOST_MOVED, MOST_STAYING = 8, 60
 """How many moved and how many unmoved key groups an exchange chooses from."""
@@ -46,10 +46,10 @@ class Exchanges:
         self.rng = np.random.default_rng(seed)
         self.place = np.array(place)
         self.dev, self.used = it.deviations(self.place), it.used(self.place)
-        self.data = None if rows is None else Placed(it.current, rows)
+        self.rows = rows
         self.held = np.zeros(0 if rows is None else rows.most.size)
-        if self.data is not None:
-            sum_rows(self.held, self.place, self.data)
+        if self.rows is not None:
+            sum_rows(self.held, self.place, self.rows)
 
     @property
     def values(self) -> FloatArray:
@@ -115,9 +115,9 @@ class Exchanges:
         first, second = (load * ((np.arange(3) == i) - 1.0 * here[:, i : i + 1]) for i in range(2))
         more = gone - 1.0 * (gone & here).any(axis=1, keepdims=True)
         closed = gone & ~here & ~it.space.enter[it.space.kind[keys][:, None], nodes]
-        if self.data is not None:
+        if self.rows is not None:
             breaks = np.empty(closed.shape, dtype=bool)
-            closing(breaks, keys, nodes, self.held, self.place, self.data)
+            closing(breaks, keys, nodes, self.held, self.place, self.rows)
             closed |= breaks
         return np.array([first, second, np.where(closed, np.inf, more), more * it.cost[keys][:, None]])
 
@@ -155,7 +155,7 @@ class Exchanges:
         used = it.used(place)
         if (used > it.room).any():
             return False
-        if self.data is not None and not put_if_kept(keys, targets, self.held, self.place, self.data):
+        if self.rows is not None and not put_if_kept(keys, targets, self.held, self.place, self.rows):
             return False
         self.place, self.dev, self.used = place, it.deviations(place), used
         return True

@@ -1,1 +1,0 @@
-"""Annealed search over lists of moves: how the portfolio finds most of its answers."""

@@ -1,0 +1,149 @@
+"""Simulated annealing over the moves and terms of a placement program [Kirkpatrick1983]."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keyshift.models.compiling import LEAF, njit
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.kernels import generator, overwrite, uniform
+from keyshift.solvers.search.moves import MOVES, propose
+from keyshift.solvers.search.program import UNLIMITED, Aim, Placing
+from keyshift.solvers.search.terms import accept, as_far, cut_of, measure, refresh, rise_of_nodes, shift_rows, weigh
+
+
+class Cooling(NamedTuple):
+    """How long, from which temperature to which, and the price of what limits are exceeded by, which rises likewise.
+
+    A price of infinity refuses whatever exceeds limits by more.
+    """
+
+    steps: int
+    hot: float
+    cold: float
+    price: float = np.inf
+    last_price: float = np.inf
+    slack: float = 1e-12
+    """Limits may be exceeded by so much in an answer."""
+    least: float = np.inf
+    """A measure that answers must be below."""
+
+
+@njit(**LEAF)
+def excess(aim, together, bands, broken):
+    """By how much limits are exceeded in all."""
+    over = max(bands, 0.0) + max(broken, 0.0)
+    if aim.most_cut < UNLIMITED:
+        over += max(cut_of(together, aim, 0.0) - aim.most_cut, 0.0)
+    return over
+
+
+@njit(**LEAF)
+def better(aim, energy, least_energy, least, trial, program, state):
+    """The measure of a placement that may be better than the best, else infinity."""
+    if aim.doublings > 0 and not aim.squares:
+        if (
+            as_far(aim, least, program.loads, state.load, state.together, state.witness)
+            if aim.worst
+            else energy > least_energy
+        ):
+            return np.inf
+    return measure(aim, trial, program, state)
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def anneal(rng, shares, cooling, aim, best, trial, program, state):
+    """Anneal from where all are placed; `best` becomes the placement of least measure within the limits.
+
+    Returns that measure, infinite where none is below ``cooling.least``, the least excess met and the share of steps beyond
+    limits.
+    """
+    place = state.placed.place
+    refresh(aim, program, state)
+    over = excess(aim, state.together, state.bands[0], state.broken[0])
+    least, fewest, beyond, found = cooling.least, over, 0, np.inf
+    energy, least_energy = 0.0, 0.0
+    overwrite(best, place)
+    if over <= cooling.slack and measure(aim, trial, program, state) < least:
+        least = found = measure(aim, trial, program, state)
+    heat, price = cooling.hot, cooling.price
+    falling = (cooling.cold / cooling.hot) ** (1.0 / max(cooling.steps, 1))
+    rising = (cooling.last_price / cooling.price) ** (1.0 / max(cooling.steps, 1)) if price < np.inf else 1.0
+    cut = cut_of(state.together, aim, aim.blend)
+    for _ in range(cooling.steps):
+        heat *= falling
+        price *= rising
+        if over > cooling.slack:
+            beyond += 1
+        count = propose(rng, shares, trial.step, program, state)
+        if count == 0:
+            continue
+        threshold = -heat * np.log(1.0 - uniform(rng))
+        nodes = weigh(count, trial, program, state)
+        rise, bands = rise_of_nodes(nodes, aim, trial, program, state)
+        cut_after = cut_of(trial.together, aim, aim.blend)
+        rise += aim.cut * (cut_after - cut)
+        if aim.goal == 0.0 and rise > threshold and over <= cooling.slack:
+            continue  # rows that all hold cannot make it better
+        broken, missed = shift_rows(count, False, state.held, program.rows, trial.step, place)
+        rise += aim.goal * missed
+        after = excess(aim, trial.together, state.bands[0] + bands, state.broken[0] + broken)
+        taken = rise <= threshold and after <= max(over, cooling.slack)
+        if price < np.inf:
+            taken = rise + price * (after - over) <= threshold
+        if not taken:
+            shift_rows(count, True, state.held, program.rows, trial.step, place)
+            continue
+        accept(count, nodes, aim, trial, program, state)
+        state.missed[0] += missed
+        state.bands[0] = state.bands[0] + bands if state.bands[0] + bands > 1e-13 else 0.0
+        state.broken[0] = state.broken[0] + broken if state.broken[0] + broken > 1e-9 else 0.0
+        energy, cut, over = energy + rise, cut_after, after
+        if over < fewest and found == np.inf and cooling.least == np.inf:
+            fewest = over
+            overwrite(best, place)
+        if over <= cooling.slack:
+            value = better(aim, energy, least_energy, least, trial, program, state)
+            if value < least - 1e-12 * abs(least):
+                overwrite(best, place)
+                least = found = value
+                least_energy = energy
+    return found, fewest, beyond / max(cooling.steps, 1)
+
+
+def shares_of(**weights: float) -> FloatArray:
+    """Cumulative shares of the moves, by their names."""
+    given = np.array([weights.pop(name, 0.0) for name in MOVES])
+    assert not weights, weights
+    return np.cumsum(given / given.sum())
+
+
+class LocalSearch:
+    """A placement that is annealed, again and again.
+
+    Parameters
+    ----------
+    placing : Placing
+    shares : ndarray
+        Of `shares_of`.
+    seed, stream : int
+        Of its random numbers.
+    """
+
+    def __init__(self, placing: Placing, shares: FloatArray, seed: int, stream: int) -> None:
+        self.placing, self.shares, self.rng = placing, shares, generator(seed, stream)
+        self.state, self.trial, self.best = placing.state(), placing.trial(), placing.program.current.copy()
+        self.fewest, self.beyond = np.inf, 0.0
+
+    def begin(self, assignment: IntArray) -> None:
+        """Go on from an assignment."""
+        self.state.placed.place[:] = self.placing.items.contracted(assignment)
+
+    def cool(self, aim: Aim, cooling: Cooling) -> tuple[IntArray, float]:
+        """The best assignment of a cooling within the limits, or the one that exceeds them least, and its measure."""
+        found, self.fewest, self.beyond = anneal(
+            self.rng, self.shares, cooling, aim, self.best, self.trial, self.placing.program, self.state
+        )
+        return self.placing.items.expanded(self.best), found
