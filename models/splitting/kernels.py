@@ -45,21 +45,38 @@ def _candidate(key, worker, seed, workers, choices):
 
 
 @njit(cache=True)
-def meet(keys, numbers, assignment, met, counters, tally, hashed):
-    """Set bit `worker` of met[number] for every message.
+def meet(keys, assignment, met, counters, tally, hashed):
+    """Set bit `worker` of met[key] for every message up to the first whose key is no row; which one that is.
 
-    `counters` counts the keys of each worker, `tally` the pairs, and the pairs whose worker is no candidate of the key,
-    by `hashed`: seed, workers and choices, 0 where every worker is one.
+    `counters` counts the keys of each worker, `tally` the pairs, the keys, and the pairs whose worker is no candidate
+    of the key, by `hashed`: seed, workers and choices, 0 where every worker is one.
     """
     seed, workers, choices = hashed
     for i in range(keys.size):
-        number, worker = numbers[i], assignment[i]
-        byte, bit = met[number, worker >> 3], uint8(1) << uint8(worker & 7)
+        key, worker = keys[i], assignment[i]
+        if key < 0 or key >= met.shape[0]:
+            return i
+        byte, bit = met[key, worker >> 3], uint8(1) << uint8(worker & 7)
         if not byte & bit:  # hot keys are met again and again: no store has to wait for the one before
             counters[worker] += 1
             tally[0] += 1
-            tally[1] += choices > 0 and not _candidate(keys[i], worker, seed, workers, choices)
-            met[number, worker >> 3] = byte | bit
+            tally[1] += not met[key].any()
+            tally[2] += choices > 0 and not _candidate(key, worker, seed, workers, choices)
+            met[key, worker >> 3] = byte | bit
+    return keys.size
+
+
+@njit(cache=True)
+def list_met(words, width, workers, pairs):
+    """key * workers + worker of every bit that is set; a key has so many bytes."""
+    at = 0
+    for i in range(words.size):
+        left, bit = words[i], 64 * i
+        while left:
+            if left & uint64(1):
+                pairs[at] = bit // (8 * width) * workers + bit % (8 * width)
+                at += 1
+            left, bit = left >> uint64(1), bit + 1
 
 
 @njit(cache=True)

@@ -7,6 +7,7 @@ from numpy import uint64
 
 from keyshift.models.compiling import njit, sealed
 from keyshift.models.splitting import kernels
+from keyshift.models.splitting.hashing import candidates
 from keyshift.models.workload import IntArray
 
 EMPTY = -1
@@ -86,9 +87,13 @@ class KeyIndex:
 
 # Which key meets which worker: the different (key, worker) pairs of a stream under an assignment -----------------------
 
+MOST_CELLS = 1 << 30
+"""Keys that are small whole numbers are met in a table of at most so many bits, one for each (key, worker), others by
+hashing: of a million keys and a hundred workers the table is 13 MB, and what is met often stays in the caches."""
+
 
 class KeyWorkerPairs:
-    """The pairs met so far, as a table of bits with a row for each key: of a million keys and a hundred workers it is 13 MB.
+    """The pairs met so far.
 
     Parameters
     ----------
@@ -104,36 +109,66 @@ class KeyWorkerPairs:
         self, hashed: tuple[np.uint64, np.uint64, int], known: KeyIndex | None = None, numbered: bool = False
     ) -> None:
         self.hashed, self.workers = hashed, int(hashed[1])
-        self._known, self._keys, self._pairs = known, known or KeyIndex(), KeyIndex() if numbered else None
-        self._met = np.zeros((0, -(-self.workers // 8)), dtype=np.uint8)
-        self._counters, self._tally = np.zeros(self.workers, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        self._known, self._keys, self._pairs = known, KeyIndex(), KeyIndex()
+        self._met: np.ndarray | None = None if numbered else self._table(0)
+        self._counters, self._tally = np.zeros(self.workers, dtype=np.int64), np.zeros(3, dtype=np.int64)
 
     def add(self, keys: IntArray, sent: np.ndarray) -> IntArray | None:
         """Meet some more; their pairs' numbers, where they have any."""
-        numbers = self._keys.number(keys) if self._known is None else self._keys.find(keys)
-        if self._keys.count > (rows := self._met.shape[0]):
-            longer = np.zeros((max(self._keys.count, 2 * rows), self._met.shape[1]), dtype=np.uint8)
+        if self._met is not None:
+            done = kernels.meet(keys, sent, self._met, self._counters, self._tally, self.hashed)
+            if done == keys.size:
+                return None
+            if self._grown_to(int(keys[done:].min()), int(keys[done:].max())):
+                return self.add(keys[done:], sent[done:])
+        return self._number(keys, sent)
+
+    def _table(self, rows: int) -> np.ndarray:
+        """Bits that are not set, a row for each key; in whole words, so that those of no key are passed over by eights."""
+        width = -(-self.workers // 8)
+        return np.zeros(rows * width // 8 + 1, dtype=np.uint64).view(np.uint8)[: rows * width].reshape(rows, width)
+
+    def _grown_to(self, first: int, last: int) -> bool:
+        """A longer table for these keys; without one, where they are too far apart, all pairs are numbered from now on."""
+        assert self._met is not None
+        rows = self._met.shape[0]
+        if first >= 0 and (last + 1) * self.workers <= MOST_CELLS:
+            longer = self._table(min(max(last + 1, 2 * rows), MOST_CELLS // self.workers))
             longer[:rows] = self._met
             self._met = longer
-        kernels.meet(keys, numbers, sent, self._met, self._counters, self._tally, self.hashed)
-        return None if self._pairs is None else self._pairs.number(numbers * self.workers + sent)
+            return True
+        before = np.empty(self.count, dtype=np.int64)
+        kernels.list_met(np.asarray(self._met.base), self._met.shape[1], self.workers, before)
+        self._met = None
+        self._number(*np.divmod(before, self.workers))
+        return False
+
+    def _number(self, keys: IntArray, sent: np.ndarray) -> IntArray:
+        numbers = self._keys.number(keys) if self._known is None else self._known.find(keys)
+        return self._pairs.number(numbers * self.workers + sent)
 
     @property
     def count(self) -> int:
         """How many pairs."""
-        return int(self._tally[0])
+        return self._pairs.count if self._met is None else int(self._tally[0])
 
     @property
     def keys(self) -> int:
         """How many keys."""
-        return self._keys.count
+        return (self._known or self._keys).count if self._met is None else int(self._tally[1])
 
     @property
     def counters(self) -> IntArray:
         """How many keys each worker met, shape (W,)."""
-        return self._counters.copy()
+        if self._met is not None:
+            return self._counters.copy()
+        return np.bincount(self._pairs.keys % self.workers, minlength=self.workers)
 
     @property
     def strangers(self) -> bool:
         """Whether a worker meets a key whose candidate it is not."""
-        return bool(self._tally[1])
+        if self._met is not None or self.hashed[2] == 0:
+            return bool(self._tally[2])
+        keys, sent = np.divmod(self._pairs.keys, self.workers)
+        known = candidates((self._known or self._keys).keys[keys], self.workers, self.hashed[2], int(self.hashed[0]))
+        return bool((known != sent[:, None]).all(axis=1).any())
