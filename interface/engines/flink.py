@@ -202,9 +202,8 @@ def routing(
     else:
         table, known = table_of(plan) if isinstance(plan, Solution) else (plan, None)
         if table is None:
-            raise InputError(
-                f"a solution of mixed routing has a table to route by, one of {plan.problem.name} has none"
-            )
+            about = plan.problem.name if isinstance(plan, Solution) else ""
+            raise InputError(f"a solution of mixed routing has a table to route by, one of {about} has none")
         entries = dict(entries_of(table, labels or known))
     try:
         return Routing(scheme, entries, choices, seed)

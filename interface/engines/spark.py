@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -98,14 +98,15 @@ def route(
     groups = KeyGroups(key_groups, hash)
     if isinstance(plan, Partitioner):
         return _by_partitioner(df, plan, key, nodes)
+    routed: Any = plan
     if isinstance(plan, Solution):
         table, known = table_of(plan)
-        plan, labels = plan.assignment if table is None else table, known if labels is None else labels
+        routed, labels = plan.assignment if table is None else table, known if labels is None else labels
     kind = df.schema[key].dataType
     group = groups.column(F.col(quoted(key)), kind)
-    if isinstance(plan, RoutingTable):
-        return _by_table(df, plan, key, nodes, labels, _node_of(group, place(placement, key_groups, nodes)))
-    return df.withColumn(NODE, _node_of(group, _assignment(plan, key_groups, nodes)))
+    if isinstance(routed, RoutingTable):
+        return _by_table(df, routed, key, nodes, labels, _node_of(group, place(placement, key_groups, nodes)))
+    return df.withColumn(NODE, _node_of(group, _assignment(routed, key_groups, nodes)))
 
 
 def _assignment(plan: ArrayLike, key_groups: int, nodes: int) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,7 +52,8 @@ class ReplicationPyomo:
 
     def copies_of_each(self) -> None:
         """(1) to (3) A key group has one number of copies, and as many copies on different nodes."""
-        m, places = self.model, {pair: [] for pair in self.model.z}
+        m = self.model
+        places: dict[tuple[int, int], list[Any]] = {pair: [] for pair in m.z}
         for k, c, i in self.cells:
             places[k, c].append(m.x[k, c, i])
         m.one_number = pyo.Constraint(self.key_groups, rule=lambda m, k: sum(m.z[k, c] for c in self.numbers) == 1)

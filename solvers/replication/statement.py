@@ -88,9 +88,9 @@ class _Copies:
         for k in np.argsort(-p.load, kind="stable"):
             if not self.here[k].any() and (self.room > 0).any():
                 filled = self.load + p.load[k] / p.workload.capacity
-                i = int(np.argmin(np.where(self.room > 0, filled, math.inf)))
-                self.here[k, i] = 1
-                self.load[i], self.room[i] = filled[i], self.room[i] - 1
+                least = int(np.argmin(np.where(self.room > 0, filled, math.inf)))
+                self.here[k, least] = 1
+                self.load[least], self.room[least] = filled[least], self.room[least] - 1
         self.measure()
 
     def improve(self) -> bool:
