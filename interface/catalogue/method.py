@@ -248,7 +248,7 @@ def find_method(problem: Problem, name: str | None) -> Method:
     known = methods(problem)
     if name is None:
         return known[0]
-    if (problem.name, name) in _RETIRED:
+    if isinstance(name, str) and (problem.name, name) in _RETIRED:
         said = f"the method {name!r} is retired and goes in 0.6: write {_RETIRED[problem.name, name]!r}"
         warnings.warn(said, DeprecationWarning, stacklevel=3)
         name = _RETIRED[problem.name, name]

@@ -78,13 +78,16 @@ def holds(name: str, index: int, seed: int) -> int:
     return 1
 
 
-@pytest.mark.parametrize("name", MODULES)
+CERTIFIED = [name for name in MODULES if name != "replicated-allocation"]  # for which there are no certificates
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
 def test_brute_force_agrees(name):
     assert sum(holds(name, index, 41) for index in range(4)) > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", CERTIFIED)
 def test_brute_force_agrees_a_thousand_times(name):
     # Of collocation five in six have costs or sides that certificates know nothing of.
     assert sum(holds(name, index, 42) for index in range(1000)) > (150 if name == "collocated-allocation" else 200)

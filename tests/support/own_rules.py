@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import over_windows
 import pyomo.environ as pyo
+from least import candidates
 
 import keyshift as ks
 from keyshift.models.intervals.labels import open_nodes
@@ -94,6 +95,10 @@ class Spoken:
             yield interval_values(problem, np.atleast_2d(assignment), contiguous=kind != "cp-sat-free")
         elif isinstance(problem, ks.MixedRouting):
             yield self._routed(assignment)
+        elif isinstance(problem, ks.ReplicatedAllocation):
+            count = assignment.sum(axis=1)
+            made = {f"z[k{k},c{c}]": 1.0 for k, c in enumerate(count.tolist())}
+            yield made | {f"x[k{k},c{count[k]},n{i}]": 1.0 for k, i in np.argwhere(assignment).tolist()}
         else:
             made = {f"x[k{k},n{i}]": 1.0 for k, i in enumerate(assignment.tolist())}
             if isinstance(problem, ks.CollocatedAllocation):
@@ -234,15 +239,12 @@ def _members(keys) -> tuple[np.ndarray, np.ndarray]:
 
 def feasible(problem: ks.Problem):
     """Every assignment that keeps the problem's rules, with its objective; without z, b and the like."""
-    if isinstance(problem, ks.KeySplitting):
-        pool = itertools.product(range(problem.workers), repeat=problem.stream.messages)
-    elif isinstance(problem, ks.IntervalMigration):
+    if isinstance(problem, ks.IntervalMigration):
         pool = contiguous(problem)
     elif isinstance(problem, ks.MigrationSequence):
         pool = itertools.product(*[list(contiguous(problem))] * len(problem.counts))
     else:
-        nodes = getattr(problem, "node_limit", problem.workload.nodes)
-        pool = itertools.product(range(nodes), repeat=problem.workload.key_groups)
+        pool = candidates(problem)
     for candidate in pool:
         assignment = problem.canonical(np.array(candidate))
         if not problem.violations(assignment):

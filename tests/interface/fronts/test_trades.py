@@ -1,11 +1,11 @@
 """Fronts of every pair of objectives, against all assignments of tiny instances."""
 
-import itertools
 import json
 
 import numpy as np
 import pytest
 from draws import rest_slow
+from least import candidates
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
@@ -20,6 +20,11 @@ def tiny(seed, traffic=False, home=False):
         load=rng.integers(1, 9, 5), state=rng.integers(1, 5, 5), current=current, nodes=3,
         traffic=talk, home=rng.integers(0, 3, 5) if home else None,
     )  # fmt: skip
+
+
+def few(seed):
+    rng = np.random.default_rng(seed)
+    return ks.Workload(load=rng.integers(1, 9, 4), state=[1, 1, 1, 1], current=rng.integers(0, 3, 4), nodes=3)
 
 
 def tasks(seed):
@@ -37,15 +42,16 @@ PAIRS = {
     ("mixed-routing", "theta"): lambda s: ks.MixedRouting(tiny(s, home=True), theta_max=1.0, max_table_size=4),
     ("interval-migration", "tau"): lambda s: ks.IntervalMigration(tasks(s), 4, 2),
     ("mclb", "state-moved"): lambda s: ks.MCLB(tiny(s)),
+    ("replicated-allocation", "migrations"): lambda s: ks.ReplicatedAllocation(few(s), copies=6),
+    ("replicated-allocation", "copies"): lambda s: ks.ReplicatedAllocation(few(s), copies=7),
 }
 
 
 def by_trying_everything(problem, trade):
     """All undominated pairs (second objective, objective) among all feasible assignments."""
-    nodes = getattr(problem, "node_numbers", problem.workload.nodes)
     pairs = []
-    for assignment in itertools.product(range(nodes), repeat=problem.workload.key_groups):
-        report = problem.check(np.array(assignment))
+    for assignment in candidates(problem):
+        report = problem.check(assignment)
         if report.feasible:
             pairs.append((report.metrics[trade.metric], report.objective))
     front = []
