@@ -20,7 +20,7 @@ import math
 import time
 import tokenize
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -33,7 +33,6 @@ from page import run
 
 import keyshift as ks
 from keyshift.models import Answer
-from keyshift.models.answer import in_force
 from keyshift.papers.page import Page
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 
@@ -74,7 +73,8 @@ def set_to(path: str, value: object) -> Off:
     """A setting with another value."""
     holder, name = path.rsplit(".", 1)
     kind = found(holder)
-    return lambda: in_force([replace(kind.now(), **{name: value})])
+    made = {field.name: field.default for field in fields(kind)} | {name: value}
+    return lambda: mock.patch.object(kind.__init__, "__defaults__", tuple(made.values()))
 
 
 def several(*offs: Off) -> Off:

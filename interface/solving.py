@@ -20,7 +20,7 @@ import numpy as np
 
 from keyshift.catalogue import FORMULATIONS, Method, find_method, formulation_of, methods
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
-from keyshift.models.answer import GAP, TIME_LIMIT, Progress, Settings, in_force
+from keyshift.models.answer import GAP, TIME_LIMIT, Progress, Settings
 from keyshift.models.compiling import COMPILING, off_clock
 from keyshift.models.guards import real, whole
 from keyshift.models.lazily import load
@@ -97,8 +97,8 @@ def solve(
     seed = whole("seed", seed, most=MOST_SEED, optional=False)
     known = read_start(problem, start)
     make_ready(problem, chosen, known)
-    budget = Budget(limit, watch, share, problem.scale, real("effort", effort))
-    with interruptible(budget.interrupt), in_force(settings):
+    budget = Budget(limit, watch, share, problem.scale, real("effort", effort), settings)
+    with interruptible(budget.interrupt):
         return answered(problem, chosen, budget, seed, known, options)
 
 

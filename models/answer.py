@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 from annotated_types import MinLen
@@ -119,6 +117,8 @@ class Budget:
         The problem's.
     effort : float, optional
         Units of work; replaces `time_limit`.
+    settings : iterable of Settings, optional
+        Tuning parameters that stand for the defaults of their classes; methods ask for theirs by `tuned`.
     """
 
     def __init__(
@@ -128,7 +128,9 @@ class Budget:
         gap: float = 0.0,
         scale: float = 1.0,
         effort: float | None = None,
+        settings: Iterable[Settings] = (),
     ) -> None:
+        self.settings = tuned_by(settings)
         self._began = time.monotonic() - COMPILING.seconds
         self.counts_work, self._spent = effort is not None, 0.0
         most = time_limit if effort is None else effort
@@ -137,6 +139,10 @@ class Budget:
         self.interrupted = False
         self.progress = Progress()
         self._watch = watch
+
+    def tuned(self, kind: type[Tuned]) -> Tuned:
+        """The tuning parameters of a class: those that were handed in, or the defaults."""
+        return self.settings.get(kind) or kind()  # type: ignore[return-value]
 
     @property
     def seconds(self) -> float:
@@ -214,7 +220,9 @@ class Budget:
 
     def anew(self, most: float) -> Budget:
         """A separate budget of so many seconds, or units of effort if this one counts effort."""
-        return Budget(effort=most) if self.counts_work else Budget(most)
+        made = Budget(effort=most) if self.counts_work else Budget(most)
+        made.settings = self.settings
+        return made
 
     def part(self, share: float, most: float = math.inf, scale: float | None = None, silent: bool = False) -> Budget:
         """A budget of a share of the time left, `most` seconds at most, which an interruption of this one also ends.
@@ -249,7 +257,7 @@ class _Part(Budget):
         self._since = whole.elapsed
         limit = min(whole.remaining * share, most)
         super().__init__(None if math.isinf(limit) else limit, watch, 0.0 if scale == 0 else whole.gap, scale or 1.0)
-        self.counts_work, self._same = whole.counts_work, scale is None
+        self.counts_work, self._same, self.settings = whole.counts_work, scale is None, whole.settings
         if self._same:
             self.progress = whole.progress
 
@@ -280,32 +288,21 @@ class _Part(Budget):
         return "gap" if self.closed and not self.interrupted else self._whole.ended(otherwise)
 
 
-# Tuning parameters in force: the defaults of each search and bound, or what solve was handed in their stead ------------
+# Tuning parameters: the defaults of each search and bound, or what solve was handed in their stead --------------------
 
 
 class Settings:
     """Tuning parameters of one search or bound, documented by its dataclass; ``solve(..., settings=[...])`` hands others in."""
 
-    @classmethod
-    def now(cls) -> Self:
-        """The settings in force."""
-        return _IN_FORCE.get().get(cls) or cls()  # type: ignore[return-value]
+
+Tuned = TypeVar("Tuned", bound=Settings)
 
 
-_IN_FORCE: ContextVar[dict[type, Settings]] = ContextVar("settings", default={})  # noqa: B039 - never changed
-
-
-@contextmanager
-def in_force(settings: Iterable[Settings]) -> Iterator[None]:
-    """Let these stand for the defaults of their classes; `InputError` for values that no search can use."""
+def tuned_by(settings: Iterable[Settings]) -> dict[type, Settings]:
+    """Settings by their classes; `InputError` for values that no search can use."""
     if not isinstance(settings, Iterable):
         raise InputError(f"settings = {settings!r} must be a list of settings")
-    given = [_checked(one) for one in settings]
-    token = _IN_FORCE.set(_IN_FORCE.get() | {type(one): one for one in given})
-    try:
-        yield
-    finally:
-        _IN_FORCE.reset(token)
+    return {type(one): _checked(one) for one in settings}
 
 
 def _checked(settings: Settings, of: str = "settings") -> Settings:

@@ -52,9 +52,16 @@ class Rounds:
     def __init__(
         self, found: Incumbent, seed: int, most: int | None = None, settings: AllocationSettings | None = None
     ) -> None:
-        self.found, self.seed, self.most, self.settings = found, seed, most, settings or AllocationSettings.now()
+        self.found, self.seed, self.most, self.settings = (
+            found,
+            seed,
+            most,
+            settings or found.budget.tuned(AllocationSettings),
+        )
         self.instance = Instance(found.problem)
-        self.search = Search(self.instance, seed, expired=lambda: found.done, spend=found.budget.spend)
+        self.search = Search(
+            self.instance, seed, expired=lambda: found.done, spend=found.budget.spend, settings=self.settings
+        )
         self.one = self.instance.windows == 1
         self.planner: CountPlanner | None = None
         self.trees: list[PriceTree] = []

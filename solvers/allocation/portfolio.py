@@ -71,7 +71,7 @@ def solve_milp(
     -----
     A run that ends by proof repeats itself exactly by seed: rounds are counted in steps, not in seconds.
     """
-    run = Portfolio(problem, budget, enough=enough, seed=seed)
+    run = Portfolio(problem, budget, enough=enough, seed=seed, settings=budget.tuned(AllocationSettings))
     run.offer(start)
     return run.run(threads, second_stage, rounds)
 
@@ -81,7 +81,7 @@ class Portfolio(Incumbent):
     """The phases that improve the best assignment and the best bound."""
 
     seed: int = 0
-    settings: AllocationSettings = field(default_factory=AllocationSettings.now)
+    settings: AllocationSettings = field(default_factory=AllocationSettings)
     details: dict[str, object] = field(default_factory=dict)
 
     def run(self, threads: int = 1, second_stage: bool = True, rounds: int | None = None) -> Answer:

@@ -59,8 +59,10 @@ class Search:
         seed: int,
         expired: Callable[[], bool] = lambda: False,
         spend: Callable[[float], None] = lambda steps: None,
+        settings: AllocationSettings | None = None,
     ) -> None:
-        self.seed, self.steps, self.expired, self.spend = seed, AllocationSettings.now().steps, expired, spend
+        self.seed, self.expired, self.spend = seed, expired, spend
+        self.steps = (settings or AllocationSettings()).steps
         it = self.instance = instance
         posed = Posed(it.problem, goal="load_distance", guided=True)
         self.ratio = it.problem.scale / posed.unit

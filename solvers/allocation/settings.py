@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keyshift.models.answer import Settings
+from keyshift.solvers.tuning import numbers
+
+_NUMBERS = numbers("allocation")
 
 
 @dataclass(frozen=True)
@@ -44,23 +47,23 @@ class AllocationSettings(Settings):
         The second stage is solved for at most so many pairs, in so many deterministic seconds.
     """
 
-    small: int = 300
-    first_effort: float = 2.0
-    stated: int = 20_000
-    steps: int = 300_000
-    steps_for_each: int = 15_000
-    endless: int = 5_000
-    exchanges: int = 100
-    priced: float = 1.0
-    knots: int = 24
-    most_out: int = 6
-    most_in: int = 5
-    most_work: float = 3e8
-    most_columns: int = 3_000
-    evened: int = 1_000
-    tries: int = 24
-    asked: int = 3_000
-    solver_effort: float = 3.0
-    last_effort: float = 20.0
-    second_stage: int = 3_000
-    second_effort: float = 5.0
+    small: int = _NUMBERS["small"]
+    first_effort: float = _NUMBERS["first_effort"]
+    stated: int = _NUMBERS["stated"]
+    steps: int = _NUMBERS["steps"]
+    steps_for_each: int = _NUMBERS["steps_for_each"]
+    endless: int = _NUMBERS["endless"]
+    exchanges: int = _NUMBERS["exchanges"]
+    priced: float = _NUMBERS["priced"]
+    knots: int = _NUMBERS["knots"]
+    most_out: int = _NUMBERS["most_out"]
+    most_in: int = _NUMBERS["most_in"]
+    most_work: float = _NUMBERS["most_work"]
+    most_columns: int = _NUMBERS["most_columns"]
+    evened: int = _NUMBERS["evened"]
+    tries: int = _NUMBERS["tries"]
+    asked: int = _NUMBERS["asked"]
+    solver_effort: float = _NUMBERS["solver_effort"]
+    last_effort: float = _NUMBERS["last_effort"]
+    second_stage: int = _NUMBERS["second_stage"]
+    second_effort: float = _NUMBERS["second_effort"]

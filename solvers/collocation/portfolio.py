@@ -26,6 +26,9 @@ from keyshift.solvers.collocation.structural_bounds import (
     semidefinite_cut,
     share_of,
 )
+from keyshift.solvers.tuning import numbers
+
+_NUMBERS = numbers("collocation")
 
 
 @dataclass(frozen=True)
@@ -59,18 +62,18 @@ class CollocationSettings(Settings):
         Up to this many (pair, node) combinations, HiGHS's result on the remaining problem is checked in whole numbers.
     """
 
-    turns: Count = 6
-    searching: float = 0.6
-    bounding: float = 0.5
-    proving: float = 0.7
-    few: Count = 8
-    semidefinite: float = 0.25
-    by_sets: float = 0.4
-    partitioning: float = 0.2
-    provable: int = 300
-    further: int = 3_000_000
-    most_columns: int = 60_000
-    confirmed: int = 3_000
+    turns: Count = _NUMBERS["turns"]
+    searching: float = _NUMBERS["searching"]
+    bounding: float = _NUMBERS["bounding"]
+    proving: float = _NUMBERS["proving"]
+    few: Count = _NUMBERS["few"]
+    semidefinite: float = _NUMBERS["semidefinite"]
+    by_sets: float = _NUMBERS["by_sets"]
+    partitioning: float = _NUMBERS["partitioning"]
+    provable: int = _NUMBERS["provable"]
+    further: int = _NUMBERS["further"]
+    most_columns: int = _NUMBERS["most_columns"]
+    confirmed: int = _NUMBERS["confirmed"]
 
 
 FEW_SMALL, SMALL = 3, 15_000
@@ -168,7 +171,10 @@ def _partitioned(
     problem: CollocatedAllocation, partitions: Multilevel, asked: _Asked, budget: Budget, peer: Peer | None
 ) -> np.ndarray | None:
     """A start by graph partitioning, where it is better than the one that is known."""
-    tuned, large = CollocationSettings.now(), problem.workload.key_groups > CollocationSettings.now().provable
+    tuned, large = (
+        budget.tuned(CollocationSettings),
+        problem.workload.key_groups > budget.tuned(CollocationSettings).provable,
+    )
     if peer is not None:
         partitions.ask(peer, asked.seed)
     share = 0.9 if large else tuned.partitioning
@@ -202,8 +208,8 @@ def _searched_on(
 
 def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, asked: _Asked) -> Answer:
     """Stages 1 to 4."""
-    data, finish, tuned = search.data, asked.finish, CollocationSettings.now()
-    few = finish and _few_move(data)
+    data, finish, tuned = search.data, asked.finish, budget.tuned(CollocationSettings)
+    few = finish and _few_move(data, tuned)
     steps = min(FIRST, 1_000 * data.key_groups * data.nodes) if asked.search_steps is None else asked.search_steps
     further = min(tuned.further, FOR_EACH * data.key_groups * data.nodes)
     bound_steps = min(1500, 50 + 5 * data.key_groups) if asked.bound_steps is None else asked.bound_steps
@@ -223,7 +229,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
         budget.report(None if best is None else problem.objective(best), bound)
         if answer.termination == "optimal" or budget.expired or not finish:
             break
-        if turn == 0 and not _few_move(data):  # with few moves the Lagrangian bound is far better
+        if turn == 0 and not _few_move(data, tuned):  # with few moves the Lagrangian bound is far better
             cut = semidefinite_cut(mean, budget.part(tuned.semidefinite))
             bound = max(bound, mean_bound(problem, 1.0 - cut))
             answer = _answer(problem, best, max(bound, answer.bound or 0.0), "gap")
@@ -235,7 +241,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
             bound = max(bound, answer.bound or 0.0)
             if answer.termination in ("optimal", "infeasible") or budget.expired:
                 break
-        if best is None or ((turn > 0 or _few_move(data)) and _fits(data, lagrangian.open_to, budget)):
+        if best is None or ((turn > 0 or _few_move(data, tuned)) and _fits(data, lagrangian.open_to, budget)):
             break
     if answer.termination in ("optimal", "infeasible") or not finish:
         return answer
@@ -253,7 +259,7 @@ def _by_sets(
     problem: CollocatedAllocation, search: Annealing, lagrangian: LagrangianBound, answer: Answer, budget: Budget
 ) -> Answer:
     """The answer by the sets that nodes can carry, where these are few enough."""
-    tuned, tuple_share = CollocationSettings.now(), _tuple_share(problem)
+    tuned, tuple_share = budget.tuned(CollocationSettings), _tuple_share(problem)
     steps = min(BEFORE_SETS, FOR_EACH * search.data.key_groups * search.data.nodes)
     search.go_on(budget.part(1 - tuned.by_sets), steps, again=True)
     closer = (
@@ -279,17 +285,17 @@ def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
     return bool(_explicit(data, open_to, _room(data, open_to, budget)).all())
 
 
-def _few_move(data: Arrays) -> bool:
+def _few_move(data: Arrays, tuned: CollocationSettings) -> bool:
     """Whether so few key groups may move that linear relaxations are near the optimum."""
-    tuned, columns = CollocationSettings.now(), data.nodes * data.first.size
+    columns = data.nodes * data.first.size
     return data.max_moves < data.key_groups // (FEW_SMALL if columns <= SMALL else tuned.few)
 
 
 def _room(data: Arrays, open_to: BoolArray, budget: Budget) -> int:
     """How many z the exact stage may have."""
-    settings = CollocationSettings.now()
+    settings = budget.tuned(CollocationSettings)
     in_time = COLUMNS_PER_SECOND * budget.remaining
-    if _few_move(data):
+    if _few_move(data, settings):
         in_time = COLUMNS_OF_FEW * np.sqrt(budget.remaining)
     most = min(settings.most_columns, in_time)
     return int(most / max(1.0, data.windows / FREE_WINDOWS)) - int(open_to.sum())
@@ -305,7 +311,7 @@ def _finish(
     threads: int,
 ) -> Answer:
     """Stage 4. What was closed is no better than the incumbent, so the bound is that of the rest, or the incumbent."""
-    best, settings = answer.assignment, CollocationSettings.now()
+    best, settings = answer.assignment, budget.tuned(CollocationSettings)
     open_to = data.allowed if best is None else lagrangian.open_to
     room = _room(data, open_to, budget)
     explicit = _explicit(data, open_to, room)
@@ -313,7 +319,7 @@ def _finish(
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
     # Where z weighs on loads, or on more than one window's traffic, no pair can be left out.
     whole = data.cost.max() > 0 or data.row_share.size > 1
-    late = np.isfinite(budget.remaining) and (room < 0 or (left_out and _few_move(data)))
+    late = np.isfinite(budget.remaining) and (room < 0 or (left_out and _few_move(data, settings)))
     if late or (left_out and whole):
         said = "what the bound leaves open is too large to be solved exactly"
         return Answer(best, answer.bound, "gap", said, details)

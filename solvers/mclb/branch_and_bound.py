@@ -47,7 +47,7 @@ def branch_and_bound(
     -----
     Under rules local search finds the placement, and the root bounds leave rules out.
     """
-    settings, core = MCLBSettings.now(), problem.core
+    settings, core = budget.tuned(MCLBSettings), problem.core
     size = core.load.shape[0]
     conflicts = {} if max_tree is None else {"max_number_of_conflicts": 100 * max_tree}
     if problem.rules:
@@ -100,7 +100,7 @@ def _for_scip(core: Core, settings: MCLBSettings) -> bool:
 
 def tree_of_a_point(problem: MCLB) -> dict[str, int]:
     """The options of `branch_and_bound` at a point of a front."""
-    return {"max_tree": MCLBSettings.now().point}
+    return {"max_tree": MCLBSettings().point}
 
 
 def _under_rules(
@@ -153,7 +153,7 @@ class _Incumbent:
     def improve(self, budget: Budget, seed: int, enough: float, effort: float = math.inf) -> None:
         """Let local search begin, or go on, while time lasts and the imbalance is not `enough`."""
         if self.local is None:
-            self.local = PlacementSearch(self.core, self.best, seed)
+            self.local = PlacementSearch(self.core, self.best, seed, self.settings)
         elif self.best is not None:
             self.local.take(self.best)
         if self.take(self.local.go_on(budget, effort, enough * self.core.nodes)):

@@ -76,7 +76,7 @@ def local_search(
     if problem.rules:
         return _under_rules(problem, budget, seed, start, effort)
     core = problem.core
-    search = PlacementSearch(core, None if start is None else core.lower(start), seed)
+    search = PlacementSearch(core, None if start is None else core.lower(start), seed, budget.tuned(MCLBSettings))
     chosen = core.relabelled(search.go_on(budget, effort))
     return Answer(core.lift(chosen), termination=budget.why if budget.expired else "completed")
 
@@ -98,7 +98,7 @@ def _under_rules(problem: MCLB, budget: Budget, seed: int, start: IntArray | Non
     )  # fmt: skip
     task = Task(placing, aim, worth)
     search = partial(search_within, problem, lambda turn: task, budget=budget, seed=seed)
-    settings, core = MCLBSettings.now(), ItemCore.of_items(problem)
+    settings, core = budget.tuned(MCLBSettings), ItemCore.of_items(problem)
     for some in (0.0, effort):
         start = search(start=start, effort=some).assignment if start is None else start
     if start is None or core.load.shape[0] > settings.annealed or core.nodes == 1:
@@ -150,13 +150,13 @@ class ItemCore(Core):
 class PlacementSearch:
     """A search that can be interrupted, and goes on as if it had not been."""
 
-    def __init__(self, core: Core, start: IntArray | None, seed: int) -> None:
+    def __init__(self, core: Core, start: IntArray | None, seed: int, settings: MCLBSettings | None = None) -> None:
         self.core, self.rng = core, np.random.default_rng(seed)
-        self.settings = settings = MCLBSettings.now()
+        self.settings = settings = settings or MCLBSettings()
         self.load = compressed(core.load)
         self.best = _starting_point(core, self.load, start)
         self.searches: list[PairSplits | _Annealing] = []
-        if PairSplits.suits(core):
+        if PairSplits.suits(core, settings):
             self.searches.append(PairSplits(core, self.best, seed))
         if self.load.shape[0] <= settings.annealed:
             self.searches.append(_Annealing(core, self.load, self.best, self.rng, settings))

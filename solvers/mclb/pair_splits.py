@@ -58,9 +58,9 @@ class PairSplits:
         self.rounds, self.idle, self.looked, self.own = 0, 0, 0, math.inf
 
     @staticmethod
-    def suits(core: Core) -> bool:
+    def suits(core: Core, settings: MCLBSettings) -> bool:
         """Whether windows and nodes are few enough, and no rules tell nodes apart."""
-        few_windows = core.load.shape[1] <= MCLBSettings.now().split_windows
+        few_windows = core.load.shape[1] <= settings.split_windows
         return 1 < core.nodes <= MOST_NODES and few_windows and not core.labelled
 
     def unfinished(self, effort: float, enough: float) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keyshift.models.answer import Settings
+from keyshift.solvers.tuning import numbers
+
+_NUMBERS = numbers("mclb")
 
 
 @dataclass(frozen=True)
@@ -36,17 +39,17 @@ class MCLBSettings(Settings):
         Nodes of the tree over sets for one point of a front: small instances end in a proof, others keep the root bound.
     """
 
-    by_search: float = 0.25
-    runs: int = 15
-    steps_for_each: int = 2_000
-    annealed: int = 1500
-    split_windows: int = 8
-    by_near_sets: float = 0.5
-    most_numbers: int = 50_000_000
-    stated: float = 0.8
-    small: int = 30
-    hopeless: int = 60
-    bounding: float = 0.5
-    largest: int = 700
-    margin: float = 0.5
-    point: int = 200
+    by_search: float = _NUMBERS["by_search"]
+    runs: int = _NUMBERS["runs"]
+    steps_for_each: int = _NUMBERS["steps_for_each"]
+    annealed: int = _NUMBERS["annealed"]
+    split_windows: int = _NUMBERS["split_windows"]
+    by_near_sets: float = _NUMBERS["by_near_sets"]
+    most_numbers: int = _NUMBERS["most_numbers"]
+    stated: float = _NUMBERS["stated"]
+    small: int = _NUMBERS["small"]
+    hopeless: int = _NUMBERS["hopeless"]
+    bounding: float = _NUMBERS["bounding"]
+    largest: int = _NUMBERS["largest"]
+    margin: float = _NUMBERS["margin"]
+    point: int = _NUMBERS["point"]

@@ -18,6 +18,9 @@ from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.safe_bounds import EPSILON, LinearProgram
+from keyshift.solvers.tuning import numbers
+
+_NUMBERS = numbers("routing")
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,8 @@ class RoutingSettings(Settings):
         Under rules, the share of the time for local search at the beginning.
     """
 
-    rounds: int = 200
-    searched: float = 0.3
+    rounds: int = _NUMBERS["rounds"]
+    searched: float = _NUMBERS["searched"]
 
 
 CONVERGED = 1e-7

@@ -138,7 +138,7 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
 
     Where all states are multiples of a unit, it is rounded up to the next multiple.
     """
-    dual = maximise(Relaxation(problem, records_of(problem)), budget, seed, RoutingSettings.now().rounds)
+    dual = maximise(Relaxation(problem, records_of(problem)), budget, seed, budget.tuned(RoutingSettings).rounds)
     if dual.excludes_everything(problem):
         return Answer(
             None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
@@ -162,7 +162,7 @@ class _OpenKeys:
     ) -> None:
         self.problem, self.solver, self.budget = problem, solver, budget
         self.seed, self.threads, self.largest = seed, threads, largest
-        self.settings = RoutingSettings.now()
+        self.settings = budget.tuned(RoutingSettings)
         self.relaxation = Relaxation(problem, records_of(problem))
         self.best: IntArray | None = None
         self.value = np.inf

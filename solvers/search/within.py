@@ -15,6 +15,9 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
 from keyshift.solvers.search.program import Aim, Placing
+from keyshift.solvers.tuning import numbers
+
+_NUMBERS = numbers("rules")
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,10 @@ class RuledSearchSettings(Settings):
         The most numbers that one cooling reads for each second left, since the clock is not checked during it.
     """
 
-    rounds: int = 8
-    first: int = 500
-    most: int = 50_000
-    each_second: int = 3_000_000
+    rounds: int = _NUMBERS["rounds"]
+    first: int = _NUMBERS["first"]
+    most: int = _NUMBERS["most"]
+    each_second: int = _NUMBERS["each_second"]
 
 
 HOT, COLD = (0.03, 0.5), (1e-3, 1e-2)
@@ -98,7 +101,7 @@ def search_within(
 
     No guarantee; a step costs the rows of its key groups, and the windows.
     """
-    settings, rng = RuledSearchSettings.now(), np.random.default_rng(seed)
+    settings, rng = budget.tuned(RuledSearchSettings), np.random.default_rng(seed)
     best, least = start, math.inf if start is None else problem.objective(start)
     idle, turn, steps = 0, 0, settings.first
     place = None if start is None else start.copy()

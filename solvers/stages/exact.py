@@ -69,7 +69,7 @@ def by_search_and_solvers(
 ) -> Answer:
     """A stage by local search, then CP-SAT, then HiGHS, as far as the instance is small enough for them."""
     moved = stage.measure in MOVED
-    large = _columns(stage.problem) > min(StageSettings.now().most_columns, 3_000 * budget.remaining)
+    large = _columns(stage.problem) > min(budget.tuned(StageSettings).most_columns, 3_000 * budget.remaining)
     start = _search(stage, start, budget.part(0.3), seed, large)
     bound, known = stage.problem.least(stage.measure), formulation.measure_bounds.get(stage.measure)
     if moved:

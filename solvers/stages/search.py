@@ -14,6 +14,9 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
 from keyshift.solvers.search.lowering import Posed
+from keyshift.solvers.tuning import numbers
+
+_NUMBERS = numbers("priorities")
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,9 @@ class StageSettings(Settings):
         The most variables of a statement that is solved after a search, if there is time for so many.
     """
 
-    rounds: int = 12
-    steps: int = 500
-    most_columns: int = 60_000
+    rounds: int = _NUMBERS["rounds"]
+    steps: int = _NUMBERS["steps"]
+    most_columns: int = _NUMBERS["most_columns"]
 
 
 SHARE, OWN_SHARE = 0.5, 0.7
@@ -61,7 +64,7 @@ def improve_within(
     last_alone = getattr(stage.problem, "by_window", (stage.problem,))[0] is stage.problem
     if stage.violations(start) or start.size == 0 or not last_alone:
         return start
-    settings, best, value = StageSettings.now(), start, stage.objective(start)
+    settings, best, value = budget.tuned(StageSettings), start, stage.objective(start)
     posed = Posed(stage.problem, stage.kept, stage.measure, start)
     search = LocalSearch(posed.placing, MOVED_SHARES if stage.measure in COUNTED else SHARES, seed, 83)
     steps = min(settings.steps * start.size, 20_000)

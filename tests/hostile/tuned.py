@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from keyshift import heuristics, solvers
-from keyshift.models.answer import Settings, in_force
+from keyshift.models.answer import Settings, tuned_by
 from keyshift.models.errors import InputError
 
 Tuning = dict[str, dict[str, Any]]
@@ -44,8 +44,7 @@ def drawn(rng: random.Random) -> Tuning:
 
 def _usable(settings: Settings) -> bool:
     try:
-        with in_force([settings]):
-            return True
+        return bool(tuned_by([settings]))
     except InputError:
         return False
 

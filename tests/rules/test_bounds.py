@@ -10,7 +10,6 @@ from rules.test_rules import drawn
 import keyshift as ks
 from keyshift import rules
 from keyshift.models import Budget
-from keyshift.models.answer import in_force
 from keyshift.solvers.allocation.counting import bound as counting
 from keyshift.solvers.allocation.pricing.tree import price_bound
 from keyshift.solvers.allocation.settings import AllocationSettings
@@ -42,8 +41,7 @@ def test_bounds_by_counts_and_prices_are_safe_under_rules(settings, monkeypatch)
     for seed in range(2000, 2040):
         plain, problem = drawn("allocation", seed)
         best = best_of(problem, plain)
-        with in_force(settings):
-            answer = price_bound(problem, budget=Budget())
+        answer = price_bound(problem, budget=Budget(settings=settings))
         if best is None:
             continue
         assert answer.termination != "infeasible", seed

@@ -9,7 +9,6 @@ import pytest
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.models.answer import in_force
 from keyshift.models.errors import InputError
 from keyshift.solvers.mclb import branch_and_bound, local_search
 from keyshift.solvers.mclb.local_search import PlacementSearch
@@ -236,9 +235,8 @@ def test_whoever_finds_the_better_placement_has_most_of_the_work():
 def test_a_search_may_make_a_thousand_runs():
     """The growth of the first runs, to the power of their number, was more than a float can be."""
     core = heavy_tails(1, 0.02, key_groups=10, windows=10).core
-    with in_force([MCLBSettings(steps_for_each=1, runs=2000)]):
-        search = PlacementSearch(core, None, 0)
-        search.go_on(Budget(effort=5))
+    search = PlacementSearch(core, None, 0, MCLBSettings(steps_for_each=1, runs=2000))
+    search.go_on(Budget(effort=5))
     assert search.searches[0].number > 1000
 
 

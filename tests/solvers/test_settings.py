@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
@@ -11,9 +14,8 @@ from hostile.tuned import kinds
 
 import keyshift as ks
 from keyshift import fronts, heuristics, plans, solvers
-from keyshift.models.answer import Settings, in_force
+from keyshift.models.answer import Budget, Settings, tuned_by
 from keyshift.solvers.allocation.settings import AllocationSettings
-from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.portfolio import CollocationSettings
 from keyshift.solvers.mclb.settings import MCLBSettings
 
@@ -34,11 +36,37 @@ def test_settings_reach_a_search_and_go_with_the_run():
     assert "branches" in by_solver.details
 
 
-def test_settings_reach_what_others_are_made_of_and_threads():
-    with in_force([AllocationSettings(priced=0.7)]):
-        assert AllocationSettings.now().priced == 0.7
-        assert within(ks.models.Budget(60), AllocationSettings.now).priced == 0.7
-    assert AllocationSettings.now() == AllocationSettings()
+def test_a_budget_carries_settings_to_all_of_its_parts():
+    budget = Budget(60, settings=[AllocationSettings(priced=0.7)])
+    for each in (budget, budget.part(0.5), budget.part(0.5).part(0.1, scale=0), budget.anew(3)):
+        assert each.tuned(AllocationSettings).priced == 0.7
+        assert each.tuned(MCLBSettings) == MCLBSettings()
+
+
+def with_file(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What a line says that is run with a file of settings."""
+    (folder / "mine.toml").write_text(text)
+    (folder / "w.json").write_text('{"load": [3, 1, 2], "state": [1, 1, 1], "current": [0, 0, 0], "nodes": 2}')
+    line = [sys.executable, "-m", "keyshift", "solve", str(folder / "w.json"), "--max-migrations", "1"]
+    given = {**os.environ, "KEYSHIFT_SETTINGS": str(folder / "mine.toml")}
+    return subprocess.run(line, capture_output=True, text=True, env=given, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[allocation]\nsteps = 1000\npriced = 2\n", ""),
+        ("[allocation]\nknobs = 1\n", "allocation.knobs: there is no such number"),
+        ("[alocation]\nsteps = 1\n", "has a table 'alocation'; there are allocation,"),
+        ("[allocation]\nsteps = 1.5\n", "allocation.steps = 1.5 must be a whole number, at least 0"),
+        ("[allocation]\npriced = nan\n", "allocation.priced = nan must be a number, at least 0"),
+        ("[allocation\n", "is not TOML"),
+    ],
+)
+def test_a_file_of_ones_own_tunes_every_run_or_is_refused(text, said, tmp_path):
+    ended = with_file(text, tmp_path)
+    assert (ended.returncode, said in ended.stderr) == (2 if said else 0, True), ended
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -61,13 +89,9 @@ def test_every_setting_is_documented(kind):
 def test_values_that_no_search_can_use_are_refused(kind):
     for field in fields(kind):
         usual = getattr(kind(), field.name)
-        with (
-            pytest.raises(ks.InputError, match=rf"^{kind.__name__}\.{field.name}"),
-            in_force([unchecked(kind, field.name)]),
-        ):
-            pass
-        with in_force([replace(kind(), **{field.name: usual})]):
-            assert kind.now() == kind()
+        with pytest.raises(ks.InputError, match=rf"^{kind.__name__}\.{field.name}"):
+            tuned_by([unchecked(kind, field.name)])
+        assert tuned_by([replace(kind(), **{field.name: usual})]) == {kind: kind()}
 
 
 @pytest.mark.parametrize(
@@ -80,8 +104,8 @@ def test_values_that_no_search_can_use_are_refused(kind):
     ],
 )
 def test_a_refused_setting_is_named_with_its_range(wrong, said):
-    with pytest.raises(ks.InputError, match=said), in_force([wrong]):
-        pass
+    with pytest.raises(ks.InputError, match=said):
+        tuned_by([wrong])
 
 
 def unchecked(kind: type, name: str) -> Settings:

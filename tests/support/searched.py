@@ -12,7 +12,6 @@ import pytest
 
 import keyshift as ks
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import in_force
 from keyshift.solvers import checked
 from keyshift.solvers.allocation.portfolio import Portfolio
 from keyshift.solvers.allocation.pricing.tree import price_bound
@@ -75,7 +74,7 @@ def allocation(rng: np.random.Generator) -> Tiny:
             some = np.flatnonzero(rng.random(w.key_groups) < 0.4)
             space = space.closed(some) if rng.random() < 0.5 else space.closed(some, rng.integers(0, w.nodes, 1))
         vars(problem)["space"], allowed = space, space.allowed  # what a rule of the problem's own would do
-    settings, seed = AllocationSettings(small=0), int(rng.integers(1000))
+    settings, seed = AllocationSettings(small=0, steps=4_000), int(rng.integers(1000))
     searches = {
         "milp": lambda: Portfolio(problem, Budget(), seed=seed, settings=settings).run(rounds=30 if several else 14)
     }
@@ -129,8 +128,7 @@ def wrong(kind: str, seed: int) -> list[str]:
     values = [problem.objective(a) for a in feasible]
     found = [f"{kind} {seed}: {problem.conflicts()}, but {feasible[0]} is feasible"] if forbidden and values else []
     for name, search in () if forbidden else tiny.searches.items():
-        with in_force([AllocationSettings(steps=4_000)]):
-            answer = search()
+        answer = search()
         value = None if answer.assignment is None else problem.objective(answer.assignment)
         if not values:
             found += [f"{kind} {seed} {name}: {value}, nothing is feasible"] if value is not None else []

@@ -187,6 +187,6 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
         low = max(low, JointRelaxation(instance).improve(lambda: budget.expired))
         return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
     high = max(low, instance.distance(instance.current))
-    for tree in price_trees(instance, budget, AllocationSettings.now()):
+    for tree in price_trees(instance, budget, budget.tuned(AllocationSettings)):
         low = tree.highest(low, high, 1e-6, 64, lambda: budget.expired)
     return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
