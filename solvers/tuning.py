@@ -22,7 +22,7 @@ def numbers(table: str) -> dict[str, Any]:
 
 @cache
 def _all() -> dict[str, dict[str, Any]]:
-    known: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("settings.toml").read_text("utf-8"))
+    known: dict[str, dict[str, Any]] = tomllib.loads(read_text(Path(__file__).with_name("settings.toml"), 100_000))
     name = os.environ.get(OVER)
     if name:
         try:

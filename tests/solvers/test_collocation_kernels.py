@@ -128,11 +128,11 @@ def test_key_groups_that_talk_relocate_together():
 def test_a_large_model_leaves_few_moves_to_the_semidefinite_bound():
     # 12 % of the answer were left open by HiGHS in eight seconds, where that bound leaves 1 %.
     (_, dense), *_ = ks.family("madsen-collocation", nodes=8, key_groups=128, one_to_one=0.3)
-    dense = replace(dense, max_migrations=30)
-    assert not portfolio._few_move(arrays_of(dense))
-    assert portfolio._few_move(arrays_of(replace(dense, max_migrations=15)))
+    dense, usual = replace(dense, max_migrations=30), portfolio.CollocationSettings()
+    assert not portfolio._few_move(arrays_of(dense), usual)
+    assert portfolio._few_move(arrays_of(replace(dense, max_migrations=15)), usual)
     sparse = cluster(np.ones(128), [(k, k + 1, 1.0) for k in range(127)], 8, max_migrations=30)
-    assert portfolio._few_move(arrays_of(sparse))
+    assert portfolio._few_move(arrays_of(sparse), usual)
 
 
 def test_a_search_begins_again_from_its_start_and_from_the_current_nodes():
