@@ -18,6 +18,7 @@ import numpy as np
 from page import run
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from spark_logs import cpu_seconds, generate
 
 from keyshift.papers.page import Page
 from keyshift.spark_stats import Operator, Topology, local_session
@@ -26,7 +27,6 @@ from keyshift.spark_stats.facts import TallyPlan, gather, plan_of
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.tallies import ARRIVED
 from keyshift.spark_stats.windows import Windows
-from spark_stats import cpu_seconds, generate  # noqa: TID251
 
 
 def topology(operators: int) -> Topology:

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -142,7 +143,7 @@ class Budget:
 
     def tuned(self, kind: type[Tuned]) -> Tuned:
         """The tuning parameters of a class: those that were handed in, or the defaults."""
-        return self.settings.get(kind) or kind()  # type: ignore[return-value]
+        return self.settings.get(kind) or _usual(kind)  # type: ignore[return-value]
 
     @property
     def seconds(self) -> float:
@@ -303,6 +304,12 @@ def tuned_by(settings: Iterable[Settings]) -> dict[type, Settings]:
     if not isinstance(settings, Iterable):
         raise InputError(f"settings = {settings!r} must be a list of settings")
     return {type(one): _checked(one) for one in settings}
+
+
+@cache
+def _usual(kind: type[Settings]) -> Settings:
+    """The defaults of a class, which a file may have changed."""
+    return _checked(kind())
 
 
 def _checked(settings: Settings, of: str = "settings") -> Settings:

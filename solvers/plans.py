@@ -181,7 +181,7 @@ def ruled_phases(way: RuledWay, order: IntArray) -> Phases:
     A phase takes, in the given order, every unit of moves that (1) of `keyshift.models.plans.way` lets join. Where none
     may go first, the one that breaks least goes alone. Of up to `EXACT` units all orders are searched where that breaks
     anything (over sets of done units, O(2^u u)). Of more, it is proven best where no room is entered by two units and none has
-    a least: then a move that can be made never stands in another's way, and whoever is stuck is stuck in every order.
+    a least: then a move that can be made never stands in another's way, and a move that is stuck is stuck in every order.
     """
     units = list(dict.fromkeys(way.unit[order].tolist()))
     chosen, broken, bound = _greedy(way, units)

@@ -101,17 +101,6 @@ def expect_sum(said: str, found: float, stated: float, where: str, why: str) -> 
         raise InputError(f"{said} sums to {read}, {where} says {says}: {why}")
 
 
-def count_rows(file: Path) -> int:
-    """Rows of a table, by its own account."""
-    from keyshift.models.files.arrow import pa, pq
-
-    size_of(file)
-    try:
-        return int(pq.read_metadata(file).num_rows)
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise InputError(f"{file} is not a readable Parquet file ({reason(error)})") from None
-
-
 def _expect_size(file: Path, found: int, rows: int | None, most: int) -> None:
     if rows is not None and found != rows:
         said = f"{file} has {found:,} rows, expected {rows:,}: it is damaged, or not the one that belongs here"

@@ -24,7 +24,7 @@ with lazily():
 
 
 def counting_bound(problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
-    """The largest load is at least the mean, and at least what leaves no copy more than its share. O(p log p) a step.
+    """The largest load is at least the mean, and at least what leaves no copy more than its share. O(p) for each of 60 steps.
 
     If no node had more than t per unit of capacity, each copy would carry at most t on the largest node, so key group k would
     need ceil(l_k / (t v)) copies: the least t for which these are few enough, and no more than there are nodes.
@@ -50,7 +50,7 @@ def descent(problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0, sta
     best = _Copies(problem, start if start is not None else problem.held.astype(np.int64))
     best.repair()
     while not budget.expired and best.improve():
-        budget.spend(1e-4)
+        budget.spend(best.here.size)
     return Answer(best.here if not problem.violations(best.here) else start)
 
 

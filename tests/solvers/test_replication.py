@@ -85,3 +85,36 @@ def test_assignments_are_read_as_nodes_or_as_copies():
         "one_copy",
         "copies",
     ]
+
+
+def posed(load, current, nodes, **options) -> ks.ReplicatedAllocation:
+    return ks.ReplicatedAllocation(
+        ks.Workload(load=load, state=np.ones(len(load)), current=current, nodes=nodes), **options
+    )
+
+
+@pytest.mark.parametrize(("method", "statement"), [("cp-sat", "cp-sat"), ("milp", "pyomo")])
+@pytest.mark.parametrize(
+    ("problem", "least"),
+    [
+        (posed([6, 1, 1, 1, 1], [0, 0, 0, 1, 1], 2, copies=5), 6),
+        (posed([6, 1, 1, 1, 1], [0, 0, 0, 1, 1], 2, copies=5, at_most=3), 7),
+        (posed([5, 5], [0, 0], 2, copies=2, max_migrations=0), 10),
+        (posed([5, 5], [0, 0], 2, copies=2, max_migrations=1), 5),
+        (posed([8, 2], [0, 0], 3, copies=4, max_migrations=1), 6),
+    ],
+)
+def test_each_limit_binds_by_itself(problem, least, method, statement):
+    solution = ks.solve(problem, method)
+    assert (solution.status, solution.objective) == ("optimal", least)
+    assert ks.model(problem, statement).solve().objective == pytest.approx(least)  # by itself, confirmed by no other
+
+
+def test_the_next_copy_counts_the_copies_that_there_are():
+    assert replicated(posed([10, 9], [0, 0], 3, copies=4), 4).tolist() == [2, 2]
+
+
+def test_descent_spends_every_copy_and_no_more():
+    found = ks.solve(hot(copies=5), "descent", start=[0, 0, 1, 2])
+    assert found.assignment.sum() == 5
+    assert found.objective == 4.5

@@ -60,6 +60,7 @@ def with_file(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ("[alocation]\nsteps = 1\n", "has a table 'alocation'; there are allocation,"),
         ("[allocation]\nsteps = 1.5\n", "allocation.steps = 1.5 must be a whole number, at least 0"),
         ("[allocation]\npriced = nan\n", "allocation.priced = nan must be a number, at least 0"),
+        ("[allocation]\nexchanges = -1\n", "allocation.exchanges = -1 must be a whole number, at least 0"),
         ("[allocation\n", "is not TOML"),
     ],
 )
@@ -67,6 +68,15 @@ def test_a_file_of_ones_own_tunes_every_run_or_is_refused(text, said, tmp_path):
     ended = with_file(text, tmp_path)
     assert (ended.returncode, said in ended.stderr) == (2 if said else 0, True), ended
     assert "Traceback" not in ended.stderr
+
+
+def test_a_file_is_held_to_the_ranges_of_the_classes(tmp_path):
+    (tmp_path / "mine.toml").write_text("[collocation]\nturns = 0\n")
+    asked = "from keyshift.models import Budget; from keyshift.solvers.collocation.portfolio import CollocationSettings as C"
+    line = [sys.executable, "-c", f"{asked}; Budget().tuned(C)"]
+    given = {**os.environ, "KEYSHIFT_SETTINGS": str(tmp_path / "mine.toml")}
+    ended = subprocess.run(line, capture_output=True, text=True, env=given, timeout=60)
+    assert "CollocationSettings.turns = 0 must be at least 1" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,26 +7,10 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from keyshift.models.errors import InputError
-from keyshift.models.routing.hlhe import discretise_counts, hlhe
 from keyshift.spark_stats.key_problems import messages
 from keyshift.spark_stats.keys import _room, excesses, quotas
-
-
-@given(
-    st.lists(st.integers(1, 300), min_size=1, max_size=200),
-    st.sampled_from([1, 2, 8, 64]),
-    st.sampled_from([1.0, 0.25]),
-)
-def test_hlhe_of_a_distribution_is_hlhe_of_its_keys(values, degree, unit):
-    keys = np.array(values) * unit
-    value, count = (part[::-1] for part in np.unique(keys, return_counts=True))
-    low, high, upper = discretise_counts(value / value[-1], count, degree)
-    made = np.concatenate([np.repeat(high * value[-1], upper), np.repeat(low * value[-1], count - upper)])
-    np.testing.assert_allclose(np.sort(made), np.sort(hlhe(keys, degree)), rtol=1e-12)
 
 
 def test_a_histogram_becomes_a_stream_of_all_its_messages():

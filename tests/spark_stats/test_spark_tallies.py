@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyshift.models.routing.hlhe import discretise_counts
 from keyshift.spark_stats import tallies
 from keyshift.spark_stats.tallies import ARRIVED, LATE, REFUSED, TallyPlan, group_sum
 
@@ -104,12 +103,6 @@ def test_too_many_combinations_are_refused():
     columns = [rng.integers(0, 2**40, 50) for _ in range(20)]
     with pytest.raises(OverflowError, match="too many to be numbered"):
         group_sum(columns, [None])
-
-
-def test_the_papers_example_ends_with_deviation_0():
-    value, keys = np.array([8, 6, 3, 2, 1.0]), np.array([1, 1, 1, 2, 5])
-    low, high, upper = discretise_counts(value, keys, 4)
-    assert (low * (keys - upper) + high * upper).sum() == (value * keys).sum()
 
 
 @pytest.mark.parametrize("block", [1, 2])
