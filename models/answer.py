@@ -143,7 +143,7 @@ class Budget:
 
     def tuned(self, kind: type[Tuned]) -> Tuned:
         """The tuning parameters of a class: those that were handed in, or the defaults."""
-        return self.settings.get(kind) or _usual(kind)  # type: ignore[return-value]
+        return self.settings.get(kind) or _usual(kind)  # type: ignore[return-value, arg-type]
 
     @property
     def seconds(self) -> float:
