@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.figures import apart
+from keyshift.models.base.labels import aligned, in_time, ordered
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
-from keyshift.models.labels import aligned, in_time, ordered
 from keyshift.models.problem import Problem, below_step, read_assignment, step_of_sums
 from keyshift.models.workload import FloatArray, IntArray, MoveSpace, Workload
 

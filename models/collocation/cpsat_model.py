@@ -11,8 +11,8 @@ from ortools.sat.python import cp_model
 
 from keyshift.models.allocation.cpsat_model import AllocationCpSat, combine
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.base.integers import scaled
 from keyshift.models.collocation.problem import CollocatedAllocation
-from keyshift.models.integers import scaled
 from keyshift.models.stages import FLOATS, Stage, WholeMeasure
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -25,7 +25,7 @@ DISTANCE_BITS, WORD_BITS = 32, 60
 class CollocationCpSat(AllocationCpSat):
     """The linearised model in whole numbers; (1), (2), (7) are key-group allocation's.
 
-    Loads and traffic become integers (`keyshift.models.integers`). Every limit is widened by what rounding can have
+    Loads and traffic become integers (`keyshift.models.base.integers`). Every limit is widened by what rounding can have
     added, so that the model admits whatever the check admits; `forbid` takes out what it admits beyond that.
 
     Parameters

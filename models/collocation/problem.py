@@ -13,13 +13,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards, metrics, records
+from keyshift.models import metrics, records
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.limits import allocation_limits
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.base import guards
+from keyshift.models.base.figures import apart
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
 from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import Limit, Problem, Violation
 from keyshift.models.rules.rule import Rule

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from keyshift.models.allocation.pyomo_model import AllocationPyomo, combine, start_combined
+from keyshift.models.base.pyomo import identify_variables, pyo
 from keyshift.models.collocation.problem import CollocatedAllocation
-from keyshift.models.pyomo import identify_variables, pyo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from keyshift.models import records
+from keyshift.models.base.figures import apart
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
 from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.rules import read_rule
 from keyshift.models.rules.lowered import Closed, Form, Lowered, MoveBudget, Rooms, labels_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.guards import Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of

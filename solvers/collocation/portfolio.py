@@ -8,8 +8,8 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings, Termination
+from keyshift.models.base.guards import Count, Threads, Whole
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.guards import Count, Threads, Whole
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of, kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of

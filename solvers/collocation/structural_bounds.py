@@ -13,9 +13,9 @@ from scipy.sparse.csgraph import connected_components
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import STEP
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
