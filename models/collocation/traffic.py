@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.labels import shortened
-from keyshift.models.names import by_text
+from keyshift.models.base.labels import shortened
+from keyshift.models.base.names import by_text
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
