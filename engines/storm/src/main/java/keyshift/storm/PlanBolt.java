@@ -204,7 +204,8 @@ public abstract class PlanBolt<S extends Serializable> extends BaseRichBolt {
         done(tuple);
     }
 
-    private void done(Tuple tuple) {
+    /** Acknowledge a tuple, with `kept` when its effect is written. */
+    protected final void done(Tuple tuple) {
         if (folder == null) {
             acknowledge(tuple);
         } else {
@@ -414,7 +415,7 @@ public abstract class PlanBolt<S extends Serializable> extends BaseRichBolt {
         for (String key : all) {
             S state = now.states.get(key);
             long size = state == null ? 0 : bytes(new HashMap<>(Map.of(key, state))).length;
-            keys.put(key, List.of(table().group(key), tally.getOrDefault(key, new long[1])[0], size));
+            keys.put(key, List.of(tally.getOrDefault(key, new long[1])[0], size));
         }
         Map<String, Object> content = new LinkedHashMap<>();
         content.put("format", "keyshift-storm-counts");
@@ -422,8 +423,8 @@ public abstract class PlanBolt<S extends Serializable> extends BaseRichBolt {
         content.put("component", component);
         content.put("task", me);
         content.put("tasks", tasks.size());
-        content.put("groups", groups);
         content.put("epoch", now.epoch);
+        content.putAll(table().asRecord());
         content.put("seconds", seconds);
         content.put("keys", keys);
         replace(Path.of(counts, component + "-" + me + ".json"), JSONValue.toJSONString(content).getBytes());

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
@@ -40,6 +41,13 @@ public final class Table {
     public int[] tasks(String key) {
         int[] listed = entries.get(key);
         return listed == null ? groups[group(key)] : listed;
+    }
+
+    /** As files have it. */
+    Map<String, Object> asRecord() {
+        Map<String, Object> listed = new TreeMap<>();
+        entries.forEach((key, tasks) -> listed.put(key, Arrays.stream(tasks).boxed().toList()));
+        return Map.of("groups", Arrays.stream(groups).map(one -> one[0]).toList(), "entries", listed);
     }
 
     int groups() {
