@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import guards
-from keyshift.models.errors import InputError
 from keyshift.models.base.labels import shortened
 from keyshift.models.base.names import by_text
+from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
