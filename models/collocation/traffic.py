@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.models import guards
+from keyshift.models.base import guards
 from keyshift.models.base.labels import shortened
 from keyshift.models.base.names import by_text
 from keyshift.models.errors import InputError
