@@ -140,7 +140,7 @@ class Outcome:
     @classmethod
     def of(cls, problem: ks.Problem, seconds: float, **options: Any) -> Outcome:
         began = time.process_time()
-        clocks = [mock.patch(f"keyshift.models.{where}.time", PROCESSOR) for where in ("answer", "compiling")]
+        clocks = [mock.patch(f"keyshift.models.{where}.time", PROCESSOR) for where in ("answer", "base.compiling")]
         with clocks[0], clocks[1]:
             answer = ks.solve(problem, time_limit=seconds, gap=0.0, seed=1, **options)
         took = time.process_time() - began
@@ -249,7 +249,10 @@ def heavy(seed: int, nodes: int, key_groups: int, windows: int | None = None) ->
 
 
 NEVER = property(lambda _: False)
-PHASES, SEARCH = "allocation.portfolio.Portfolio", ("allocation.search", "search.annealing", "search.moves", "search.terms")
+PHASES, SEARCH = (
+    "allocation.portfolio.Portfolio",
+    ("allocation.search", "search.annealing", "search.moves", "search.terms"),
+)
 ALLOCATION = [
     Part("exchanges between three nodes", ("allocation.exchanges", f"{PHASES}._exchange", "allocation.search.Search.cool"), instead(f"{PHASES}._exchanges", NEVER)),
     Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.portfolio.price_trees", lambda *given: [])),

@@ -10,8 +10,8 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import NonNegative, Threads, Whole
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import NonNegative, Threads, Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.arrays import SEARCHED, Instance, whole_loads
 from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, counted, fewest_moves

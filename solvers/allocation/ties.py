@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.compiling import off_clock
+from keyshift.models.base.compiling import off_clock
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import PLANNED, Instance
 from keyshift.solvers.checked import kept, within

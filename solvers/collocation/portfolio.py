@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings
+from keyshift.models.base.guards import Count, Threads, Whole
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.guards import Count, Threads, Whole
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
+from keyshift.solvers.collocation.levels import solve_by_level
 from keyshift.solvers.collocation.local_search import Annealing
 from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.sets import CollocationSets
@@ -125,7 +127,12 @@ def solve_milp(
     -----
     Over k windows all components have the limits of each of them. Where (15) is not the mean, the bound is that of a
     weighted mean of the windows' traffic, with weights that each turn leans to those that were worst in it.
+
+    Where traffic costs by level: `solve_by_level`.
     """
+    if problem.costs is not None:
+        options: dict[str, Any] = {"search_steps": search_steps, "bound_steps": bound_steps, "finish": finish}
+        return solve_by_level(problem, solve_milp, budget, seed=seed, start=start, threads=threads, **options)
     run = CollocationPortfolio(problem, budget, seed, threads, start)
     conduct(run.found, run.components(search_steps, bound_steps, finish, peer))
     return run.found.answer()
