@@ -24,7 +24,6 @@ from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import SLACK as SLACK
 from keyshift.models.problem import Limit, Violation, step_of_sums
 from keyshift.models.rules.rule import Rule
-from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, MoveSpace, Workload
 
 EPSILON = 2.0**-52
@@ -33,7 +32,7 @@ DRAINING = ("draining_load", "draining_key_groups")
 
 
 @dataclass(frozen=True, eq=False)
-class KeyGroupAllocation(Ruled, OverWindows):
+class KeyGroupAllocation(OverWindows):
     r"""Move key groups, within a migration limit, so that the largest deviation of a node from the mean load is least.
 
     Sets and data: key groups k, nodes i, of which A are kept and B drain; load :math:`y_k` (last window), state

@@ -24,7 +24,6 @@ from keyshift.models.errors import InputError
 from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import Limit, Problem, Violation
 from keyshift.models.rules.rule import Rule
-from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 CHOICES = {
@@ -64,7 +63,7 @@ def _both_ways(traffic: sp.csr_array) -> sp.csr_array:
 
 
 @dataclass(frozen=True, eq=False)
-class CollocatedAllocation(Ruled, OverWindows):
+class CollocatedAllocation(OverWindows):
     r"""Keep key groups that exchange many tuples on one node, within a load distance and a migration limit.
 
     Sets and data as in `KeyGroupAllocation`; further :math:`t_e`, the tuples that the two key groups of pair

@@ -19,12 +19,11 @@ from keyshift.models.errors import InputError
 from keyshift.models.objectives import TIE, OverWindows, Searched
 from keyshift.models.problem import Limit, Violation, below_step
 from keyshift.models.rules.rule import Rule
-from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray, MoveSpace, Workload
 
 
 @dataclass(frozen=True, eq=False)
-class MixedRouting(Ruled, OverWindows):
+class MixedRouting(OverWindows):
     r"""Rebalance keys that are routed by a hash and a table of exceptions of limited size, and move as little state as possible.
 
     Sets and data: keys k, nodes d, of which some may drain; load :math:`c(k)` (last window), state
