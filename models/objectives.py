@@ -122,6 +122,8 @@ class Searched(NamedTuple):
         The most that a node may carry, as a share of all load and a rest; the least, likewise.
     share : ndarray, shape (k,)
         The windows' weights in a mean; None: alike.
+    near : ndarray, shape (n, n), or None
+        How much of their traffic's cost two nodes save, as a share; None: all on one node, none else.
     """
 
     load: FloatArray
@@ -135,6 +137,7 @@ class Searched(NamedTuple):
     rooms: tuple[tuple[FloatArray, FloatArray], ...] = ()
     bands: FloatArray | None = None
     share: FloatArray | None = None
+    near: FloatArray | None = None
 
 
 class Prioritised(Ruled):

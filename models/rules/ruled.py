@@ -361,7 +361,7 @@ class MergedItems:
             traffic = traffic if w.earlier_traffic else traffic[0]
         return Workload(
             load=w.load @ self.sums, state=np.where(self.apart, 0.0, w.state) @ self.sums, current=self.current, nodes=w.capacity,
-            draining=w.draining, traffic=traffic, home=None if w.home is None else self.contracted(w.home),
+            draining=w.draining, domains=w.domains, traffic=traffic, home=None if w.home is None else self.contracted(w.home),
             resources={name: use @ self.sums for name, use in w.resources.items()},
         )  # fmt: skip
 
