@@ -186,19 +186,19 @@ class Prioritised(Ruled):
 
     def plain(self) -> Self:
         """The same problem with its own objective alone; rules that may stay broken still may."""
-        soft = self.yielding
+        soft = self.soft_rule
         if soft is not None and self.rules != (soft,):
             return self.changed(rules=(soft,), priorities=())
         return self.changed(priorities=()) if self.priorities else self
 
-    def strict(self) -> Self:
+    def hard(self) -> Self:
         """The same problem, in which every rule must be kept."""
-        soft, left = self.yielding, tuple(name for name in self.priorities if name != BROKEN)
+        soft, left = self.soft_rule, tuple(name for name in self.priorities if name != BROKEN)
         return self if soft is None else self.changed(rules=soft.rules, priorities=left)
 
-    def as_broken(self, assignment: IntArray) -> Self:
+    def elastic_at(self, assignment: IntArray) -> Self:
         """The same problem, in which no rule may be broken by more than this assignment breaks it."""
-        rules = (NoWorse(tuple(self.wished_rules), tuple(assignment.tolist())),)
+        rules = (NoWorse(tuple(self.stated_rules), tuple(assignment.tolist())),)
         return self.changed(rules=rules, priorities=())
 
     def _read_priorities(self) -> None:
@@ -259,11 +259,11 @@ class Prioritised(Ruled):
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         """A measure of a canonical assignment."""
-        return self.wished.excess(assignment) if measure == BROKEN else float(self.metrics(assignment)[measure])
+        return self.stated.excess(assignment) if measure == BROKEN else float(self.metrics(assignment)[measure])
 
-    def _left_broken(self, assignment: np.ndarray) -> dict[str, float]:
+    def _excess_of_rules(self, assignment: np.ndarray) -> dict[str, float]:
         """By how much rules are broken, where they give way: for `metrics`."""
-        return {} if self.yielding is None else {BROKEN: self.wished.excess(assignment)}
+        return {} if self.soft_rule is None else {BROKEN: self.stated.excess(assignment)}
 
     def rank(self, assignment: np.ndarray) -> tuple[float, ...]:
         """The measures of a canonical assignment in the order of the priorities."""

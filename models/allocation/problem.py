@@ -329,7 +329,7 @@ class KeyGroupAllocation(OverWindows):
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
             **({name: self.measured(name, assignment) for name in DRAINING} if self._drains else {}),
-            **self._left_broken(assignment),
+            **self._excess_of_rules(assignment),
         }
 
     @property

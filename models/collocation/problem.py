@@ -190,8 +190,8 @@ class CollocatedAllocation(OverWindows):
             guards.one_of(name, getattr(self, name), known)
         self._read_priorities()
         self._read_rules()
-        if self.yielding is not None:
-            self._put("allocation", replace(self.allocation, rules=(self.yielding,)))
+        if self.soft_rule is not None:
+            self._put("allocation", replace(self.allocation, rules=(self.soft_rule,)))
         self._read_windows()
         combined = ("remote_traffic", "total_load") if self.combines else ()
         self._refuse_priorities_of_one_window("load_distance", *combined)
@@ -368,7 +368,7 @@ class CollocatedAllocation(OverWindows):
             "collocation_factor": metrics.collocation_factor(self.typical(), assignment),
             "total_load": self._summed("total_load", assignment),
             "migration_cost": self.allocation._cost(assignment),
-            **self._left_broken(assignment),
+            **self._excess_of_rules(assignment),
         }
 
     def _deviations(self, assignment: np.ndarray) -> tuple[FloatArray, float]:

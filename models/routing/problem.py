@@ -196,7 +196,7 @@ class MixedRouting(OverWindows):
             "skewness": float(loads.max() / mean) if mean else 1.0,  # max L(d) / mean, sec. V
             "migration_share": metrics.state_moved(self.workload, assignment)
             / self.unit("state_moved"),  # migration cost as the figures give it
-            **self._left_broken(assignment),
+            **self._excess_of_rules(assignment),
         }
 
     def record(self) -> records.Record:

@@ -102,35 +102,35 @@ class Ruled(Problem):
         return Scope(self.workload, self.places)
 
     @property
-    def yielding(self) -> NoWorse | None:
+    def soft_rule(self) -> NoWorse | None:
         """All rules as one that allows what is broken today; None unless "broken_rules" is a priority."""
         if BROKEN in self.priorities:
             return NoWorse(tuple(self.rules))
         return next((rule for rule in self.rules if isinstance(rule, NoWorse)), None)
 
     @property
-    def wished_rules(self) -> Sequence[Rule]:
+    def stated_rules(self) -> Sequence[Rule]:
         """The rules as stated, also where they may stay broken."""
-        soft = self.yielding
+        soft = self.soft_rule
         return self.rules if soft is None else soft.rules
 
     @cached_property
-    def wished(self) -> Lowered:
+    def stated(self) -> Lowered:
         """All rules in the four forms, also where they may stay broken."""
         scope = self.scope
-        forms = [form for rule in self.wished_rules for form in rule.forms(scope)]
+        forms = [form for rule in self.stated_rules for form in rule.forms(scope)]
         return Lowered.of(forms, scope.workload.current, scope.places)
 
     @cached_property
     def lowered(self) -> Lowered:
         """The four forms that every answer keeps; a rule that is broken today counts as far as it is kept today."""
-        soft = self.yielding
-        return self.wished if soft is None else self.wished.no_worse(soft.today(self.scope))
+        soft = self.soft_rule
+        return self.stated if soft is None else self.stated.no_worse(soft.today(self.scope))
 
     @cached_property
     def alike(self) -> IntArray:
         """A label for each key group: rules do not distinguish key groups with the same label on the same current node."""
-        return np.unique(np.stack([self.wished.alike, self.lowered.alike]), axis=1, return_inverse=True)[1].ravel()
+        return np.unique(np.stack([self.stated.alike, self.lowered.alike]), axis=1, return_inverse=True)[1].ravel()
 
     def arguments(self) -> dict[str, Any]:
         """The problem's arguments, with its rules as files hold them; without rules there is no entry for them."""
@@ -143,14 +143,14 @@ class Ruled(Problem):
 
     def broken_rules(self, assignment: np.ndarray) -> list[Violation]:
         """What a canonical assignment breaks of the rules, as each rule words it."""
-        scope, soft = self.scope, self.yielding
+        scope, soft = self.scope, self.soft_rule
         rules = self.rules if soft is None else (soft,)
         return [found for rule in rules for found in rule.broken_in(scope, assignment)]
 
     @property
     def rule_limits(self) -> list[Limit]:
         """Limits in rules that `remedies` may relax: each number, each rule; beyond `MOST_RULES` the rest as one."""
-        if self.yielding is not None:  # they give already
+        if self.soft_rule is not None:  # they give already
             return []
         found = [
             self._number(place, rule, name)
