@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
-from csv import reader
+from csv import Error, reader
 from pathlib import Path
 from typing import Any
 
-from keyshift.models.base.disk import opened, read_text, reason
+import numpy as np
+
+from keyshift.models.base.disk import MOST_NUMBERS, read_text, reason, size_of
 from keyshift.models.base.frames import Table
+from keyshift.models.base.tables import expect_bytes, expect_size
 from keyshift.models.errors import InputError
 from keyshift.models.workload import Workload
 
@@ -64,37 +67,41 @@ def open_table(source: Path) -> Any:
 
 
 def _parquet(source: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from keyshift.models.base.arrow import pa, pq
 
+    size_of(source)
     try:
-        with opened(source) as stream:
-            return pq.read_table(stream)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{source} is no readable Parquet file ({reason(error)})") from None
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
+            expect_size(source, file.metadata.num_rows, None, MOST_NUMBERS)
+            expect_bytes(source, file.metadata)
+            return file.read()
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{source} is not a readable Parquet file ({reason(error)})") from None
 
 
 def _csv(source: Path) -> Any:
     """All columns as texts; the separator is what the first line has most of: a comma, a semicolon or a tab."""
-    import pyarrow as pa
-    from pyarrow import csv
+    import pandas as pd
 
     text = read_text(source, MOST_TEXT).removeprefix("\ufeff")
     head = text.split("\n", 1)[0]
     if not head.strip():
         raise InputError(f"{source} begins with an empty line; the first line must name the columns")
-    separator = max(",;\t", key=head.count)
-    names = next(reader([head], delimiter=separator))
+    try:
+        names, *rows = reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count), strict=True)
+    except Error as error:
+        raise InputError(f"{source} is not a readable table ({error})") from None
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise InputError(f"{source} has two columns {twice!r:.60}")
-    try:
-        return csv.read_csv(
-            io.BytesIO(text.encode()), parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-            convert_options=csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True,
-                                               null_values=[""], quoted_strings_can_be_null=False),
-        )  # fmt: skip
-    except pa.ArrowException as error:
-        raise InputError(f"{source} is no readable table ({reason(error)})") from None
+    rows = [row for row in rows if row]
+    for line, row in enumerate(rows):
+        if len(row) != len(names):
+            raise InputError(f"{source}: row {line} has {len(row)} cells, the first line names {len(names)} columns")
+    expect_size(source, len(rows), None, MOST_NUMBERS)
+    cells = np.array([[cell or None for cell in row] for row in rows], dtype=object).reshape(len(rows), len(names))
+    return pd.DataFrame(cells, columns=names)
 
 
 def table_options(
