@@ -70,6 +70,7 @@ def alone() -> None:
 
 def prepare() -> None:
     """Copy Storm's jars from Maven, build the engine's jar and the topology."""
+
     def maven(*words: str) -> None:
         subprocess.run(["mvn", "-q", "-B", "-f", ENGINE / "pom.xml", *words], check=True)
 
@@ -104,7 +105,9 @@ class Storm:
         with (self.folder / "log" / f"{name}.out").open("wb") as said:
             line = self.java(name, conf, heap, *words)
             environment = {**os.environ, "STORM_CONF_DIR": str(self.folder / conf)}
-            self.started[name] = subprocess.Popen(line, env=environment, stdout=said, stderr=said, start_new_session=True)
+            self.started[name] = subprocess.Popen(
+                line, env=environment, stdout=said, stderr=said, start_new_session=True
+            )
         until = time.monotonic() + START
         while time.monotonic() < until and self.started[name].poll() is None:
             with suppress(OSError), socket.create_connection(("127.0.0.1", PORTS[name]), 1):
@@ -185,7 +188,11 @@ def running() -> Iterator[Storm]:
     (folder / "log4j2/cluster.xml").write_text(LOGGING.format(file="${sys:storm.log.dir}/${sys:logfile.name}"))
     artifacts = "${sys:workers.artifacts}/${sys:storm.id}/${sys:worker.port}/${sys:logfile.name}"
     (folder / "log4j2/worker.xml").write_text(LOGGING.format(file=artifacts))
-    for name, slots, port in (("nimbus", [], 16628), ("supervisor1", [16700, 16701], 16631), ("supervisor2", [16710, 16711], 16632)):
+    for name, slots, port in (
+        ("nimbus", [], 16628),
+        ("supervisor1", [16700, 16701], 16631),
+        ("supervisor2", [16710, 16711], 16632),
+    ):
         (folder / f"{name}-conf").mkdir()
         text = CONFIGURATION.format(folder=folder, name=name, slots=slots, port=port)
         (folder / f"{name}-conf/storm.yaml").write_text(text)
