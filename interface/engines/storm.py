@@ -15,12 +15,12 @@ import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from keyshift.engines.formats import as_json, entries_of, some, write_assignments, write_folder
+from keyshift.models.base.disk import shown
+from keyshift.models.base.schema import Amount, FileFormat, FileModel, Positive, Whole, validated
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import shown
-from keyshift.models.files.schema import Amount, FileFormat, FileModel, Positive, Whole, validated
-from keyshift.models.plans.plan import Plan
 from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import Workload
+from keyshift.plans.plan import Plan
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 _SLOT = r"^[^:\s]{1,200}:[0-9]{1,5}$"
@@ -97,7 +97,7 @@ class Topology(NamedTuple):
 
     def groups(self, keys: Sequence[str]) -> np.ndarray:
         """The key group of each key, which is hashed as fields grouping hashes a string."""
-        from keyshift.models.files.arrow import pa
+        from keyshift.models.base.arrow import pa
         from keyshift.spark_stats.hashing import storm_task
 
         return storm_task(pa.array(list(keys), pa.string()), len(self.table.groups))
