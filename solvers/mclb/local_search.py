@@ -87,13 +87,13 @@ def _under_rules(problem: MCLB, budget: Budget, seed: int, start: IntArray | Non
     room = np.array([float(w.state.sum()) if most is None else most * (1 + SLACK / 2)])
     anywhere = np.zeros(w.nodes, dtype=np.int64)
     moves = RowFamily(np.arange(w.key_groups), w.state, anywhere, np.zeros(1), room, moves=True)
-    space = problem.lowered.narrowed(MoveSpace.of(w.current, w.kept))
+    space = problem.lowered.narrowed(MoveSpace.within(w.current, w.kept))
     load = compressed(problem.core.load)
     squares = np.square(load).sum(axis=1)
     aim = Aim(doublings=1, unit=math.sqrt(float(squares.mean())) or 1.0, squares=True)
     worth = squares / aim.unit**2
     placing = Placing(
-        problem.lowered, space.without(np.broadcast_to(~w.kept, (w.key_groups, w.nodes))), np.ones(w.nodes),
+        problem.lowered, space, np.ones(w.nodes),
         load=np.ascontiguousarray(load.T), rows=[moves], worth=worth,
     )  # fmt: skip
     task = Task(placing, aim, worth)
