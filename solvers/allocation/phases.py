@@ -146,10 +146,10 @@ class Rounds:
     def _relax(self) -> None:
         """The joint relaxation of the windows, within a share of the time."""
         found, part = self.found, self.found.budget.part(0.5)
-        relaxation = JointRelaxation(self.instance)
+        relaxation = JointRelaxation(self.instance, lambda: part.expired)
         found.raise_bound(relaxation.begin() * found.problem.scale, "relaxation")
         while not relaxation.ended and not part.expired and not found.done:
-            found.raise_bound(relaxation.improve(lambda: part.expired, 1) * found.problem.scale, "relaxation")
+            found.raise_bound(relaxation.improve(1) * found.problem.scale, "relaxation")
 
     def _ask_prices(self) -> None:
         """Ask prices about distances while that helps.
