@@ -140,7 +140,7 @@ class Outcome:
     @classmethod
     def of(cls, problem: ks.Problem, seconds: float, **options: Any) -> Outcome:
         began = time.process_time()
-        clocks = [mock.patch(f"keyshift.models.{where}.time", PROCESSOR) for where in ("answer", "compiling")]
+        clocks = [mock.patch(f"keyshift.models.{where}.time", PROCESSOR) for where in ("answer", "base.compiling")]
         with clocks[0], clocks[1]:
             answer = ks.solve(problem, time_limit=seconds, gap=0.0, seed=1, **options)
         took = time.process_time() - began

@@ -28,7 +28,7 @@ from page import run
 
 import keyshift as ks
 import keyshift.models.answer
-import keyshift.models.compiling
+import keyshift.models.base.compiling
 from keyshift.catalogue import find_method, formulation_of
 from keyshift.papers.page import Page
 from keyshift.solving import make_ready
@@ -156,7 +156,7 @@ def measure(row: dict[str, Any]) -> dict[str, Any]:
 
 def clock_of_processor() -> None:
     """Let every budget count processor seconds; solvers have clocks of their own, which end them sooner."""
-    for module in (keyshift.models.answer, keyshift.models.compiling):
+    for module in (keyshift.models.answer, keyshift.models.base.compiling):
         module.time = SimpleNamespace(monotonic=time.process_time)  # type: ignore[attr-defined]
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 import numpy as np
 from annotated_types import MinLen
 
-from keyshift.models.compiling import COMPILING
+from keyshift.models.base.compiling import COMPILING
+from keyshift.models.base.guards import NonNegative, Whole, annotations_of, check_value
 from keyshift.models.errors import InputError
-from keyshift.models.guards import NonNegative, Whole, annotations_of, check_value
 
 if TYPE_CHECKING:
     from keyshift.models.problem import Problem

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.figures import apart
+from keyshift.models.base.labels import aligned, in_time, ordered
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
-from keyshift.models.labels import aligned, in_time, ordered
 from keyshift.models.problem import Problem, below_step, read_assignment, step_of_sums
 from keyshift.models.workload import FloatArray, IntArray, MoveSpace, Workload
 
@@ -121,6 +121,8 @@ class Searched(NamedTuple):
         The most that a node may carry, as a share of all load and a rest; the least, likewise.
     share : ndarray, shape (k,)
         The windows' weights in a mean; None: alike.
+    near : ndarray, shape (n, n), or None
+        How much of their traffic's cost two nodes save, as a share; None: all on one node, none else.
     """
 
     load: FloatArray
@@ -134,6 +136,7 @@ class Searched(NamedTuple):
     rooms: tuple[tuple[FloatArray, FloatArray], ...] = ()
     bands: FloatArray | None = None
     share: FloatArray | None = None
+    near: FloatArray | None = None
 
 
 class Prioritised(Problem):

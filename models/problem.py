@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from keyshift.models.base.figures import figure
+from keyshift.models.base.labels import ordered
+from keyshift.models.base.lazily import load
 from keyshift.models.errors import InputError
-from keyshift.models.figures import figure
-from keyshift.models.labels import ordered
 from keyshift.models.workload import IntArray, Workload, grown
 
 Number = float | Fraction
@@ -198,6 +199,9 @@ class Problem(ABC):
     in_steps: ClassVar[bool] = False
     """Whether an answer is more than one assignment, of which a plan carries out a step."""
 
+    _reader: ClassVar[Any] = None
+    """What reads a workload from disk; `keyshift` names the code when it is imported."""
+
     replayed: ClassVar[bool] = True
     """Whether a replay can follow it: a cluster there has one node for each key group."""
 
@@ -207,8 +211,6 @@ class Problem(ABC):
     @classmethod
     def from_path(cls, path: str | Path, *, last: int | None = None, **parameters: Any) -> Self:
         """Build the problem from a workload on disk, or its `last` windows, and its own parameters, as the command line does."""
-        from keyshift.models.files.workload import read_workload
-
         known = inspect.signature(cls).parameters
         needed = list(known)[1:]  # the first is the data
         if unknown := [name for name in parameters if name not in needed]:
@@ -216,7 +218,7 @@ class Problem(ABC):
         missing = [n for n in needed if known[n].default is inspect.Parameter.empty and n not in parameters]
         if missing:
             raise InputError(f"{cls.name} needs {' and '.join(missing)}")
-        return cls(read_workload(path, last=last), **parameters)  # type: ignore[call-arg]  # a subclass's dataclass fields
+        return cls(load(cls._reader)(path, last=last), **parameters)  # type: ignore[call-arg]  # a subclass's dataclass fields
 
     def arguments(self) -> dict[str, Any]:
         """The problem's arguments, its data first, by the names of its parameters."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.labels import of_key_groups, of_nodes
+from keyshift.models.base.names import Names, fresh, label_columns, unique_labels
 from keyshift.models.errors import InputError
-from keyshift.models.labels import of_key_groups, of_nodes
-from keyshift.models.names import Names, fresh, label_columns, unique_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -266,7 +266,7 @@ class Workload:
         InputError
             Names the column, the row and the value that are wrong.
         """
-        from keyshift.models.frames import arguments_from_frame
+        from keyshift.models.base.frames import arguments_from_frame
 
         columns = {"home": home, "operator": operator}
         made = arguments_from_frame(frame, load, state, node, key, nodes, columns, resources, groups, domains)

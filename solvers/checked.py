@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keyshift.models import Answer, Budget, Problem
-from keyshift.models.compiling import off_clock
-from keyshift.models.lazily import load
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.lazily import load
 from keyshift.solvers.threads import POLL_SECONDS
 
 STRICT = os.environ.get("KEYSHIFT_STRICT") == "1"

@@ -18,11 +18,11 @@ import scipy.sparse as sp
 
 from keyshift.models import Answer, Budget, Problem
 from keyshift.models.answer import HIGHS_DOUBT, LimitReached, Termination
-from keyshift.models.compiling import off_clock
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.integers import Scaled, scaled
+from keyshift.models.base.lazily import load
+from keyshift.models.base.pyomo import errors, pyo, standard_form
 from keyshift.models.errors import InputError
-from keyshift.models.integers import Scaled, scaled
-from keyshift.models.lazily import load
-from keyshift.models.pyomo import errors, pyo, standard_form
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import NO_ASSIGNMENT, too_large, within, within_bounds
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound

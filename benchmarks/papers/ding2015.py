@@ -19,12 +19,12 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
+from keyshift.generators.mclb import read_counts
+from keyshift.generators.real import data_file, flights
 from keyshift.heuristics.intervals.baselines import consistent_hashing, nodes_alive, redist, storm
 from keyshift.models import Budget
-from keyshift.models.compiling import COMPILING
+from keyshift.models.base.compiling import COMPILING
 from keyshift.models.errors import InputError
-from keyshift.models.families.mclb import read_counts
-from keyshift.models.families.real import data_file, flights
 from keyshift.models.intervals.exact_arithmetic import Prefix
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
+from keyshift.generators.routing import ZipfStream, consistent_hash
 from keyshift.heuristics.routing import mixed as routing
 from keyshift.models.errors import InputError, MissingDependencyError
-from keyshift.models.families.routing import ZipfStream, consistent_hash
 from keyshift.models.routing.hlhe import discretised, hlhe
 from keyshift.papers.page import Case, Page, best_of, each, studied
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import keyshift as ks
-from keyshift.models.families.routing import ZipfStream, consistent_hash
+from keyshift.generators.routing import ZipfStream, consistent_hash
 from keyshift.papers.fang2016_queues import NODES, planned, split
 from keyshift.papers.page import Page
 from keyshift.spark_stats import Operator, Topology, collect, local_session

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
+from keyshift.generators.mclb import read_counts
+from keyshift.generators.real import data_file
+from keyshift.generators.routing import ZipfStream, consistent_hash
 from keyshift.models.errors import InputError
-from keyshift.models.families.mclb import read_counts
-from keyshift.models.families.real import data_file
-from keyshift.models.families.routing import ZipfStream, consistent_hash
 from keyshift.papers.page import Page, each
 from keyshift.papers.queues import BANDWIDTH, RATE, ROOM, ms
 

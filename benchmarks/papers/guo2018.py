@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
+from keyshift.generators.mclb import section_5_stream, word_stream
+from keyshift.generators.real import data_file
 from keyshift.models.errors import InputError
-from keyshift.models.families.mclb import section_5_stream, word_stream
-from keyshift.models.families.real import data_file
 from keyshift.papers.page import Page
 from keyshift.papers.queues import BANDWIDTH, RATE, ROOM, ms
 

@@ -18,12 +18,12 @@ import pandas as pd
 import scipy.sparse as sp
 
 import keyshift as ks
+from keyshift.generators.allocation import madsen_allocation, madsen_scale_in
+from keyshift.generators.collocation import BUSY, madsen_patterns, synthetic_cluster
 from keyshift.heuristics.collocation.albic import Demand, Invocation, after_demand, target_nodes
 from keyshift.heuristics.collocation.comparisons import two_choices
 from keyshift.heuristics.collocation.partitions import score, split_by_place
 from keyshift.models.errors import InputError
-from keyshift.models.families.allocation import madsen_allocation, madsen_scale_in
-from keyshift.models.families.collocation import BUSY, madsen_patterns, synthetic_cluster
 from keyshift.papers import madsen2016_streams as streams
 from keyshift.papers.page import Page, each
 from keyshift.papers.queues import RATE, ms

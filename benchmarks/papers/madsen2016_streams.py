@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
-from keyshift.models.families.collocation import BUSY
-from keyshift.models.families.real import data_file
-from keyshift.models.families.real import flights as flight_log
+from keyshift.generators.collocation import BUSY
+from keyshift.generators.real import data_file
+from keyshift.generators.real import flights as flight_log
 from keyshift.spark_stats import Operator, Topology, collect, local_session
 
 GROUPS, NODES = 100, 20

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
+from keyshift.generators.splitting import draw_keys, key_stream, zipf_exponent, zipf_shares
 from keyshift.models.errors import InputError
-from keyshift.models.families.splitting import draw_keys, key_stream, zipf_exponent, zipf_shares
 from keyshift.models.splitting.outcome import jaccard
 from keyshift.papers.page import Case, Page, cases, each, studied
 from keyshift.papers.queues import ms

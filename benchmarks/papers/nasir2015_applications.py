@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 import keyshift as ks
-from keyshift.models.families.splitting import draw_keys, zipf_shares
+from keyshift.generators.splitting import draw_keys, zipf_shares
 from keyshift.papers.page import Page
 
 SCHEMES, WORKERS, CLASSES, LENGTH = ("hash", "pkg", "shuffle"), 10, 2, 2

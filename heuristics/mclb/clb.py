@@ -8,7 +8,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
-from keyshift.models.guards import Finite, NonNegative
+from keyshift.models.base.guards import Finite, NonNegative
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
-from keyshift.models.figures import apart
-from keyshift.models.guards import NonNegative
+from keyshift.models.base.figures import apart
+from keyshift.models.base.guards import NonNegative
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.rules.lowered import Lowered, RowTally

@@ -12,12 +12,12 @@ from typing import Any
 
 from keyshift.catalogue.options import no_rules, read_option
 from keyshift.models import InputError, Problem
-from keyshift.models.guards import check_option, whole
-from keyshift.models.lazily import NamesCode, lazily, load
+from keyshift.models.base.guards import check_option, whole
+from keyshift.models.base.lazily import NamesCode, lazily, load
 from keyshift.models.rules.rule import Rule
 
 with lazily():
-    from keyshift.models.families import (
+    from keyshift.generators import (
         allocation,
         collocation,
         hard,

@@ -1,7 +1,7 @@
 """Methods for interval migration: one step, a known sequence, a policy [Ding2015]."""
 
 from keyshift.catalogue.method import Formulation, Statement, Trade, kinds, pyomo_and_cpsat
-from keyshift.models.lazily import lazily
+from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.intervals.baselines import solve_consistent_hashing, solve_redist, solve_storm

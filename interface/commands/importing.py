@@ -13,9 +13,9 @@ import typer
 from keyshift.commands import common, showing
 from keyshift.commands.own import beside
 from keyshift.models import InputError, Workload
-from keyshift.models.figures import figure
-from keyshift.models.guards import as_number
-from keyshift.models.plans.plan import Plan
+from keyshift.models.base.figures import figure
+from keyshift.models.base.guards import as_number
+from keyshift.plans.plan import Plan
 
 if TYPE_CHECKING:
     from keyshift.models.rules import Rule
@@ -107,7 +107,7 @@ def cruise_control(
     """Cruise Control: the brokers and partitions of a Kafka cluster as it measured them; dead and demoted brokers drain."""
     from keyshift.engines import cruise_control as engine
     from keyshift.engines.formats import as_json as line
-    from keyshift.models.files.disk import write_text
+    from keyshift.models.base.disk import write_text
 
     if (proposals is None) != (assignment is None):
         raise InputError(
@@ -228,8 +228,8 @@ def written(
     rules: Sequence[Rule] | None = None,
 ) -> common.Reply:
     """Write a workload, and the rules that it needs beside it, and say what it is."""
-    from keyshift.models.files.disk import write_text
-    from keyshift.models.files.workload import write_workload
+    from keyshift.files.workload import write_workload
+    from keyshift.models.base.disk import write_text
 
     write_workload(workload, out)
     about = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
@@ -258,7 +258,7 @@ def written(
 
 def _priorities(workload: Workload, out: Path) -> list[str]:
     """Where nodes drain, write the priorities that empty them first, and say so."""
-    from keyshift.models.files.disk import write_text
+    from keyshift.models.base.disk import write_text
 
     file, drains = beside(out, "priorities"), np.flatnonzero(workload.draining).tolist()
     if not drains:
@@ -305,7 +305,7 @@ def export(
     topology: Annotated[str | None, typer.Option(help="storm: the topology's name.")] = None,
 ) -> common.Reply:
     """Write a plan as the files that an engine's own tools read, phase by phase, with the way back."""
-    from keyshift.models.plans.saved import read_plan
+    from keyshift.plans.saved import read_plan
 
     if to not in ENGINES:
         raise InputError(f"--to {to:.60}: choose one of {', '.join(ENGINES)}")
@@ -395,7 +395,7 @@ def run_redis(
 ) -> common.Reply:
     """Redis Cluster: move the plan's slots while clients read and write. After a break, run the same line again."""
     from keyshift.engines.redis_moving import execute
-    from keyshift.models.plans.saved import read_plan
+    from keyshift.plans.saved import read_plan
 
     made = read_plan(plan)
     with common.progress(f"{len(made)} slots"):

@@ -23,8 +23,8 @@ from keyshift.catalogue.families import FAMILIES, GENERATORS, find_family, is_in
 from keyshift.catalogue.options import flag, no_rules, read_option, refuse_missing
 from keyshift.commands.common import JsonCommand, LastOption, expect_problem, options_of
 from keyshift.models import InputError, Problem
-from keyshift.models.guards import annotations_of
-from keyshift.models.lazily import load
+from keyshift.models.base.guards import annotations_of
+from keyshift.models.base.lazily import load
 
 if TYPE_CHECKING:
     from keyshift.rules import Rule
@@ -161,7 +161,7 @@ def documented(owner: Callable[..., Any]) -> dict[str, tuple[str, str]]:
 
 def read_own(owner: Callable[..., Any], own: Mapping[str, Sequence[str]], title: str) -> dict[str, Any]:
     """Parameters from the texts of a line, each read as the annotation of what takes it says."""
-    from keyshift.models.files.disk import read_scenarios
+    from keyshift.models.base.disk import read_scenarios
 
     made: dict[str, Any] = {"rules": read_rules(**own)} if own.keys() & RULES.keys() else {}
     for name, text in once({name: texts for name, texts in own.items() if name not in RULES}):
@@ -180,9 +180,9 @@ def once(own: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
 
 def read_rules(rules: Sequence[str] = (), rule: Sequence[str] = (), **_: Any) -> list[Rule]:
     """The rules in files, in YAML or JSON - ``none`` names none -, then those in words."""
-    from keyshift.models.files.disk import read_json
-    from keyshift.models.files.schema import naming
-    from keyshift.models.files.yaml_text import read_yaml
+    from keyshift.models.base.disk import read_json
+    from keyshift.models.base.schema import naming
+    from keyshift.models.base.yaml_text import read_yaml
     from keyshift.models.rules import read_rule
     from keyshift.models.rules.ruled import read_rules as read
 
@@ -235,7 +235,7 @@ class Asked:
 
     def _priorities(self) -> dict[str, Any]:
         """The priorities that lie beside the workload, for a problem that has such measures."""
-        from keyshift.models.files.yaml_text import read_yaml
+        from keyshift.models.base.yaml_text import read_yaml
 
         file = beside(self.path, "priorities")
         known = getattr(FORMULATIONS[self.problem].problem_class, "measures", ())

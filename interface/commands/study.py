@@ -23,7 +23,7 @@ from keyshift.commands import common
 from keyshift.commands.own import RULES, generator, once, parameters, read_own, read_rules
 from keyshift.models import BoundError, InputError, Problem, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
-from keyshift.models.figures import figure
+from keyshift.models.base.figures import figure
 from keyshift.terminal import table
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def generate(
 
 
 def _write_workload(workload: Workload, out: Path) -> dict[str, str]:
-    from keyshift.models.files.workload import write_workload
+    from keyshift.files.workload import write_workload
 
     write_workload(workload, out)
     return {"workload": repr(workload)}
@@ -215,8 +215,8 @@ def _write_problem(problem: Problem, out: Path) -> dict[str, str]:
 def _write_stream(problem: Any, out: Path) -> dict[str, str]:
     import numpy as np
 
-    from keyshift.models.files.arrow import pa, pq
-    from keyshift.models.files.disk import write_file
+    from keyshift.models.base.arrow import pa, pq
+    from keyshift.models.base.disk import write_file
 
     if problem.weights is not None or problem.source_keys is not None:
         raise InputError("a stream with weights, or with keys of its sources, has no file: draw it by ks.family")

@@ -15,12 +15,12 @@ import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from keyshift.engines.formats import entries_of, write_assignments
+from keyshift.models.base.disk import shown
+from keyshift.models.base.schema import Amount, FileFormat, FileModel, Whole, validated
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import shown
-from keyshift.models.files.schema import Amount, FileFormat, FileModel, Whole, validated
-from keyshift.models.plans.plan import Plan
 from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import Workload
+from keyshift.plans.plan import Plan
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 _SLOT = r"^[^:\s]{1,200}:[0-9]{1,5}$"

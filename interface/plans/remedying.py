@@ -12,8 +12,8 @@ import numpy as np
 
 from keyshift.catalogue import find_method
 from keyshift.models import Budget, InputError, Problem, Solution
-from keyshift.models.figures import enough, figure, float_above, percent
-from keyshift.models.guards import real, whole
+from keyshift.models.base.figures import enough, figure, float_above, percent
+from keyshift.models.base.guards import real, whole
 from keyshift.models.problem import Limit, Number
 from keyshift.models.rules.ruled import BROKEN, Ruled
 from keyshift.models.workload import IntArray

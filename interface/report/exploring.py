@@ -17,9 +17,9 @@ from keyshift.comparison import compare
 from keyshift.fronts.front import Front, pareto
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
-from keyshift.models.figures import figure
-from keyshift.models.files.disk import expect_place
-from keyshift.models.guards import real, whole
+from keyshift.models.base.disk import expect_place
+from keyshift.models.base.figures import figure
+from keyshift.models.base.guards import real, whole
 from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import IntArray

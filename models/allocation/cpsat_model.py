@@ -13,7 +13,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.allocation.problem import DRAINING, EPSILON, SLACK, KeyGroupAllocation
-from keyshift.models.integers import BITS, WHOLE_BITS, scaled
+from keyshift.models.base.integers import BITS, WHOLE_BITS, scaled
 from keyshift.models.objectives import PlannedWindows
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat, keep_within
 from keyshift.models.stages import FLOATS, CpSatStages, PlacedCpSat, WholeMeasure, weighed

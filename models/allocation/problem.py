@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards, metrics, records
+from keyshift.models import metrics, records
 from keyshift.models.allocation.limits import allocation_limits, binding_limits, emptied, least_left
+from keyshift.models.base import guards
+from keyshift.models.base.figures import apart
+from keyshift.models.base.integers import Knapsack
+from keyshift.models.base.labels import by_label
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
-from keyshift.models.integers import Knapsack
-from keyshift.models.labels import by_label
 from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import SLACK as SLACK
 from keyshift.models.problem import Limit, Violation, step_of_sums

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from keyshift.models import guards
 from keyshift.models.allocation.problem import DRAINING, KeyGroupAllocation
 from keyshift.models.answer import HIGHS_DOUBT
+from keyshift.models.base import guards
+from keyshift.models.base.pyomo import pyo
 from keyshift.models.errors import InputError
 from keyshift.models.objectives import PlannedWindows
-from keyshift.models.pyomo import pyo
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PlacedPyomo, PyomoStages
 from keyshift.models.workload import FloatArray, IntArray

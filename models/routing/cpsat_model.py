@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import WHOLE_BITS, Scaled, capped, scaled
+from keyshift.models.base.integers import WHOLE_BITS, Scaled, capped, scaled
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat
@@ -21,7 +21,7 @@ from keyshift.models.workload import FloatArray, IntArray
 class RoutingCpSat(CpSatStages):
     """Problem (3) of [Fang2016] in whole numbers of keys alike, one method for each family of constraints.
 
-    Loads and states become integers (`keyshift.models.integers`). Where that rounds, (2) and (3) are widened by
+    Loads and states become integers (`keyshift.models.base.integers`). Where that rounds, (2) and (3) are widened by
     what rounding can add up to, so that nothing feasible is lost, and `bound` takes off what it can add.
 
     Parameters

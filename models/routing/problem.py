@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards, metrics, records
+from keyshift.models import metrics, records
+from keyshift.models.base import guards
+from keyshift.models.base.figures import apart
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
 from keyshift.models.objectives import TIE, OverWindows, Searched
 from keyshift.models.problem import Limit, Violation, below_step
 from keyshift.models.rules.rule import Rule

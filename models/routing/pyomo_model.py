@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from keyshift.models.integers import capped
-from keyshift.models.pyomo import pyo
+from keyshift.models.base.integers import capped
+from keyshift.models.base.pyomo import pyo
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo

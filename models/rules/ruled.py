@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from keyshift.models import records
+from keyshift.models.base.figures import apart
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
 from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.rules import read_rule
 from keyshift.models.rules.lowered import Closed, Form, Lowered, MoveBudget, Rooms, labels_of
@@ -383,7 +383,7 @@ class MergedItems:
             traffic = traffic if w.earlier_traffic else traffic[0]
         return Workload(
             load=w.load @ self.sums, state=np.where(self.apart, 0.0, w.state) @ self.sums, current=self.current, nodes=w.capacity,
-            draining=w.draining, traffic=traffic, home=None if w.home is None else self.contracted(w.home),
+            draining=w.draining, domains=w.domains, traffic=traffic, home=None if w.home is None else self.contracted(w.home),
             resources={name: use @ self.sums for name, use in w.resources.items()},
         )  # fmt: skip
 

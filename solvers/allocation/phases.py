@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from keyshift.models.compiling import off_clock
+from keyshift.models.base.compiling import off_clock
 from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, counted, fewest_moves

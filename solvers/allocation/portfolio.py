@@ -11,8 +11,8 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.compiling import LEAF, njit, off_clock
-from keyshift.models.guards import NonNegative, Threads, Whole
+from keyshift.models.base.compiling import LEAF, njit, off_clock
+from keyshift.models.base.guards import NonNegative, Threads, Whole
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.incumbent import PLANNED, Incumbent

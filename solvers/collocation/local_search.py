@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.guards import Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
@@ -166,7 +166,9 @@ def _aim(problem: CollocatedAllocation, data: Arrays, assignment: IntArray) -> A
     most = planned.most if over == "cvar" else planned.share
     level = 0.0
     if over == "cvar" and len(data.traffic) > 1:
-        remote = apart - data.together(assignment)
+        one, other = problem.ends(assignment)
+        kept_whole = problem.levels.weighed(data.traffic)[:, one == other].sum(axis=1)
+        remote = apart - kept_whole / problem.levels.cost[-1]
         level = float(remote[planned.weights(remote) > 0].min())
     blend = 0.0 if over == "mean" else 0.2
     return Aim(most=np.array(most), worst=over == "max", level=level, cut=1.0, apart=np.array(apart), blend=blend)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Settings, Termination
+from keyshift.models.base.guards import Count, Threads, Whole
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.guards import Count, Threads, Whole
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of, kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
+from keyshift.solvers.collocation.levels import solve_by_level
 from keyshift.solvers.collocation.local_search import Annealing
 from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.sets import CollocationSets
@@ -153,7 +155,12 @@ def solve_milp(
     -----
     Over k windows all stages have the limits of each of them. Where (15) is not the mean, the bound is that of a
     weighted mean of the windows' traffic, with weights that each turn leans to those that were worst in it.
+
+    Where traffic costs by level: `solve_by_level`.
     """
+    if problem.costs is not None:
+        options: dict[str, Any] = {"search_steps": search_steps, "bound_steps": bound_steps, "finish": finish}
+        return solve_by_level(problem, solve_milp, budget, seed=seed, start=start, threads=threads, **options)
     asked = _Asked(seed, start, threads, search_steps, bound_steps, finish)
     data = arrays_of(problem)
     partitions = None if budget.expired or not Multilevel.suits(problem, data) else Multilevel(problem, data, seed)

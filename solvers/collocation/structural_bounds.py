@@ -13,12 +13,13 @@ from scipy.sparse.csgraph import connected_components
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import STEP
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.levels import by_level
 from keyshift.solvers.semidefinite import Rows, SemidefiniteAscent
 from keyshift.solvers.threads import one_blas_thread
 
@@ -183,6 +184,7 @@ def _rows_of(limited: list[tuple[FloatArray, float, FloatArray]], p: int, n: int
     return Rows.of(first, row, column, coefficient, limit, free)
 
 
+@by_level
 def sdp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The bound of `semidefinite_cut`, no assignment; it knows nothing of migration limits."""
     problem = problem.averaged()
@@ -190,6 +192,7 @@ def sdp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -
     return Answer(None, bound, budget.why if budget.expired else "completed")
 
 
+@by_level
 def cut_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The better of `component_cuts` and `spectral_cut`: a bound, no assignment.
 
@@ -203,6 +206,7 @@ def cut_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -
     return Answer(None, max(0.0, float(bound)))
 
 
+@by_level
 def lagrangian_bound(
     problem: CollocatedAllocation,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.guards import Whole
+from keyshift.models.base.guards import Whole
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.safe_bounds import EPSILON

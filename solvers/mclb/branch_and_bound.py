@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.base.guards import Whole
 from keyshift.models.errors import InputError
-from keyshift.models.guards import Whole
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb.bounds import shared_squares, window_bound

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.guards import NonNegative
+from keyshift.models.base.guards import NonNegative
 from keyshift.models.mclb.problem import MCLB, SLACK, Core
 from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.ruled import MergedItems

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.kernels import overwrite
 from keyshift.solvers.rows import KEPT, RuleRows

@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from keyshift.models import Budget
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb.settings import MCLBSettings

@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import local_search_kernels as search_kernels

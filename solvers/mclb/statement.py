@@ -8,9 +8,9 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import Count, Threads
-from keyshift.models.lazily import lazily, load
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import Count, Threads
+from keyshift.models.base.lazily import lazily, load
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import answered, confirmed, too_large, within, without_false_bound

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.guards import NonNegative
+from keyshift.models.base.guards import NonNegative
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
 from keyshift.models.rules.lowered import Lowered, MoveBudget
 from keyshift.models.workload import BoolArray, IntArray, MoveSpace

@@ -84,7 +84,7 @@ class Posed:
         self.placing = Placing(
             lowered, it.space, 1.0 / w.capacity, load=it.load / self.unit, mean=mean, draining=w.draining,
             share=share,
-            bands=bands, pairs=pairs, serialisation=per_all, rooms=it.rooms, rows=rows,
+            bands=bands, pairs=pairs, near=it.near, serialisation=per_all, rooms=it.rooms, rows=rows,
             budgets=budgets,
             goals=() if self.goal in (*CUTS, "load_distance", "deviation_sum") else self.linear(self.goal, 0.0),
             max_moves=None if moves is None else math.floor(moves + 1e-9), worth=worth, guided=guided,

@@ -32,7 +32,7 @@ def own(tmp_path_factory):
     sys.path.insert(0, str(folder))
     yield importlib.import_module("consolidation")
     from keyshift.catalogue import BY_NAME
-    from keyshift.models.files.problem import CLASSES
+    from keyshift.files.problem import CLASSES
 
     for known in (BY_NAME, CLASSES):
         known.pop("consolidation", None)

@@ -12,8 +12,8 @@ from draws import rest_slow
 from instances.allocation import random_problem
 
 import keyshift as ks
+from keyshift.generators.allocation import madsen_allocation, synthetic_workload
 from keyshift.models import Budget
-from keyshift.models.families.allocation import madsen_allocation, synthetic_workload
 from keyshift.rules import Apart, Count, Never, Spread
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound as count_kernels

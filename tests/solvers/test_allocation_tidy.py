@@ -7,7 +7,7 @@ import pytest
 from instances.allocation import random_problem
 
 import keyshift as ks
-from keyshift.models.families.allocation import synthetic_workload
+from keyshift.generators.allocation import synthetic_workload
 from keyshift.solvers.allocation.portfolio import settle
 
 

