@@ -14,9 +14,10 @@ from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of, kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.joining import joined
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.levels import solve_by_level
-from keyshift.solvers.collocation.local_search import Annealing
+from keyshift.solvers.collocation.local_search import SEARCHED, TOO_MANY, Annealing
 from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion
@@ -88,6 +89,9 @@ FIRST, FOR_EACH = 1_500_000, 6_000
 by then what its search can find."""
 BEFORE_SETS, LATE = 1_000_000, 5_000_000
 """Steps of search before set partitioning - a better incumbent leaves fewer sets -, and of each search in the remaining time."""
+BOUNDED = 10_000_000
+"""Lagrangian relaxation, HiGHS and partitions are for instances whose traffic of each key group with each node is at most so many
+numbers: of larger ones they say nothing within minutes."""
 CYCLES, CYCLES_LARGE = 30, 1_000
 """Cycles of graph partitioning at the beginning; the second for more than `provable` key groups."""
 COLUMNS_PER_SECOND, COLUMNS_OF_FEW, FREE_WINDOWS = 1_000, 5_000, 4
@@ -163,6 +167,8 @@ def solve_milp(
         return solve_by_level(problem, solve_milp, budget, seed=seed, start=start, threads=threads, **options)
     asked = _Asked(seed, start, threads, search_steps, bound_steps, finish)
     data = arrays_of(problem)
+    if data.cells > BOUNDED:
+        return _large(problem, data, asked, budget)
     partitions = None if budget.expired or not Multilevel.suits(problem, data) else Multilevel(problem, data, seed)
     if partitions is not None:
         start = _partitioned(problem, partitions, asked, budget, peer)
@@ -172,6 +178,21 @@ def solve_milp(
     if not ended and finish and not search.over and np.isfinite(budget.remaining):
         return _searched_on(problem, search, answer, budget, partitions)
     return answer
+
+
+def _large(problem: CollocatedAllocation, data: Arrays, asked: _Asked, budget: Budget) -> Answer:
+    """Joins, the bounds that take one pass, and the annealing where it fits into memory."""
+    best = joined(problem, data, asked.start, budget.part(0.5), asked.seed)
+    mean = data if data.windows == 1 else arrays_of(problem.averaged())
+    bound = 0.0 if budget.expired else mean_bound(problem, most_by_structure(mean, budget.part(0.2)))
+    budget.report(bound=bound)
+    if data.cells > SEARCHED:
+        return replace(_answer(problem, best, bound, budget.ended("completed")), message=TOO_MANY)
+    if not budget.expired:
+        search = Annealing(problem, best, asked.seed, data)
+        search.go_on(budget, FIRST * 10_000 if asked.search_steps is None else asked.search_steps, again=True)
+        best = search.best
+    return _answer(problem, best, bound, budget.why)
 
 
 def _partitioned(
