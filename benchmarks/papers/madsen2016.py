@@ -224,9 +224,9 @@ def synthetic(page: Page, sizes: Sequence[tuple[int, int, int]] = SIZES, ones: S
     """Figures 10 and 11: a steady state.
 
     ALBIC twice: from its own start, where key groups lie as they are dealt, and from COLA's first plan, which the paper advises for
-    operation (section 5.4). It has 20 migrations a period; mean over the last 5 of 40 periods (in a quick run 2 of 4).
+    operation (section 5.4). It has 20 migrations a period; mean over the last 3 of 15 periods (in a quick run 2 of 4).
     """
-    (periods, last), rows = (4, 2) if page.quick else (40, 5), []
+    (periods, last), rows = (4, 2) if page.quick else (15, 3), []
     for share, (nodes, key_groups, operators) in product(
         ones[-3:] if page.quick else ones, sizes[: 1 if page.quick else None]
     ):

@@ -23,11 +23,10 @@ function movedSum(m, weights, place) {
   return sum(moved);
 }
 
-/** @param {Traffic} t @param {Numbers} place */
-function remote(t, place) {
-  const away = [];
-  for (let e = 0; e < t.data.length; e++) if (place[t.row[e]] !== place[t.col[e]]) away.push(t.data[e]);
-  return sum(away);
+/** The traffic between nodes; where it costs by level, the cost of the dearest level whose blocks differ. @param {Traffic} t @param {Numbers} place @param {[number, number[]][]} [levels] */
+function remote(t, place, levels) {
+  const price = (/** @type {number} */ i, /** @type {number} */ j) => (levels ? Math.max(0, ...levels.map(([cost, block]) => (block[i] === block[j] ? 0 : cost))) : Number(i !== j));
+  return sum(Float64Array.from(t.data, (v, e) => v * price(place[t.row[e]], place[t.col[e]])));
 }
 
 /** @param {Numbers} values @param {number[]} [mean] */
@@ -206,7 +205,7 @@ function collocation(m, place) {
   metrics.load_distance = Math.max(...distances);
   metrics.load_distance_percent = Math.max(0, ...each.map((/** @type {any} */ w, /** @type {number} */ s) => (w.mean === 0 ? 0 : (100 * distances[s]) / w.mean)));
   const mean = play.over === "mean";
-  metrics.remote_traffic = mean || !perWindow ? remote(typical, place) : combined(play, play.windows.map((/** @type {any} */ w) => remote(play.traffic[w.traffic], place)));
+  metrics.remote_traffic = mean || !perWindow ? remote(typical, place, play.levels) : combined(play, play.windows.map((/** @type {any} */ w) => remote(play.traffic[w.traffic], place, play.levels)));
   metrics.collocation_factor = typicalTotal === 0 ? 1 : 1 - remote(typical, place) / typicalTotal;
   metrics.total_load = mean ? sum(talkingLoads(m, play.typical, typical, place)) : combined(play, each.map((/** @type {any} */ w) => sum(w.of)));
   metrics.migration_cost = movedSum(m, play.migration_cost, place);

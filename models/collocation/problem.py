@@ -471,6 +471,7 @@ class CollocatedAllocation(OverWindows):
             "distance_unit": self.distance_unit, "sides": self.sides, "kept_capacity": self.kept_capacity,
             "typical": typical.last_load,
             "traffic": [*own, typical.traffic],
+            **({"levels": list(zip(*map(np.ndarray.tolist, self.levels), strict=True))} if self.costs else {}),
             "windows": [{"load": load, "traffic": at if own else 0} for at, load in enumerate(it.load)],
             "mean": self.workload.mean_load,
         }  # fmt: skip

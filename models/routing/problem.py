@@ -276,9 +276,7 @@ class MixedRouting(OverWindows):
         most = [np.where(w.kept, window.upper + window.slack / 2, 0.0) for window in each]
         least = [window.lower - window.slack / 2 for window in each]
         none = np.zeros((len(each), w.nodes))
-        space = self.lowered.narrowed(
-            MoveSpace.of(w.current, w.kept).without(~np.broadcast_to(w.kept, (w.key_groups, w.nodes)))
-        )
+        space = self.lowered.narrowed(MoveSpace.within(w.current, w.kept))
         return Searched(
             np.array([window.workload.last_load for window in each]), space, {"table_size": float(self.table_limit)},
             np.array([window.workload.mean_load for window in each]), bands=np.array([none, most, none, least]),
