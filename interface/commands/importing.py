@@ -177,13 +177,27 @@ def flink(
 
 @importing.command("storm", cls=common.JsonCommand)
 def storm(
-    assignment: Annotated[Path, typer.Argument(help="JSON: which slot runs which task; see the docs.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="The folder in which a topology counts, or JSON: which slot runs which task; see the docs."
+        ),
+    ],
     out: OutOption,
+    keys: Annotated[bool, typer.Option("--keys", help="Of a folder: a key group for each key, with its home.")] = False,
 ) -> common.Reply:
-    """Storm: a key group for each task, a node for each slot."""
+    """Storm: a key group for each of a topology's, a node for each task; or a key group for each task, a node for each slot."""
     from keyshift.engines import storm as engine
+    from keyshift.engines.formats import some
 
-    return written(engine.read_workload(assignment), out, "storm")
+    if not source.is_dir():
+        if keys:
+            raise InputError(f"--keys is for counts, and {source} is not a folder")
+        return written(engine.read_workload(source), out, "storm")
+    topology = engine.read_topology(source)
+    shared = topology.shared()
+    note = f"Left out, since several tasks serve them: {some(shared)}." if shared else ""
+    return written(engine.workload_of(topology, keys), out, "storm", note)
 
 
 @importing.command("kafka-streams", cls=common.JsonCommand)
@@ -322,7 +336,10 @@ def export(
         Path | None, typer.Option(help="kafka: what kafka-topics --describe prints now, for the same, and for leaders.")
     ] = None,
     racks: RacksOption = None,
-    topology: Annotated[str | None, typer.Option(help="storm: the topology's name.")] = None,
+    topology: Annotated[str | None, typer.Option(help="storm: the topology's name, for a plan of tasks.")] = None,
+    counts: Annotated[
+        Path | None, typer.Option(help="storm: the folder that was imported, for a plan of key groups; read again.")
+    ] = None,
 ) -> common.Reply:
     """Write a plan as the files that an engine's own tools read, phase by phase, with the way back."""
     from keyshift.plans.saved import read_plan
@@ -331,7 +348,7 @@ def export(
         raise InputError(f"--to {to:.60}: choose one of {', '.join(ENGINES)}")
     own = (
         ("--assignment", assignment, "kafka"), ("--describe", describe, "kafka"), ("--racks", racks, "kafka"),
-        ("--topology", topology, "storm"),
+        ("--topology", topology, "storm"), ("--counts", counts, "storm"),
     )  # fmt: skip
     for name, value, engine in own:
         if value is not None and to != engine:
@@ -340,7 +357,10 @@ def export(
     if to == "kafka":
         figures, files = _kafka(made, out, assignment, describe, racks)
     else:
-        figures, files = {"note": "", "said": [], "phases": len(made.phases)}, _assignments(made, out, to, topology)
+        figures, files = (
+            {"note": "", "said": [], "phases": len(made.phases)},
+            _assignments(made, out, to, topology, counts),
+        )
     notes = list(made.notes)
     record = {"engine": to, "path": str(out), **figures, "notes": notes, "files": [file.name for file in files]}
     note, sentences = figures.pop("note"), figures.pop("said")
@@ -369,7 +389,7 @@ def _kafka(
     return figures, found.files
 
 
-def _assignments(made: Plan, out: Path, to: str, topology: str | None) -> list[Path]:
+def _assignments(made: Plan, out: Path, to: str, topology: str | None, counts: Path | None) -> list[Path]:
     if to == "redis":
         from keyshift.engines import redis as engine
 
@@ -378,10 +398,13 @@ def _assignments(made: Plan, out: Path, to: str, topology: str | None) -> list[P
         from keyshift.engines import kafka_streams
 
         return kafka_streams.write_assignment(made, out)
-    if topology is None:
-        raise InputError("--to storm needs --topology, the topology's name")
+    if (topology is None) == (counts is None):
+        raise InputError("--to storm needs --topology, the topology's name, or --counts, the folder that was imported")
     from keyshift.engines import storm
 
+    if counts is not None:
+        return storm.write_plan(made, out, storm.read_topology(counts))
+    assert topology is not None
     return storm.write_assignment(made, out, topology)
 
 
