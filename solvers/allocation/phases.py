@@ -27,6 +27,8 @@ PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1
 """Where between the bound and the best distance prices are asked, in turn; at 1 they look for a proof."""
 PLANNED_AT = 0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1
 """Likewise for plans of counts."""
+LARGE = 10_000_000
+"""Pairs of key groups and nodes, times windows, from which an instance is large."""
 WORK_OF_STEP = 100.0
 """Elementary steps of prices that take as long as a step of search."""
 
@@ -96,8 +98,12 @@ class Rounds:
         if movable(self.instance):
             self._anneal_next(0)
         share = found.budget.part(COUNTED[int(self.many_moves)])
-        counts = [CountBound(window, lambda: share.expired) for window in self.instance.by_window]
-        low = counted(found.problem, counts)
+        counts: list[CountBound] = []
+        for window in self.instance.by_window:
+            if counts and share.expired:  # a table takes a pass over all key groups, whatever it has time for then
+                break
+            counts.append(CountBound(window, lambda: share.expired))
+        low = counted(found.problem, counts) if len(counts) == self.instance.windows else 0.0
         if math.isinf(low):
             found.infeasible = TOO_FEW
             return {}
@@ -145,7 +151,8 @@ class Rounds:
 
     def _relax(self) -> None:
         """The joint relaxation of the windows, within a share of the time."""
-        found, part = self.found, self.found.budget.part(0.5)
+        # On large instances with many moves the bound is next to nothing, and each pass takes seconds.
+        found, part = self.found, self.found.budget.part(0.05 if self.many_moves and self.size > LARGE else 0.5)
         relaxation = JointRelaxation(self.instance, lambda: part.expired)
         found.raise_bound(relaxation.begin() * found.problem.scale, "relaxation")
         while not relaxation.ended and not part.expired and not found.done:

@@ -131,3 +131,16 @@ def test_a_ladder_of_small_rungs_within_a_hard_limit_on_memory():
         assert row["status"] in ("feasible", "optimal"), row
         assert row["bound"] is None or row["bound"] <= row["objective"] * (1 + 1e-9), row
         assert row["memory"] <= 0.5, row
+
+
+def test_joins_first_leave_nodes_that_are_too_full():
+    w = ks.Workload(
+        load=np.ones(12),
+        state=np.ones(12),
+        current=[0] * 9 + [1] * 3,
+        nodes=2,
+        traffic=np.diag(np.arange(1.0, 12.0), 1),
+    )
+    problem = ks.CollocatedAllocation(w, max_load_distance=20, max_migrations=4)
+    found = portfolio.joined(problem, arrays_of(problem), None, Budget(), 0)
+    assert not problem.violations(found)
