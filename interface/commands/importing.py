@@ -429,7 +429,9 @@ def _assignments(made: Plan, out: Path, to: str, topology: str | None, counts: P
 
         return kafka_streams.write_assignment(made, out)
     if (topology is None) == (counts is None):
-        raise InputError("--to storm needs --topology, the topology's name, or --counts, the folder that was imported")
+        raise InputError(
+            "--to storm needs either --topology, the topology's name, or --counts, the folder that was imported"
+        )
     from keyshift.engines import storm
 
     if counts is not None:
