@@ -23,7 +23,9 @@ from keyshift.models.base.figures import figure
 from keyshift.plans.staying import staying
 from keyshift.terminal import Terminal
 
-PathArgument = Annotated[Path, typer.Argument(help="A workload: a directory of Parquet tables or a .json file.")]
+PathArgument = Annotated[
+    Path, typer.Argument(help="A workload: a directory, a .json file, or a table as .csv or .parquet.")
+]
 LastOption = Annotated[
     int | None, typer.Option(min=1, help="Only so many windows of the workload, counted from the last.")
 ]

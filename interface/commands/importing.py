@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
 
 from keyshift.commands import common, showing
-from keyshift.commands.own import beside
+from keyshift.commands.own import Asked, OwnOptions, beside, path_of
+from keyshift.files.table import TABLES, is_table, said_of_columns, table_options
 from keyshift.models import InputError, Workload
 from keyshift.models.base.figures import figure
 from keyshift.models.base.guards import as_number
@@ -20,6 +21,10 @@ from keyshift.plans.plan import Plan
 if TYPE_CHECKING:
     from keyshift.models.rules import Rule
 
+if TYPE_CHECKING:
+    TableArgument: TypeAlias = Asked
+else:
+    TableArgument = path_of("A table with a row for each key group: .csv, .tsv or .parquet.")
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where to write the workload: a folder, or a .json file.")]
 DrainingOption = Annotated[str | None, typer.Option(help="Brokers to be removed, such as 3,4.")]
 
@@ -204,6 +209,21 @@ def kafka_streams(
     from keyshift.engines import kafka_streams as engine
 
     return written(engine.read_workload(assignment), out, "kafka-streams")
+
+
+class TableCommand(OwnOptions):
+    """A command about a table, whose columns are options of its line."""
+
+    def owners(self, given: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
+        return {"the table": table_options}
+
+
+@importing.command("table", cls=TableCommand)
+def table(asked: TableArgument, out: OutOption) -> common.Reply:
+    """Any table: a key group for each row. Columns with usual names are found, others are named by options."""
+    if not is_table(asked.path):
+        raise InputError(f"{asked.path}: a table's name ends in {', '.join(TABLES)}")
+    return written(asked.workload(), out, "table", notes=[said_of_columns(asked.path, **asked.table)])
 
 
 @importing.command("redis", cls=common.JsonCommand)

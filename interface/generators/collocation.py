@@ -131,6 +131,32 @@ def madsen_collocation(
     return CollocatedAllocation(w, max_migrations=max_migrations, max_load_distance=max_load_distance)
 
 
+def madsen_collocation_racks(
+    *,
+    seed: int = 0,
+    nodes: int = 20,
+    key_groups: int = 400,
+    one_to_one: float = 0.5,
+    max_migrations: int = 20,
+    max_load_distance: float = 10.0,
+    racks: int = 4,
+    rack_cost: float = 3.0,
+) -> CollocatedAllocation:
+    """As `madsen_collocation`, on racks in turn; a tuple costs 1 between nodes of a rack.
+
+    Parameters
+    ----------
+    rack_cost : float, default 3
+        The cost of a tuple between racks.
+    """
+    w = next(synthetic_cluster(nodes, key_groups, 2, one_to_one, 1, seed))
+    racks = guards.whole("racks", racks, least=1, optional=False)
+    return CollocatedAllocation(
+        w.replace(domains={"rack": [f"r{i % racks}" for i in range(nodes)]}), max_load_distance=max_load_distance,
+        max_migrations=max_migrations, costs={"node": 1.0, "rack": rack_cost},
+    )  # fmt: skip
+
+
 def madsen_collocation_windows(
     *,
     seed: int = 0,

@@ -24,7 +24,6 @@ from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import SLACK as SLACK
 from keyshift.models.problem import Limit, Violation, step_of_sums
 from keyshift.models.rules.rule import Rule
-from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, MoveSpace, Workload
 
 EPSILON = 2.0**-52
@@ -33,7 +32,7 @@ DRAINING = ("draining_load", "draining_key_groups")
 
 
 @dataclass(frozen=True, eq=False)
-class KeyGroupAllocation(Ruled, OverWindows):
+class KeyGroupAllocation(OverWindows):
     r"""Move key groups, within a migration limit, so that the largest deviation of a node from the mean load is least.
 
     Sets and data: key groups k, nodes i, of which A are kept and B drain; load :math:`y_k` (last window), state
@@ -330,7 +329,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
             **({name: self.measured(name, assignment) for name in DRAINING} if self._drains else {}),
-            **self._left_broken(assignment),
+            **self._excess_of_rules(assignment),
         }
 
     @property

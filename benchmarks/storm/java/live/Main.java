@@ -63,7 +63,7 @@ public class Main {
         int groups = whole("groups", 128);
         TopologyBuilder builder = new TopologyBuilder();
         builder.setSpout("source", new PlanSpout(new Source(out), plan), whole("spouts", 4));
-        Work work = new Work(out, plan, groups);
+        Work work = new Work(out, plan, groups, GIVEN.containsKey("kept"));
         work.counted(out + "/counts", whole("window", 10));
         if (GIVEN.containsKey("kept")) {
             work.kept(GIVEN.get("kept"));

@@ -64,6 +64,9 @@ public class Source extends BaseRichSpout {
     private void look() throws IOException {
         looked = System.nanoTime();
         Path control = Path.of(folder, "control.json");
+        if (setting == null) {
+            Files.writeString(Path.of(folder, "ready-" + me), "");
+        }
         String text = Files.exists(control) ? Files.readString(control) : "";
         if (text.equals(seen) || !(JSONValue.parse(text) instanceof Map<?, ?> read)) {
             return;
