@@ -92,11 +92,7 @@ def level_components(found: Incumbent, solve: Method, **asked: Any) -> list[Comp
         return second_opinion(problem, turn, said=run_highs(problem, turn, start=found.best, **exactly), **exactly)
 
     made = [Component("search", search_turns(found, asked["seed"], steps, asked["finish"], False), 2.0)]
-    made.append(
-        Component(
-            "levels alone", solver_turns(found, alone_turn, "levels alone", 5 * FIRST), 1.0, 0.02
-        )
-    )
+    made.append(Component("levels alone", solver_turns(found, alone_turn, "levels alone", 5 * FIRST), 1.0, 0.02))
     if asked["finish"]:
         made.append(
             Component("CP-SAT", solver_turns(found, by_cpsat, "CP-SAT", FIRST), 1.0, 0.02 if size <= SMALL else 2.0)
