@@ -310,19 +310,22 @@ class CollocationPortfolio:
         return solve_cpsat(self.problem, budget=turn, seed=self.seed, start=self.found.best, threads=self.threads)
 
     def highs_turns(self) -> Iterator[None]:
-        """HiGHS on what is left open, as soon as its turn is long enough for so much."""
+        """HiGHS on what is left open, in turns that are long enough for so much; before a long one the others have had theirs."""
         found, length = self.found, self.settings.first
         while True:
-            yield
-            explicit = self.modelled(length)
-            if explicit is not None:
-                turn = found.budget.turn(length)
-                found.take(self.by_highs(turn, explicit), "HiGHS")
-                if not turn.expired and explicit.all():
+            while (explicit := self.modelled(length)) is None:
+                if length > 1e3:
                     return
-            elif length > 1e3:
+                length *= 2
+            if found.budget.work < length / 2:
+                yield
+                continue
+            turn = found.budget.turn(length)
+            found.take(self.by_highs(turn, explicit), "HiGHS")
+            if not turn.expired and explicit.all():
                 return
             length *= 2
+            yield
 
     def modelled(self, work: float) -> BoolArray | None:
         """The pairs that are modelled in a turn of so much work, the others being bounded; None where it is too little."""
