@@ -30,7 +30,7 @@ from streams import GROUPS, HASH, TASKS, Live, Stream, Table, drawn, groups_of, 
 from tables import allocation_plan, copies_plan
 
 import keyshift as ks
-from keyshift.models.families.routing import ZipfStream
+from keyshift.generators.routing import ZipfStream
 
 KEYS = 10_000
 GROUPINGS = ("fields", "shuffle", "pkg", "table", "split")
