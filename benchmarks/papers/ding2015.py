@@ -54,7 +54,7 @@ def balanced(tasks: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     for salt in range(1000 * seed, 1000 * seed + 1000):
         task = np.random.default_rng(salt).integers(0, tasks, words().size)
         prefix = Prefix(load := np.bincount(task, words(), tasks))
-        if all(prefix.conflict(Fraction(TAU), n) is None for n in range(LOW, HIGH + 1)):
+        if all(prefix.conflict(Fraction(TAU), n, range(tasks)) is None for n in range(LOW, HIGH + 1)):
             return load, np.bincount(task, minlength=tasks).astype(float)
     raise InputError(f"no hash of 1000 makes m = {tasks} feasible at tau = {TAU}")
 
@@ -191,7 +191,7 @@ def patterns(
     for salt in range(1000 * seed, 1000 * seed + 1000):
         task = np.random.default_rng(salt).integers(0, tasks, len(keys))
         prefix = Prefix(load := np.bincount(task, keys["load"], tasks))
-        if all(prefix.conflict(Fraction(TAU), n) is None for n in range(LOW, HIGH + 1)):
+        if all(prefix.conflict(Fraction(TAU), n, range(tasks)) is None for n in range(LOW, HIGH + 1)):
             return load, np.bincount(task, keys["state"], tasks), sent.get("detector", 0) / sent.sum()
     raise InputError(f"no hash of 1000 makes m = {tasks} feasible at tau = {TAU}")
 
