@@ -32,10 +32,8 @@ def own(tmp_path_factory):
     sys.path.insert(0, str(folder))
     yield importlib.import_module("consolidation")
     from keyshift.catalogue import BY_NAME
-    from keyshift.files.problem import CLASSES
 
-    for known in (BY_NAME, CLASSES):
-        known.pop("consolidation", None)
+    BY_NAME.pop("consolidation", None)
     sys.path.remove(str(folder))
     sys.modules.pop("consolidation", None)
 
