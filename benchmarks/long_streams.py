@@ -23,7 +23,7 @@ from page import run
 from spark_keys import peak_memory
 
 import keyshift as ks
-from keyshift.models.files.replay import read_periods
+from keyshift.files.replay import read_periods
 from keyshift.papers.page import Page
 
 MINUTE, DAY = 60_000_000, 1440

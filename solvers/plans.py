@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from keyshift.models import Budget
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.plans.transfers import TransferScheduling
 from keyshift.models.plans.way import RuledWay, Way
 from keyshift.models.rules.lowered import ROUNDING

@@ -30,7 +30,7 @@ _KNOWN = (
      "an expression fails on some row: {0}"),
     (r"(\S+) is not a Parquet file", "{0} is not a Parquet file, or is damaged"),
     (r"Encountered error while reading file (\S+?)\.? ", "the file {0} cannot be read: it is damaged, or of another kind"),
-    (r"(?:OverflowError|ValueError): ([^\n]+)", "{0}"),
+    (r"(?:OverflowError: |ValueError: |\[USER_RAISED_EXCEPTION\] )([^\n]+?)(?: SQLSTATE|\n|$)", "{0}"),
     (r"java\.lang\.OutOfMemoryError", "Spark ran out of memory: give it more, such as spark.driver.memory=4g"),
     (r"Permission denied", "permission denied: a folder cannot be read or written"),
     (r"Read-only file system", "the disk is read-only"),

@@ -17,33 +17,33 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import reduce
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from keyshift.models.base.disk import write_text
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import write_text
-from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, STATE, read_manifest, unit_of
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.key_tables import KeyTables
 from keyshift.spark_stats.periods import rows_at_most
+from keyshift.spark_stats.statistics_files import FORMAT, HIGH, LOW, MANIFEST, STATE, read_manifest, unit_of
 from keyshift.spark_stats.tallied import Tallied
-from keyshift.spark_stats.tallies import ARRIVED, LATE
+from keyshift.spark_stats.tallies import ARRIVED, LATE, REFUSED
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
-FOLDERS, FEWER, ROWS = 1000, 100, 500_000
-"""Up to so many windows lie in a folder each; more are put together, into about so many folders, of at most so many rows each."""
+FOLDERS, ROWS = 16, 500_000
+"""Up to so many windows lie in a folder each; more are put together, into about as many folders, of at most so many rows each.
+Hadoop without a native library starts a process for each file and folder that it makes: 20 ms."""
+ORDER = ("window", "operator", "key_group", "key", "src_operator", "src_key_group", "dst_operator", "dst_key_group")
 
 
 def write(
@@ -148,7 +148,7 @@ def windows_together(stats: Tallied) -> int:
     numbers, rows = np.asarray(stats.seen, dtype=np.int64), rows_at_most(stats)
     if numbers.size <= FOLDERS:
         return 1
-    together = -(-numbers.size // FEWER)
+    together = -(-numbers.size // FOLDERS)
     while together > 1:
         _, at = np.unique(numbers // together, return_inverse=True)
         if np.bincount(at, weights=rows).max() <= ROWS:
@@ -168,12 +168,13 @@ def write_tables(
     if keys:
         tables["keys"] = key_table(stats, keys)
     unit = unit_of(block)
-    with _without_sorting(stats.added.sparkSession):
-        for name, table in tables.items():  # a window lies in one partition
-            columns = [column for column in table.columns if column != "window" or block > 1]
-            chosen = table.select(_block("window", block).alias(unit), start, *columns)
-            chosen.write.partitionBy(unit).parquet(str(folder / name))
-    return checks(stats, block, stats._facts.summary(block), tables.get("keys"))
+    for name, table in tables.items():
+        columns = [column for column in table.columns if column != "window" or block > 1]
+        chosen = table.select(_block("window", block).alias(unit), start, *columns)
+        # Spark's sort spreads the rows evenly over its tasks; those of a folder are neighbours, in one file or two.
+        chosen = chosen.orderBy(unit, *(column for column in columns if column in ORDER))
+        chosen.write.partitionBy(unit).parquet(str(folder / name))
+    return checks(stats, block, tables.get("keys"))
 
 
 def _block(window: str, block: int) -> Column:
@@ -181,19 +182,6 @@ def _block(window: str, block: int) -> Column:
     if block == 1:
         return F.col(window)
     return F.call_function("div", F.col(window) - F.pmod(F.col(window), F.lit(block)), F.lit(block))
-
-
-@contextmanager
-def _without_sorting(spark: SparkSession) -> Iterator[None]:
-    """Let a task write the files of many windows at once, instead of sorting rows that are in order already."""
-    setting = "spark.sql.maxConcurrentOutputFileWriters"
-    before = spark.conf.get(setting, "0")
-    # Files that one task holds open; for windows beyond these Spark sorts.
-    spark.conf.set(setting, str(max(32, int(before or 0))))
-    try:
-        yield
-    finally:
-        spark.conf.set(setting, before or "0")
 
 
 def key_table(stats: Tallied, operators: Sequence[str]) -> DataFrame:
@@ -211,14 +199,12 @@ def key_table(stats: Tallied, operators: Sequence[str]) -> DataFrame:
     return whole.repartition(F.col("window")).sortWithinPartitions("window", "operator", "key")
 
 
-def checks(
-    stats: Tallied, block: int, summary: list[Row], keys: DataFrame | None = None
-) -> dict[str, dict[str, dict[str, float]]]:
+def checks(stats: Tallied, block: int, keys: DataFrame | None = None) -> dict[str, dict[str, dict[str, float]]]:
     """Return {table: {block: {"rows": number of rows, column: sum of the column, ...}}}, without sums that are null."""
     found: dict[str, dict[str, dict[str, float]]] = {"load": {}, "arrivals": {}}
     if stats.topology.edges:
         found["traffic"] = {}
-    for table, number, made in _sums(stats, summary):
+    for table, number, made in _sums(stats, block):
         kept = found[table].setdefault(str(number), {})
         kept |= {name: kept.get(name, 0) + value for name, value in made.items()}
     if keys is not None:
@@ -229,13 +215,13 @@ def checks(
     return found
 
 
-def _sums(stats: Tallied, summary: list[Row]) -> Iterator[tuple[str, int, dict[str, float]]]:
+def _sums(stats: Tallied, block: int) -> Iterator[tuple[str, int, dict[str, float]]]:
     """Table, block, and what each operator's or edge's rows there add up to: exact until the last division."""
-    totals: dict[tuple[int, int], list[int]] = {}
-    for number, kind, rows, tuples, more in summary:
-        exact = [rows, tuples, *((high << 32) + low for high, low in zip(more[::2], more[1::2], strict=True))]
-        before = totals.get((number, kind), [])
-        totals[number, kind] = [x + y for x, y in zip_longest(before, exact, fillvalue=0)]
+    facts, totals = stats._facts, {}
+    exact = (F.sum(F.col(name).cast("decimal(20)")) for name in facts.plan.columns[len(facts.plan.keys) :])
+    of_block = facts.frame.where(F.col("kind") != REFUSED).groupBy(_block("window", block), "kind")
+    for number, kind, *sums in of_block.agg(F.count(F.lit(1)), *exact).collect():
+        totals[number, kind] = [int(value) for value in sums]
     operators = len(stats.topology.operators)
     for (number, kind), (rows, tuples, *sums) in sorted(totals.items()):
         made: dict[str, float] = {"rows": rows, "tuples": tuples}

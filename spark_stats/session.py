@@ -17,8 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keyshift.models.base.disk import descriptors_to
 from keyshift.models.errors import InputError, MissingDependencyError
-from keyshift.models.files.disk import descriptors_to
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +38,7 @@ BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java for a job of seconds: what it compiles, it compiles once and lightly."""
 SMALL_LOG = {
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }

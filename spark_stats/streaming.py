@@ -23,16 +23,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import read_statistics
 from keyshift.spark_stats import hadoop, output
 from keyshift.spark_stats.acceptance import Log, read_tuples
-from keyshift.spark_stats.facts import Facts, gather, merged, plan_of
+from keyshift.spark_stats.facts import Facts, gather, merged, plan_of, schema_of
 from keyshift.spark_stats.hadoop import is_remote
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.statistics import Stats
+from keyshift.spark_stats.statistics_files import read_statistics
 from keyshift.spark_stats.tallied import refused
-from keyshift.spark_stats.tallies import ARRIVED, LATE, PACKED
+from keyshift.spark_stats.tallies import ARRIVED, LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, microseconds, zone_of
 
@@ -52,7 +52,7 @@ class StatsStream:
     topology, time, window, origin, time_zone, since, until, key_groups, hash
         As for `keyshift.spark_stats.collect`.
     path : str or Path
-        The output directory, see `keyshift.models.files.statistics`; it also stores the stream's position
+        The output directory, see `keyshift.spark_stats.statistics_files`; it also stores the stream's position
         (``checkpoint/``, ``pending/``). Start again with the same directory to continue.
     watermark : str or timedelta, default "0 seconds"
         How late a tuple may arrive: a window closes when a tuple is seen that is this much later than the window's end.
@@ -96,8 +96,8 @@ class StatsStream:
         self._delay = 0 if str(watermark).split()[:1] == ["0"] else microseconds("watermark", watermark)
         self._path, self._on_window, self._nodes = Path(path).absolute(), on_window, nodes
         checked = read_tuples(events, topology, time, self._windows, self._key_groups)
-        plan = plan_of(topology, checked)
-        self._facts = partial(Facts, measures=checked.measures, width=plan.width, codes=len(plan.codes))
+        self._plan = plan_of(topology, checked)
+        self._facts = partial(Facts, measures=checked.measures, plan=self._plan)
         with hadoop.claim(self._path):
             self._manifest()  # refuses a directory of other statistics
 
@@ -130,7 +130,7 @@ class StatsStream:
         latest = rows.where(self._windows.inside(instant)).agg(F.max(F.unix_micros(instant))).collect()[0][0]
         marks = [mark for mark in (closed_until, None if latest is None else latest - self._delay) if mark is not None]
         stream = {**stream, "batch": number, "watermark": max(marks, default=None)}
-        tallied = rows.sparkSession.read.schema(PACKED).parquet(self._tallies(number))
+        tallied = rows.sparkSession.read.schema(schema_of(self._plan)).parquet(self._tallies(number))
         counted = self._facts(tallied).arrivals_and_refusals()
         here = set(counted["window"][counted["kind"] == ARRIVED].tolist())
         stream["pending"] = {**stream["pending"], str(number): sorted(here)}
@@ -167,8 +167,14 @@ class StatsStream:
         manifest = {**manifest, "stream": {**stream, "pending": {n: windows for n, windows in left.items() if windows}}}
         if ends:
             folders = [self._tallies(n) for n, windows in waiting.items() if set(windows) & set(ends)]
-            tallied = spark.read.schema(PACKED).parquet(*folders).where(F.col("window").between(ends[0], ends[-1]))
-            with Stats(self._facts(merged(tallied)), self._topology, self._windows, self._key_groups) as stats:
+            tallied = (
+                spark.read.schema(schema_of(self._plan))
+                .parquet(*folders)
+                .where(F.col("window").between(ends[0], ends[-1]))
+            )
+            with Stats(
+                self._facts(merged(tallied, self._plan)), self._topology, self._windows, self._key_groups
+            ) as stats:
                 output.write(stats, self._path, manifest=manifest, placed_only=True)
         else:
             output.commit(self._path, manifest)

@@ -10,11 +10,14 @@ from collections import Counter
 
 from sphinx.application import Sphinx
 
-from keyshift.papers.registry import PAPERS, PaperFigure, figures
+from keyshift.papers.registry import PAPERS, PaperFigure, compared, figures, tables
 
 FENCE = re.compile(r"^```\{reproduce\} *(.*)\n```$", flags=re.M)
-SIZES = {"full": "in full", "quick": "quick"}
 SECONDS = {"full": "processor seconds in full", "quick": "s quick"}
+
+
+SIZES = ("quick", "full")
+HOLDS = {True: "holds", False: "**does not hold**", None: "not run"}
 
 
 def shown(value: object) -> str:
@@ -25,8 +28,8 @@ def shown(value: object) -> str:
 
 def seconds(row: PaperFigure) -> str:
     """What a run took, quick and in full."""
-    took = [f"{row.kept[size]['seconds']:.0f} {said}" for size, said in SECONDS.items() if size in row.kept]
-    return ", ".join(took) or "not run yet"
+    took = row.kept.get("seconds", {})
+    return ", ".join(f"{took[size]:.0f} {said}" for size, said in SECONDS.items() if size in took) or "no full run yet"
 
 
 def one(name: str) -> str:
@@ -36,11 +39,14 @@ def one(name: str) -> str:
     if not row.run:
         return f"`{name}`: {said}.\n"
     text = [f"```shell\nkeyshift reproduce {name}\n```\n"]
-    size = next((size for size in SIZES if len(row.kept.get(size, {}).get("ours", ())) == len(row.numbers)), None)
-    if size and row.numbers:
-        text += ["", f"| {row.shows} | the paper | keyshift, {SIZES[size]} |", "|---|---|---|"]
-        for (what, paper, _), ours in zip(row.numbers, row.kept[size]["ours"], strict=True):
+    if row.numbers:
+        text += ["", f"| {row.shows} | the paper | keyshift, in full |", "|---|---|---|"]
+        for what, paper, ours in compared(row, tables(row), "kept, full").itertuples(index=False):
             text.append(f"| {what} | {shown(paper)} | {shown(ours)} |")
+    text.append("")
+    for check, held in zip(row.checks, row.kept.get("holds", [None] * len(row.checks)), strict=True):
+        text.append(f"- {HOLDS[held]}: {check['says']}.")
+    text.append("")
     of = f" Data: {row.data}." if row.data else ""
     return "\n".join([*text, "", f"{said}.{of} It takes {seconds(row)}.", ""])
 
@@ -56,15 +62,15 @@ def every() -> str:
         text += [
             f"## {cited}",
             "",
-            "| name | what it shows | verdict | seconds, quick | processor seconds, in full |",
-            "|---|---|---|---|---|",
+            "| name | what it shows | verdict | checks that hold | seconds, quick | processor seconds, in full |",
+            "|---|---|---|---|---|---|",
         ]
         rows = [row for row in figures().values() if row.id.startswith(f"{paper}:")]
         for row in rows:
-            took = [f"{row.kept[size]['seconds']:.0f}" if size in row.kept else "" for size in ("quick", "full")]
-            text.append(f"| `{row.id}` | {row.shows} | {row.said} | " + " | ".join(took) + " |")
+            took = [f"{row.kept['seconds'][size]:.0f}" if size in row.kept.get("seconds", ()) else "" for size in SIZES]
+            held = f"{sum(row.kept['holds'])} of {len(row.checks)}" if "holds" in row.kept else ""
+            text.append(f"| `{row.id}` | {row.shows} | {row.said} | {held} | " + " | ".join(took) + " |")
         text.append("")
-        text += [f"`{row.id}`: {row.why}.\n" for row in rows if row.verdict == "not done"]
     return "\n".join(text)
 
 

@@ -8,7 +8,7 @@ from keyshift.heuristics.allocation.flux import Migrations
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import Termination
-from keyshift.models.compiling import off_clock
+from keyshift.models.base.compiling import off_clock
 
 
 def drain_first(

@@ -7,7 +7,7 @@ import numpy as np
 from keyshift.models import Answer, Budget, metrics
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
-from keyshift.models.guards import Count, Whole
+from keyshift.models.base.guards import Count, Whole
 from keyshift.models.rules.lowered import RowTally
 
 

@@ -12,8 +12,8 @@ from keyshift.heuristics.collocation.partitions import Scored, collocated_sets, 
 from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.base.guards import NonNegative, Positive, Whole
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.guards import NonNegative, Positive, Whole
 from keyshift.models.rules import Only, Rule, Together
 from keyshift.models.rules.lowered import labels_of
 from keyshift.models.workload import FloatArray, IntArray

@@ -7,7 +7,7 @@ import numpy as np
 from keyshift.heuristics.allocation.flux import flux
 from keyshift.models import Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.compiling import off_clock
+from keyshift.models.base.compiling import off_clock
 
 
 def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int, enough: float) -> np.ndarray | None:

@@ -10,8 +10,8 @@ from keyshift.heuristics.allocation import flux as flux_module
 from keyshift.heuristics.collocation.allocation_program import allocate
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.guards import Whole
 from keyshift.models.workload import IntArray
 
 PRIME = 2**31 - 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from keyshift.heuristics.routing.three_phases import RoutingPlan, RoutingPlanner
 from keyshift.models import Answer, Budget
-from keyshift.models.guards import Count, Finite
+from keyshift.models.base.guards import Count, Finite
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.routing.hlhe import discretised

@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.heuristics.splitting.partitioner import Estimate, Partitioner, Scheme
 from keyshift.heuristics.splitting.scheme_kernels import offline_order
 from keyshift.models import Answer, Budget
-from keyshift.models.guards import Count, NonNegative, Positive, frozen, whole
+from keyshift.models.base.guards import Count, NonNegative, Positive, frozen, whole
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.data import parts
 from keyshift.models.splitting.hashing import candidates

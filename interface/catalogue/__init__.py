@@ -27,8 +27,8 @@ from keyshift.catalogue.method import (
     formulation_of,
     methods,
 )
+from keyshift.files.problem import CLASSES
 from keyshift.models import InputError, Problem
-from keyshift.models.files.problem import CLASSES
 
 __all__ = [
     "FORMULATIONS", "Formulation", "Method", "Statement", "Trade", "chosen_methods", "find_method", "formulation_of",

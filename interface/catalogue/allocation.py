@@ -1,7 +1,7 @@
 """Methods for key-group allocation [Madsen2016]."""
 
 from keyshift.catalogue.method import Formulation, Trade, kinds, pyomo_and_cpsat
-from keyshift.models.lazily import lazily
+from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.allocation.drain_first import drain_first

@@ -12,12 +12,12 @@ from typing import Any
 
 from keyshift.catalogue.options import no_rules, read_option
 from keyshift.models import InputError, Problem
-from keyshift.models.guards import check_option, whole
-from keyshift.models.lazily import NamesCode, lazily, load
+from keyshift.models.base.guards import check_option, whole
+from keyshift.models.base.lazily import NamesCode, lazily, load
 from keyshift.models.rules.rule import Rule
 
 with lazily():
-    from keyshift.models.families import (
+    from keyshift.generators import (
         allocation,
         collocation,
         hard,
@@ -92,6 +92,8 @@ _BY_PROBLEM: Mapping[str, tuple[tuple[Any, ...], ...]] = {
          "[Madsen2016], Figure 1", {"pattern": ("one-to-one", "partial-merge", "partial-partitioning", "full")}),
         (collocation.madsen_collocation_windows, "The same over windows in which every load and all traffic fluctuate anew.",
          "[Madsen2016], section 5.3; the windows are keyshift's"),
+        (collocation.madsen_collocation_racks, "The same on racks: a tuple between two of them costs three times as much.",
+         "[Madsen2016], section 5.3; the racks are keyshift's"),
         (hard.hard_collocation, "The hard workloads, every key group talking to three others.", "keyshift", _KINDS),
     ),
     "mclb": (

@@ -16,7 +16,7 @@ import typer
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.commands import common
-from keyshift.models.files.disk import expect_place, make_folder
+from keyshift.models.base.disk import expect_place, make_folder
 from keyshift.terminal import table
 
 
@@ -97,8 +97,8 @@ def warm_up(
 
 def _note_classes() -> str:
     """Run `keyshift stats` on a short log, and keep the classes that Java loaded for it; what there is to say."""
+    from keyshift.models.base.kernel_cache import list_installed
     from keyshift.models.errors import MissingDependencyError
-    from keyshift.models.kernel_cache import list_installed
     from keyshift.spark_stats.session import BRIEF, RARELY, check_java, class_archive
 
     try:

@@ -115,7 +115,7 @@ def verify(file: Annotated[Path, typer.Argument(help="A certificate.")]) -> comm
     `python -c "import keyshift.certificates.verify as v; print(v.__file__)"` says where it is.
     """
     from keyshift.certificates.verify import check_file
-    from keyshift.models.files.disk import MOST_JSON, expect_holdable, read_bytes
+    from keyshift.models.base.disk import MOST_JSON, expect_holdable, read_bytes
 
     expect_holdable(read_bytes(file, MOST_JSON).decode("latin-1"), str(file))
     proven, said = check_file(str(file))

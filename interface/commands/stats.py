@@ -21,10 +21,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from keyshift.commands import common
 from keyshift.commands.common import named_values
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.disk import read_text, shown
+from keyshift.models.base.names import Names
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import read_text, shown
-from keyshift.models.names import Names
 from keyshift.models.placement import placement as place
 from keyshift.terminal import Terminal, table
 
@@ -131,7 +131,7 @@ class StatsJob(SimpleNamespace):
 
     def reply(self) -> common.Reply:
         """Run, and say what was written and what was refused; without an answer where most rows were refused."""
-        from keyshift.models.files.statistics import windows_of
+        from keyshift.spark_stats.statistics_files import windows_of
 
         try:
             manifest = self.run()
@@ -281,9 +281,9 @@ class StatsJob(SimpleNamespace):
                 replace_file(run.out / "transitions.json", json.dumps(matrix) + "\n")
 
     def _stream(self, run: Running) -> None:
-        from keyshift.models.files.statistics import read_manifest
         from keyshift.spark_stats import StatsStream, read_log_stream
         from keyshift.spark_stats.output import commit, with_defaults
+        from keyshift.spark_stats.statistics_files import read_manifest
 
         events = read_log_stream(run.spark, run.logs[""], **self._read)
         nodes = (run.options["cluster"] or {}).get("capacities", run.options["nodes"])

@@ -52,8 +52,8 @@ from keyshift.engines.kafka_replicas import (
     standing_rules,
     traffic,
 )
+from keyshift.models.base.names import Names
 from keyshift.models.errors import InputError
-from keyshift.models.names import Names
 from keyshift.models.workload import Workload
 
 __all__ = [

@@ -15,11 +15,11 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from keyshift.engines.formats import EngineModel, Id, One, OpenModel, documents, read_model, some
+from keyshift.models.base.disk import MOST_JSON, read_text, shown
+from keyshift.models.base.guards import as_number
+from keyshift.models.base.names import Names
+from keyshift.models.base.schema import Whole, validated
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import MOST_JSON, read_text, shown
-from keyshift.models.files.schema import Whole, validated
-from keyshift.models.guards import as_number
-from keyshift.models.names import Names
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 CURRENT, PROPOSED = "Current partition replica assignment", "Proposed partition reassignment configuration"

@@ -42,8 +42,8 @@ from keyshift.engines.kafka_files import (
 )
 from keyshift.engines.kafka_replicas import ALL_REPLICAS, UNPLACED, lists_of_plan, members_of, phases_of, replica_of
 from keyshift.models.errors import InputError
-from keyshift.models.plans.plan import Plan
 from keyshift.models.workload import FloatArray
+from keyshift.plans.plan import Plan
 
 LEADERS_ONLY = "Leaders only: followers stay where they are, or make room for a leader; disks are not balanced."
 """Outputs about partitions as a whole begin with this."""

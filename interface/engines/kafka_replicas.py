@@ -23,7 +23,7 @@ from keyshift.models.rules import Apart, Moves, Never, Only, Pinned, Rule, Sprea
 from keyshift.models.workload import IntArray, Workload
 
 if TYPE_CHECKING:
-    from keyshift.models.plans.plan import Plan
+    from keyshift.plans.plan import Plan
 
 
 LEADER, FOLLOWER = "leader", "follower"

@@ -19,8 +19,8 @@ from typing import Any, Self
 
 from keyshift.exercises import submission
 from keyshift.exercises.exercise import TIME_LIMIT, Exercise, FailedCallError, Verdict
+from keyshift.models.base.disk import parse_json
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import parse_json
 
 LOADING = 20.0
 """Seconds in which a file must have run, imports included."""

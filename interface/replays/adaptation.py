@@ -14,8 +14,8 @@ import numpy as np
 from keyshift.heuristics.splitting.partitioner import SCHEMES, Partitioner
 from keyshift.models import InputError, Workload
 from keyshift.models.answer import TIME_LIMIT, Progress
+from keyshift.models.base.guards import real, whole
 from keyshift.models.collocation.load_model import LoadModel
-from keyshift.models.guards import real, whole
 from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import IntArray
 from keyshift.replays.forecasting import MOST_WINDOWS, Forecast, LoadForecast

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import ConfigDict, Field
 
 from keyshift.models import InputError, Workload
-from keyshift.models.files.disk import digest, digest_of_arrays, make_folder, only_writer, read_json, reason, write_file
-from keyshift.models.files.schema import FileFormat, FileModel, Finite, Whole
+from keyshift.models.base.disk import digest, digest_of_arrays, make_folder, only_writer, read_json, reason, write_file
+from keyshift.models.base.schema import FileFormat, FileModel, Finite, Whole
 from keyshift.replays.planner import Cluster
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Checkpoint:
         """Claim the directory; it is made, or compared with what is to be replayed."""
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"{self.folder} is a file, not a folder for checkpoints")
-        from keyshift.models.files import arrow  # noqa: F401  # the results are a table: said before the first period
+        from keyshift.models.base import arrow  # noqa: F401  # the results are a table: said before the first period
 
         make_folder(self.folder)
         with only_writer(self.folder, str(self.folder)):
@@ -181,7 +181,7 @@ def fingerprint(workload: Workload) -> str:
 
 def write_parquet(frame: pd.DataFrame, file: Path) -> Path:
     """Write a table as Parquet in one step."""
-    from keyshift.models.files.arrow import pa, pq
+    from keyshift.models.base.arrow import pa, pq
 
     for name in ("objective", "bound"):
         if name in frame:

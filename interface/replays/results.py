@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from keyshift.figures.comparison import write_figure
-from keyshift.models.files.disk import make_folder
+from keyshift.models.base.disk import make_folder
 
 if TYPE_CHECKING:
     import pandas as pd

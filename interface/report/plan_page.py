@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from keyshift.models.plans.plan import Plan
+from keyshift.plans.plan import Plan
 from keyshift.report import drawings
 from keyshift.report.page import records, write_page
 

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keyshift.models.base.labels import in_time, ordered
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import exact_number, read_count
 from keyshift.models.intervals.partition import KnownCounts, broken_rules, interval_metrics
 from keyshift.models.intervals.step import IntervalMigration, step_from_now
-from keyshift.models.labels import in_time, ordered
 from keyshift.models.problem import Violation, read_assignment
 from keyshift.models.workload import IntArray, Workload, grown
 

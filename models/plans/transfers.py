@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from keyshift.models.base.figures import apart
+from keyshift.models.base.guards import frozen
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
-from keyshift.models.guards import frozen
 from keyshift.models.problem import SLACK, Violation
 from keyshift.models.workload import FloatArray, IntArray
 

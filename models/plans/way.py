@@ -1,79 +1,16 @@
-"""Where a plan leads, and the nodes' loads before it, after each of its phases and in between."""
+"""The nodes' loads on the way from one assignment to another, and what rules have to say of every moment in between."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
-from keyshift.models.files.problem import pose
-from keyshift.models.problem import SLACK, Problem, Violation
+from keyshift.models.problem import SLACK
 from keyshift.models.rules.lowered import Lowered, labels_of
-from keyshift.models.solution import Solution
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
-
-
-@dataclass(frozen=True, eq=False)
-class Target:
-    """A workload, the assignment to reach, shape (p,), and what is known of it."""
-
-    workload: Workload
-    target: IntArray
-    method: str
-    status: str
-    objective: float | None
-    bound: float | None
-    measure: str
-    may_leave: bool
-    value: Callable[[IntArray], float]
-
-    def gains(self, moving: IntArray) -> FloatArray:
-        """Worth of every move in the unit of the measure, shape (e,): by how much it would rise if the move were undone.
-
-        A gain may be negative: the move then serves another purpose, or none. Gains do not add up: two moves may be worth
-        something only together.
-        """
-        w, measure = self.workload, _MEASURES.get(self.measure)
-        if measure is not None:
-            return measure(w, w.current, self.target, moving, self.may_leave)
-        now, found = self.value(self.target), np.empty(moving.size)
-        for position, k in enumerate(moving.tolist()):
-            undone = self.target.copy()
-            undone[k] = w.current[k]
-            found[position] = self.value(undone) - now
-        return found
-
-
-def read_target(problem: Problem, solution: Any, step: int = 0, nodes_after: int | None = None) -> Target:
-    """Check a solution or an assignment, and read the move to carry out from it.
-
-    Raises
-    ------
-    InputError
-        For a problem that moves no key groups, a solution without assignment, an assignment that breaks a rule.
-    """
-    workload = getattr(problem, "workload", None)
-    if not isinstance(workload, Workload):
-        raise InputError(f"{problem.name} places messages, not key groups with state: there is nothing to carry out")
-    if isinstance(solution, Solution):
-        if solution.assignment is None:
-            raise InputError(f"the solution holds no assignment: {solution!r}")
-        report = solution.problem.check(solution.assignment)
-        assignment, found = solution.assignment, (solution.method, solution.status, solution.objective, solution.bound)
-    else:
-        assignment = problem.canonical(solution)
-        report = problem.check(assignment)
-        found = ("given", "feasible", report.objective, None)
-    if not report.feasible:
-        raise InputError(f"the assignment breaks a rule: {report.violations[0]}")
-    workload, target = problem.reached(assignment, step, nodes_after)
-    measure = problem.worth or problem.objective_name
-    return Target(workload, target, *found, measure, problem.chooses_nodes, problem.objective)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,93 +78,6 @@ class Way:
         others = np.where((top != source) & (top != target), before[top], 0.0).max(axis=0)
         sent, taken = self.deviation(loads[source] - moved, source), self.deviation(loads[target] + moved, target)
         return np.maximum(others, np.maximum(sent, taken))
-
-
-# A phase of a plan: moves that may run at the same time ----------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Moves that may run at the same time. The next phase begins when all of them have ended.
-
-    Attributes
-    ----------
-    number : int
-        From 0.
-    moves : tuple of int
-        Rows of `Plan.moves`.
-    start, end : float
-        Seconds from the start of the plan.
-    bound : float
-        No schedule of these moves is shorter, in seconds.
-    load_distance : float
-        After the phase, in units of load.
-    """
-
-    number: int
-    moves: tuple[int, ...]
-    start: float
-    end: float
-    bound: float
-    load_distance: float
-
-    @property
-    def seconds(self) -> float:
-        """How long the phase takes."""
-        return self.end - self.start
-
-
-# The worth of each move of a plan: by how much the objective would rise if it alone were undone ------------------------
-
-Gains = Callable[[Workload, IntArray, IntArray, IntArray, bool], FloatArray]
-
-
-def _load_distance(
-    workload: Workload, current: IntArray, target: IntArray, moving: IntArray, may_leave: bool
-) -> FloatArray:
-    return distance_gains(Way.of(workload, current, target, may_leave), current, target, moving)
-
-
-def distance_gains(way: Way, current: IntArray, target: IntArray, moving: IntArray) -> FloatArray:
-    """By how much the load distance would rise if a move alone were undone, shape (e,)."""
-    undone = way.distances(way.after, way.load[moving], target[moving], current[moving])
-    return undone - way.distance(way.after)
-
-
-def _imbalance(
-    workload: Workload, current: IntArray, target: IntArray, moving: IntArray, may_leave: bool
-) -> FloatArray:
-    # With L the load of the target without the move undone: (L - y)^2 + (M + y)^2 - L^2 - M^2 = 2 y (M - L + y).
-    kept = workload.kept
-    loads = np.array([np.bincount(target, weights=row, minlength=workload.nodes) for row in workload.load])
-    load = workload.load[:, moving]
-    here, there = loads[:, target[moving]], loads[:, current[moving]]
-    mean = (workload.load.sum(axis=1) / kept.sum())[:, None]
-    lost = np.where(kept[target[moving]], (here - load - mean) ** 2 - (here - mean) ** 2, 0.0)
-    won = np.where(kept[current[moving]], (there + load - mean) ** 2 - (there - mean) ** 2, 0.0)
-    return (lost + won).sum(axis=0) / kept.sum()
-
-
-def _remote_traffic(
-    workload: Workload, current: IntArray, target: IntArray, moving: IntArray, may_leave: bool
-) -> FloatArray:
-    import scipy.sparse as sp
-
-    both = sp.csr_array(workload.traffic + workload.traffic.T)  # type: ignore[union-attr]
-    both = both - sp.diags_array(both.diagonal())
-    found = np.empty(moving.size)
-    for position, k in enumerate(moving.tolist()):
-        partners = slice(both.indptr[k], both.indptr[k + 1])
-        ends, tuples = target[both.indices[partners]], both.data[partners]
-        found[position] = tuples[ends == target[k]].sum() - tuples[ends == current[k]].sum()
-    return found
-
-
-_MEASURES: dict[str, Gains] = {
-    "load distance": _load_distance,
-    "imbalance": _imbalance,
-    "remote traffic": _remote_traffic,
-}
 
 
 # The rules of a cluster on the way -------------------------------------------------------------------------------------
@@ -328,20 +178,6 @@ class RuledWay:
             worst = max(worst, float(self.excess(then)))
             held = then
         return worst
-
-
-def broken_on_the_way(plan: Any, workload: Workload) -> list[Violation]:
-    """Rules broken between a plan's first move and its last, beyond those it names; its problem is asked anew."""
-    if not plan.parameters.get("rules") or len(plan) == 0:
-        return []
-    lowered = pose(plan.problem, workload, plan.parameters).lowered  # type: ignore[attr-defined]  # it has rules
-    way = RuledWay.of(lowered, plan.current, plan.assignment, plan.key_group)
-    worst = way.worst(np.array(phase.moves, dtype=np.int64) for phase in plan.phases)
-    if worst <= plan.broken_rules * (1 + SLACK):
-        return []
-    found, planned = apart(worst, plan.broken_rules)
-    said = f"rules are broken by {found} on the way, the plan says by {planned}"
-    return [Violation("rules", said, amount=worst - plan.broken_rules)]
 
 
 def _by_unit(

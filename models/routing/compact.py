@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from keyshift.models.compiling import sealed
+from keyshift.models.base.compiling import sealed
 from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray, Workload
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.errors import InputError
 from keyshift.models.routing.compact import CompactKeys, compact, with_means
 from keyshift.models.workload import FloatArray, Workload

@@ -11,10 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.figures import apart
+from keyshift.models.base.names import Names, printed
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
-from keyshift.models.names import Names, printed
 from keyshift.models.problem import SLACK
 from keyshift.models.rules.lowered import Form, Rooms
 from keyshift.models.rules.rule import Rule, register_rule

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.labels import aligned
 from keyshift.models.errors import InputError
-from keyshift.models.labels import aligned
 from keyshift.models.problem import Problem
 from keyshift.models.splitting.stream import Stream, as_keys
 from keyshift.models.workload import FloatArray, IntArray

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import uint64
 
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.workload import IntArray
 
 C1, C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)

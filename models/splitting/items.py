@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from keyshift.models.integers import scaled
+from keyshift.models.base.integers import scaled
 from keyshift.models.splitting import kernels
 from keyshift.models.splitting.data import Histogram, KeyStream, parts
 from keyshift.models.splitting.hashing import candidates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy import uint8, uint64
 
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.splitting.hashing import hash_word, worker_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import uint64
 
-from keyshift.models.compiling import njit, sealed
+from keyshift.models.base.compiling import njit, sealed
 from keyshift.models.splitting import kernels
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.workload import IntArray

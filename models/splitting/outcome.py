@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from keyshift.models.compiling import sealed
+from keyshift.models.base.compiling import sealed
 from keyshift.models.splitting import kernels
 from keyshift.models.splitting.data import KeyStream, grown, parts
 from keyshift.models.splitting.hashing import candidates

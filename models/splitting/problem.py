@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from keyshift.models import records
-from keyshift.models.compiling import off_clock
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.labels import unlabelled
 from keyshift.models.errors import InputError
-from keyshift.models.labels import unlabelled
 from keyshift.models.problem import CheckReport, Limit, Violation
 from keyshift.models.splitting.data import KeyStream
 from keyshift.models.splitting.stream import CHUNK, lines_of, room_for_assignment

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from keyshift.models import Budget
 from keyshift.models.answer import Settings
-from keyshift.models.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import CompactKeys

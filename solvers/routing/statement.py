@@ -11,9 +11,9 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import Threads, Whole
-from keyshift.models.pyomo import errors
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import Threads, Whole
+from keyshift.models.base.pyomo import errors
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.workload import IntArray

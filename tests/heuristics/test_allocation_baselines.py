@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import keyshift as ks
+from keyshift.generators.allocation import synthetic_workload
 from keyshift.heuristics.allocation.drain_first import drain_first
 from keyshift.models import Budget
-from keyshift.models.families.allocation import synthetic_workload
 
 
 def test_generator_is_the_papers():

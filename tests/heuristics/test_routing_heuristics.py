@@ -12,12 +12,12 @@ from instances.routing import battery, random_problem
 from interpreted import interpret
 
 import keyshift as ks
+from keyshift.generators.routing import ZipfStream
 from keyshift.heuristics.routing import mixed as routing
 from keyshift.heuristics.routing import readj, three_phases
 from keyshift.heuristics.routing.readj import readj_plan
 from keyshift.heuristics.routing.three_phases import RoutingPlanner
 from keyshift.models import Budget
-from keyshift.models.families.routing import ZipfStream
 from keyshift.models.routing import hlhe as hlhe_module
 from keyshift.models.routing.compact import compact
 from keyshift.models.routing.hlhe import discretised

@@ -16,8 +16,8 @@ from rules.drawn import RACKS, draw_rule
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
-from keyshift.models.files.problem import CLASSES as KNOWN
-from keyshift.models.files.problem import problem_of, problem_record
+from keyshift.files.problem import CLASSES as KNOWN
+from keyshift.files.problem import problem_of, problem_record
 from keyshift.models.rules.ruled import Ruled
 
 CASES = [(name, label) for name in FORMULATIONS for label in BATTERIES[name]()]

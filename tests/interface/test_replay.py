@@ -13,7 +13,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.models.files.replay import count_periods, read_periods
+from keyshift.files.replay import count_periods, read_periods
 from keyshift.replays import checkpoint as store
 from keyshift.replays.planner import Cluster
 from keyshift.replays.results import BLOCK, PackedRows

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keyshift as ks
-from keyshift.models.families.routing import ZipfStream, consistent_hash
+from keyshift.generators.routing import ZipfStream, consistent_hash
 from keyshift.models.routing.compact import compact, every_key, with_means
 from keyshift.models.routing.hlhe import discretised, hlhe
 

@@ -21,8 +21,8 @@ from streaming_log import (
 )
 
 from keyshift.models import InputError
-from keyshift.models.files.statistics import read_manifest, read_statistics
 from keyshift.spark_stats import StatsStream, collect
+from keyshift.spark_stats.statistics_files import read_manifest, read_statistics
 
 pytestmark = pytest.mark.spark
 

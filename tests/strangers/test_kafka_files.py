@@ -13,7 +13,7 @@ import keyshift as ks
 from keyshift.cli import main
 from keyshift.engines import cruise_control, kafka
 from keyshift.engines.kafka_cluster import LEADERS_ASSUMED
-from keyshift.models.files.workload import read_workload
+from keyshift.files.workload import read_workload
 
 CLUSTERS = Path(__file__).parent / "data" / "clusters"
 KAFKA4 = Path(__file__).parent / "data" / "kafka4"

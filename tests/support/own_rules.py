@@ -102,7 +102,7 @@ class Spoken:
         else:
             made = {f"x[k{k},n{i}]": 1.0 for k, i in enumerate(assignment.tolist())}
             if isinstance(problem, ks.CollocatedAllocation):
-                ends = zip(assignment[problem.pairs.first], assignment[problem.pairs.second], strict=True)
+                ends = zip(*problem.ends(assignment), strict=True)
                 made |= {f"z[e{e},n{i}]": 1.0 for e, (i, j) in enumerate(ends) if i == j}
             if not isinstance(problem, ks.MovementWithinLimits):
                 yield made
