@@ -31,9 +31,9 @@ from keyshift.models.files.disk import write_text
 from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, STATE, read_manifest, unit_of
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import counts_by_kind
+from keyshift.spark_stats.facts import choose
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy
 from keyshift.spark_stats.key_groups import KeyGroups, label
-from keyshift.spark_stats.key_tables import KeyTables
 from keyshift.spark_stats.periods import rows_at_most
 from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.tallies import ARRIVED, LATE, REFUSED
@@ -165,8 +165,9 @@ def write_tables(
     tables = {"load": stats.added, "arrivals": stats.arrived}
     if stats.topology.edges:
         tables["traffic"] = stats.pairs
+    kept: list[DataFrame] = []
     if keys:
-        tables["keys"] = key_table(stats, keys)
+        tables["keys"], kept = key_table(stats, keys)
     unit = unit_of(block)
     for name, table in tables.items():
         columns = [column for column in table.columns if column != "window" or block > 1]
@@ -174,7 +175,11 @@ def write_tables(
         # Spark's sort spreads the rows evenly over its tasks; those of a folder are neighbours, in one file or two.
         chosen = chosen.orderBy(unit, *(column for column in columns if column in ORDER))
         chosen.write.partitionBy(unit).parquet(str(folder / name))
-    return checks(stats, block, tables.get("keys"))
+    try:
+        return checks(stats, block, tables.get("keys"))
+    finally:
+        for table in kept:
+            table.unpersist()
 
 
 def _block(window: str, block: int) -> Column:
@@ -184,19 +189,41 @@ def _block(window: str, block: int) -> Column:
     return F.call_function("div", F.col(window) - F.pmod(F.col(window), F.lit(block)), F.lit(block))
 
 
-def key_table(stats: Tallied, operators: Sequence[str]) -> DataFrame:
-    """window, operator, key, key_group, tuples, load, state_added: of single keys, written as texts."""
+def key_table(stats: Tallied, operators: Sequence[str]) -> tuple[DataFrame, list[DataFrame]]:
+    """window, operator, key, key_group, tuples, load, state_added: single keys, as texts; and what Spark keeps for them."""
     if stats.log is None:
         raise InputError("these statistics are of a stream that has ended: statistics of single keys need the log")
-    parts = []
-    for name in operators:
-        o, log = stats.topology.number(name), stats.log(name)
-        text = label(F.col("key"), log.kind(o)).cast("string")
-        rows = KeyTables.of(log, name, stats.seen[-1]).by_window
-        parts.append(rows.withColumns({"key": text, "operator": F.lit(o)}))
-    columns = ("window", "operator", "key", "key_group", "tuples", "load", "state_added")
-    whole = reduce(DataFrame.union, [part.select(*columns) for part in parts])
-    return whole.repartition(F.col("window")).sortWithinPartitions("window", "operator", "key")
+    parts, kept = [], []
+    numbers = {stats.topology.number(name): name for name in operators}
+    for of_log in stats.topology.logs or (None,):
+        own = [o for o in numbers if stats.topology.operators[o].log == of_log]
+        if not own:
+            continue
+        log = stats.log(numbers[own[0]])
+        counted = log.counted(*((o,) for o in own)).persist()
+        kept.append(counted)
+        of_group = {o: F.col(f"group_{o}") for o in own}
+        made = {
+            "key": {o: label(F.col(f"key_{o}"), log.kind(o)).cast("string") for o in own},
+            "key_group": of_group,
+            "load": {o: log.joined(o, "cost") for o in own},
+            "state_added": {o: log.joined(o, "state") for o in own},
+        }
+        which = F.coalesce(*(F.when(group >= 0, o) for o, group in of_group.items()))
+        found = counted.withColumn("operator", which).where("operator is not null")
+        columns = {name: choose(F.col("operator"), values).alias(name) for name, values in made.items()}
+        parts.append(
+            found.select(
+                "window",
+                "operator",
+                columns["key"],
+                columns["key_group"],
+                "tuples",
+                columns["load"],
+                columns["state_added"],
+            )
+        )
+    return reduce(DataFrame.union, parts), kept
 
 
 def checks(stats: Tallied, block: int, keys: DataFrame | None = None) -> dict[str, dict[str, dict[str, float]]]:
