@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -28,11 +29,11 @@ from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import write_text
-from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, STATE, read_manifest, unit_of
+from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, STATE, read_manifest, runs_of, unit_of
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.facts import choose
-from keyshift.spark_stats.hadoop import HadoopPath, local_copy
+from keyshift.spark_stats.hadoop import HadoopPath, local_copy, url_of
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.periods import rows_at_most
 from keyshift.spark_stats.tallied import Tallied
@@ -66,6 +67,7 @@ def write(
             if not stats.seen and stats.refusals:
                 raise UnusableLogError(stats.rejected_counts())
             stats.refuse_far_off()
+            clear(target)
         run = uuid.uuid4().hex[:12]
         hadoop.make(target / "runs" / run)
         block = windows_together(stats)
@@ -121,19 +123,22 @@ def description(topology: Topology, windows: Windows, key_groups: KeyGroups) -> 
     }
 
 
-def manifest_of(target: Path | HadoopPath) -> dict[str, Any]:
+def manifest_of(target: Path | HadoopPath, *, whole: bool = True) -> dict[str, Any]:
     """Read the manifest of a directory, wherever that is."""
     if isinstance(target, Path):
-        return read_manifest(target)
+        return read_manifest(target, whole=whole)
     with local_copy(target / MANIFEST) as folder:
-        return read_manifest(Path(folder))
+        manifest = read_manifest(Path(folder), whole=False)
+        for part in manifest.get("older", []) if whole else []:
+            (target / part["file"]).copy_to(Path(folder) / part["file"])
+        return read_manifest(Path(folder), whole=whole)
 
 
 def open_manifest(target: Path | HadoopPath, description: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest of a directory, a fresh one where there is none; refuse one of other statistics."""
     if not (target / MANIFEST).exists():
         return {**description, "runs": {}}
-    manifest = manifest_of(target)
+    manifest = manifest_of(target, whole=False)
     for name in (*manifest["runs"], *manifest.get("stream", {}).get("pending", {})):
         if not re.fullmatch(r"\w{1,64}", str(name)):
             raise InputError(f"{target / MANIFEST} names a folder {name!r}: not one that keyshift makes")
@@ -174,7 +179,12 @@ def write_tables(
         chosen = table.select(_block("window", block).alias(unit), start, *columns)
         # Spark's sort spreads the rows evenly over its tasks; those of a folder are neighbours, in one file or two.
         chosen = chosen.orderBy(unit, *(column for column in columns if column in ORDER))
-        chosen.write.partitionBy(unit).parquet(str(folder / name))
+        chosen.write.partitionBy(unit).parquet(url_of(folder / name))
+    if isinstance(folder, Path) and stats.seen and not any((folder / "arrivals").rglob("*.parquet")):
+        said = (
+            f"Spark's workers wrote to disks of their own, not to {folder}: name a file system that all of them share"
+        )
+        raise InputError(f"{said}, such as hdfs://... or s3a://...")
     try:
         return checks(stats, block, tables.get("keys"))
     finally:
@@ -275,15 +285,63 @@ def commit(
     stays.
     """
     with hadoop.claim(target):
-        before: dict[str, Any] = manifest_of(target)["runs"] if (target / MANIFEST).exists() else {}
-        runs = before
+        there = (target / MANIFEST).exists()
+        before = manifest_of(target, whole=False) if there else {"runs": {}}
+        runs, older = before["runs"], before.get("older", [])
         if run is not None and about is not None:
             fresh = set(about["windows"])
-            runs = {name: left for name, old in before.items() if (left := _without(old, fresh))}
+            for part in older:
+                if fresh and part["first"] <= max(fresh) and min(fresh) <= part["last"]:
+                    runs = {**_former(target, part), **runs}
+                    older = [other for other in older if other is not part]
+            runs = {name: left for name, old in runs.items() if (left := _without(old, fresh))}
             runs[run] = about
-        counts = rejected_counts({**manifest, "runs": runs})
-        replace_file(target / MANIFEST, json.dumps({**manifest, "runs": runs, "rejected": counts}) + "\n")
-        clear(target, set(runs), set(before))
+        replaced = set(before["runs"]) - set(runs)
+        runs, older = _moved(target, runs, older)
+        manifest = {**manifest, "runs": runs, "older": older}
+        replace_file(target / MANIFEST, json.dumps({**manifest, "rejected": rejected_counts(manifest)}) + "\n")
+        for name in replaced:
+            hadoop.remove(target / "runs" / name, known=True)
+        for part in before.get("older", []):
+            if part not in older:
+                (target / part["file"]).unlink()
+
+
+RUNS, PARTS = 32, 8
+"""Runs that the manifest itself holds, and files of so many runs, or of the same number of these, that are put together."""
+
+
+def _moved(
+    target: Path | HadoopPath, runs: dict[str, Any], older: list[dict[str, Any]]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Put runs into a file of their own where the manifest has many, and such files together, so that it stays small.
+
+    A run is written anew O(log(runs)) times, however many there are.
+    """
+    if len(runs) <= RUNS:
+        return runs, older
+    level = 0
+    while len(alike := [part for part in older if part["level"] == level]) >= PARTS - 1:
+        for part in alike:
+            runs = {**_former(target, part), **runs}
+        older, level = [part for part in older if part["level"] != level], level + 1
+    name = f"runs-{uuid.uuid4().hex[:12]}.json"
+    replace_file(target / name, json.dumps(runs) + "\n")
+    windows = [window for run in runs.values() for window in run["windows"]]
+    sums: Counter[int] = Counter()
+    for run in runs.values():
+        for _, why, count in run["refused"]:
+            sums[why] += count
+    refused = [[None, why, count] for why, count in sorted(sums.items())]
+    return {}, [*older, {"file": name, "first": min(windows), "last": max(windows), "level": level, "refused": refused}]
+
+
+def _former(target: Path | HadoopPath, part: dict[str, Any]) -> dict[str, Any]:
+    """The runs of such a file."""
+    if isinstance(target, Path):
+        return runs_of(target / part["file"])
+    with local_copy(target / part["file"]) as folder:
+        return runs_of(Path(folder) / part["file"])
 
 
 def _without(run: dict[str, Any], fresh: set[int]) -> dict[str, Any] | None:
@@ -303,6 +361,7 @@ def rejected_counts(manifest: dict[str, Any]) -> dict[str, int]:
     topology = Topology.from_dict(manifest["topology"], trust=True)  # nothing is run: only the names are asked for
     rows = [row for run in manifest["runs"].values() for row in run["refused"]]
     rows += manifest.get("stream", {}).get("refused", [])
+    rows += [row for part in manifest.get("older", []) for row in part["refused"]]
     return dict(sorted(counts_by_kind(((code, count) for _, code, count in rows), topology).items()))
 
 
@@ -315,9 +374,10 @@ def replace_file(file: Path | HadoopPath, text: str) -> None:
     write_text(file, text)
 
 
-def clear(target: Path | HadoopPath, runs: set[str], before: set[str]) -> None:
-    """Delete the runs that the manifest does not name any more, and, where we hold a lock, those that a killed job left."""
+def clear(target: Path | HadoopPath) -> None:
+    """Delete the runs that the manifest does not name: those that a killed job left."""
     folders = target / "runs"
+    runs = set(manifest_of(target)["runs"]) if (target / MANIFEST).exists() else set()
     for folder in folders.iterdir() if folders.is_dir() else []:
-        if folder.name not in runs and (isinstance(folder, Path) or folder.name in before):
-            hadoop.remove(folder, known=folder.name in before)
+        if folder.name not in runs:
+            hadoop.remove(folder)

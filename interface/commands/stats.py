@@ -188,20 +188,19 @@ class StatsJob(SimpleNamespace):
         settings = dict(named_values("--conf", self.conf, "name=value"))
         brief = self._here and not self.stream and all(map(is_small, logs.values()))
         with (
-            nullcontext() if is_remote(self.out) else claim(Path(self.out.removeprefix("file:"))),
+            claim(Path(self.out.removeprefix("file:"))) if self._here and not is_remote(self.out) else nullcontext(),
             local_session("keyshift stats", master=self.master, conf=settings, brief=brief) as spark,
             _progress(spark) as say,
             in_one_sentence(),
         ):
             say("reading the log")
             out = place(self.out, spark)
+            self.out = self.out if isinstance(out, Path) else str(out)
             running = Running(spark, described, logs, out, options, say)
             (self._stream if self.stream else self._batch)(running)
             return manifest_of(out)
 
     def _refuse_combinations(self, described: Topology) -> None:
-        from keyshift.spark_stats.hadoop import is_remote
-
         for name in self.keys or []:
             described.number(name)
         if not self.stream:
@@ -210,8 +209,6 @@ class StatsJob(SimpleNamespace):
             raise InputError("--stream needs --time and --window")
         if described.logs:
             raise InputError("--stream reads one log: the operators name more than one")
-        if is_remote(self.out):
-            raise InputError(f"--stream keeps the stream's position in a local folder, not in {self.out}")
         if self.strict:
             raise InputError("--strict needs the whole log and cannot be used with --stream")
         if self.keys or self.transitions is not None:
@@ -281,9 +278,8 @@ class StatsJob(SimpleNamespace):
                 replace_file(run.out / "transitions.json", json.dumps(matrix) + "\n")
 
     def _stream(self, run: Running) -> None:
-        from keyshift.models.files.statistics import read_manifest
         from keyshift.spark_stats import StatsStream, read_log_stream
-        from keyshift.spark_stats.output import commit, with_defaults
+        from keyshift.spark_stats.output import commit, manifest_of, with_defaults
 
         events = read_log_stream(run.spark, run.logs[""], **self._read)
         nodes = (run.options["cluster"] or {}).get("capacities", run.options["nodes"])
@@ -292,7 +288,7 @@ class StatsJob(SimpleNamespace):
         stream.start().awaitTermination()
         if self.finish:
             stream.finish()
-        commit(run.out, with_defaults(read_manifest(run.out), **run.options))
+        commit(run.out, with_defaults(manifest_of(run.out), **run.options))
 
 
 @contextmanager

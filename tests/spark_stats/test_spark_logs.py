@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import textwrap
 
 import numpy as np
@@ -16,7 +17,7 @@ from keyshift.cli import main
 from keyshift.models import InputError
 from keyshift.models.files.statistics import read_statistics
 from keyshift.models.files.yaml_text import read_yaml
-from keyshift.spark_stats import StatsStream, Topology, collect, collect_keys, fetch
+from keyshift.spark_stats import StatsStream, Topology, collect, collect_keys, fetch, hadoop, read_log_stream
 from keyshift.spark_stats.topology import PARTS, Operator
 from keyshift.spark_stats.windows import Windows
 
@@ -197,3 +198,63 @@ def test_logs_and_statistics_on_another_file_system_of_hadoops(spark, tmp_path, 
     assert "nosuch" in capsys.readouterr().err
     with pytest.raises(InputError, match="is there already"):
         fetch(spark, "viewfs://shop/out/s", tmp_path / "fetched")
+
+
+@pytest.fixture
+def another_default(spark, tmp_path):
+    """A file system of Hadoop's that takes what has no scheme, as HDFS does on a cluster."""
+    (tmp_path / "disk").mkdir()
+    settings = {"fs.viewfs.mounttable.lake.link./data": (tmp_path / "disk").as_uri(), "fs.defaultFS": "viewfs://lake/"}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield tmp_path / "disk"
+    for name in settings:
+        spark.conf.unset(name)
+
+
+def test_everything_of_one_output_goes_to_one_file_system(spark, tmp_path, another_default):
+    """A path without a scheme goes where Spark's own paths go; ``file:`` stays here, tables and manifest alike."""
+    topology = Topology([Operator("a", key="k")])
+    rows = spark.range(90).selectExpr("timestamp_seconds(60 * id) as ts", "id % 7 as k")
+    with collect(rows, topology, time="ts", window="1 hour", key_groups=4) as stats:
+        stats.write("/data/out", nodes=2, keys=["a"])
+        stats.write((tmp_path / "here").as_uri(), nodes=2)
+    assert (another_default / "out" / "statistics.json").exists()
+    assert list((another_default / "out").glob("runs/*/keys/*/*.parquet"))
+    there = ks.read_workload(fetch(spark, "/data/out", tmp_path / "fetched"))
+    assert there.load.tolist() == ks.read_workload(tmp_path / "here").load.tolist()
+
+
+@pytest.mark.slow
+def test_a_stream_keeps_its_position_where_its_windows_go(spark, tmp_path, another_default):
+    topology, options = Topology([Operator("a", key="k")]), {"time": "ts", "window": "1 hour", "key_groups": 4}
+    for part in range(2):
+        rows = spark.range(90 * part, 90 * part + 90).selectExpr("timestamp_seconds(60 * id) as ts", "id % 7 as k")
+        rows.coalesce(1).write.mode("append").parquet("/data/in")
+        stream = StatsStream(
+            read_log_stream(spark, "/data/in", format="parquet"), topology, "/data/stream", nodes=2, **options
+        )
+        stream.start().awaitTermination()
+    stream.finish()
+    assert {"checkpoint", "runs", "statistics.json"} <= {entry.name for entry in (another_default / "stream").iterdir()}
+    assert ks.read_workload(fetch(spark, "/data/stream", tmp_path / "fetched")).load.sum() == 180
+
+
+def test_a_second_writer_to_a_file_system_without_locks_is_refused(spark, another_default, monkeypatch):
+    target = hadoop.place("/data/out", spark)
+    assert str(target) == "viewfs://lake/data/out"
+    with hadoop.claim(target), hadoop.claim(target):  # the same process may ask twice
+        other = another_default / "out" / ".keyshift-writer"
+        monkeypatch.setattr(hadoop, "_held", set())
+        with (
+            pytest.raises(InputError, match="viewfs://lake/data/out is being written by another run, or was until"),
+            hadoop.claim(target),
+        ):
+            pass
+        os.utime(other, (1_000_000_000,) * 2)  # of a job that was killed long ago
+        with hadoop.claim(target):
+            pass
+        monkeypatch.undo()
+    assert [entry.name for entry in (another_default / "out").iterdir() if not entry.name.endswith(".crc")] == [
+        ".keyshift"
+    ]
