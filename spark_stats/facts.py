@@ -7,7 +7,7 @@ NumPy (`keyshift.spark_stats.tallies`), and Spark adds up what the tasks have co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -54,12 +54,6 @@ class Facts:
     def sums(self, operator: int, name: str) -> list[str]:
         """The columns of these sums, or that of the tuples."""
         return [f"sum_{i}" for i in self.limbs(operator, name)] or ["tuples"]
-
-    def numbers(self, o: int, name: str, tuples: int, sums: Sequence[int]) -> list[int]:
-        """The whole numbers of an operator's measure, of the sums of its rows, or of an edge's; none where it has none."""
-        if (o, name) not in self.measures:
-            return []
-        return [sums[i] for i in self.limbs(o, name)] or [tuples]
 
 
 def plan_of(topology: Topology, tuples: Tuples) -> TallyPlan:

@@ -228,7 +228,7 @@ def _only_writer(target: HadoopPath) -> Iterator[None]:
     try:
         yield
     finally:
-        _held.remove(target.url)
+        _held.discard(target.url)
         done.set()
         keeper.join()
         lock.remove_tree()

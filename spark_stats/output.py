@@ -17,7 +17,7 @@ import json
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.disk import write_text
-from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, STATE, read_manifest, runs_of, unit_of
+from keyshift.models.files.statistics import FORMAT, MANIFEST, STATE, read_manifest, runs_of, unit_of
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.facts import choose
@@ -37,7 +37,7 @@ from keyshift.spark_stats.hadoop import HadoopPath, local_copy, url_of
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.periods import rows_at_most
 from keyshift.spark_stats.tallied import Tallied
-from keyshift.spark_stats.tallies import ARRIVED, LATE, REFUSED
+from keyshift.spark_stats.tallies import LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
@@ -186,7 +186,7 @@ def write_tables(
         )
         raise InputError(f"{said}, such as hdfs://... or s3a://...")
     try:
-        return checks(stats, block, tables.get("keys"))
+        return checks(tables, block)
     finally:
         for table in kept:
             table.unpersist()
@@ -236,44 +236,27 @@ def key_table(stats: Tallied, operators: Sequence[str]) -> tuple[DataFrame, list
     return reduce(DataFrame.union, parts), kept
 
 
-def checks(stats: Tallied, block: int, keys: DataFrame | None = None) -> dict[str, dict[str, dict[str, float]]]:
+MEASURES = ("load", *STATE, "bytes", "state_added")
+
+
+def checks(tables: Mapping[str, DataFrame], block: int) -> dict[str, dict[str, dict[str, float]]]:
     """Return {table: {block: {"rows": number of rows, column: sum of the column, ...}}}, without sums that are null."""
-    found: dict[str, dict[str, dict[str, float]]] = {"load": {}, "arrivals": {}}
-    if stats.topology.edges:
-        found["traffic"] = {}
-    for table, number, made in _sums(stats, block):
-        kept = found[table].setdefault(str(number), {})
-        kept |= {name: kept.get(name, 0) + value for name, value in made.items()}
-    if keys is not None:
-        added = {name: F.sum(name).alias(name) for name in ("tuples", "load", "state_added")}
-        of_block = keys.groupBy(_block("window", block).alias("block"))
-        rows = of_block.agg(F.count(F.lit(1)).alias("rows"), *added.values()).orderBy("block").collect()
-        found["keys"] = {str(row["block"]): {name: row[name] for name in ("rows", *added)} for row in rows}
+    found = {}
+    for name, table in tables.items():
+        sums = (F.sum(F.col(column).cast("double")).alias(column) for column in MEASURES if column in table.columns)
+        of_block = table.groupBy(_block("window", block).alias("block"))
+        rows = (
+            of_block.agg(F.count(F.lit(1)).alias("rows"), F.sum("tuples").alias("tuples"), *sums)
+            .orderBy("block")
+            .collect()
+        )
+        found[name] = {
+            str(row["block"]): {
+                what: value for what, value in row.asDict().items() if what != "block" and value is not None
+            }
+            for row in rows
+        }
     return found
-
-
-def _sums(stats: Tallied, block: int) -> Iterator[tuple[str, int, dict[str, float]]]:
-    """Table, block, and what each operator's or edge's rows there add up to: exact until the last division."""
-    facts, totals = stats._facts, {}
-    exact = (F.sum(F.col(name).cast("decimal(20)")) for name in facts.plan.columns[len(facts.plan.keys) :])
-    of_block = facts.frame.where(F.col("kind") != REFUSED).groupBy(_block("window", block), "kind")
-    for number, kind, *sums in of_block.agg(F.count(F.lit(1)), *exact).collect():
-        totals[number, kind] = [int(value) for value in sums]
-    operators = len(stats.topology.operators)
-    for (number, kind), (rows, tuples, *sums) in sorted(totals.items()):
-        made: dict[str, float] = {"rows": rows, "tuples": tuples}
-        if kind == ARRIVED:
-            yield "arrivals", number, made
-            continue
-        o = kind if kind < operators else stats.topology.numbered_edges[kind - operators][0]
-        for name in ("cost", "state") if kind < operators else ("bytes",):
-            limbs = stats._facts.numbers(o, name, tuples, sums)
-            if name == "state":
-                made |= dict(zip(STATE, (*limbs, 0, 0) if len(limbs) == 1 else (0, *limbs), strict=True))
-            elif limbs:
-                value = float(limbs[0]) if len(limbs) == 1 else limbs[0] / HIGH + limbs[1] / LOW
-                made["load" if name == "cost" else name] = value
-        yield "load" if kind < operators else "traffic", number, made
 
 
 def commit(
@@ -287,16 +270,16 @@ def commit(
     with hadoop.claim(target):
         there = (target / MANIFEST).exists()
         before = manifest_of(target, whole=False) if there else {"runs": {}}
-        runs, older = before["runs"], before.get("older", [])
+        runs, older, replaced = before["runs"], before.get("older", []), set[str]()
         if run is not None and about is not None:
             fresh = set(about["windows"])
-            for part in older:
+            for part in tuple(older):
                 if fresh and part["first"] <= max(fresh) and min(fresh) <= part["last"]:
                     runs = {**_former(target, part), **runs}
                     older = [other for other in older if other is not part]
-            runs = {name: left for name, old in runs.items() if (left := _without(old, fresh))}
+            held, runs = runs, {name: left for name, old in runs.items() if (left := _without(old, fresh))}
+            replaced = set(held) - set(runs)
             runs[run] = about
-        replaced = set(before["runs"]) - set(runs)
         runs, older = _moved(target, runs, older)
         manifest = {**manifest, "runs": runs, "older": older}
         replace_file(target / MANIFEST, json.dumps({**manifest, "rejected": rejected_counts(manifest)}) + "\n")

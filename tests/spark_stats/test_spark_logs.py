@@ -258,3 +258,48 @@ def test_a_second_writer_to_a_file_system_without_locks_is_refused(spark, anothe
     assert [entry.name for entry in (another_default / "out").iterdir() if not entry.name.endswith(".crc")] == [
         ".keyshift"
     ]
+
+
+def test_the_same_statistics_of_files_tables_and_queries(spark, tmp_path, capsys):
+    """ORC, Parquet, JSON lines, CSV, a table and a query: equal to the last digit."""
+    rows = spark.range(300).selectExpr("timestamp_seconds(60 * id) as ts", "id % 7 as k", "id / 3.0D as cost")
+    for kind in ("orc", "parquet", "json"):
+        rows.coalesce(1).write.format(kind).save(str(tmp_path / kind))
+    rows.selectExpr("ts", "k", "cast(cost as string) as cost").coalesce(1).write.option("header", True).csv(
+        str(tmp_path / "csv")
+    )
+    rows.createOrReplaceTempView("log")
+    (tmp_path / "t.yaml").write_text("operators: [{name: a, key: k, cost: cost}]\n")
+    written = ["--schema", "ts timestamp, k bigint, cost double"]
+    ways = {kind: [str(tmp_path / kind), "--format", kind] for kind in ("orc", "parquet")}
+    ways |= {kind: [str(tmp_path / kind), "--format", kind, *written] for kind in ("json", "csv")}
+    ways |= {"table": ["--table", "log"], "query": ["--sql", "select * from log where ts is not null"]}
+    found = {}
+    for name, way in ways.items():
+        line = [
+            "stats",
+            *way,
+            "--topology",
+            str(tmp_path / "t.yaml"),
+            "--time",
+            "ts",
+            "--window",
+            "1 hour",
+            "--key-groups",
+            "4",
+        ]
+        assert main([*line, "--nodes", "2", "--out", str(tmp_path / "out" / name)]) == 0, name
+        found[name] = ks.read_workload(tmp_path / "out" / name).load.tolist()
+    assert all(load == found["parquet"] for load in found.values())
+    capsys.readouterr()
+    for way, said in (
+        (["--sql", "drop view log"], "cannot read the query 'drop view log'"),
+        (["--table", "nosuch"], "cannot read the table nosuch"),
+        (["--table", "log", "--sql", "select 1"], "one of them"),
+        ([str(tmp_path / "orc"), "--format", "avro"], "cannot read"),
+        ([str(tmp_path / "orc"), "--format", "delta", "--option", "versionAsOf=1"], "no reader of delta"),
+        ([str(tmp_path / "csv"), "--format", "csv", "--option", "versionAsOf=1"], "versionAsOf is an option of orc"),
+    ):
+        assert main(["stats", *way, "--topology", str(tmp_path / "t.yaml"), "--out", str(tmp_path / "not")]) == 2
+        assert said in " ".join(capsys.readouterr().err.split())
+    assert spark.catalog.tableExists("log")
