@@ -21,6 +21,7 @@ from keyshift.spark_stats.facts import Facts, choose
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog, KeyTables
+from keyshift.spark_stats.statistics_files import STATE
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
