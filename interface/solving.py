@@ -25,6 +25,7 @@ from keyshift.models.base.compiling import COMPILING, off_clock
 from keyshift.models.base.guards import real, whole
 from keyshift.models.base.lazily import load
 from keyshift.models.objectives import Prioritised
+from keyshift.terminal import progress as showing
 
 _LOG = logging.getLogger("keyshift")
 _STOPS: list[Callable[[], None]] = []
@@ -50,6 +51,7 @@ def solve(
     watch: Callable[[Progress], None] | None = None,
     settings: Sequence[Settings] = (),
     effort: float | None = None,
+    progress: bool = True,
     **options: Any,
 ) -> Solution:
     """Answer a problem.
@@ -77,6 +79,8 @@ def solve(
         A limit on work instead of seconds, in units of about a second of one core; it replaces `time_limit`. A run that
         ends at it gives the same answer again, on any machine and under any load. If a method has an option of this
         name, it gets the value.
+    progress : bool, default True
+        Whether a terminal or a notebook shows a line after a second: the phase, the best answer and bound, the time left.
     **options
         The method's own options.
 
@@ -96,10 +100,11 @@ def solve(
     limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
     seed = whole("seed", seed, most=MOST_SEED, optional=False)
     known = read_start(problem, start)
-    make_ready(problem, chosen, known)
-    budget = Budget(limit, watch, share, problem.scale, real("effort", effort), settings)
-    with interruptible(budget.interrupt):
-        return answered(problem, chosen, budget, seed, known, options)
+    with showing(f"{problem.name}: {chosen.name}", limit, watch, progress) as watching:
+        make_ready(problem, chosen, known)
+        budget = Budget(limit, watching, share, problem.scale, real("effort", effort), settings)
+        with interruptible(budget.interrupt):
+            return answered(problem, chosen, budget, seed, known, options)
 
 
 def own_effort(method: Method, options: dict[str, Any], effort: float | None) -> tuple[dict[str, Any], float | None]:
