@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -432,6 +432,12 @@ class MoveSpace:
         here = np.ascontiguousarray(current, dtype=np.int64)
         return cls(here, np.zeros(here.size, dtype=np.int64), np.array(enter, dtype=bool)[None])
 
+    @classmethod
+    def within(cls, current: IntArray, nodes: BoolArray) -> MoveSpace:
+        """All key groups run on these nodes, shape (n,), and nowhere else."""
+        space, stay = cls.of(current, nodes), nodes[current]
+        return space if stay.all() else replace(space, stay=stay)
+
     def closed(self, key_groups: IntArray, nodes: IntArray | slice = slice(None)) -> MoveSpace:
         """The same, but some key groups may enter some nodes - all by default - no more."""
         chosen = np.zeros(self.current.size, dtype=bool)
@@ -444,8 +450,10 @@ class MoveSpace:
 
     def without(self, closed: BoolArray) -> MoveSpace:
         """The same, but for pairs that are closed, shape (p, n): such a key group neither enters such a node nor stays there."""
-        enter = self.enter[self.kind] & ~closed
-        enter, kind = np.unique(enter, axis=0, return_inverse=True)
+        n = self.enter.shape[1]
+        rows = np.packbits(self.enter[self.kind] & ~closed, axis=1)  # an eighth to sort
+        rows, kind = np.unique(rows, axis=0, return_inverse=True)
+        enter = np.unpackbits(rows, axis=1, count=n).astype(bool)
         stay = ~closed[np.arange(self.current.size), self.current]
         stay = stay if self.stay is None else stay & self.stay
         return MoveSpace(self.current, kind.ravel().astype(np.int64), enter, None if stay.all() else stay)

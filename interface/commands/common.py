@@ -17,7 +17,7 @@ from keyshift import terminal
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Solution
 from keyshift.models.answer import Progress
-from keyshift.plans.staying import staying
+from keyshift.plans.targets import staying
 from keyshift.terminal import Terminal
 
 PathArgument = Annotated[

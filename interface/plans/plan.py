@@ -17,8 +17,7 @@ from keyshift.models.base.figures import apart, figure
 from keyshift.models.base.guards import frozen
 from keyshift.models.base.lazily import load
 from keyshift.models.errors import ChangedWorkloadError, InputError
-from keyshift.models.plans.transfers import TransferScheduling, durations, net_change, peaks
-from keyshift.models.plans.way import Way
+from keyshift.models.plans.transfers import TransferScheduling, Way, durations, net_change, peaks
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 from keyshift.plans.made_for import MadeFor

@@ -11,7 +11,7 @@ const SLACK = 1e-9;
 /** @typedef {{rule: string, said: string, amount: number}} Violation */
 /** @typedef {{objective: number, metrics: Record<string, number>, violations: Violation[], loads: Float64Array}} Report */
 /** What the page knows of a problem; `play` holds what its own formulation says of itself. */
-/** @typedef {{keys: string[], nodes: string[], capacity: number[], draining: number[], load: number[][], state: number[], current: number[], count: number[] | null, home: Record<string, number>[] | number[] | null, rules: Rule[], wished: Rule | null, arrays: number[][], traffic: Traffic | null, total_traffic: number, play: any}} Model */
+/** @typedef {{keys: string[], nodes: string[], capacity: number[], draining: number[], load: number[][], state: number[], current: number[], count: number[] | null, home: Record<string, number>[] | number[] | null, rules: Rule[], stated: Rule | null, arrays: number[][], traffic: Traffic | null, total_traffic: number, play: any}} Model */
 
 /** How many key groups stand behind one entry. @param {Model} m @param {number} k */
 export const countOf = (m, k) => (m.count ? m.count[k] : 1);
@@ -271,7 +271,7 @@ export function check(m, place) {
     report.metrics.remote_traffic ??= away;
     report.metrics.collocation_factor ??= m.total_traffic === 0 ? 1 : 1 - away / m.total_traffic;
   }
-  if (m.wished) report.metrics.broken_rules = broken(m, m.wished, place).amount;
+  if (m.stated) report.metrics.broken_rules = broken(m, m.stated, place).amount;
   for (const rule of m.rules) {
     const { amount, said } = broken(m, rule, place);
     if (amount > 0) report.violations.push({ rule: rule.name, said: `${rule.words}: ${said}`, amount });
