@@ -18,11 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from keyshift import heuristics, solvers
+from keyshift import models as models_floor
 from keyshift.catalogue import FORMULATIONS, Method, find_method, formulation_of, methods
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress, Settings
 from keyshift.models.base.compiling import COMPILING, off_clock
 from keyshift.models.base.guards import real, whole
+from keyshift.models.base.kernel_cache import is_warmed, note_warmed
 from keyshift.models.base.lazily import load
 from keyshift.models.objectives import Prioritised
 from keyshift.terminal import progress as showing
@@ -368,9 +371,17 @@ def warm_up(problem: Problem | str | None = None) -> float:
         methods = [*FORMULATIONS[problem].methods]
     else:
         raise InputError(f"problem {problem!r}: choose one of {', '.join(FORMULATIONS)}")
-    before = COMPILING.anew
+    before, name = COMPILING.anew, "all" if problem is None else problem if isinstance(problem, str) else ""
+    floors = [
+        Path(__file__).parent,
+        *(Path(next(iter(floor.__path__))) for floor in (models_floor, solvers, heuristics)),
+    ]
+    if name and is_warmed(name, floors):
+        return 0.0
     for method in methods:
         method.compile_ahead()
+    if name:
+        note_warmed(name, floors)
     return COMPILING.anew - before
 
 

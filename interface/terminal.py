@@ -113,7 +113,7 @@ class _Line:
         if self.limit is not None:
             left = self.limit - (time.monotonic() - COMPILING.seconds - self.began)
             words.append(f"{max(0.0, left):.0f} s left")
-        return escape(" ".join([self.title, self.now.note, *words]))
+        return escape(" ".join(filter(None, [self.title, self.now.note, *words])))
 
 
 @contextmanager
