@@ -48,7 +48,7 @@ RUNGS = (1_000, 70_000, 100_000, 300_000, 1_000_000)
 LIMITS = (1.0, 5.0, 20.0)
 CAP = 10 * 2**30
 """Bytes of memory that a process may use before it is ended."""
-PATIENCE = 120.0
+PATIENCE = 240.0
 """Seconds beyond ten times the limit after which a process is killed."""
 KEY = ["problem", "method", "key_groups", "nodes", "windows", "limit", "wall"]
 
@@ -125,8 +125,8 @@ CASES: dict[tuple[str, int], Callable[[int, int], ks.Problem]] = {
 # A row: a process of its own ------------------------------------------------------------------------------------------
 
 
-def measure(row: dict[str, Any]) -> dict[str, Any]:
-    """Solve in this process, within a hard limit on memory."""
+def measure(row: dict[str, Any], cap: int) -> dict[str, Any]:
+    """Solve in this process, which may take so many bytes of memory."""
     tiny = CASES[row["problem"], row["windows"]](4, 40)
     used = find_method(tiny, row["method"] or None)
     find_method(tiny, row["method"] or None).compile_ahead()
@@ -135,7 +135,7 @@ def measure(row: dict[str, Any]) -> dict[str, Any]:
     if not row["wall"]:
         clock_of_processor()
     before = memory("VmRSS")
-    resource.setrlimit(resource.RLIMIT_AS, (memory("VmSize") + CAP,) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (memory("VmSize") + cap, resource.RLIM_INFINITY))
     problem = CASES[row["problem"], row["windows"]](row["nodes"], row["key_groups"])
     make_ready(problem, find_method(problem, row["method"] or None), None)
     own = nbytes(problem, set())
@@ -260,7 +260,11 @@ def fitted(frame: pd.DataFrame) -> pd.DataFrame:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--row"]:
-        print(json.dumps(measure(json.loads(sys.argv[2]))))
+        print(json.dumps(measure(json.loads(sys.argv[2]), CAP)))
+    elif sys.argv[1:2] == ["--rungs"]:  # every default, one after another
+        for name, windows in CASES:
+            row = {"problem": name, "windows": windows, "method": "", "wall": False, **json.loads(sys.argv[2])}
+            print(json.dumps(row | measure(row, 2**29)), flush=True)
     else:
         run(
             "ladder", "How large can it be?", __doc__, (ladder,), problem={"default": "", "help": "this one, or with its windows: allocation/6"},

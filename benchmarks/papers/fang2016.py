@@ -21,7 +21,7 @@ import keyshift as ks
 from keyshift.generators.routing import ZipfStream, consistent_hash
 from keyshift.heuristics.routing import mixed as routing
 from keyshift.models.errors import InputError, MissingDependencyError
-from keyshift.models.routing.hlhe import discretised, hlhe
+from keyshift.models.routing.compact import discretised, hlhe
 from keyshift.papers.page import Case, Page, best_of, each, studied
 
 LIMIT, THETAS, NODES = 3_000, [0.02, 0.05, 0.08, 0.15, 0.2, 0.3], [5, 10, 20, 30, 40]

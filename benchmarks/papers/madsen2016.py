@@ -17,8 +17,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 import keyshift as ks
-from keyshift.generators.allocation import madsen_allocation, madsen_scale_in
-from keyshift.generators.collocation import BUSY, madsen_patterns, synthetic_cluster
+from keyshift.generators.allocation import BUSY, madsen_allocation, madsen_patterns, madsen_scale_in, synthetic_cluster
 from keyshift.heuristics.collocation.albic import Demand, Invocation, after_demand, target_nodes
 from keyshift.heuristics.collocation.comparisons import two_choices
 from keyshift.heuristics.collocation.partitions import score, split_by_place

@@ -30,7 +30,7 @@ from streams import GROUPS, HASH, TASKS, Live, Stream, Table, drawn, groups_of, 
 from tables import allocation_plan, copies_plan
 
 import keyshift as ks
-from keyshift.models.families.routing import ZipfStream
+from keyshift.generators.routing import ZipfStream
 
 KEYS = 10_000
 GROUPINGS = ("fields", "shuffle", "pkg", "table", "split")
@@ -49,7 +49,7 @@ class Kept:
     def add(self, *rows: dict[str, Any]) -> None:
         self.rows += rows
         pd.DataFrame(self.rows).to_csv(self.path, index=False, float_format="%.6g")
-        for row in rows:
+        for row in rows[:6]:
             print(
                 {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()},
                 flush=True,
@@ -77,7 +77,11 @@ class Bench:
         table = self.table(grouping, skew)
         if grouping in ("table", "split") and table is not self.live.table:
             self.live.switch(table)
-        return ("default" if grouping in ("table", "split") else grouping), table
+        if grouping == "pkg, used":  # what it counted of other keys stays
+            self.live.run(drawn([(6, 1e3, zipf(KEYS, 1.4))], seed=8), self.live.fresh(), 5_000, pending=400)
+            return f"pkg{self.live.partial}", table
+        way = self.live.fresh() if grouping == "pkg" else grouping
+        return ("default" if grouping in ("table", "split") else way), table
 
     def measured(self, act: Callable[[], pd.DataFrame]) -> tuple[pd.DataFrame, dict[str, float]]:
         """What was served, and how much of the machine Storm and all others had meanwhile."""
@@ -100,8 +104,8 @@ def ratio(tasks: np.ndarray) -> float:
 
 
 def throughput(bench: Bench, run: int) -> None:
-    """As fast as 400 tuples that are not acknowledged yet allow; the first five seconds do not count."""
-    kept, seconds, warm, pending = Kept(bench.out, "throughput"), 8 if bench.quick else 16, 4 if bench.quick else 5, 400
+    """As fast as 400 tuples that are not acknowledged yet allow; the first four seconds do not count."""
+    kept, seconds, warm, pending = Kept(bench.out, "throughput"), 8 if bench.quick else 13, 4, 400
     for skew in (1.0, 1.4):
         for us in (5_000, 10_000):
             for grouping in GROUPINGS:
@@ -112,7 +116,7 @@ def throughput(bench: Bench, run: int) -> None:
                 rate = 1.3 * TASKS * 1e6 / us
                 stream = drawn([(seconds, rate, zipf(KEYS, skew))], seed=run)
                 closed = stream._replace(due=np.arange(stream.due.size) / rate)
-                nodes = sent(stream, grouping, table, bench.live.pkg)
+                nodes = sent(stream, grouping, table, bench.live.pkg if way.startswith("pkg") else None)
                 said = predicted(closed, nodes, us, queue=pending, spans=seconds).to_frame()
                 made, share = bench.measured(lambda s=stream, w=way, u=us: bench.live.run(s, w, u, pending=pending))
                 counted = made[(made["end"] >= warm) & (made["end"] < seconds)]
@@ -131,15 +135,15 @@ def same_tuples(stream: Stream, nodes: np.ndarray, made: pd.DataFrame) -> tuple[
 
 def latency(bench: Bench, run: int) -> None:
     """Poisson arrivals at 35 and 50 % of what all tasks together can serve; and at 5 %, which shows what Storm itself takes."""
-    kept, seconds, us, skew = Kept(bench.out, "latency"), 8 if bench.quick else 24, 20_000, 1.0
+    kept, seconds, us, skew = Kept(bench.out, "latency"), 8 if bench.quick else 20, 20_000, 1.0
     for load in (0.05, 0.35, 0.5):
-        for grouping in GROUPINGS[1:2] if load < 0.1 else GROUPINGS[:4]:
+        for grouping in GROUPINGS[1:2] if load < 0.1 else (*GROUPINGS[:4], "pkg, used")[: 4 + (load > 0.4)]:
             setting = {"load": load, "grouping": grouping, "run": run}
             if kept.has(**setting):
                 continue
             way, table = bench.route(grouping, skew)
             stream = drawn([(seconds, load * TASKS * 1e6 / us, zipf(KEYS, skew))], seed=100 + run)
-            nodes = sent(stream, grouping, table, bench.live.pkg)
+            nodes = sent(stream, grouping, table, bench.live.pkg if way.startswith("pkg") else None)
             said = predicted(stream, nodes, us)
             middle = np.median(served_alone(stream, nodes, us))
             made, share = bench.measured(lambda s=stream, w=way: bench.live.run(s, w, us))
@@ -165,31 +169,31 @@ def served_alone(stream: Stream, nodes: np.ndarray, us: int) -> np.ndarray:
 
 def routing(bench: Bench, run: int) -> None:
     """Frequencies change at 15 s; five seconds later mixed routing has a new table. 75 % of what all tasks can serve."""
-    kept, us, change, reaction, end = Kept(bench.out, "routing"), 10_000, 15, 20, 45
+    kept, us, change, reaction, end = Kept(bench.out, "routing"), 10_000, 15, 20, 40
     source = ZipfStream(KEYS, TASKS, skew=0.85, fluctuation=1, seed=run)
     source.home = HASH.nodes(KEYS)
     first = source._weight.copy()
     source.advance()
     rate, second = 0.75 * TASKS * 1e6 / us, source._weight
-    stream = drawn([(change, rate, first), (end - change, rate, second)], seed=200 + run)
+    stream = drawn([(change, rate, first), (end - change, rate, second)], seed=200 + run, even=True)
     for method in ("fields", "shuffle", "pkg", "mixed"):
         if kept.has(method=method, run=run):
             continue
         table, later = HASH, None
         if method == "mixed":
             table = mixed(first * rate, HASH)
-            seen = stream.keys[(stream.due >= change) & (stream.due < reaction)]
-            later = mixed(np.bincount(seen, minlength=KEYS) / (reaction - change), table)
+            later = mixed(second * rate, table)
             bench.live.switch(table)
-        nodes = sent(stream, method, table, bench.live.pkg)
+        way = "default" if method == "mixed" else bench.live.fresh() if method == "pkg" else method
+        nodes = sent(stream, method, table)
         said = moved_at(stream, nodes, table, later, reaction, us)
 
-        def act(method: str = method, later: Table | None = later) -> pd.DataFrame:
-            start = bench.live.begin(stream, "default" if method == "mixed" else method, us)
+        def act(way: str = way, later: Table | None = later) -> pd.DataFrame:
+            start = bench.live.begin(stream, way, us)
             if later is not None:
                 time.sleep(start + reaction - time.monotonic())
                 bench.live.switch(later, wait=None)
-            return bench.live.finish(start, stream, way=method)
+            return bench.live.finish(start, stream)
 
         made, share = bench.measured(act)
         due, took = made["due"], made["end"] - made["due"]
@@ -233,7 +237,7 @@ def moving(bench: Bench, run: int) -> None:
     2,000 keys of 4 KiB of state, which leaves a task at 200,000 bytes a second; 55 % of what eight tasks can serve.
     """
     kept, series = Kept(bench.out, "moving"), Kept(bench.out, "seconds")
-    keys, us, pad, pace, when, seconds = 2_000, 10_000, 4_096, 200_000, 12, 45
+    keys, us, pad, pace, when, seconds = 2_000, 10_000, 4_096, 200_000, 12, 36
     shares, rate = zipf(keys, 0.5), 0.55 * TASKS * 1e6 / us
     by_group = np.bincount(groups_of(keys), shares, GROUPS)
     state = np.bincount(groups_of(keys), minlength=GROUPS) * (pad + 24.0)
@@ -256,6 +260,14 @@ def moving(bench: Bench, run: int) -> None:
         how = ks.simulation.Migration(bandwidth=pace, state=state)
         said = ks.simulate((stream.due, groups_of(keys)[stream.keys]), HASH.groups, [(when, np.array(plan.assignments()))],
                            service_rate=1e6 / us, nodes=TASKS, migration=how, spans=spans)  # fmt: skip
+        timed = ks.simulate(
+            (stream.due, groups_of(keys)[stream.keys]),
+            HASH.groups,
+            [(when, plan)],
+            service_rate=1e6 / us,
+            nodes=TASKS,
+            spans=spans,
+        )
         moved: list[float] = []
 
         def act(tables: list[Table] = tables, moved: list[float] = moved) -> pd.DataFrame:
@@ -267,16 +279,18 @@ def moving(bench: Bench, run: int) -> None:
         made, share = bench.measured(act)
         took, due = made["end"] - made["due"], made["due"]
         during = (due >= when) & (due < when + 15)
-        theirs = said.to_frame().iloc[when : when + 15]
+        theirs, times = (one.to_frame().iloc[when : when + 15] for one in (said, timed))
         plan_seconds = float(sum(np.maximum(np.bincount(plan.source[plan.phase == p], state[plan.key_group[plan.phase == p]], TASKS).max(), 0)
                                  for p in range(len(tables))) / pace)  # fmt: skip
         kept.add({"way": way, "run": run, "phases": len(tables), "groups moved": len(plan), "state MB": state[plan.key_group].sum() / 1e6,
                   "seconds predicted": plan_seconds, "seconds measured": moved[0],
                   "mean before": 1e3 * took[(due > 3) & (due < when)].mean(),
-                  "mean in 15 s predicted": 1e3 * float(np.average(theirs["latency"], weights=theirs["arrived"])), "mean in 15 s measured": 1e3 * took[during].mean(),
+                  "mean in 15 s predicted": 1e3 * float(np.average(theirs["latency"], weights=theirs["arrived"])), "mean in 15 s by the plan's times": 1e3 * float(np.average(times["latency"], weights=times["arrived"])),
+                  "mean in 15 s measured": 1e3 * took[during].mean(),
                   "largest predicted": 1e3 * said.latency_max, "largest measured": 1e3 * took.max(), **share})  # fmt: skip
         each = took.groupby(due.astype(int)).mean()
-        series.add(*({"way": way, "run": run, "second": t, "predicted ms": 1e3 * said.to_frame()["latency"].iloc[t], "measured ms": 1e3 * each.get(t, np.nan)}
+        series.add(*({"way": way, "run": run, "second": t, "predicted ms": 1e3 * said.to_frame()["latency"].iloc[t],
+                      "by the plan's times ms": 1e3 * timed.to_frame()["latency"].iloc[t], "measured ms": 1e3 * each.get(t, np.nan)}
                      for t in range(seconds)))  # fmt: skip
 
 
@@ -311,16 +325,16 @@ def restarting(bench: Bench, run: int) -> None:
 
 
 def allocation(bench: Bench, run: int) -> None:
-    """Six periods of eight seconds; between two of them ten hot keys change places. A new plan from each period's counts."""
-    kept, us, periods, length, rate = Kept(bench.out, "allocation"), 10_000, 6, 8, 440.0
+    """Six periods of six seconds; between two of them ten hot keys change places. A new plan from each period's counts."""
+    kept, us, periods, length, rate = Kept(bench.out, "allocation"), 10_000, 6, 6, 440.0
     rng, law, parts = np.random.default_rng(run), zipf(KEYS, 0.8), []
     law = rng.permutation(law)
     for _ in range(periods):
         parts.append((length, rate, law.copy()))
-        hot, other = rng.choice(np.argsort(-law)[:200], 30, replace=False), rng.choice(KEYS, 30, replace=False)
+        hot, other = rng.choice(np.argsort(-law)[:200], 10, replace=False), rng.choice(KEYS, 10, replace=False)
         law[hot], law[other] = law[other], law[hot].copy()
         law /= law.sum()
-    stream = drawn(parts, seed=400 + run)
+    stream = drawn(parts, seed=400 + run, even=True)
     group = groups_of(KEYS)
     for method in ("fields", "pkg", "flux", "milp"):
         if kept.has(method=method, run=run):
@@ -335,19 +349,17 @@ def allocation(bench: Bench, run: int) -> None:
             tables.append(Table(now, {}))
         if (planned and any((bench.live.table.groups != HASH.groups).tolist())) or bench.live.table.entries:
             bench.live.switch(HASH)
-        way = "default" if planned else method
-
-        before = bench.live.pkg.copy()
+        way = "default" if planned else bench.live.fresh() if method == "pkg" else method
 
         def act(way: str = way, tables: list[Table] = tables, planned: bool = planned) -> pd.DataFrame:
             start = bench.live.begin(stream, way, us)
             for t in range(1, periods if planned else 0):
                 time.sleep(max(0.0, start + t * length - time.monotonic()))
                 bench.live.switch(tables[t], wait=None)
-            return bench.live.finish(start, stream, way=way)
+            return bench.live.finish(start, stream)
 
         made, share = bench.measured(act)
-        through = sent(stream, method if not planned else "table", HASH, before)
+        through = sent(stream, method if not planned else "table", HASH)
         for t in range(periods):
             inside, there = (
                 made["due"].between(t * length, (t + 1) * length),
@@ -374,7 +386,7 @@ def kills(out: Path, count: int) -> None:
         with running() as storm:
             folder = storm.folder / "kept"
             folder.mkdir()
-            live = Live(storm, kept=folder, timeout=10)
+            live = Live(storm, kept=folder, timeout=30)
             killed_once(live, kept, min(5, count - len(kept.rows)))
 
 
@@ -440,12 +452,12 @@ def main() -> int:
         with running() as storm:
             bench = Bench(Live(storm), given.out, given.runs, given.quick)
             warm = drawn([(10, 400.0, zipf(KEYS, 0.5))], seed=9)
-            for way in ("default", "fields", "shuffle", "pkg"):
+            for way in ("default", "fields", "shuffle", bench.live.fresh()):
                 bench.live.run(warm._replace(seconds=3.0), way, 2_000, pending=400)
             for run in range(given.runs):
                 for name in parts:
                     PARTS[name](bench, run)
-                    if name == "restarting":
+                    if name == "restarting" and run + 1 < given.runs:
                         bench.live = Live(storm)
     if "kills" in given.parts:
         kills(given.out, given.kills)

@@ -37,12 +37,19 @@ def zipf(keys: int, exponent: float) -> np.ndarray:
     return weights / weights.sum()
 
 
-def drawn(parts: list[tuple[float, float, np.ndarray]], seed: int) -> Stream:
-    """Poisson arrivals, part after part: seconds, tuples a second, and shares of the keys."""
+def drawn(parts: list[tuple[float, float, np.ndarray]], seed: int, even: bool = False) -> Stream:
+    """Poisson arrivals, part after part: seconds, tuples a second, and shares of the keys.
+
+    `even` gives each key its share of a part's tuples, rounded at random, where chance would give it more or less.
+    """
     rng, begin, found = np.random.default_rng(seed), 0.0, []
     for seconds, rate, shares in parts:
         count = rng.poisson(rate * seconds)
-        found.append((begin + np.sort(rng.uniform(0, seconds, count)), rng.choice(shares.size, count, p=shares)))
+        keys = rng.choice(shares.size, count, p=shares)
+        if even:
+            edges = np.searchsorted(np.cumsum(shares), (np.arange(count) + rng.uniform()) / count)
+            keys = rng.permutation(np.minimum(edges, shares.size - 1))
+        found.append((begin + np.sort(rng.uniform(0, seconds, count)), keys))
         begin += seconds
     due, keys = (np.concatenate(one) for one in zip(*found, strict=True))
     return Stream(due, keys, rng.integers(SOURCES, size=due.size), begin)
@@ -80,6 +87,8 @@ class Live:
         self.storm, self.number, self.epoch, self.table = storm, 0, 0, HASH
         self.pkg = np.zeros((SOURCES, TASKS), int)
         """What Storm's `PartialKeyGrouping` counts at each spout from its start on, and goes by for good."""
+        self.partial = -1
+        storm.end_topology()
         storm.submit(tasks=TASKS, spouts=SOURCES, groups=GROUPS, **given)
         self.until(lambda: len(list(storm.out.glob("ready-*"))) == SOURCES, 180)
 
@@ -90,6 +99,12 @@ class Live:
             if time.monotonic() > end:
                 raise TimeoutError(f"not within {seconds} s")
             time.sleep(0.05)
+
+    def fresh(self) -> str:
+        """A stream whose partial key grouping has counted nothing yet."""
+        self.partial += 1
+        self.pkg[:] = 0
+        return f"pkg{self.partial}"
 
     def switch(self, *tables: Table, wait: float | None = 120) -> float:
         """Put tables in force, one after another; seconds until all is done."""
@@ -137,7 +152,7 @@ class Live:
         served[["begin", "end"]] -= int(start * 1e9)
         made = served.merge(acked, on=["source", "seq"], how="left")
         made[["due", "emitted", "acked", "begin", "end"]] /= 1e9
-        if way == "pkg":
+        if way.startswith("pkg"):
             np.add.at(self.pkg, (made["source"].to_numpy(), made["task"].to_numpy()), 1)
         return made
 
@@ -198,9 +213,9 @@ def sent(stream: Stream, way: str, table: Table, before: np.ndarray | None = Non
         int(key[1:]): tuple(some) for key, some in table.entries.items() if len(some) > 1
     }
     nodes = table.nodes(count)[stream.keys]
-    loads = np.zeros((SOURCES, TASKS), int) if before is None or way != "pkg" else before.copy()
+    loads = np.zeros((SOURCES, TASKS), int) if before is None else before.copy()
     for at, (key, source) in enumerate(zip(stream.keys.tolist(), stream.source.tolist(), strict=True)):
-        if way == "pkg" and key not in allowed:
+        if way.startswith("pkg") and key not in allowed:
             allowed[key] = candidates(key)
         if key in allowed:
             nodes[at] = min(allowed[key], key=lambda task: loads[source, task])

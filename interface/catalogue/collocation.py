@@ -5,8 +5,7 @@ from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.collocation.albic import albic
-    from keyshift.heuristics.collocation.cola import cola
-    from keyshift.heuristics.collocation.comparisons import allocation_milp, flux, potc
+    from keyshift.heuristics.collocation.comparisons import allocation_milp, cola, flux, potc
     from keyshift.models.collocation import CollocatedAllocation
     from keyshift.models.collocation.cpsat_model import CollocationCpSat
     from keyshift.models.collocation.pyomo_model import CollocationPyomo

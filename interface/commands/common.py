@@ -20,7 +20,7 @@ from keyshift.models import InputError, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.base.compiling import COMPILING
 from keyshift.models.base.figures import figure
-from keyshift.plans.staying import staying
+from keyshift.plans.targets import staying
 from keyshift.terminal import Terminal
 
 PathArgument = Annotated[

@@ -24,7 +24,7 @@ from keyshift.models.base.disk import only_writer
 from keyshift.models.base.figures import figure, percent
 from keyshift.models.base.guards import real, whole
 from keyshift.models.base.schema import Count, FileFormat, FileModel, Whole, Wholes, naming
-from keyshift.replays.checkpoint import fingerprint
+from keyshift.replays.results import fingerprint
 from keyshift.solving import MOST_SEED, interruptible, make_ready
 from keyshift.terminal import printed, table
 

@@ -107,19 +107,63 @@ def join_from(order, least, it):
     return went, largest
 
 
+@njit(**LEAF)
+def room_on(i, it):
+    """How far a node is below its upper limits, in the window where that is least."""
+    room = np.inf
+    for s in range(it.load.shape[0]):
+        room = min(room, it.upper[s, i] - it.held[s, i])
+    return room
+
+
+@njit(**LEAF)
+def roomiest(open_nodes, it):
+    """The node with most room of those that may be entered, and whether it is below a lower limit."""
+    best, most, short = open_nodes[0], -np.inf, False
+    for i in open_nodes:
+        room = room_on(i, it)
+        if room > most:
+            best, most = i, room
+    for s in range(it.load.shape[0]):
+        short = short or it.held[s, best] < it.lower[s, best]
+    return best, short
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def leave_full(order, open_nodes, it):
+    """Key groups leave nodes above their limits, in this order, and come to nodes below theirs, each to where most room is."""
+    target, short = roomiest(open_nodes, it)
+    for x in range(order.size):
+        k = order[x]
+        source = it.place[k]
+        if source != target and (short or room_on(source, it) < 0.0) and may_go(k, target, it):
+            go(k, target, it)
+            target, short = roomiest(open_nodes, it)
+
+
 def joined(
     problem: CollocatedAllocation, data: Arrays, start: IntArray | None, budget: Budget, seed: int
 ) -> IntArray | None:
-    """The best assignment that joins find from the start, by default from where everything runs now; None if that breaks limits.
+    """The best assignment that joins find from the start, by default from where everything runs now.
+
+    Where that breaks limits, key groups first leave nodes above theirs, those with least traffic there before the others; None
+    where that does not suffice.
 
     A descent takes the largest gains first: of few moves, those that gain most. The next one goes on from the best, its key
     groups in another order, until one gains little. No guarantee; a level takes O(p + pairs).
     """
     base = problem.workload.current if start is None else start
+    plain = data.cost.max() == 0 and not problem.rules  # else what a step changes is not about two nodes alone
+    if plain and not kept(problem, base, None):
+        it = _from(problem, data, base)
+        ends = np.repeat(np.arange(data.key_groups), np.diff(data.indptr))
+        own = np.bincount(ends, it.weight * (it.place[data.neighbour] == it.place[ends]), data.key_groups)
+        leave_full(np.argsort(own, kind="stable"), np.flatnonzero(problem.allocation.space.open), it)
+        base = it.place
     if not kept(problem, base, None):
         return None
     best, value = base.copy(), problem.objective(base)
-    if data.cost.max() > 0 or problem.rules:  # there what a step changes is not about two nodes alone
+    if not plain:
         return best
     rng, gained = np.random.default_rng([seed, 91]), True
     while gained and not budget.expired:

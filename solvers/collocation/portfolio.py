@@ -17,8 +17,8 @@ from keyshift.solvers.checked import better_of
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.joining import joined
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
-from keyshift.solvers.collocation.levels import solve_by_level
-from keyshift.solvers.collocation.local_search import SEARCHED, TOO_MANY, Annealing
+from keyshift.solvers.collocation.levels import level_components
+from keyshift.solvers.collocation.local_search import SEARCHED, TOO_MANY, Annealing, search_turns
 from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion, solve_cpsat
@@ -42,10 +42,11 @@ class CollocationSettings(Settings):
 
     Attributes
     ----------
-    small : int
-        Up to so many variables of the statement CP-SAT begins at once, else when the others have done `late` units of effort.
-    first, late : float
+    first : float
         Units of effort of the first turn of whatever begins again with twice as many: solvers, sets, the semidefinite bound.
+    waits, late, small : float, float, int
+        Sets and solvers wait until search and bound have done `waits` units of effort a key group and node, at most `late`;
+        CP-SAT always so many if the statement has more than `small` variables.
     few : int
         Few key groups may move if less than this part of all: 8 for an eighth. The linear relaxation is near the optimum there,
         and HiGHS near a proof.
@@ -60,9 +61,10 @@ class CollocationSettings(Settings):
         Up to this many (pair, node) combinations, HiGHS's result on the remaining problem is checked in whole numbers.
     """
 
-    small: int = _NUMBERS["small"]
     first: float = _NUMBERS["first"]
+    waits: float = _NUMBERS["waits"]
     late: float = _NUMBERS["late"]
+    small: int = _NUMBERS["small"]
     few: Count = _NUMBERS["few"]
     partitioning: float = _NUMBERS["partitioning"]
     provable: int = _NUMBERS["provable"]
@@ -73,8 +75,8 @@ class CollocationSettings(Settings):
 FEW_SMALL, SMALL = 3, 15_000
 """Few key groups move already if they are less than this part of all where the model has at most so many columns: larger ones
 leave HiGHS no time for few moves to help."""
-FIRST, TURN = 1_500_000, 250_000
-"""Steps of the search before it may begin anew where it gains nothing any more, and of a turn; on small instances fewer."""
+FIRST = 1_500_000
+"""Steps of the search before it may begin anew where it gains nothing any more; on small instances fewer."""
 BOUNDED = 10_000_000
 """Lagrangian relaxation, HiGHS and partitions are for instances whose traffic of each key group with each node is at most so many
 numbers: of larger ones they say nothing within minutes."""
@@ -132,15 +134,18 @@ def solve_milp(
     Over k windows all components have the limits of each of them. Where (15) is not the mean, the bound is that of a
     weighted mean of the windows' traffic, with weights that each turn leans to those that were worst in it.
 
-    Where traffic costs by level: `solve_by_level`.
+    Where traffic costs by level: `level_components`.
     """
+    asked: dict[str, Any] = {"search_steps": search_steps, "bound_steps": bound_steps, "finish": finish}
     if problem.costs is not None:
-        options: dict[str, Any] = {"search_steps": search_steps, "bound_steps": bound_steps, "finish": finish}
-        return solve_by_level(problem, solve_milp, budget, seed=seed, start=start, threads=threads, **options)
+        found = Incumbent(problem, budget)
+        found.add_solution(start)
+        conduct(found, level_components(found, solve_milp, seed=seed, threads=threads, **asked))
+        return found.answer()
     if (data := arrays_of(problem)).cells > BOUNDED:
         return _large(problem, data, budget, seed, start, search_steps)
     run = CollocationPortfolio(problem, budget, seed, threads, start)
-    conduct(run.found, run.components(search_steps, bound_steps, finish, peer))
+    conduct(run.found, run.components(peer=peer, **asked))
     return run.found.answer()
 
 
@@ -207,19 +212,20 @@ class CollocationPortfolio:
                 Component("partitions", self.partition_turns(peer, finish), settings.partitioning if large else 0.25)
             )
         steps = min(FIRST, 1_000 * pairs) if search_steps is None else search_steps
-        made.append(Component("search", self.search_turns(steps, finish), 2.0))
+        made.append(Component("search", search_turns(self.found, self.seed, steps, finish, self.few), 2.0))
         rounds = min(1500, 50 + 5 * data.key_groups) if bound_steps is None else bound_steps
         made.append(Component("bound", self.bound_turns(rounds, finish)))
         if not finish:
             return made
+        later = min(settings.late, settings.waits * pairs)
         if not self.few:  # with few moves the Lagrangian bound is far better
             made.append(Component("semidefinite bound", self.semidefinite_turns()))
         if not problem.rules and CollocationSets.suits(problem, data):
-            made.append(Component("sets", self.sets_turns(), 1.0, 0.02))
+            made.append(Component("sets", self.sets_turns(), 1.0, later))
         small = data.nodes * data.first.size <= settings.small
         cpsat = solver_turns(self.found, self.by_cpsat, "CP-SAT", settings.first)
-        made.append(Component("CP-SAT", cpsat, 1.0, 0.02 if small else settings.late))
-        made.append(Component("HiGHS", self.highs_turns(), 1.0, 0.02))
+        made.append(Component("CP-SAT", cpsat, 1.0, later if small else settings.late))
+        made.append(Component("HiGHS", self.highs_turns(), 1.0, later))
         return made
 
     @property
@@ -243,38 +249,22 @@ class CollocationPortfolio:
             self.found.add_solution(partitions.best, "partition")  # it knows little of moves
             yield
 
-    def search_turns(self, steps: int, finish: bool) -> Iterator[None]:
-        """Annealing, some steps at a turn; after so many, and at once where few may move, again from other beginnings."""
-        found, search = self.found, Annealing(self.problem, self.found.best, self.seed, self.data)
-        done, turn = 0, min(TURN, steps)
-        found.add_solution(search.best, "local search")
-        while not search.over and (done < steps or (finish and np.isfinite(found.budget.time_limit))):
-            if found.best is not None and (
-                search.best is None or found.objective < self.problem.objective(search.best)
-            ):
-                search.offer(found.best, found.budget)
-            search.go_on(found.budget, turn, again=finish and (self.few or done >= steps))
-            done += turn
-            found.add_solution(search.best, "local search")
-            yield
-
     def bound_turns(self, steps: int, finish: bool) -> Iterator[None]:
         """Bounds on what can be collocated; a Lagrangian one goes on while it helps, and when there is a better incumbent."""
         found, problem, lagrangian = self.found, self.problem, self.lagrangian
         found.raise_bound(mean_bound(problem, most_by_structure(self.mean, found.budget)), "structure")
-        turn, length, last = 0, min(steps, 100), (np.inf, -np.inf)
-        while True:
-            yield
-            if finish and turn > 1 and last == (found.objective, found.bound):
+        turn, length, last = 0, min(steps, 100 if finish else steps), (np.inf, -np.inf)
+        while finish or turn == 0 or length < steps:
+            if turn > 1 and last == (found.objective, found.bound):
+                yield
                 continue
             last = found.objective, found.bound
             share = None if found.best is None else share_of(problem, lagrangian, found.best)
             most = tighten(lagrangian, found.budget, share, length, _tuple_share(problem))
             found.raise_bound(objective_bound(problem, lagrangian, most), "Lagrangian relaxation")
             reweigh(problem, lagrangian, turn)
-            if not finish and length >= steps:
-                return
             turn, length = turn + 1, min(2 * length, steps)
+            yield
 
     def semidefinite_turns(self) -> Iterator[None]:
         """The semidefinite bound, of what the Lagrangian one leaves unproven."""
@@ -320,19 +310,22 @@ class CollocationPortfolio:
         return solve_cpsat(self.problem, budget=turn, seed=self.seed, start=self.found.best, threads=self.threads)
 
     def highs_turns(self) -> Iterator[None]:
-        """HiGHS on what is left open, as soon as its turn is long enough for so much."""
+        """HiGHS on what is left open, in turns that are long enough for so much; before a long one the others have had theirs."""
         found, length = self.found, self.settings.first
         while True:
-            yield
-            explicit = self.modelled(length)
-            if explicit is not None:
-                turn = found.budget.turn(length)
-                found.take(self.by_highs(turn, explicit), "HiGHS")
-                if not turn.expired and explicit.all():
+            while (explicit := self.modelled(length)) is None:
+                if length > 1e3:
                     return
-            elif length > 1e3:
+                length *= 2
+            if found.budget.work < length / 2:
+                yield
+                continue
+            turn = found.budget.turn(length)
+            found.take(self.by_highs(turn, explicit), "HiGHS")
+            if not turn.expired and explicit.all():
                 return
             length *= 2
+            yield
 
     def modelled(self, work: float) -> BoolArray | None:
         """The pairs that are modelled in a turn of so much work, the others being bounded; None where it is too little."""

@@ -13,6 +13,7 @@ from instances.collocation import random_problem
 import keyshift as ks
 from keyshift.models.answer import Budget
 from keyshift.solvers.collocation import portfolio
+from keyshift.solvers.collocation.local_search import search_turns
 from keyshift.solvers.conductor import Component, conduct
 
 BOUNDS = ("lp", "lagrange", "cut", "sdp")
@@ -236,7 +237,7 @@ def test_a_search_goes_on_until_the_bound_or_the_end_of_the_limit():
     for bound, end in ((best.bound, "optimal"), (0.0, "time_limit")):
         run = portfolio.CollocationPortfolio(problem, Budget(effort=0.3), start=current)
         run.found.raise_bound(bound, "known")
-        conduct(run.found, [Component("search", run.search_turns(100_000, True))])
+        conduct(run.found, [Component("search", search_turns(run.found, 0, 100_000, True, True))])
         assert run.found.answer().termination == end
         assert run.found.objective == pytest.approx(best.objective)
     assert best.objective < problem.objective(current)

@@ -69,8 +69,10 @@ public class Main {
             work.kept(GIVEN.get("kept"));
         }
         BoltDeclarer declarer = work.wire(builder.setBolt("work", work, whole("tasks", 8)), "work", "source");
-        declarer.fieldsGrouping("source", "fields", new Fields("key")).shuffleGrouping("source", "shuffle")
-            .customGrouping("source", "pkg", new PartialKeyGrouping(new Fields("key")));
+        declarer.fieldsGrouping("source", "fields", new Fields("key")).shuffleGrouping("source", "shuffle");
+        for (int i = 0; i < Source.PARTIAL; i++) {
+            declarer.customGrouping("source", "pkg" + i, new PartialKeyGrouping(new Fields("key")));
+        }
         Config conf = new Config();
         conf.setNumWorkers(whole("workers", 4));
         conf.setNumAckers(whole("ackers", 2));
