@@ -138,13 +138,13 @@ def conduct(found: Incumbent, components: Sequence[Component]) -> None:
     """Let components take turns until all is proven, they have all ended, or the budget has; of equals the first begins."""
     waiting = [(component.after, place, component) for place, component in enumerate(components)]
     heapq.heapify(waiting)
-    idle = 0
-    while idle < len(waiting) and not found.done:  # where all only wait for each other nothing comes any more
+    idle = set[int]()
+    while len(idle) < len(waiting) and not found.done:  # where all only wait for each other nothing comes any more
         spent, place, component = heapq.heappop(waiting)
         begun, gap, bound = found.budget.work, found.objective - found.bound, found.bound
         for _ in component.turns:
             work = found.budget.work - begun
-            idle = idle + 1 if work == 0 else 0
+            idle = {*idle, place} if work == 0 else set()
             cost = max(SHORTEST, work) * (OF_A_GAIN if found.bound - bound >= A_GAIN * gap > 0 else 1.0)
             heapq.heappush(waiting, (spent + cost / component.share, place, component))
             break
