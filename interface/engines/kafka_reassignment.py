@@ -452,7 +452,7 @@ def _steps(made: Reassignment, changed: int, steps: Sequence[tuple[str, int]], b
     lines = ["# Reassignment", "", f"**{made.note}**", "", f"{what} ({made.state_copied:,.0f} of state)."]
     lines += [f"Broker {b} drains, but keeps {counted(n, 'replica')}{role}." for b, n in made.followers_left.items()]
     lines += [""] if made.said else []
-    lines += [*(fill(f"- {s}", 100, subsequent_indent="  ", break_long_words=False) for s in made.said)]
+    lines += [_bullet(sentence) for sentence in made.said]
     if steps:
         lines += ["", "For each phase, in this order; go on when `--verify` says that all is complete:", ""]
     tool, elect = "kafka-reassign-partitions.sh --bootstrap-server HOST:9092", "kafka-leader-election.sh"
@@ -471,19 +471,23 @@ def _steps(made: Reassignment, changed: int, steps: Sequence[tuple[str, int]], b
             f"`{n}-reassign.json`.", "",
         ]  # fmt: skip
     if steps:
-        lines += AFTERWARDS
+        lines += map(_bullet, AFTERWARDS)
         lines += ["- `--verify` takes the throttle away, once all is complete."] if pace else []
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _bullet(sentence: str) -> str:
+    return fill(f"- {sentence}", 100, subsequent_indent="  ", break_long_words=False)
+
+
 AFTERWARDS = [
-    "- After a break, of the tool or of a broker, `--verify` tells: *in progress* goes on by itself. Where there is",
-    "  no active reassignment, but the replica set is another than that of the file, or where a replica *is not being",
-    "  moved* to its directory: the same `--execute` again, with `--additional` if other partitions are under way.",
-    "  An election may be repeated at any time; of leaders that lead it says *Valid replica already elected*.",
-    "- `--cancel` in the place of `--execute` stops a phase half-way. The replicas come back, but Kafka may list",
-    "  them in another order, and so prefer other leaders: execute the rollback file as well, and elect.",
-    "- Every broker that a file names has to be up, also one whose replica stays: else `--execute` ends with",
-    "  *Unknown broker id*. What a broker that goes down meanwhile takes part in stays *in progress* until it is back.",
+    "After a break, of the tool or of a broker, `--verify` tells: *in progress* goes on by itself. Where there is no active "
+    "reassignment, but the replica set is another than that of the file, or where a replica *is not being moved* to its "
+    "directory: the same `--execute` again, with `--additional` if other partitions are under way. An election may be repeated "
+    "at any time; of leaders that lead it says *Valid replica already elected*.",
+    "`--cancel` in the place of `--execute` stops a phase half-way. The replicas come back, but Kafka may list them in another "
+    "order, and so prefer other leaders: execute the rollback file as well, and elect.",
+    "Every broker that a file names has to be up, also one whose replica stays: else `--execute` ends with *Unknown broker id*. "
+    "What a broker that goes down meanwhile takes part in stays *in progress* until it is back.",
 ]
-"""What holds of Kafka 4.3, whatever the plan."""
+"""What is true of Kafka 4.3, whatever the plan."""
