@@ -136,7 +136,7 @@ dist: $(READY)
 	$(BIN)/python .ci/dist.py out/dist
 
 # The public surface as it is now; read the difference before committing it.
-surface: setup
+surface: $(READY)
 	$(BIN)/python tests/support/public_surface.py
 
 clean:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -66,18 +66,51 @@ def table(
     heads : iterable of str
     rows : iterable of iterables
     right, whole : container of str
-        Heads of columns whose cells stand on the right; of those that are never folded.
+        Heads of columns whose cells stand on the right; of others that are never folded, as these and the first are not.
     **style
         For `rich.table.Table`.
     """
-    from rich.table import Table
-
-    made = Table(**style)
-    for head in heads:
-        made.add_column(head, justify="right" if head in right else "left", overflow="fold", no_wrap=head in whole)
+    made = _fitted()(**style)
+    for place, head in enumerate(heads):
+        kept = place == 0 or head in right or head in whole
+        made.add_column(head, justify="right" if head in right else "left", overflow="fold", no_wrap=kept)
     for row in rows:
         made.add_row(*map(str, row))
     return made
+
+
+@cache
+def _fitted() -> type[Table]:
+    """A table that leaves out columns where the terminal is too narrow for them, the last ones first, and says which."""
+    from rich.measure import Measurement
+    from rich.table import Table
+
+    class Fitted(Table):
+        """The first column, and those of numbers, stand whole: what does not fit is left out and named."""
+
+        def __rich_console__(self, console: Any, options: Any) -> Any:
+            """As many columns as fit; two at least, which fold where even they do not."""
+            every, gone = self.columns, list[str]()
+            wide = options.update(max_width=10_000)
+            need = []
+            for column in every:
+                sizes = [Measurement.get(console, wide, cell) for cell in (column.header, *column.cells)]
+                need.append(max(size.maximum if column.no_wrap else size.minimum for size in sizes))
+            own = self._extra_width + sum(self._get_padding_width(at) for at in range(len(every)))
+            shown = list(range(len(every)))
+            while len(shown) > 2 and sum(need[at] for at in shown) + own > options.max_width:
+                at = shown.pop()
+                own -= self._get_padding_width(at) + bool(self.box)
+                gone.insert(0, str(every[at].header))
+            self.columns = [every[at] for at in shown]
+            try:
+                yield from super().__rich_console__(console, options)
+            finally:
+                self.columns = every
+            if gone:
+                yield Text(f"not shown: {', '.join(gone)} (a wider terminal shows them)", style="dim")
+
+    return Fitted
 
 
 def printed(shown: Any, width: int, notes: Iterable[str] = ()) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,7 +112,7 @@ def console() -> Console:
     Names are data and may hold brackets: nothing is read as Rich's markup, and nothing is coloured by guessing.
     """
     found = Terminal()
-    width = None if found.is_terminal else max(120, found.width)
+    width = None if found.is_terminal or "COLUMNS" in os.environ else 120
     return Terminal(width=width, markup=False, highlight=False)
 
 

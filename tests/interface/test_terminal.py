@@ -1,4 +1,4 @@
-"""The line that Python shows while a run takes longer than a second."""
+"""The terminal: the line that Python shows while a run takes longer than a second, and tables that fit."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 import keyshift as ks
 from keyshift import terminal
+from keyshift.commands.common import console
+from keyshift.commands.showing import plain_table
 from keyshift.models.answer import Progress
 
 
@@ -71,3 +73,30 @@ def test_solve_compare_and_pareto_take_the_word(screen, progress):
     assert ks.compare(problem, ["milp", "flux"], progress=progress)
     assert ks.pareto(problem, points=2, progress=progress)
     assert progress or screen.getvalue() == ""
+
+
+WORDS = [["ExtractDelay/76", "b1", "[1002,1004,1005]", "117,200,032,388", "3.25", "0.5"]] * 3
+HEADS = ["key", "from", "to", "load", "state", "gain"]
+
+
+@pytest.mark.parametrize("width", [30, 45, 60, 70, 80, 200])
+def test_keys_and_numbers_are_whole_and_what_does_not_fit_is_named(width):
+    lines = terminal.printed(plain_table(HEADS, WORDS), width).splitlines()
+    assert all(len(line) <= width for line in lines)
+    shown = [head for head in HEADS if head in lines[0].split()]
+    assert shown == HEADS[: len(shown)]
+    assert len(shown) >= 2
+    for place, head in enumerate(HEADS):
+        assert sum(WORDS[0][place] in line for line in lines) == (3 if head in shown else 0)
+    said = " ".join(" ".join(lines).split())
+    assert ("not shown: " + ", ".join(HEADS[len(shown) :]) in said) == (len(shown) < len(HEADS))
+
+
+def test_sentences_fold_and_pipes_are_as_wide_as_columns_says(monkeypatch):
+    text = terminal.printed(terminal.table(["name", "what"], [["a", "some words " * 9]]), 40)
+    assert text.count("some") == 9
+    assert "not shown" not in text
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert console().width == 120
+    monkeypatch.setenv("COLUMNS", "200")
+    assert console().width == 200
