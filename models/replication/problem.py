@@ -86,7 +86,8 @@ class ReplicatedAllocation(Problem):
         w = self.workload
         if (cells := w.key_groups * w.nodes) > MOST_CELLS:
             raise InputError(
-                f"copies are a table: {w.key_groups:,} key groups by {w.nodes:,} nodes are {cells:,} cells, more than {MOST_CELLS:,}"
+                f"copies are a table: {w.key_groups:,} key groups by {w.nodes:,} nodes are {cells:,} cells, "
+                f"more than {MOST_CELLS:,}"
             )
         copies = guards.whole("copies", self.copies, optional=False)
         self._put("copies", min(copies, w.key_groups * w.nodes))
