@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.names import by_text, shortened
 from keyshift.models.errors import InputError
-from keyshift.models.labels import shortened
-from keyshift.models.names import by_text
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 

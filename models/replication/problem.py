@@ -85,10 +85,8 @@ class ReplicatedAllocation(Problem):
         self._require_workload()
         w = self.workload
         if (cells := w.key_groups * w.nodes) > MOST_CELLS:
-            raise InputError(
-                f"copies are a table: {w.key_groups:,} key groups by {w.nodes:,} nodes are {cells:,} cells, "
-                f"more than {MOST_CELLS:,}"
-            )
+            table = f"{w.key_groups:,} key groups by {w.nodes:,} nodes"
+            raise InputError(f"copies are a table: {table} are {cells:,} cells, more than {MOST_CELLS:,}")
         copies = guards.whole("copies", self.copies, optional=False)
         self._put("copies", min(copies, w.key_groups * w.nodes))
         self._put("at_most", guards.whole("at_most", self.at_most, least=1))

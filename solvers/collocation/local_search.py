@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from keyshift.models import Answer, Budget
@@ -11,13 +13,14 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.joining import joined
+from keyshift.solvers.conductor import Incumbent
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
 from keyshift.solvers.search.lowering import Posed
 from keyshift.solvers.search.program import Aim, State
 from keyshift.solvers.search.terms import refresh
 
-CHUNK, MOST_CHUNKS, GROW = 12_500, 4, 8
-"""Steps of the first rounds, between two looks at the clock; later ones have so many chunks, one more after every `GROW`."""
+TURN, CHUNK, MOST_CHUNKS, GROW = 250_000, 12_500, 4, 8
+"""Steps of a turn; of the first rounds, between two looks at the clock; later ones have so many chunks, one more every `GROW`."""
 SHARES = shares_of(join=0.375, cluster=0.4375, swap=0.1875)
 HEATS, COOL, FALL = (3.0, 1.0), 0.25, 100.0
 """Temperatures at which the rounds of a cycle begin, in units of the value of the last move; the last round of a cycle begins at
@@ -153,6 +156,19 @@ class Annealing:
         if self.best is None or value < self.problem.objective(self.best):
             self.best = assignment.copy()
             budget.report(objective=value, note="local search")
+
+
+def search_turns(found: Incumbent, seed: int, steps: int, finish: bool, few: bool) -> Iterator[None]:
+    """Annealing, some steps at a turn; after so many, and at once where few may move, again from other beginnings."""
+    search, done, turn = Annealing(found.problem, found.best, seed), 0, min(TURN, steps)
+    found.add_solution(search.best, "local search")
+    while not search.over and (done < steps or (finish and np.isfinite(found.budget.time_limit))):
+        if found.best is not None and (search.best is None or found.objective < found.problem.objective(search.best)):
+            search.offer(found.best, found.budget)
+        search.go_on(found.budget, turn, again=finish and (few or done >= steps))
+        done += turn
+        found.add_solution(search.best, "local search")
+        yield
 
 
 def _heats(data: Arrays, max_moves: int, state: State) -> tuple[float, ...]:

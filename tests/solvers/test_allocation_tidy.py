@@ -8,7 +8,7 @@ from instances.allocation import random_problem
 
 import keyshift as ks
 from keyshift.generators.allocation import synthetic_workload
-from keyshift.solvers.allocation.portfolio import settle
+from keyshift.solvers.allocation.ties import settle
 
 
 def draining_load(problem: ks.KeyGroupAllocation, assignment: np.ndarray) -> int:
