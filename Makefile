@@ -12,7 +12,7 @@ SEED ?= 0
 
 BENCHMARKS ?= allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
-.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known outside verify certificates flink redis kafka storm surface kit dist clean java
+.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench ladder best-known outside verify certificates flink redis kafka storm surface kit dist clean java
 
 setup: $(READY) java
 
@@ -72,6 +72,10 @@ notebooks: setup
 bench: setup
 	mkdir -p out/benchmarks
 	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick --out out/benchmarks || exit 1; done
+
+# How large can it be? Every problem up to a million key groups, a process each; it goes on where it was stopped. Some hours.
+ladder: setup
+	$(BIN)/python benchmarks/ladder.py --out out/benchmarks
 
 # Draw every instance of the table of best known answers, check every answer, hold every bound against it.
 best-known: setup

@@ -235,7 +235,8 @@ def ladder(page: Page) -> None:
             print(*(found.get(c) for c in ("problem", "method", "key_groups", "windows", "limit", "status", "elapsed", "processor", "memory", "own", "objective", "bound", "message")), flush=True)  # fmt: skip
     frame = judged(pd.DataFrame(rows))
     page.say(f"Of {len(frame)} runs {frame['crashed'].sum()} crashed or were killed, {frame['late'].sum()} broke their limit, {frame['large'].sum()} the memory.")  # fmt: skip
-    page.table(frame, "rows", frame[frame[["crashed", "late", "large"]].any(axis=1)])
+    page.keep(frame.drop(columns=["crashed", "late", "large"]), "rows")
+    page.table(shown(frame), "table")
     page.table(fitted(frame), "exponents")
 
 
@@ -248,6 +249,17 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
     frame["late"] = frame["seconds"] > 1.1 * frame["limit"] + 1
     frame["large"] = frame["memory"] > 12 * frame["own"] + 0.5
     return frame
+
+
+def shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns that a reader looks for, in few digits."""
+    short = frame.sort_values(["problem", "windows", "method", "key_groups", "limit"])
+    wrong = short[["crashed", "late", "large"]].apply(lambda row: ", ".join(row.index[row]), axis=1)
+    texts = {c: short[c].map(lambda v: "" if pd.isna(v) else f"{v:.3g}") for c in ("seconds", "memory", "own")}
+    values = {c: short[c].map(lambda v: "" if pd.isna(v) else f"{v:.6g}") for c in ("objective", "bound")}
+    return short[["problem", "windows", "key_groups", "nodes", "limit"]].assign(
+        **texts, status=short["status"].str[:20], **values, broken=wrong
+    )
 
 
 def fitted(frame: pd.DataFrame) -> pd.DataFrame:

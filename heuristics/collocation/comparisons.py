@@ -132,6 +132,10 @@ def two_choices(key_groups: int, nodes: int, seed: int) -> tuple[IntArray, IntAr
 
 # COLA ([Khandekar2009]), as [Madsen2016] describes and compares it ----------------------------------------------------
 
+A_SECOND = 1_000_000
+"""Entries of the traffic that METIS cuts in a second or less."""
+TOO_LARGE = "the next cut would take longer than the limit allows"
+
 
 def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabel: bool = False) -> Answer:
     """Cut all key groups into ever smaller parts, evenly and with little traffic cut, until they balance.
@@ -174,7 +178,11 @@ def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabe
             best, least = plan, distance
         if not problem.broken_load_distance(plan) or not parts.heap:
             break
-        for half in graph_parts(parts.pop(), traffic, load, 2, seed):
+        part = parts.pop()
+        entries = int((traffic.indptr[part + 1] - traffic.indptr[part]).sum())
+        if entries > A_SECOND and entries > A_SECOND * budget.remaining:  # METIS knows no limit
+            return Answer(best, message=TOO_LARGE, details={"cuts": cuts})
+        for half in graph_parts(part, traffic, load, 2, seed):
             parts.add(half)
         cuts += 1
     if best is not None and relabel:

@@ -117,28 +117,30 @@ def room_on(i, it):
 
 
 @njit(**LEAF)
-def roomiest(open_nodes, it):
-    """The node with most room of those that may be entered, and whether it is below a lower limit."""
-    best, most, short = open_nodes[0], -np.inf, False
+def neediest(open_nodes, it):
+    """The node that may be entered and is farthest below a lower limit, else that with most room; whether it is below."""
+    best, most, worst, need = open_nodes[0], -np.inf, open_nodes[0], 0.0
     for x in range(open_nodes.size):
-        room = room_on(open_nodes[x], it)
+        i = open_nodes[x]
+        room = room_on(i, it)
         if room > most:
-            best, most = open_nodes[x], room
-    for s in range(it.load.shape[0]):
-        short = short or it.held[s, best] < it.lower[s, best]
-    return best, short
+            best, most = i, room
+        for s in range(it.load.shape[0]):
+            if it.lower[s, i] - it.held[s, i] > need:
+                worst, need = i, it.lower[s, i] - it.held[s, i]
+    return (worst, True) if need > 0.0 else (best, False)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def leave_full(order, open_nodes, it):
     """Key groups leave nodes above their limits, in this order, and come to nodes below theirs, each to where most room is."""
-    target, short = roomiest(open_nodes, it)
+    target, short = neediest(open_nodes, it)
     for x in range(order.size):
         k = order[x]
         source = it.place[k]
         if source != target and (short or room_on(source, it) < 0.0) and may_go(k, target, it):
             go(k, target, it)
-            target, short = roomiest(open_nodes, it)
+            target, short = neediest(open_nodes, it)
 
 
 def joined(
