@@ -38,6 +38,7 @@ BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java for a job of seconds: what it compiles, it compiles once and lightly."""
 SMALL_LOG = {
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }

@@ -51,6 +51,8 @@ class PaperFigure:
         With how many seeds a full run draws its data; 0 where nothing is drawn.
     simulated : bool
         Whether queues were simulated, for want of a cluster.
+    measured : str
+        The engine on which the same was measured on a small scale, beside the simulation; empty where it was not.
     checks : tuple of dict
         What the paper shows, as `checks.py` can hold it against the tables of a run: `says` in words, a kind and its series. One that
         is `beside` the point does not count for *differs*.
@@ -65,6 +67,7 @@ class PaperFigure:
     data: str = ""
     seeds: int = SEEDS
     simulated: bool = False
+    measured: str = ""
     checks: tuple[Mapping[str, Any], ...] = ()
     numbers: tuple[tuple[str, Any, str], ...] = ()
 
@@ -82,8 +85,9 @@ class PaperFigure:
 
     @property
     def said(self) -> str:
-        """The verdict, and whether it rests on a simulation."""
-        return self.verdict + (" (simulated)" if self.simulated else "")
+        """The verdict, whether it rests on a simulation, and where it was measured as well."""
+        rests = ["simulated"] * self.simulated + [f"measured on {self.measured}"] * bool(self.measured)
+        return self.verdict + (f" ({', '.join(rests)})" if rests else "")
 
     def judged(self, held: Sequence[bool], seeds: int = SEEDS) -> str:
         """The verdict that checks give: all hold, on all seeds; none of the main ones does; or some do."""

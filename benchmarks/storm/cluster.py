@@ -125,8 +125,16 @@ class Storm:
             time.sleep(2)  # a Nimbus whose port is open may not lead yet
         raise RuntimeError(f"{words}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
 
+    def end_topology(self) -> None:
+        """End the topology that runs, if one does, and wait for its workers to go."""
+        if self.workers():
+            self.ask("kill")
+            until = time.monotonic() + START
+            while self.workers() and time.monotonic() < until:
+                time.sleep(0.2)
+
     def submit(self, **given: object) -> None:
-        """Start the topology afresh."""
+        """Start the topology."""
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir()
         self.ask("submit", f"out={self.out}", *(f"{name}={value}" for name, value in given.items()), tries=20)

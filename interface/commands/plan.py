@@ -85,11 +85,10 @@ def _saved(posed: Problem, path: Path) -> Solution:
 
 
 def _check(asked: AskedArgument, saved: Path) -> common.Reply:
-    from keyshift.files.workload import read_workload
     from keyshift.plans.saved import read_plan
 
     made = read_plan(saved)
-    workload = read_workload(asked.path, last=asked.last)
+    workload = asked.workload()
     report = made.check(workload)  # one that has changed is bad input: exit code 2
     record = {"feasible": report.feasible, "objective": report.objective, "metrics": report.metrics}
     said = "the plan was made for this workload, and keeps its limits"

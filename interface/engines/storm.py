@@ -86,7 +86,7 @@ class StormCountsFile(FileFormat, kind="keyshift-storm-counts"):
     keys: dict[str, Annotated[list[Amount], Field(min_length=2, max_length=2)]]
 
 
-class Topology(NamedTuple):
+class StormTopology(NamedTuple):
     """What all tasks of a component counted, and the table in force."""
 
     epoch: int
@@ -107,7 +107,7 @@ class Topology(NamedTuple):
         return [key for key, tasks in self.table.entries.items() if len(tasks) > 1]
 
 
-def read_topology(folder: str | Path) -> Topology:
+def read_topology(folder: str | Path) -> StormTopology:
     """Read what the tasks of a component have counted: the ``*.json`` that a `PlanBolt` writes.
 
     Raises
@@ -136,7 +136,7 @@ def read_topology(folder: str | Path) -> Topology:
             states[key] = states.get(key, 0.0) + size
     table = StormTable(groups=first.groups, entries=first.entries)
     _expect_tasks(table, first.tasks, str(files[0]))
-    return Topology(first.epoch, first.tasks, table, loads, states)
+    return StormTopology(first.epoch, first.tasks, table, loads, states)
 
 
 def _expect_tasks(table: StormTable, tasks: int, of: str) -> None:
@@ -145,7 +145,7 @@ def _expect_tasks(table: StormTable, tasks: int, of: str) -> None:
         raise InputError(f"{of} names task {largest}: there are {tasks}")
 
 
-def workload_of(topology: Topology, keys: bool = False) -> Workload:
+def workload_of(topology: StormTopology, keys: bool = False) -> Workload:
     """A workload of a component's key groups (``group-17``) and listed keys (``key-apple``); a node for each task (``task-3``).
 
     With `keys`, every key is a key group, and its home the task of its hash, as `MixedRouting` needs it. Keys that several
@@ -173,7 +173,7 @@ def workload_of(topology: Topology, keys: bool = False) -> Workload:
     )
 
 
-def write_plan(plan: Plan, folder: str | Path, topology: Topology) -> list[Path]:
+def write_plan(plan: Plan, folder: str | Path, topology: StormTopology) -> list[Path]:
     """Write a plan for engines/storm: ``plan.json`` with the table now and after each phase, ``undo.json`` the same way back.
 
     Raises
@@ -193,7 +193,7 @@ def write_plan(plan: Plan, folder: str | Path, topology: Topology) -> list[Path]
     return write_folder(folder, made)
 
 
-def _after(plan: Plan, nodes: np.ndarray, table: StormTable, topology: Topology) -> StormTable:
+def _after(plan: Plan, nodes: np.ndarray, table: StormTable, topology: StormTopology) -> StormTable:
     """The table where key groups and keys are on these nodes; a key that is where its key group is needs no entry."""
     groups, placed = list(table.groups), {}
     for k, i in enumerate(nodes.tolist()):

@@ -245,11 +245,11 @@ class Portfolio:
 
     def joint_turns(self) -> Iterator[None]:
         """The joint relaxation of the windows, a round at a turn."""
-        relaxation = JointRelaxation(self.instance)
+        relaxation = JointRelaxation(self.instance, lambda: self.found.budget.expired)
         self.found.raise_bound(relaxation.begin() * self.problem.scale, "relaxation")
         while not relaxation.ended:
             yield
-            low = relaxation.improve(lambda: self.found.budget.expired, 1)
+            low = relaxation.improve(1)
             self.found.raise_bound(low * self.problem.scale, "relaxation")
 
     def linear_turns(self) -> Iterator[None]:

@@ -61,7 +61,7 @@ def by_level(bound: Method) -> Method:
             if found.termination == "infeasible":
                 return found
             total += step * (found.bound or 0.0)
-        return Answer(start, max(0.0, total - 1e-9 * problem.scale), budget.why if budget.expired else "completed")
+        return Answer(start, max(0.0, total - 1e-12 * problem.scale), budget.why if budget.expired else "completed")
 
     return summed
 

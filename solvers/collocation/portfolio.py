@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,10 @@ from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.joining import joined
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.levels import level_components
-from keyshift.solvers.collocation.local_search import search_turns
+from keyshift.solvers.collocation.local_search import SEARCHED, TOO_MANY, Annealing, search_turns
 from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion, solve_cpsat
@@ -76,6 +77,9 @@ FEW_SMALL, SMALL = 3, 15_000
 leave HiGHS no time for few moves to help."""
 FIRST = 1_500_000
 """Steps of the search before it may begin anew where it gains nothing any more; on small instances fewer."""
+BOUNDED = 10_000_000
+"""Lagrangian relaxation, HiGHS and partitions are for instances whose traffic of each key group with each node is at most so many
+numbers: of larger ones they say nothing within minutes."""
 CYCLES = 30
 """Cycles of graph partitioning where sets and solvers are not to be asked."""
 COLUMNS_PER_EFFORT, COLUMNS_OF_FEW, FREE_WINDOWS, WAITS = 1_000, 5_000, 4, 0.06
@@ -139,9 +143,28 @@ def solve_milp(
         found.add_solution(start)
         conduct(found, level_components(found, solve_milp, seed=seed, threads=threads, **asked))
         return found.answer()
+    if (data := arrays_of(problem)).cells > BOUNDED:
+        return _large(problem, data, budget, seed, start, search_steps)
     run = CollocationPortfolio(problem, budget, seed, threads, start)
     conduct(run.found, run.components(peer=peer, **asked))
     return run.found.answer()
+
+
+def _large(
+    problem: CollocatedAllocation, data: Arrays, budget: Budget, seed: int, start: np.ndarray | None, steps: int | None
+) -> Answer:
+    """Joins, the bounds that take one pass, and the annealing where it fits into memory."""
+    found = Incumbent(problem, budget)
+    found.add_solution(joined(problem, data, start, budget.part(0.5), seed), "joins")
+    mean = data if data.windows == 1 else arrays_of(problem.averaged())
+    if not budget.expired:
+        found.raise_bound(mean_bound(problem, most_by_structure(mean, budget.part(0.2))), "structure")
+    if data.cells <= SEARCHED and not found.done:
+        search = Annealing(problem, found.best, seed, data)
+        search.go_on(budget, FIRST * 10_000 if steps is None else steps, again=True)
+        found.add_solution(search.best, "local search")
+    answer = found.answer()
+    return answer if data.cells <= SEARCHED else replace(answer, message=TOO_MANY)
 
 
 class CollocationPortfolio:

@@ -14,7 +14,7 @@ from keyshift.models.base.guards import Threads
 from keyshift.models.base.lazily import lazily
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.checked import answered, confirmed
+from keyshift.solvers.checked import answered, confirmed, too_large
 from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
 from keyshift.solvers.movement.local_search import local_search
 
@@ -96,11 +96,12 @@ def solve_milp(
         return solve_cpsat(problem, budget=turn, start=found.best, **asked)
 
     later = LATER * problem.workload.key_groups * problem.node_limit
-    conduct(found, [
+    found.message = too_large(problem)
+    solvers = [
         Component("HiGHS", solver_turns(found, by_highs, "HiGHS", FIRST)),
-        Component("search", _search_turns(found, seed)),
         Component("CP-SAT", solver_turns(found, by_cpsat, "CP-SAT", FIRST), 1.0, min(later, 2.0)),
-    ])  # fmt: skip
+    ]
+    conduct(found, [*solvers[: 0 if found.message else 2], Component("search", _search_turns(found, seed))])
     return found.answer()
 
 
@@ -139,6 +140,10 @@ def _by_size(
     threads: int,
 ) -> Answer:  # fmt: skip
     """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
+    if said := too_large(problem):
+        answer = local_search(problem, budget=budget, seed=seed, start=start, effort=8.0)
+        answer.bound, answer.message = forced_movement(problem), said
+        return answer
     best = _searched(problem, budget, seed, start)
     most = math.inf if best is None else problem.objective(best)
     asked: dict[str, Any] = {

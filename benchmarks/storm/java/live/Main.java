@@ -63,14 +63,16 @@ public class Main {
         int groups = whole("groups", 128);
         TopologyBuilder builder = new TopologyBuilder();
         builder.setSpout("source", new PlanSpout(new Source(out), plan), whole("spouts", 4));
-        Work work = new Work(out, plan, groups);
+        Work work = new Work(out, plan, groups, GIVEN.containsKey("kept"));
         work.counted(out + "/counts", whole("window", 10));
         if (GIVEN.containsKey("kept")) {
             work.kept(GIVEN.get("kept"));
         }
         BoltDeclarer declarer = work.wire(builder.setBolt("work", work, whole("tasks", 8)), "work", "source");
-        declarer.fieldsGrouping("source", "fields", new Fields("key")).shuffleGrouping("source", "shuffle")
-            .customGrouping("source", "pkg", new PartialKeyGrouping(new Fields("key")));
+        declarer.fieldsGrouping("source", "fields", new Fields("key")).shuffleGrouping("source", "shuffle");
+        for (int i = 0; i < Source.PARTIAL; i++) {
+            declarer.customGrouping("source", "pkg" + i, new PartialKeyGrouping(new Fields("key")));
+        }
         Config conf = new Config();
         conf.setNumWorkers(whole("workers", 4));
         conf.setNumAckers(whole("ackers", 2));

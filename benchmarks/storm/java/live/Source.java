@@ -26,6 +26,8 @@ import org.apache.storm.tuple.Values;
  */
 public class Source extends BaseRichSpout {
     static final Fields FIELDS = new Fields("key", "number", "setting", "source", "seq", "us", "pad", "pace");
+    /** Streams with a partial key grouping each, since it counts from its start on: a setting takes one that is new. */
+    static final int PARTIAL = 64;
     private static final long LOOK = 100_000_000L;
     private final String folder;
     private transient SpoutOutputCollector collector;
@@ -64,6 +66,9 @@ public class Source extends BaseRichSpout {
     private void look() throws IOException {
         looked = System.nanoTime();
         Path control = Path.of(folder, "control.json");
+        if (setting == null) {
+            Files.writeString(Path.of(folder, "ready-" + me), "");
+        }
         String text = Files.exists(control) ? Files.readString(control) : "";
         if (text.equals(seen) || !(JSONValue.parse(text) instanceof Map<?, ?> read)) {
             return;
@@ -164,8 +169,11 @@ public class Source extends BaseRichSpout {
 
     @Override
     public void declareOutputFields(OutputFieldsDeclarer declarer) {
-        for (String stream : new String[] {"default", "fields", "shuffle", "pkg"}) {
+        for (String stream : new String[] {"default", "fields", "shuffle"}) {
             declarer.declareStream(stream, FIELDS);
+        }
+        for (int i = 0; i < PARTIAL; i++) {
+            declarer.declareStream("pkg" + i, FIELDS);
         }
     }
 }

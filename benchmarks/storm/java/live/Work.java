@@ -21,6 +21,7 @@ import org.apache.storm.tuple.Tuple;
 public class Work extends PlanBolt<byte[]> {
     private static final long AT_ONCE = 300_000L;
     private final String out;
+    private final boolean listed;
     private transient int me;
     private transient int pace;
     private transient int setting;
@@ -28,9 +29,10 @@ public class Work extends PlanBolt<byte[]> {
     private transient long returned;
     private transient long due;
 
-    public Work(String out, String path, int groups) {
+    public Work(String out, String path, int groups, boolean listed) {
         super(path, groups, "key");
         this.out = out;
+        this.listed = listed;
     }
 
     @Override
@@ -97,6 +99,20 @@ public class Work extends PlanBolt<byte[]> {
     @Override
     protected void switched(int epoch, int unitsOut, int unitsIn, boolean done) {
         note("switched", System.nanoTime() + " " + epoch + " " + unitsOut + " " + unitsIn + " " + done + "\n");
+    }
+
+    /** The counts as text, for the test that kills workers. */
+    @Override
+    protected void seen(Map<String, byte[]> states) {
+        if (listed) {
+            StringBuilder text = new StringBuilder();
+            states.forEach((key, state) -> text.append(key).append(' ').append(ByteBuffer.wrap(state).getLong()).append('\n'));
+            try {
+                Files.writeString(Path.of(out, "states-" + me), text);
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
     }
 
     private void note(String name, String line) {

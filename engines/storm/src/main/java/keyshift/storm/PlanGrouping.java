@@ -1,5 +1,6 @@
 package keyshift.storm;
 
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import org.apache.storm.generated.GlobalStreamId;
@@ -22,6 +23,7 @@ public final class PlanGrouping implements CustomStreamGrouping {
     private transient int position;
     private transient List<List<Integer>> targets;
     private transient long[] sent;
+    private transient Table last;
 
     /** Route by one field, as the file at this path on every worker's machine says; so many key groups. */
     public PlanGrouping(String path, int groups, String field) {
@@ -40,7 +42,12 @@ public final class PlanGrouping implements CustomStreamGrouping {
 
     @Override
     public List<Integer> chooseTasks(int sender, List<Object> values) {
-        int[] allowed = file.of(sender).tasks(String.valueOf(values.get(position)));
+        Table table = file.of(sender);
+        if (table != last) { // what was sent by another table says nothing about this one
+            last = table;
+            Arrays.fill(sent, 0);
+        }
+        int[] allowed = table.tasks(String.valueOf(values.get(position)));
         int best = allowed[0];
         for (int task : allowed) { // of several tasks the one to which this sender has sent the least
             best = sent[task] < sent[best] ? task : best;
