@@ -54,6 +54,8 @@ class Incumbent:
     bound: float = 0.0
     infeasible: str = ""
     """Why there is no assignment, once that is proven."""
+    message: str = ""
+    """What the reader is told of the run."""
     vouched: bool = False
     """Whether a solver ended by proof, within its tolerances."""
     details: dict[str, Any] = field(default_factory=dict)
@@ -111,7 +113,7 @@ class Incumbent:
             return Answer(None, termination="infeasible", message=self.infeasible, details=self.details)
         ended = self.budget.why if self.budget.expired else "completed"
         termination = "optimal" if self.proven or self.vouched else ended
-        return Answer(self.best, min(self.bound, self.objective), termination, details=self.details)
+        return Answer(self.best, min(self.bound, self.objective), termination, self.message, self.details)
 
 
 class Component(NamedTuple):
