@@ -221,7 +221,7 @@ def flink_measured() -> str:
 def methods(problem: str) -> str:
     """A table of a problem's methods, from the catalogue, for a page in a folder beside the lessons."""
     from keyshift.catalogue import FORMULATIONS
-    from keyshift.commands.methods import as_row
+    from keyshift.commands.model import as_row
 
     columns = ("method", "kind", "certain", "for", "options", "source", "code", "lesson")
     rows = [_table_row(as_row(FORMULATIONS[problem], method)) for method in FORMULATIONS[problem].methods]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -345,6 +346,10 @@ class Workload:
             f"Workload({self.key_groups} key groups, {self.nodes} nodes{drained}, "
             f"{self.windows} window{'s' * (self.windows != 1)}{more})"
         )
+
+
+_OWN = inspect.signature(Workload.__init__)
+Workload.__signature__ = _OWN.replace(parameters=[*_OWN.parameters.values()][1:])  # type: ignore[attr-defined]  # not that of __new__
 
 
 def _draining(given: Any, called: Sequence[str | int] | None, n: int) -> BoolArray:

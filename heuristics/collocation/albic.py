@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.heuristics.collocation.allocation_program import allocate
+from keyshift.heuristics.collocation.comparisons import allocate
 from keyshift.heuristics.collocation.partitions import Scored, collocated_sets, score, split_by_place, split_set
 from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation

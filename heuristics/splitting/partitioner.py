@@ -15,9 +15,8 @@ from keyshift.models.base import guards
 from keyshift.models.base.compiling import sealed
 from keyshift.models.base.guards import non_negative, whole
 from keyshift.models.base.labels import aligned
-from keyshift.models.splitting.data import grown, read_speeds
+from keyshift.models.splitting.data import KeyIndex, grown, read_speeds
 from keyshift.models.splitting.hashing import candidates
-from keyshift.models.splitting.key_index import KeyIndex
 from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import FloatArray, IntArray
 

@@ -12,7 +12,7 @@ from rich import box
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.base.figures import NOTHING, figure, percent
 from keyshift.models.workload import Workload
-from keyshift.plans.staying import staying
+from keyshift.plans.targets import staying
 from keyshift.terminal import table
 
 if TYPE_CHECKING:

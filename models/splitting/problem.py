@@ -21,8 +21,8 @@ from keyshift.models.splitting.stream import CHUNK, lines_of, room_for_assignmen
 from keyshift.models.workload import FloatArray
 
 if TYPE_CHECKING:
+    from keyshift.models.splitting.data import KeyWorkerPairs
     from keyshift.models.splitting.items import Items
-    from keyshift.models.splitting.key_index import KeyWorkerPairs
     from keyshift.models.splitting.outcome import Outcome
 
 

@@ -23,8 +23,8 @@ from spark_frames import frame as small_frame
 from spark_oracle import spark_key_group
 
 import keyshift as ks
-from keyshift.files.replay import read_periods
 from keyshift.models import InputError
+from keyshift.replays.adaptation import read_periods
 from keyshift.spark_stats import Operator, Topology, collect, output, read_log
 from keyshift.spark_stats.statistics_files import read_manifest, read_statistics
 

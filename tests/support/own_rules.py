@@ -15,8 +15,8 @@ import pyomo.environ as pyo
 from least import candidates
 
 import keyshift as ks
-from keyshift.models.intervals.labels import open_nodes
 from keyshift.models.intervals.policy.pyomo_model import PolicyChain, name_of
+from keyshift.models.intervals.sequence import open_nodes
 from keyshift.models.routing.choices import records_of
 from keyshift.models.splitting.items import Items
 
