@@ -154,7 +154,7 @@ def write(out: Path) -> int:
     if (frame := read(out, "kills")) is not None:
         page.begin(
             "Killed workers",
-            "kill -9 of a worker every 16 s; the state is kept in files, and the counts of all keys at the end are compared with what was sent.",
+            "kill -9 of a worker every 25 s; the state is kept in files, and the counts of all keys at the end are compared with what was sent.",
         )
         page.table(frame, "kills_each")
         lost = int(frame["lost"].sum())
