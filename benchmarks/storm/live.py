@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -31,6 +33,7 @@ from tables import allocation_plan, copies_plan
 
 import keyshift as ks
 from keyshift.generators.routing import ZipfStream
+from keyshift.plans.saved import read_plan
 
 KEYS = 10_000
 GROUPINGS = ("fields", "shuffle", "pkg", "table", "split")
@@ -376,6 +379,43 @@ def distance(tasks: np.ndarray) -> float:
     return float(100 * np.abs(loads - loads.mean()).max() / loads.mean())
 
 
+# From the topology to a plan and back ------------------------------------------------------------------------------------
+
+
+def journey(bench: Bench, run: int) -> None:
+    """The commands of the page *Storm*, while tuples come: what the topology counts is imported, planned and exported, carried out and undone."""
+    kept, live = Kept(bench.out, "journey"), bench.live
+    if kept.has(run=run):
+        return
+    if any((live.table.groups != HASH.groups).tolist()) or live.table.entries:
+        live.switch(HASH)
+    stream = drawn([(150, 300.0, zipf(KEYS, 1.0))], seed=600 + run)
+    start = live.begin(stream, "default", 10_000, pad=100)
+    time.sleep(start + 25 - time.monotonic())  # the tasks write what they counted every ten seconds
+    folder = bench.out / f"journey-{run}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    counts = str(live.storm.out / "counts")
+    for line in (["import", "storm", counts, "--out", "w"], ["plan", "w", "--max-migrations", "20", "--phase-moves", "10", "--out", "plan.json"],
+                 ["export", "plan.json", "--to", "storm", "--counts", counts, "--out", "tables"]):  # fmt: skip
+        subprocess.run([sys.executable, "-m", "keyshift", *line], cwd=folder, check=True)
+    plan, marks = read_plan(folder / "plan.json"), [(10.0, time.monotonic() - start)]
+    for name in ("plan", "undo"):
+        shutil.copy(folder / "tables" / f"{name}.json", live.storm.out / "plan.tmp")
+        (live.storm.out / "plan.tmp").rename(live.storm.out / "plan.json")
+        live.epoch += len(plan.phases)
+        live.until(lambda: live.switched(live.epoch) == TASKS, 60)
+        begin = time.monotonic() - start
+        time.sleep(12)
+        marks.append((begin, begin + 12))
+    made = live.finish(start, stream)
+    loads = [plan.loads_before, plan.loads_after, plan.loads_before]
+    for state, planned, (low, high) in zip(("before", "carried out", "undone"), loads, marks, strict=True):
+        inside = made["due"].between(low, high)
+        kept.add({"run": run, "table": state, "phases": len(plan.phases), "moves": len(plan), "ratio of the counts": float(planned.max() / planned.mean()),
+                  "ratio measured": ratio(made["task"].to_numpy()[inside]), "failed tuples": int((made["tries"] > 1).sum())})  # fmt: skip
+
+
 # Kills -------------------------------------------------------------------------------------------------------------------
 
 
@@ -432,6 +472,7 @@ PARTS = {
     "routing": routing,
     "moving": moving,
     "allocation": allocation,
+    "journey": journey,
     "restarting": restarting,
 }
 

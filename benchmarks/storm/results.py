@@ -150,6 +150,10 @@ def write(out: Path) -> int:
     """Write storm.md; 1 if a tuple was lost."""
     page = Page("storm", out)
     lines = [line for part in PARTS for line in compared(page, part, out)]
+    if (frame := read(out, "journey")) is not None:
+        page.begin("From the topology to a plan and back", "`keyshift import`, `plan` and `export` while 300 tuples a second come; then `plan.json`, and `undo.json`. "
+                   "The load ratio that the counts of ten seconds give, and that of the tuples of 12 s behind the change.")  # fmt: skip
+        page.table(frame, "journey_each")
     lost = 0
     if (frame := read(out, "kills")) is not None:
         page.begin(
