@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +27,8 @@ sys.path.append(str(Path(__file__).parents[1]))  # the other benchmarks' own mod
 
 import page as _page  # noqa: F401  where the data is
 from cluster import alone, running
+from kills import kills
+from results import Kept, write
 from streams import GROUPS, HASH, TASKS, Live, Stream, Table, drawn, groups_of, predicted, sent, zipf
 from tables import allocation_plan, copies_plan
 
@@ -37,26 +38,6 @@ from keyshift.plans.saved import read_plan
 
 KEYS = 10_000
 GROUPINGS = ("fields", "shuffle", "pkg", "table", "split")
-
-
-class Kept:
-    """Rows of a part, in a file that grows by each; what is there is not measured again."""
-
-    def __init__(self, out: Path, part: str) -> None:
-        self.path = out / f"storm_{part}.csv"
-        self.rows: list[dict[str, Any]] = pd.read_csv(self.path).to_dict("records") if self.path.exists() else []
-
-    def has(self, **setting: Any) -> bool:
-        return any(all(row[name] == value for name, value in setting.items()) for row in self.rows)
-
-    def add(self, *rows: dict[str, Any]) -> None:
-        self.rows += rows
-        pd.DataFrame(self.rows).to_csv(self.path, index=False, float_format="%.6g")
-        for row in rows[:6]:
-            print(
-                {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()},
-                flush=True,
-            )
 
 
 class Bench:
@@ -416,56 +397,6 @@ def journey(bench: Bench, run: int) -> None:
                   "ratio measured": ratio(made["task"].to_numpy()[inside]), "failed tuples": int((made["tries"] > 1).sum())})  # fmt: skip
 
 
-# Kills -------------------------------------------------------------------------------------------------------------------
-
-
-def kills(out: Path, count: int) -> None:
-    """Workers get kill -9 at random moments, half of them while state moves; the state is kept in files."""
-    kept = Kept(out, "kills")
-    while len(kept.rows) < count:
-        with running() as storm:
-            folder = storm.folder / "kept"
-            folder.mkdir()
-            live = Live(storm, kept=folder, timeout=15)
-            killed_once(live, kept, min(5, count - len(kept.rows)))
-
-
-def killed_once(live: Live, kept: Kept, times: int) -> None:
-    """One stream with several kills."""
-    keys, us, gap, rng = 1_000, 10_000, 25, np.random.default_rng(len(kept.rows))
-    seconds = (times + 1) * gap
-    stream = drawn([(seconds, 200.0, zipf(keys, 0.8))], seed=500 + len(kept.rows))
-    start, told = live.begin(stream, "default", us, pad=200, pace=20_000), []
-    for t in range(times):
-        time.sleep(max(0.0, start + gap * (t + 1) - 8 + rng.uniform(0, 2) - time.monotonic()))
-        if t % 2 == 0:
-            live.switch(Table((HASH.groups + t // 2 + 1) % TASKS, {}), wait=None)
-            time.sleep(rng.uniform(0, 2))
-        port, process = sorted(live.storm.workers().items())[int(rng.integers(len(live.storm.workers())))]
-        os.kill(process, 9)
-        told.append(
-            {
-                "kill": len(kept.rows) + t,
-                "while state moves": t % 2 == 0,
-                "worker": port,
-                "second": time.monotonic() - start,
-            }
-        )
-        print(told[-1], flush=True)
-    made = live.finish(start, stream, 300)
-    time.sleep(4)  # states are written once a second
-    live.until(lambda: live.switched(live.epoch) == TASKS, 60)
-    counted = np.zeros(keys, dtype=int)
-    for file in live.storm.out.glob("states-*"):
-        for line in file.read_text().splitlines():
-            counted[int(line.split()[0][1:])] += int(line.split()[1])
-    came = np.bincount(stream.keys, minlength=keys)
-    lost, twice = int(np.maximum(0, came - counted).sum()), int(np.maximum(0, counted - came).sum())
-    served = len(made) - len(made.drop_duplicates(["source", "seq"]))
-    kept.add(*({**one, "tuples": stream.keys.size if i == 0 else 0, "lost": lost if i == 0 else 0, "counted twice": twice if i == 0 else 0,
-                "served twice": served if i == 0 else 0} for i, one in enumerate(told)))  # fmt: skip
-
-
 PARTS = {
     "throughput": throughput,
     "latency": latency,
@@ -503,8 +434,6 @@ def main() -> int:
     if "kills" in given.parts:
         kills(given.out, given.kills)
     print("load of the machine:", os.getloadavg())
-    from results import write
-
     return write(given.out)
 
 

@@ -17,6 +17,26 @@ that take a tuple a fixed time by sleeping, four spouts. *predicted* is what `ks
 mean. *cores* are Storm's, *other cores* those of everything else on the machine, which has two: where others leave it none, tails are noise."""
 
 
+class Kept:
+    """Rows of a part, in a file that grows by each; what is there is not measured again."""
+
+    def __init__(self, out: Path, part: str) -> None:
+        self.path = out / f"storm_{part}.csv"
+        self.rows: list[dict[str, Any]] = pd.read_csv(self.path).to_dict("records") if self.path.exists() else []
+
+    def has(self, **setting: Any) -> bool:
+        return any(all(row[name] == value for name, value in setting.items()) for row in self.rows)
+
+    def add(self, *rows: dict[str, Any]) -> None:
+        self.rows += rows
+        pd.DataFrame(self.rows).to_csv(self.path, index=False, float_format="%.6g")
+        for row in rows[:6]:
+            print(
+                {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()},
+                flush=True,
+            )
+
+
 class Part(NamedTuple):
     """A section: its heading, what the paper shows, what tells settings apart, which columns are compared, within which bars."""
 
