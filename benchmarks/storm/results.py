@@ -184,6 +184,12 @@ def write(out: Path) -> int:
         lost = int(frame["lost"].sum())
         page.say("", f"{len(frame)} workers were killed, {int(frame['while state moves'].sum())} of them while state moved: {lost} of {int(frame['tuples'].sum()):,} tuples are lost; "
                  f"{int(frame['served twice'].sum()):,} were served more than once, as at-least-once delivery may, and {int(frame['counted twice'].sum()):,} of these are counted twice.")  # fmt: skip
+    frames = [frame for part in PARTS if (frame := read(out, part.name)) is not None]
+    if frames:
+        shares = pd.concat(frames)[["cores", "other cores"]].mean()
+        lines.append(
+            f"- on average Storm had {shares['cores']:.2f} cores, everything else on the machine {shares['other cores']:.2f}"
+        )
     page.begin("Within which bars", *lines)
     page.write("A real Storm", INTRO)
     return int(lost > 0)
