@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,34 +27,17 @@ sys.path.append(str(Path(__file__).parents[1]))  # the other benchmarks' own mod
 
 import page as _page  # noqa: F401  where the data is
 from cluster import alone, running
+from kills import kills
+from results import Kept, write
 from streams import GROUPS, HASH, TASKS, Live, Stream, Table, drawn, groups_of, predicted, sent, zipf
 from tables import allocation_plan, copies_plan
 
 import keyshift as ks
 from keyshift.generators.routing import ZipfStream
+from keyshift.plans.saved import read_plan
 
 KEYS = 10_000
 GROUPINGS = ("fields", "shuffle", "pkg", "table", "split")
-
-
-class Kept:
-    """Rows of a part, in a file that grows by each; what is there is not measured again."""
-
-    def __init__(self, out: Path, part: str) -> None:
-        self.path = out / f"storm_{part}.csv"
-        self.rows: list[dict[str, Any]] = pd.read_csv(self.path).to_dict("records") if self.path.exists() else []
-
-    def has(self, **setting: Any) -> bool:
-        return any(all(row[name] == value for name, value in setting.items()) for row in self.rows)
-
-    def add(self, *rows: dict[str, Any]) -> None:
-        self.rows += rows
-        pd.DataFrame(self.rows).to_csv(self.path, index=False, float_format="%.6g")
-        for row in rows[:6]:
-            print(
-                {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()},
-                flush=True,
-            )
 
 
 class Bench:
@@ -318,7 +302,7 @@ def restarting(bench: Bench, run: int) -> None:
     during = (due >= when) & (due < when + 15)
     kept.add({"way": "storm rebalance", "run": run, "phases": 0, "groups moved": 0, "state MB": 0.0, "seconds measured": silent,
               "mean before": 1e3 * took[(due > 3) & (due < when)].mean(), "mean in 15 s measured": 1e3 * took[during].mean(),
-              "largest measured": 1e3 * took.max(), "served twice": len(made) - len(first), **share})  # fmt: skip
+              "largest measured": 1e3 * took.max(), "served twice": len(made) - len(first), "service ms": share["service ms"]})  # fmt: skip
 
 
 # [Madsen2016], Figure 6 --------------------------------------------------------------------------------------------------
@@ -376,54 +360,41 @@ def distance(tasks: np.ndarray) -> float:
     return float(100 * np.abs(loads - loads.mean()).max() / loads.mean())
 
 
-# Kills -------------------------------------------------------------------------------------------------------------------
+# From the topology to a plan and back ------------------------------------------------------------------------------------
 
 
-def kills(out: Path, count: int) -> None:
-    """Workers get kill -9 at random moments, half of them while state moves; the state is kept in files."""
-    kept = Kept(out, "kills")
-    while len(kept.rows) < count:
-        with running() as storm:
-            folder = storm.folder / "kept"
-            folder.mkdir()
-            live = Live(storm, kept=folder, timeout=30)
-            killed_once(live, kept, min(5, count - len(kept.rows)))
-
-
-def killed_once(live: Live, kept: Kept, times: int) -> None:
-    """One stream with several kills."""
-    keys, us, gap, rng = 1_000, 10_000, 16, np.random.default_rng(len(kept.rows))
-    seconds = (times + 1) * gap
-    stream = drawn([(seconds, 200.0, zipf(keys, 0.8))], seed=500 + len(kept.rows))
-    start, told = live.begin(stream, "default", us, pad=200, pace=20_000), []
-    for t in range(times):
-        time.sleep(max(0.0, start + gap * (t + 1) - 8 + rng.uniform(0, 2) - time.monotonic()))
-        if t % 2 == 0:
-            live.switch(Table((HASH.groups + t // 2 + 1) % TASKS, {}), wait=None)
-            time.sleep(rng.uniform(0, 2))
-        port, process = sorted(live.storm.workers().items())[int(rng.integers(len(live.storm.workers())))]
-        os.kill(process, 9)
-        told.append(
-            {
-                "kill": len(kept.rows) + t,
-                "while state moves": t % 2 == 0,
-                "worker": port,
-                "second": time.monotonic() - start,
-            }
-        )
-        print(told[-1], flush=True)
-    made = live.finish(start, stream, 300)
-    time.sleep(4)  # states are written once a second
-    live.until(lambda: live.switched(live.epoch) == TASKS, 60)
-    counted = np.zeros(keys, dtype=int)
-    for file in live.storm.out.glob("states-*"):
-        for line in file.read_text().splitlines():
-            counted[int(line.split()[0][1:])] += int(line.split()[1])
-    came = np.bincount(stream.keys, minlength=keys)
-    lost, twice = int(np.maximum(0, came - counted).sum()), int(np.maximum(0, counted - came).sum())
-    served = len(made) - len(made.drop_duplicates(["source", "seq"]))
-    kept.add(*({**one, "tuples": stream.keys.size if i == 0 else 0, "lost": lost if i == 0 else 0, "counted twice": twice if i == 0 else 0,
-                "served twice": served if i == 0 else 0} for i, one in enumerate(told)))  # fmt: skip
+def journey(bench: Bench, run: int) -> None:
+    """The commands of the page *Storm*, while tuples come: what the topology counts is imported, planned and exported, carried out and undone."""
+    kept, live = Kept(bench.out, "journey"), bench.live
+    if kept.has(run=run):
+        return
+    if any((live.table.groups != HASH.groups).tolist()) or live.table.entries:
+        live.switch(HASH)
+    stream = drawn([(150, 300.0, zipf(KEYS, 1.0))], seed=600 + run)
+    start = live.begin(stream, "default", 10_000, pad=100)
+    time.sleep(start + 25 - time.monotonic())  # the tasks write what they counted every ten seconds
+    folder = bench.out / f"journey-{run}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    counts = str(live.storm.out / "counts")
+    for line in (["import", "storm", counts, "--out", "w"], ["plan", "w", "--max-migrations", "20", "--phase-moves", "10", "--out", "plan.json"],
+                 ["export", "plan.json", "--to", "storm", "--counts", counts, "--out", "tables"]):  # fmt: skip
+        subprocess.run([sys.executable, "-m", "keyshift", *line], cwd=folder, check=True)
+    plan, marks = read_plan(folder / "plan.json"), [(10.0, time.monotonic() - start)]
+    for name in ("plan", "undo"):
+        shutil.copy(folder / "tables" / f"{name}.json", live.storm.out / "plan.tmp")
+        (live.storm.out / "plan.tmp").rename(live.storm.out / "plan.json")
+        live.epoch += len(plan.phases)
+        live.until(lambda: live.switched(live.epoch) == TASKS, 60)
+        begin = time.monotonic() - start
+        time.sleep(12)
+        marks.append((begin, begin + 12))
+    made = live.finish(start, stream)
+    loads = [plan.loads_before, plan.loads_after, plan.loads_before]
+    for state, planned, (low, high) in zip(("before", "carried out", "undone"), loads, marks, strict=True):
+        inside = made["due"].between(low, high)
+        kept.add({"run": run, "table": state, "phases": len(plan.phases), "moves": len(plan), "ratio of the counts": float(planned.max() / planned.mean()),
+                  "ratio measured": ratio(made["task"].to_numpy()[inside]), "failed tuples": int((made["tries"] > 1).sum())})  # fmt: skip
 
 
 PARTS = {
@@ -432,6 +403,7 @@ PARTS = {
     "routing": routing,
     "moving": moving,
     "allocation": allocation,
+    "journey": journey,
     "restarting": restarting,
 }
 
@@ -462,8 +434,6 @@ def main() -> int:
     if "kills" in given.parts:
         kills(given.out, given.kills)
     print("load of the machine:", os.getloadavg())
-    from results import write
-
     return write(given.out)
 
 

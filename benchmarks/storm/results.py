@@ -17,6 +17,26 @@ that take a tuple a fixed time by sleeping, four spouts. *predicted* is what `ks
 mean. *cores* are Storm's, *other cores* those of everything else on the machine, which has two: where others leave it none, tails are noise."""
 
 
+class Kept:
+    """Rows of a part, in a file that grows by each; what is there is not measured again."""
+
+    def __init__(self, out: Path, part: str) -> None:
+        self.path = out / f"storm_{part}.csv"
+        self.rows: list[dict[str, Any]] = pd.read_csv(self.path).to_dict("records") if self.path.exists() else []
+
+    def has(self, **setting: Any) -> bool:
+        return any(all(row[name] == value for name, value in setting.items()) for row in self.rows)
+
+    def add(self, *rows: dict[str, Any]) -> None:
+        self.rows += rows
+        pd.DataFrame(self.rows).to_csv(self.path, index=False, float_format="%.6g")
+        for row in rows[:6]:
+            print(
+                {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()},
+                flush=True,
+            )
+
+
 class Part(NamedTuple):
     """A section: its heading, what the paper shows, what tells settings apart, which columns are compared, within which bars."""
 
@@ -150,16 +170,26 @@ def write(out: Path) -> int:
     """Write storm.md; 1 if a tuple was lost."""
     page = Page("storm", out)
     lines = [line for part in PARTS for line in compared(page, part, out)]
+    if (frame := read(out, "journey")) is not None:
+        page.begin("From the topology to a plan and back", "`keyshift import`, `plan` and `export` while 300 tuples a second come; then `plan.json`, and `undo.json`. "
+                   "The load ratio that the counts of ten seconds give, and that of the tuples of 12 s behind the change.")  # fmt: skip
+        page.table(frame, "journey_each")
     lost = 0
     if (frame := read(out, "kills")) is not None:
         page.begin(
             "Killed workers",
-            "kill -9 of a worker every 16 s; the state is kept in files, and the counts of all keys at the end are compared with what was sent.",
+            "kill -9 of a worker every 25 s; the state is kept in files, and the counts of all keys at the end are compared with what was sent.",
         )
         page.table(frame, "kills_each")
         lost = int(frame["lost"].sum())
         page.say("", f"{len(frame)} workers were killed, {int(frame['while state moves'].sum())} of them while state moved: {lost} of {int(frame['tuples'].sum()):,} tuples are lost; "
                  f"{int(frame['served twice'].sum()):,} were served more than once, as at-least-once delivery may, and {int(frame['counted twice'].sum()):,} of these are counted twice.")  # fmt: skip
+    frames = [frame for part in PARTS if (frame := read(out, part.name)) is not None]
+    if frames:
+        shares = pd.concat(frames)[["cores", "other cores"]].mean()
+        lines.append(
+            f"- on average Storm had {shares['cores']:.2f} cores, everything else on the machine {shares['other cores']:.2f}"
+        )
     page.begin("Within which bars", *lines)
     page.write("A real Storm", INTRO)
     return int(lost > 0)

@@ -108,6 +108,8 @@ class Live:
 
     def switch(self, *tables: Table, wait: float | None = 120) -> float:
         """Put tables in force, one after another; seconds until all is done."""
+        if self.epoch:  # a plan has to end before the next
+            self.until(lambda: self.switched(self.epoch) == TASKS, 240)
         begin = time.monotonic()
         listed = [(table.groups.tolist(), table.entries) for table in (self.table, *tables)]
         scratch = self.storm.out / "plan.tmp"

@@ -37,7 +37,7 @@ import org.slf4j.LoggerFactory;
  * A bolt with a state for each key, which moves from task to task as the plan says.
  *
  * <p>A task switches to the next table when the barriers of all spouts have come. It then has served all tuples that the old
- * table sent it, and gives the state of every key group that leaves to the key group's new task. The new task holds the
+ * table sent it, and gives the state of every key group that leaves to the key group's new task. The new task buffers the
  * tuples of a key group until its state is there, and serves all others meanwhile. Barriers are acknowledged when all has
  * arrived; one that fails makes everything be sent again that may not have come.
  *
@@ -81,8 +81,9 @@ public abstract class PlanBolt<S extends Serializable> extends BaseRichBolt {
     /** What survives a worker. */
     private static final class Kept<S> implements Serializable {
         private static final long serialVersionUID = 1;
-        int previous;
         int epoch;
+        Table before;
+        Table table;
         final HashMap<String, S> states = new HashMap<>();
         final HashSet<String> missing = new HashSet<>();
         final HashSet<String> parts = new HashSet<>();
@@ -161,7 +162,8 @@ public abstract class PlanBolt<S extends Serializable> extends BaseRichBolt {
         now = folder == null ? null : restored();
         if (now == null) {
             now = new Kept<>();
-            now.epoch = now.previous = file.newest();
+            now.epoch = file.newest();
+            now.before = now.table = file.table(now.epoch);
         }
     }
 
@@ -183,7 +185,7 @@ public abstract class PlanBolt<S extends Serializable> extends BaseRichBolt {
     /** Serve a tuple if its key is here; else it waits for the state, or for the table by which it was sent. */
     protected void serve(Tuple tuple) {
         String key = String.valueOf(tuple.getValueByField(field));
-        if (!Table.among(table().tasks(key), me)) {
+        if (!Table.among(now.table.tasks(key), me)) {
             early.add(tuple);
             return;
         }
@@ -219,13 +221,8 @@ public abstract class PlanBolt<S extends Serializable> extends BaseRichBolt {
 
     // Tables ----------------------------------------------------------------------------------------------------------
 
-    private Table table() {
-        return file.table(now.epoch);
-    }
-
     private String unitOf(String key) {
-        Table before = file.table(now.previous);
-        return Table.unit(before == null ? table() : before, table(), key);
+        return Table.unit(now.before, now.table, key);
     }
 
     /** Whether all state of the table in force has come, and all that was to go has been sent. */
@@ -238,7 +235,7 @@ public abstract class PlanBolt<S extends Serializable> extends BaseRichBolt {
         heard.merge(tuple.getSourceTask(), epoch, Math::max);
         barriers.add(tuple);
         if (epoch <= now.epoch && !sending && !now.sent.isEmpty()) {
-            send(); // it failed, so that somebody may lack something
+            send(); // it failed, so that state may be missing somewhere
         }
         advance();
     }
@@ -247,22 +244,21 @@ public abstract class PlanBolt<S extends Serializable> extends BaseRichBolt {
     private void advance() {
         while (complete()) {
             int agreed = senders.stream().mapToInt(one -> heard.getOrDefault(one, -1)).min().orElse(-1);
-            int next = file.after(now.epoch);
-            if (next < 0 || next > agreed) {
+            if (now.epoch >= agreed || file.announced(now.epoch + 1) == null) {
                 break;
             }
-            change(next);
+            change(now.epoch + 1);
         }
         settle();
     }
 
     private void change(int epoch) {
-        List<Table.Move> moves = Table.moves(table(), file.table(epoch));
-        now.previous = now.epoch;
+        now.before = now.table;
+        now.table = file.table(epoch);
         now.epoch = epoch;
         now.sent.clear();
         Map<String, Integer> leaving = new LinkedHashMap<>();
-        for (Table.Move one : moves) {
+        for (Table.Move one : Table.moves(now.before, now.table)) {
             if (one.from() == me) {
                 leaving.put(one.unit(), one.to());
             } else if (one.to() == me && one.whole()) {
@@ -424,7 +420,7 @@ public abstract class PlanBolt<S extends Serializable> extends BaseRichBolt {
         content.put("task", me);
         content.put("tasks", tasks.size());
         content.put("epoch", now.epoch);
-        content.putAll(table().asRecord());
+        content.putAll(now.table.asRecord());
         content.put("seconds", seconds);
         content.put("keys", keys);
         replace(Path.of(counts, component + "-" + me + ".json"), JSONValue.toJSONString(content).getBytes());

@@ -57,17 +57,16 @@ final class PlanFile {
         return tables.isEmpty() ? 0 : tables.lastKey();
     }
 
-    /** A table by its number; null if there is none. */
+    /** A table by its number; null if there is none yet. */
     synchronized Table table(int epoch) {
-        look(!tables.containsKey(epoch));
+        look(false);
         return tables.get(epoch);
     }
 
-    /** The table with the next higher number; -1 if there is none. */
-    synchronized int after(int epoch) {
-        look(false);
-        Integer next = tables.higherKey(epoch);
-        return next == null ? -1 : next;
+    /** The same for who has been told that there is one: the file is looked at again at once. */
+    synchronized Table announced(int epoch) {
+        look(!tables.containsKey(epoch));
+        return tables.get(epoch);
     }
 
     /** From its next tuple on, a sender uses this table. */
@@ -75,7 +74,7 @@ final class PlanFile {
         inForce.put(sender, epoch);
     }
 
-    /** A sender's table: the newest if nobody says which. */
+    /** A sender's table: the newest if it never said which. */
     Table of(int sender) {
         Integer epoch = inForce.get(sender);
         return table(epoch == null ? newest() : epoch);

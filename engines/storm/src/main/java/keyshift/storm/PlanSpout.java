@@ -49,8 +49,8 @@ public final class PlanSpout implements IRichSpout {
     @Override
     public void nextTuple() {
         if (!underWay) {
-            int next = epoch < 0 ? file.newest() : file.after(epoch); // after a restart the others may be anywhere below
-            if (next >= 0 && file.table(next) != null) {
+            int next = epoch < 0 ? file.newest() : epoch + 1; // after a restart the others may be anywhere below
+            if (file.table(next) != null) {
                 epoch = next;
                 file.use(task, epoch);
                 announce();

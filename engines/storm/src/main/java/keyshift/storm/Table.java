@@ -1,5 +1,6 @@
 package keyshift.storm;
 
+import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -15,9 +16,10 @@ import java.util.TreeSet;
  * <p>A key with an entry goes to one of the entry's tasks; every other key goes where its key group goes. Strings hash to
  * key groups as fields grouping hashes them to tasks, other keys as their text does.
  */
-public final class Table {
+public final class Table implements Serializable {
+    private static final long serialVersionUID = 1;
     private final int[][] groups;
-    private final Map<String, int[]> entries;
+    private final HashMap<String, int[]> entries;
 
     /** The task of each key group, and the tasks of each listed key. */
     public Table(int[] groups, Map<String, int[]> entries) {
