@@ -12,7 +12,7 @@ SEED ?= 0
 
 BENCHMARKS ?= allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
-.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known outside verify certificates flink redis kafka surface kit dist clean java
+.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known outside verify certificates flink redis kafka storm surface kit dist clean java
 
 setup: $(READY) java
 
@@ -36,6 +36,7 @@ coverage: setup
 
 slow: setup
 	$(BIN)/python -m pytest -m slow
+	@if command -v mvn >/dev/null; then mvn -q -B -f engines/storm/pom.xml test; else echo "the engine of Storm is not tested: no Maven"; fi
 
 # Hostile instances of every problem against an oracle of its own; run it again to go on where it stopped.
 hostile: setup
@@ -106,9 +107,24 @@ redis: setup
 	@if command -v redis-server >/dev/null; then $(BIN)/python benchmarks/redis/live.py --out out/benchmarks; \
 	else echo "redis-server is not installed: apt-get install redis-server"; fi
 
-# A real Kafka of three brokers on this machine, from an npm package: needs Java 17 and npm. Some 5 minutes.
-kafka: setup
+# A real Kafka 4.3 of four brokers on this machine, from Maven Central, with Java 17; its client has an environment of its own.
+# Some 10 minutes.
+KAFKA := benchmarks/kafka/.venv
+$(KAFKA)/.ready:
+	"$(PYTHON)" -m venv $(KAFKA)
+	$(KAFKA)/bin/python -m pip install --quiet --disable-pip-version-check confluent-kafka==2.16.1
+	@touch $@
+
+kafka: setup $(KAFKA)/.ready
+	@command -v mvn >/dev/null && command -v javac >/dev/null || apt-get install --yes maven openjdk-17-jdk-headless
 	$(BIN)/python benchmarks/kafka/live.py --out out/benchmarks
+
+# A real Storm 2.8 on this machine, from Maven Central: groupings, plans that are carried out, killed workers. Two runs take some
+# 50 minutes; RUNS=1 half of that, and a second start goes on where the first one ended. Java 17 and Maven are installed if they are not there.
+RUNS ?= 2
+storm: setup
+	@command -v mvn >/dev/null && command -v javac >/dev/null || apt-get install --yes maven openjdk-17-jdk-headless
+	$(BIN)/python benchmarks/storm/live.py --runs $(RUNS) --out out/benchmarks
 
 # For lecturers: decks, workbook, sheets and projects as pages and PDF; the lessons as EPUB and PDF. PDF needs Chromium.
 kit: setup

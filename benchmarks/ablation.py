@@ -140,7 +140,7 @@ class Outcome:
     @classmethod
     def of(cls, problem: ks.Problem, seconds: float, **options: Any) -> Outcome:
         began = time.process_time()
-        clocks = [mock.patch(f"keyshift.models.{where}.time", PROCESSOR) for where in ("answer", "compiling")]
+        clocks = [mock.patch(f"keyshift.models.{where}.time", PROCESSOR) for where in ("answer", "base.compiling")]
         with clocks[0], clocks[1]:
             answer = ks.solve(problem, time_limit=seconds, gap=0.0, seed=1, **options)
         took = time.process_time() - began
@@ -249,30 +249,32 @@ def heavy(seed: int, nodes: int, key_groups: int, windows: int | None = None) ->
 
 
 NEVER = property(lambda _: False)
-PHASES, SEARCH = "allocation.phases.Rounds", ("allocation.search", "search.annealing", "search.moves", "search.terms")
+PHASES, SEARCH = (
+    "allocation.portfolio.Portfolio",
+    ("allocation.search", "search.annealing", "search.moves", "search.terms"),
+)
 ALLOCATION = [
-    Part("exchanges between three nodes", ("allocation.exchanges", f"{PHASES}._exchange_next", "allocation.search.Search.cool"), instead(f"{PHASES}._exchanges", NEVER)),
-    Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.phases.price_trees", lambda *given: [])),
-    Part("plans by counts", ("allocation.counting.planner", f"{PHASES}._plan_next"), instead(f"{PHASES}._plan_next", lambda self, turn: None)),
+    Part("exchanges between three nodes", ("allocation.exchanges", f"{PHASES}._exchange", "allocation.search.Search.cool"), instead(f"{PHASES}._exchanges", NEVER)),
+    Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.portfolio.price_trees", lambda *given: [])),
+    Part("plans by counts", ("allocation.counting.planner", f"{PHASES}._plan"), instead(f"{PHASES}._plan", lambda self: None)),
     Part("plans of the prices", ("allocation.pricing.tree.dealt", f"{PHASES}._realise", "allocation.search.Search.realise"), instead(f"{PHASES}._realise", lambda *given: False)),
     Part("bound by counts", ("allocation.counting.bound",), instead("allocation.counting.bound.CountBound.bound", lambda self: 0.0)),
-    Part("annealing", SEARCH, instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),
+    Part("annealing", SEARCH, instead(f"{PHASES}._anneal", lambda self, start, todo, turn: self.found.budget.spend(2 * todo.steps))),
     Part("few nodes shared out anew", ("allocation.large_neighbourhood",), set_to("allocation.settings.AllocationSettings.evened", 0)),
     Part("CP-SAT first", (), set_to("allocation.settings.AllocationSettings.small", 0)),
-    Part("CP-SAT asked early", (f"{PHASES}._ask_solver",), instead(f"{PHASES}._ask_solver", lambda self: None)),
-    Part("CP-SAT and HiGHS last", ("allocation.portfolio.Portfolio.declared", "allocation.portfolio.Portfolio._highs"), instead("allocation.portfolio.Portfolio.declared", lambda self, threads: None)),
-    Part("HiGHS last", ("allocation.portfolio.Portfolio._highs",), instead("allocation.portfolio.Portfolio._highs", lambda self, threads: None)),
-    Part("whole loads", ("allocation.incumbent.WholeLoads", "allocation.incumbent.Incumbent.raise_bound"), instead("allocation.incumbent.Incumbent.steps", None)),
+    Part("CP-SAT", (f"{PHASES}.cpsat_turns",), instead(f"{PHASES}.cpsat_turns", lambda self: iter(()))),
+    Part("HiGHS", (f"{PHASES}.highs_turns",), instead(f"{PHASES}.highs_turns", lambda self: iter(()))),
+    Part("whole loads", ("allocation.arrays.WholeLoads",), instead("allocation.portfolio.whole_loads", lambda problem: None)),
 ]  # fmt: skip
 JOINT = "allocation.joint_relaxation"
 WINDOWS = [
-    Part("annealing over windows", SEARCH, instead(f"{PHASES}._anneal", lambda self, start, todo, turn: setattr(self, "searched", self.searched + todo.steps))),
-    Part("joint relaxation", (JOINT,), instead(f"{PHASES}._relax", lambda self: None)),
+    Part("annealing over windows", SEARCH, instead(f"{PHASES}._anneal", lambda self, start, todo, turn: self.found.budget.spend(2 * todo.steps))),
+    Part("joint relaxation", (JOINT,), instead(f"{PHASES}.joint_turns", lambda self: iter(()))),
     Part("its linear program", (f"{JOINT}.MoveMaster",), instead(f"{JOINT}.JointRelaxation.improve", lambda self, expired, rounds=60: (setattr(self, "ended", True), self.best)[1])),
 ]  # fmt: skip
 RULED = [
-    Part("linear relaxation", ("allocation.portfolio.Portfolio.linear_bound",), instead("allocation.portfolio.Portfolio.linear_bound", lambda self: None)),
-    Part("bound by prices", (), instead("allocation.phases.price_trees", lambda *given: [])),
+    Part("linear relaxation", (f"{PHASES}.linear_turns",), instead(f"{PHASES}.linear_turns", lambda self: iter(()))),
+    Part("bound by prices", (), instead("allocation.portfolio.price_trees", lambda *given: [])),
     Part("exchanges between three nodes", (), instead(f"{PHASES}._exchanges", NEVER)),
 ]  # fmt: skip
 
@@ -366,11 +368,11 @@ COLLOCATION = [
     Part("Lagrangian bound", ("collocation.lagrangian",), instead("collocation.portfolio.tighten", lambda *given: 1.0)),
     Part("bounds from the shape of the traffic", ("collocation.structural_bounds",), instead("collocation.portfolio.most_by_structure", lambda *given: 1.0)),
     Part("closing nodes", ("collocation.lagrangian.LagrangianBound.close",), instead("collocation.lagrangian.LagrangianBound.close", lambda self, incumbent: 0)),
-    Part("HiGHS on what is open", ("collocation.portfolio._finish",), instead("collocation.portfolio._finish", lambda problem, data, lagrangian, answer, *rest: answer)),
+    Part("HiGHS on what is open", ("collocation.portfolio.CollocationPortfolio.by_highs",), instead("collocation.portfolio.CollocationPortfolio.highs_turns", lambda self: iter(()))),
+    Part("CP-SAT", ("collocation.portfolio.CollocationPortfolio.by_cpsat",), instead("collocation.portfolio.CollocationPortfolio.by_cpsat", lambda self, turn: Answer(None))),
     Part("pairs bounded in place of modelled", ("collocation.lagrangian.LagrangianBound.beyond",), instead("collocation.portfolio._explicit", lambda data, open_to, room: np.ones(data.first.size, dtype=bool))),
     Part("second opinion", ("collocation.statement.second_opinion",), set_to("collocation.portfolio.CollocationSettings.confirmed", 0)),
-    Part("search in the time that is left", ("collocation.portfolio._searched_on",), instead("collocation.portfolio._searched_on", lambda problem, search, answer, budget, *rest: answer)),
-    Part("search", ("collocation.local_search", *SEARCH[1:]), instead("collocation.portfolio.Annealing.go_on", lambda self, *given, **options: None)),
+    Part("search", ("collocation.local_search", *SEARCH[1:]), instead("collocation.local_search.Annealing.go_on", lambda self, *given, **options: None)),
     Part("beginning again", (), instead("collocation.local_search.Annealing.settled", NEVER)),
     *(Part(f"move: {move}", (f"search.moves.{move}",), shares(**{move: 0.0})) for move in ("join", "cluster", "swap")),
     Part("rounds of two more temperatures", (), instead("collocation.local_search.HEATS", (1.0,))),
@@ -394,8 +396,8 @@ def collocation(page: Page) -> None:
 ROUTING = [
     Part("Lagrangian bound", ("routing.lagrangian",), set_to("routing.lagrangian.RoutingSettings.rounds", 1)),
     Part("rounding", ("routing.rounding",), instead("routing.statement.rounded", lambda *given: iter(()))),
-    Part("closing by reduced cost", ("routing.lagrangian.Relaxation.open_choices",), instead("routing.statement._OpenKeys._allowance", lambda self, dual: np.inf)),
-    Part("the program of what is open", ("routing.statement._OpenKeys._finish",), instead("routing.statement._OpenKeys._finish", lambda self, dual, bound: self._answer(bound, "gap"))),
+    Part("closing by reduced cost", ("routing.lagrangian.Relaxation.open_choices",), instead("routing.statement.RoutingPortfolio.open_choices", lambda self, dual: self.relaxation.open_choices(dual.prices, np.inf))),
+    Part("the program of what is open", ("routing.statement.RoutingPortfolio.solver_turns",), instead("routing.statement.RoutingPortfolio.solver_turns", lambda self, solver, note: iter(()))),
     Part("fewest entries", ("routing.statement.fewest_entries",), instead("routing.statement.fewest_entries", lambda *given: 0)),
     Part("sums of whole states", ("routing.rounding.on_grid",), instead("routing.statement.on_grid", lambda problem, bound: bound)),
 ]  # fmt: skip

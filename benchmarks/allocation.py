@@ -21,7 +21,7 @@ from page import run
 from rebalancer import FORMULAS, ask
 
 import keyshift as ks
-from keyshift.models.families.allocation import madsen_allocation
+from keyshift.generators.allocation import madsen_allocation
 from keyshift.papers import madsen2016
 from keyshift.papers.madsen2016 import over_time, scale_in, solved
 from keyshift.papers.page import Page

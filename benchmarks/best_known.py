@@ -16,8 +16,8 @@ import pandas as pd
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
+from keyshift.files.problem import problem_fingerprint
 from keyshift.models import Problem
-from keyshift.models.files.problem import problem_fingerprint
 from keyshift.papers.markdown_table import markdown
 from keyshift.studies.best_known import BestKnown
 from keyshift.version import __version__

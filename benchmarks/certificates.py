@@ -25,12 +25,12 @@ import scipy.sparse as sp
 
 import keyshift as ks
 from keyshift.certificates import verify
-from keyshift.models.families.allocation import madsen_allocation
-from keyshift.models.families.intervals import ding_policy, ding_sequence, ding_step, task_workload
-from keyshift.models.families.mclb import guo_mclb
-from keyshift.models.families.real import flights
-from keyshift.models.families.routing import fang_routing
-from keyshift.models.families.splitting import nasir_splitting
+from keyshift.generators.allocation import madsen_allocation
+from keyshift.generators.intervals import ding_policy, ding_sequence, ding_step, task_workload
+from keyshift.generators.mclb import guo_mclb
+from keyshift.generators.real import flights
+from keyshift.generators.routing import fang_routing
+from keyshift.generators.splitting import nasir_splitting
 from keyshift.papers import madsen2016_streams as streams
 from keyshift.papers.markdown_table import markdown
 

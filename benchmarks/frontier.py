@@ -25,9 +25,9 @@ from page import run
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
+from keyshift.generators.hard import Kind
+from keyshift.generators.mclb import section_5_stream
 from keyshift.models import Problem
-from keyshift.models.families.hard import Kind
-from keyshift.models.families.mclb import section_5_stream
 from keyshift.papers import ding2015 as intervals
 from keyshift.papers.page import Page
 

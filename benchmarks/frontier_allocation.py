@@ -15,7 +15,7 @@ import pandas as pd
 from numba import njit
 
 import keyshift as ks
-from keyshift.models.families.allocation import madsen_allocation, synthetic_workload
+from keyshift.generators.allocation import madsen_allocation, synthetic_workload
 from keyshift.papers.page import Page
 from keyshift.solvers.kernels import uniform
 

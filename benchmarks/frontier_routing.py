@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
+from keyshift.generators.allocation import synthetic_cluster
 from keyshift.models import Problem
-from keyshift.models.families.collocation import synthetic_cluster
 from keyshift.papers.page import Page
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from page import run
 
 import keyshift as ks
-from keyshift.models.families.splitting import draw_keys, zipf_shares
+from keyshift.generators.splitting import draw_keys, zipf_shares
 from keyshift.models.splitting.stream import CHUNK
 from keyshift.papers.page import Page, best_of
 

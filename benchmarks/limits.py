@@ -24,7 +24,7 @@ from page import run
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS, find_method
-from keyshift.models.compiling import COMPILING
+from keyshift.models.base.compiling import COMPILING
 from keyshift.papers.page import Page
 from keyshift.solving import make_ready
 

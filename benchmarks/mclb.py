@@ -13,7 +13,7 @@ import pandas as pd
 from page import run
 
 import keyshift as ks
-from keyshift.models.families.mclb import section_5_stream
+from keyshift.generators.mclb import section_5_stream
 from keyshift.papers.guo2018 import HEURISTICS, KEYS, clb_thresholds, greedy, kept_hashes, over_time
 from keyshift.papers.page import Page, by_method, cases, studied
 

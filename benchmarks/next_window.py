@@ -21,7 +21,7 @@ from next_window_streams import NODES, STREAMS, with_tables, with_traffic
 from page import run
 
 import keyshift as ks
-from keyshift.models.families.real import DATA
+from keyshift.generators.real import DATA
 from keyshift.papers.page import Page, grid
 from keyshift.replays.results import COLOURS
 

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
-from keyshift.models.families.collocation import synthetic_cluster
-from keyshift.models.families.mclb import word_stream
-from keyshift.models.families.real import WEEKS, data_file
-from keyshift.models.families.real import flights as flight_log
-from keyshift.models.families.routing import ZipfStream
+from keyshift.generators.allocation import synthetic_cluster
+from keyshift.generators.mclb import word_stream
+from keyshift.generators.real import WEEKS, data_file
+from keyshift.generators.real import flights as flight_log
+from keyshift.generators.routing import ZipfStream
 
 GROUPS, NODES = 60, 10
 

@@ -27,8 +27,8 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import Delaunay
 
 import keyshift as ks
+from keyshift.generators.real import DATA
 from keyshift.models import Budget
-from keyshift.models.families.real import DATA
 from keyshift.papers.page import Page
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search import Annealing

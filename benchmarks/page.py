@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from keyshift.models.families.real import DATA
+from keyshift.generators.real import DATA
 from keyshift.papers.page import Page, Part
 
 if (beside := Path(__file__).resolve().parents[2] / "shared" / "data").is_dir():

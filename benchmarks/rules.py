@@ -20,7 +20,7 @@ import keyshift as ks
 from keyshift.engines.kafka import made_of, replica_rules
 from keyshift.engines.kafka_files import Partition
 from keyshift.engines.kafka_replicas import Shares, lists_of, members_of, traffic
-from keyshift.models.families.allocation import replicated, synthetic_workload
+from keyshift.generators.allocation import replicated, synthetic_workload
 from keyshift.papers.page import Page
 from keyshift.rules import Apart, Count, Moves, Never, Pinned, Rule, Spread, Together, Use
 

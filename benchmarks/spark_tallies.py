@@ -1,6 +1,6 @@
 """The tallies in NumPy beside Spark SQL's own `groupBy().agg()`: the same facts of one pass over the log, by both.
 
-    nice -n 10 python benchmarks/spark_tallies.py [--quick] [--tuples 5000000 20000000] --out benchmarks/results/0.4
+    nice -n 10 python benchmarks/spark_tallies.py [--quick] [--tuples 5000000 20000000] --out benchmarks/results/0.4.0
 
 The log is that of `spark_stats.py`. Either one operator, with cost and state, or two and the edge between them; so many key groups an operator,
 one window or sixty. Both begin with the same accepted tuples. The tallies count each task's tuples for all operators and edges at once,

@@ -16,7 +16,8 @@ import pandas as pd
 from page import run
 
 import keyshift as ks
-from keyshift.models import answer, compiling
+from keyshift.models import answer
+from keyshift.models.base import compiling
 from keyshift.papers.page import Page
 
 answer.time = compiling.time = SimpleNamespace(monotonic=time.process_time)  # type: ignore[assignment] # limits count the processor's seconds, whoever else runs

@@ -26,9 +26,9 @@ from frontier_allocation import with_everything
 from page import run
 
 import keyshift as ks
+from keyshift.generators.allocation import madsen_allocation, madsen_windows
+from keyshift.generators.mclb import section_5_stream
 from keyshift.models import Problem
-from keyshift.models.families.allocation import madsen_allocation, madsen_windows
-from keyshift.models.families.mclb import section_5_stream
 from keyshift.papers.page import Page
 from keyshift.studies.best_known import BestKnown
 from keyshift.version import __version__

@@ -3,7 +3,7 @@
     python benchmarks/windows.py [--quick] [--only PART ...] --out DIR [--seconds 60]
 
 Distances, bounds and gaps are in points of the mean node load, one thread each, wall times on two shared cores. Instances are those of
-`madsen_windows` (`keyshift.models.families.allocation`): the drift of [Madsen2016], section 5.1, and in every window a fluctuation of each load
+`madsen_windows` (`keyshift.generators.allocation`): the drift of [Madsen2016], section 5.1, and in every window a fluctuation of each load
 by up to 5 %, drawn anew. A run that is killed goes on where it stopped: rows that are there already are not run again.
 """
 
@@ -17,8 +17,7 @@ import pandas as pd
 from page import run
 
 import keyshift as ks
-from keyshift.models.families.allocation import madsen_windows
-from keyshift.models.families.collocation import synthetic_cluster
+from keyshift.generators.allocation import madsen_windows, synthetic_cluster
 from keyshift.papers.page import Page
 
 SETTING = ["nodes", "key_groups", "windows", "over", "varies", "max_migrations", "seed"]

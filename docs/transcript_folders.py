@@ -105,8 +105,11 @@ def _kafka(topic: str, replicas: dict[int, list[int]], size: Any) -> None:
             for n, r in replicas.items()
             if b in r
         ]
-        folder = {"logDir": "/var/lib/kafka", "error": None, "partitions": held}
-        brokers.append({"broker": b, "logDirs": [folder]})
+        folders = [
+            {"logDir": f"/data/{name}", "error": None, "partitions": some}
+            for name, some in (("a", held[:2]), ("b", held[2:]))
+        ]
+        brokers.append({"broker": b, "logDirs": folders})
     heading = (
         "Querying brokers for log directories information\nReceived log directory information from brokers 1,2,3,4\n"
     )
@@ -129,14 +132,30 @@ def redis_cluster() -> Iterator[None]:
         yield
 
 
-def _tasks() -> None:
-    """Where the tasks of a Storm topology and of a Kafka Streams application run, and what Flink's REST API answers."""
+def topology() -> None:
+    """What the four tasks of a Storm topology counted in a minute, and where its tasks run."""
+    Path("words").mkdir()
+    groups = [g % 4 for g in range(32)]
+    of: list[dict[str, list[float]]] = [{} for _ in range(4)]
+    for k in range(300):
+        code = 0
+        for letter in f"word{k}":
+            code = (31 * code + ord(letter)) % 2**32
+        of[(31 + code) % 32 % 4][f"word{k}"] = [6_000 // (k + 3), 2_000 + 10 * (k % 40)]
+    for task, keys in enumerate(of):
+        content = {"format": "keyshift-storm-counts", "version": 1, "component": "count", "task": task, "tasks": 4, "epoch": 0,
+                   "seconds": 60.0, "groups": groups, "entries": {}, "keys": keys}  # fmt: skip
+        Path(f"words/count-{task}.json").write_text(json.dumps(content))
     slots = ["node-1:6700", "node-2:6700"]
     tasks = [
         {"task": n, "component": "count" if n < 5 else "join", "slot": slots[0], "load": 10.0 * n} for n in range(1, 9)
     ]
     head: dict[str, Any] = {"format": "keyshift-storm-assignment", "version": 1, "topology": "words", "slots": slots}
     Path("storm.json").write_text(json.dumps({**head, "tasks": tasks}))
+
+
+def _tasks() -> None:
+    """Where the tasks of a Kafka Streams application run, and what Flink's REST API answers."""
     processes = [f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2)]
     active = [[{"id": f"0_{n}", "load": 4.0 + n, "state": 4096} for n in range(6)], []]
     listed = [{"processId": name, "active": held} for name, held in zip(processes, active, strict=True)]
@@ -156,14 +175,31 @@ def _tasks() -> None:
         Path(f"answers/{name}.json").write_text(json.dumps(content))
 
 
-def measured(file: str, rename: dict[str, str] | None = None) -> str:
+def measured(file: str, kept: dict[str, str] | list[str] | None = None, shape: str = ",.6g") -> str:
     """What a benchmark on a real engine predicted and measured, as its table."""
     frame = pd.read_csv(Path(__file__).parents[1] / "benchmarks" / "results" / file)
-    if rename is not None:
-        frame = frame[list(rename)].rename(columns=rename)
+    if kept is not None:
+        frame = frame[list(kept)]
+    if isinstance(kept, dict):
+        frame = frame.rename(columns=kept)
         frame["difference"] = frame["measured"] - frame["predicted"]
-    rows = [[f"{v:,.6g}" if isinstance(v, float) else str(v) for v in row] for row in frame.itertuples(index=False)]
+    frame = frame.apply(lambda column: column.map({True: "yes", False: "no"}) if column.dtype == bool else column)
+    rows = [
+        [f"{v:{shape}}" if isinstance(v, float) else str(v) for v in row]
+        for row in frame.fillna("-").itertuples(index=False)
+    ]
     return "\n".join(f"| {' | '.join(row)} |" for row in [list(frame.columns), ["---"] * frame.shape[1], *rows])
+
+
+def storm_measured(part: str) -> str:
+    """Storm: a table of `make storm`, without what says how quiet the machine was."""
+    file = Path(__file__).parents[1] / f"benchmarks/results/0.4.0/storm_{part}.csv"
+    kept = [
+        name
+        for name in pd.read_csv(file, nrows=0)
+        if "spread" not in name and name not in ("cores", "other cores", "service ms")
+    ]
+    return measured(f"0.4.0/{file.name}", kept, ",.4g")
 
 
 def redis_measured() -> str:
@@ -172,8 +208,8 @@ def redis_measured() -> str:
 
 
 def kafka_measured() -> str:
-    """Kafka: leaders, of `make kafka`."""
-    return measured("0.3.0/kafka_leaders.csv")
+    """Kafka: the cases of `make kafka`."""
+    return measured("0.4.0/kafka_cases.csv")
 
 
 def flink_measured() -> str:
@@ -185,7 +221,7 @@ def flink_measured() -> str:
 def methods(problem: str) -> str:
     """A table of a problem's methods, from the catalogue, for a page in a folder beside the lessons."""
     from keyshift.catalogue import FORMULATIONS
-    from keyshift.commands.methods import as_row
+    from keyshift.commands.model import as_row
 
     columns = ("method", "kind", "certain", "for", "options", "source", "code", "lesson")
     rows = [_table_row(as_row(FORMULATIONS[problem], method)) for method in FORMULATIONS[problem].methods]

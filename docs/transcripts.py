@@ -29,6 +29,7 @@ PAGES: dict[str, Callable[[], contextlib.AbstractContextManager[object] | None]]
     "shell.md": lambda: None,
     "log-to-plan.md": folders.clicks,
     "engines/kafka.md": folders.cluster,
+    "engines/storm.md": folders.topology,
     "engines/index.md": folders.redis_cluster,
     **{f"problems/{page.name}": partial(folders.written_in, page) for page in sorted((DOCS / "problems").glob("*.md"))},
 }

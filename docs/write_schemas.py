@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from keyshift.files.plan import PlanFile
+from keyshift.files.solution import SolutionFile
+from keyshift.files.workload import WorkloadFile, WorkloadManifest
 from keyshift.fronts.front import FrontFile
-from keyshift.models.files.plan import PlanFile
-from keyshift.models.files.policy import PolicyHeader, ProgressHeader
-from keyshift.models.files.routing_table import RoutingTableFile
-from keyshift.models.files.schema import FileFormat
-from keyshift.models.files.solution import SolutionFile
-from keyshift.models.files.statistics import StatisticsManifest
-from keyshift.models.files.workload import WorkloadFile, WorkloadManifest
-from keyshift.replays.checkpoint import PeriodFile, ReplayFile
+from keyshift.models.base.schema import FileFormat
+from keyshift.models.routing.table_file import RoutingTableFile
+from keyshift.replays.results import PeriodFile, ReplayFile
+from keyshift.solvers.intervals.policy.policy_files import PolicyHeader, ProgressHeader
+from keyshift.spark_stats.statistics_files import StatisticsManifest
 
 FOLDER = Path(__file__).parent / "_static" / "schemas"
 FILES: dict[str, type[FileFormat]] = {

@@ -14,13 +14,16 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 try:
     from keyshift.models import InputError, KeyshiftError, Problem, Solution, Workload
-    from keyshift.models.lazily import Named, lazily, on_first_use
-    from keyshift.models.plans.plan import Plan
+    from keyshift.models.base.lazily import Named, lazily, on_first_use
+    from keyshift.plans.plan import Plan
     from keyshift.version import __version__ as __version__
 except KeyboardInterrupt:
     if "keyshift" in (Path(sys.argv[0]).stem, *sys.orig_argv[1:3]):  # the command: a word, no traceback
@@ -33,27 +36,27 @@ with lazily() as _LAZY:
     from keyshift.catalogue.families import families, family
     from keyshift.certificates.certificate import certify
     from keyshift.comparison import compare
+    from keyshift.files.solution import read_solution
+    from keyshift.files.workload import read_workload, write_workload
     from keyshift.fronts.front import pareto
     from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.modelling.opening import model, statements
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation
-    from keyshift.models.files.solution import read_solution
-    from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
-    from keyshift.models.plans.saved import compare_measured, read_plan
     from keyshift.models.replication import ReplicatedAllocation
     from keyshift.models.routing import MixedRouting, RoutingTable
-    from keyshift.models.simulation import simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.papers.registry import reproduce
     from keyshift.plans.explaining import explain
     from keyshift.plans.making import plan
     from keyshift.plans.remedying import remedies, repair
+    from keyshift.plans.saved import compare_measured, read_plan
     from keyshift.replays.adaptation import replay
     from keyshift.report.exploring import explore
+    from keyshift.simulation import simulate
     from keyshift.solving import check, solve, warm_up
     from keyshift.studies.study import study
 _opened = on_first_use(globals(), _LAZY)
@@ -93,28 +96,51 @@ RETIRED = {
 GONE_IN = "0.5"
 
 
-def _plan(solution: Solution, **options: Any) -> Plan:
-    from keyshift.plans.making import plan as make
+_WENT = {
+    ("", "models.base"): "compiling figures frames guards integers kernel_cache labels lazily names pyomo",
+    ("files.", "models.base"): "arrow disk schema tables yaml_text",
+    ("plans.", "plans"): "made_for plan saved",
+}
+MOVED = {
+    f"keyshift.models.{folder}{name}": f"keyshift.{now}.{name}"
+    for (folder, now), names in _WENT.items()
+    for name in names.split()
+} | {
+    "keyshift.models.families": "keyshift.generators",
+    "keyshift.models.families.collocation": "keyshift.generators.allocation",
+    "keyshift.models.families.replication": "keyshift.generators.allocation",
+    "keyshift.models.files": "keyshift.files",
+    "keyshift.models.files.policy": "keyshift.solvers.intervals.policy.policy_files",
+    "keyshift.models.files.routing_table": "keyshift.models.routing.table_file",
+    "keyshift.models.files.statistics": "keyshift.spark_stats.statistics_files",
+    "keyshift.models.files.replay": "keyshift.replays.adaptation",
+    "keyshift.models.plans.staying": "keyshift.plans.targets",
+    "keyshift.models.simulation": "keyshift.simulation",
+}
+"""Modules that stand elsewhere since 0.4, with what is in them; the old names go in 0.6."""
 
-    return make(solution.problem, solution, **options)
+
+class _Moved(MetaPathFinder, Loader):
+    """Imports by a name of `MOVED` lead to the module by its new name, with a warning."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if self.new(name) else None
+
+    def new(self, name: str) -> str | None:
+        """The module's name of today; None where it has not moved."""
+        if not name.startswith("keyshift.models."):
+            return None
+        folder, _, module = name.rpartition(".")
+        return MOVED.get(name) or (folder in MOVED and f"{MOVED[folder]}.{module}") or None
+
+    def exec_module(self, module: ModuleType) -> None:
+        instead = self.new(module.__name__)
+        assert instead is not None
+        warnings.warn(f"{module.__name__} goes in 0.6: write {instead}", DeprecationWarning, stacklevel=2)
+        sys.modules[module.__name__] = importlib.import_module(instead)
 
 
-def _moves(solution: Solution) -> Any:
-    from keyshift.plans.targets import bare_moves
-
-    return bare_moves(solution)
-
-
-def _save(solution: Solution, path: str | Path) -> None:
-    from keyshift.models.files.solution import write_solution
-
-    write_solution(solution, path)
-
-
-def _report(plan: Plan, path: str | Path, **options: Any) -> None:
-    from keyshift.report.plan_page import write_plan_report
-
-    write_plan_report(plan, path, **options)
+sys.meta_path.insert(0, _Moved())
 
 
 def _methods_by_name() -> None:
@@ -133,10 +159,11 @@ def _methods_by_name() -> None:
 
 
 _methods_by_name()
-Plan.reporter = _report
-Solution.planner = _plan  # models know nothing of what stands above them: this package tells them
-Solution.mover = _moves
-Solution.writer = _save
+# Models know nothing of what stands above them: this package names it.
+Problem._reader, Solution.planner = _LAZY["read_workload"], _LAZY["plan"]
+Solution.mover = Named("keyshift.plans.targets", "bare_moves")
+Solution.writer = Named("keyshift.files.solution", "write_solution")
+Plan.reporter = Named("keyshift.report.drawings", "write_plan_report")
 
 
 def __getattr__(name: str) -> Any:

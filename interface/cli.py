@@ -65,8 +65,8 @@ PANELS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "replay": "replay",
             "reproduce": "study",
         },
-        "Look inside": {"methods": "methods", **dict.fromkeys(("model", "certify", "verify"), "model")},
-        "Learn, set up": {"demo": "demo", "grade": "methods", "warm-up": "methods"},
+        "Look inside": dict.fromkeys(("methods", "model", "certify", "verify"), "model"),
+        "Learn, set up": {"demo": "demo", "grade": "model", "warm-up": "model"},
     }
 )
 """The commands in groups, as `keyshift --help` shows them, with their modules: only what is called is loaded."""

@@ -11,8 +11,8 @@ from keyshift.catalogue import chosen_methods, formulation_of
 from keyshift.catalogue import methods as methods_of
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import COMPARED, GAP, Progress
-from keyshift.models.figures import figure, percent
-from keyshift.models.guards import real, whole
+from keyshift.models.base.figures import figure, percent
+from keyshift.models.base.guards import real, whole
 from keyshift.solving import answered, interruptible, make_ready, own_effort
 from keyshift.terminal import printed, table
 

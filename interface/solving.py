@@ -21,9 +21,9 @@ import numpy as np
 from keyshift.catalogue import FORMULATIONS, Method, find_method, formulation_of, methods
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress, Settings
-from keyshift.models.compiling import COMPILING, off_clock
-from keyshift.models.guards import real, whole
-from keyshift.models.lazily import load
+from keyshift.models.base.compiling import COMPILING, off_clock
+from keyshift.models.base.guards import real, whole
+from keyshift.models.base.lazily import load
 from keyshift.models.objectives import Prioritised
 
 _LOG = logging.getLogger("keyshift")

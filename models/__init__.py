@@ -1,7 +1,8 @@
 """The decisions: the workload, the problems, their declarative models, the metrics and the check.
 
-This floor knows no solver and no heuristic. Begin with workload.py and problem.py; then each formulation has a folder whose
-problem.py carries the numbered formulation and its check, and whose *_model.py state it for a solver.
+This floor imports no solver and no heuristic. Begin with workload.py and problem.py; then each formulation has a folder whose
+problem.py carries the numbered formulation and its check, and whose *_model.py state it for a solver. What every floor builds on
+is in base/: checks of values, names, files on disk, compiled kernels.
 """
 
 from keyshift.models.answer import Answer, Budget, Progress

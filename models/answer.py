@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 import numpy as np
 from annotated_types import MinLen
 
-from keyshift.models.compiling import COMPILING
+from keyshift.models.base.compiling import COMPILING
+from keyshift.models.base.guards import NonNegative, Whole, annotations_of, check_value
 from keyshift.models.errors import InputError
-from keyshift.models.guards import NonNegative, Whole, annotations_of, check_value
 
 if TYPE_CHECKING:
     from keyshift.models.problem import Problem
@@ -233,6 +233,15 @@ class Budget:
         """
         return _Part(self, share, most, scale, None if silent else self._watch)
 
+    @property
+    def work(self) -> float:
+        """The work done so far, in units of effort, whether the limit counts it or not: the same on any machine."""
+        return self._spent
+
+    def turn(self, work: float) -> Budget:
+        """A budget that ends with this one or after so much work: its length depends neither on the limit nor on the machine."""
+        return _Turn(self, work)
+
     def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
         """Tell the watcher how far the method has come; figures that are not given stay as they were."""
         now = self.progress
@@ -270,6 +279,10 @@ class _Part(Budget):
     def elapsed(self) -> float:
         return self._whole.elapsed - self._since
 
+    @property
+    def work(self) -> float:
+        return self._whole.work
+
     def spend(self, steps: float) -> None:
         self._whole.spend(steps)
 
@@ -287,6 +300,30 @@ class _Part(Budget):
 
     def ended(self, otherwise: Termination) -> Termination:
         return "gap" if self.closed and not self.interrupted else self._whole.ended(otherwise)
+
+
+class _Turn(_Part):
+    """A part of another budget that counts work, even where that one counts seconds."""
+
+    def __init__(self, whole: Budget, work: float) -> None:
+        super().__init__(whole, 1.0, math.inf, None, whole._watch)
+        self.counts_work, self.time_limit, self._since = True, work, whole.work
+
+    @property
+    def elapsed(self) -> float:
+        return self.work - self._since
+
+    @property
+    def remaining(self) -> float:
+        return 0.0 if self._whole.expired else max(0.0, self.time_limit - self.elapsed)
+
+    @property
+    def clock(self) -> float:
+        return self._whole.clock
+
+    @property
+    def late(self) -> bool:
+        return self._whole.late
 
 
 # Tuning parameters: the defaults of each search and bound, or what solve was handed in their stead --------------------

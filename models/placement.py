@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from keyshift.models.base.labels import ordered
 from keyshift.models.errors import InputError
-from keyshift.models.labels import ordered
 
 IntArray = NDArray[np.int64]
 

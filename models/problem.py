@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from keyshift.models.base.figures import figure
+from keyshift.models.base.labels import ordered
+from keyshift.models.base.lazily import load
 from keyshift.models.errors import InputError
-from keyshift.models.figures import figure
-from keyshift.models.labels import ordered
 from keyshift.models.workload import IntArray, Workload, grown
 
 Number = float | Fraction
@@ -168,6 +169,9 @@ class Problem(ABC):
     Problems with several measures have further methods: see `keyshift.models.objectives.Prioritised`.
     """
 
+    workload: Workload
+    """What it is about; problems about a stream of keys have none."""
+
     name: ClassVar[str]
     """The name used by the catalogue and the command line, such as ``"key-group-allocation"``."""
 
@@ -198,6 +202,9 @@ class Problem(ABC):
     in_steps: ClassVar[bool] = False
     """Whether an answer is more than one assignment, of which a plan carries out a step."""
 
+    _reader: ClassVar[Any] = None
+    """What reads a workload from disk; `keyshift` names the code when it is imported."""
+
     replayed: ClassVar[bool] = True
     """Whether a replay can follow it: a cluster there has one node for each key group."""
 
@@ -207,8 +214,6 @@ class Problem(ABC):
     @classmethod
     def from_path(cls, path: str | Path, *, last: int | None = None, **parameters: Any) -> Self:
         """Build the problem from a workload on disk, or its `last` windows, and its own parameters, as the command line does."""
-        from keyshift.models.files.workload import read_workload
-
         known = inspect.signature(cls).parameters
         needed = list(known)[1:]  # the first is the data
         if unknown := [name for name in parameters if name not in needed]:
@@ -216,7 +221,7 @@ class Problem(ABC):
         missing = [n for n in needed if known[n].default is inspect.Parameter.empty and n not in parameters]
         if missing:
             raise InputError(f"{cls.name} needs {' and '.join(missing)}")
-        return cls(read_workload(path, last=last), **parameters)  # type: ignore[call-arg]  # a subclass's dataclass fields
+        return cls(load(cls._reader)(path, last=last), **parameters)  # type: ignore[call-arg]  # a subclass's dataclass fields
 
     def arguments(self) -> dict[str, Any]:
         """The problem's arguments, its data first, by the names of its parameters."""
@@ -233,13 +238,13 @@ class Problem(ABC):
 
     def _require_workload(self) -> None:
         """Refuse anything else in the field `workload`."""
-        given = self.workload  # type: ignore[attr-defined]  # a field of the subclass
+        given = self.workload
         if not isinstance(given, Workload):
             raise InputError(f"workload must be a Workload, not a {type(given).__name__}")
 
     def _require_equal_nodes(self, why: str) -> None:
         """Refuse nodes of different capacities."""
-        capacity = self.workload.capacity  # type: ignore[attr-defined]  # a field of the subclass
+        capacity = self.workload.capacity
         if (capacity != capacity[0]).any():
             i = int(np.argmax(capacity != capacity[0]))
             raise InputError(f"nodes[{i}] = {capacity[i]:g} differs from nodes[0] = {capacity[0]:g}: {why}")
@@ -297,12 +302,12 @@ class Problem(ABC):
 
     def more_nodes(self, **changes: Callable[[int], Any]) -> Limit:
         """Nodes added to the workload, each like the largest; `changes` of other parameters, by the number of new ones."""
-        workload = self.workload  # type: ignore[attr-defined]  # a field of the subclass
+        workload = self.workload
 
         def at(nodes: Number) -> Problem:
             new = int(nodes) - workload.nodes
             made = {name: change(new) for name, change in changes.items()}
-            return replace(self, workload=grown(workload, int(nodes)), **made)  # type: ignore[type-var]
+            return self.changed(workload=grown(workload, int(nodes)), **made)
 
         return Limit("nodes", workload.nodes, at, whole=True, ordered=False)
 
@@ -338,7 +343,7 @@ class Problem(ABC):
         self, assignment: np.ndarray, step: int = 0, nodes_after: int | None = None
     ) -> tuple[Workload, IntArray]:
         """The workload before a step, and the node of each key group after it; `nodes_after` selects the step of a policy."""
-        return self.workload, assignment  # type: ignore[attr-defined]  # a field of the subclass
+        return self.workload, assignment
 
     @classmethod
     def in_period(cls, workload: Workload, options: Mapping[str, Any], counts: Sequence[int] = ()) -> tuple[Self, str]:
@@ -367,7 +372,7 @@ class Problem(ABC):
             node_names=nodes.node_names,
             home=workload.home,
         )
-        return replace(self, workload=here)  # type: ignore[type-var]
+        return self.changed(workload=here)
 
     def played(self) -> dict[str, Any] | str:
         """The constants that a page needs to compute the figures of `check`; or a sentence on what the page shows instead."""
@@ -427,11 +432,11 @@ class MovesState(Problem):
     @property
     def scale(self) -> float:
         """All the state (1 when there is none)."""
-        return float(self.workload.state.sum()) or 1.0  # type: ignore[attr-defined]  # a field of the subclass
+        return float(self.workload.state.sum()) or 1.0
 
     @property
     def step(self) -> float:
-        return step_of_sums(self.workload.state)  # type: ignore[attr-defined]  # a field of the subclass
+        return step_of_sums(self.workload.state)
 
 
 def _plain(value: Any) -> Any:

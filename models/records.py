@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.models.integers import whole_numbers
+from keyshift.models.base.integers import whole_numbers
 from keyshift.models.workload import FloatArray, Workload
 
 Record = dict[str, Any]

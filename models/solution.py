@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from html import escape
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from keyshift.models.answer import Answer, Termination
+from keyshift.models.base.figures import apart, figure, percent
+from keyshift.models.base.guards import frozen
+from keyshift.models.base.lazily import load
 from keyshift.models.errors import BoundError, InputError
-from keyshift.models.figures import apart, figure, percent
-from keyshift.models.guards import frozen
 from keyshift.models.problem import SLACK, Problem, Violation
 from keyshift.models.stages import Priority, Stage, StageBound
 
@@ -82,10 +83,10 @@ class Solution:
             if array is not None:
                 frozen(array)
 
-    planner: ClassVar[Callable[..., Any] | None] = None
-    mover: ClassVar[Callable[..., Any] | None] = None
-    writer: ClassVar[Callable[..., None] | None] = None
-    """How `plan` makes a plan, `moves` a table and `save` a file; the package sets it when it is imported."""
+    planner: ClassVar[Any] = None
+    mover: ClassVar[Any] = None
+    writer: ClassVar[Any] = None
+    """What makes a plan, a table of moves and a file; `keyshift` names the code when it is imported."""
 
     def plan(self, **options: Any) -> Any:
         """The plan that carries the solution out: `keyshift.plan` of this solution, with its options.
@@ -94,8 +95,7 @@ class Solution:
         -------
         Plan
         """
-        assert self.planner is not None, "import keyshift first"
-        return self.planner(**options)
+        return load(self.planner)(self.problem, self, **options)
 
     @property
     def moves(self) -> pd.DataFrame:
@@ -106,8 +106,7 @@ class Solution:
         InputError
             If there is no assignment, or if it assigns messages, which have no state to move.
         """
-        assert self.mover is not None, "import keyshift first"
-        return self.mover()
+        return load(self.mover)(self)
 
     def to_frame(self) -> pd.DataFrame:
         """A table with a row for each key group: as `Workload.to_frame`, with its `target` and whether it `moved`.
@@ -142,8 +141,7 @@ class Solution:
         InputError
             If the file cannot be written there.
         """
-        assert self.writer is not None, "import keyshift first"
-        self.writer(path)
+        load(self.writer)(self, path)
 
     @property
     def tolerance(self) -> float | None:

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from keyshift.models.figures import apart
-from keyshift.models.integers import WHOLE_BITS, Scaled, scaled
+from keyshift.models.base.figures import apart
+from keyshift.models.base.integers import WHOLE_BITS, Scaled, scaled
 from keyshift.models.objectives import Prioritised
 from keyshift.models.problem import Problem, Violation
 from keyshift.models.workload import FloatArray, IntArray
@@ -140,7 +140,7 @@ class PyomoStages(OfStage, ABC):
 
     def minimise(self, name: str) -> float:
         """Make a measure the objective; returns the unit in which the model has it."""
-        from keyshift.models.pyomo import pyo
+        from keyshift.models.base.pyomo import pyo
 
         expression, unit = self.measure(name)
         self.model.del_component("objective")
@@ -149,7 +149,7 @@ class PyomoStages(OfStage, ABC):
 
     def keep(self, name: str, most: float) -> None:
         """Add a row: a measure is at most so much."""
-        from keyshift.models.pyomo import pyo
+        from keyshift.models.base.pyomo import pyo
 
         expression, unit = self.measure(name)
         if not hasattr(self.model, "kept"):
@@ -243,7 +243,7 @@ class PlacedPyomo:
 
     def one_node_each(self) -> None:
         """(1) Every key group runs on exactly one node."""
-        from keyshift.models.pyomo import LinearExpression, pyo
+        from keyshift.models.base.pyomo import LinearExpression, pyo
 
         open_to: list[list[Any]] = [[] for _ in range(self.problem.workload.key_groups)]
         for (k, _), x in self.model.x.items():
@@ -255,7 +255,7 @@ class PlacedPyomo:
 
     def forbid(self, assignment: IntArray) -> bool:
         """Cut off an assignment that the check refuses, and others by the same cause; whether it is refused."""
-        from keyshift.models.pyomo import pyo
+        from keyshift.models.base.pyomo import pyo
 
         if not hasattr(self.model, "covers"):
             self.model.covers = pyo.ConstraintList()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.labels import of_key_groups, of_nodes
+from keyshift.models.base.names import Names, fresh, label_columns, unique_labels
 from keyshift.models.errors import InputError
-from keyshift.models.labels import of_key_groups, of_nodes
-from keyshift.models.names import Names, fresh, label_columns, unique_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +99,20 @@ class Workload:
     domains: Mapping[str, tuple[str | int, ...]]
     window_start: ClassVar[datetime | None] = None
     """When the window begins whose workload this is, where it was counted from a log window by window."""
+
+    def __new__(cls, *given: Any, **named: Any) -> Workload:
+        """Say what to write instead of a table, or of values without names."""
+        if given:
+            table = hasattr(type(given[0]), "columns") or hasattr(type(given[0]), "column_names")
+            said = (
+                "Workload.from_frame(table), which finds columns by name"
+                if table
+                else "each by its name, such as load="
+            )
+            raise InputError(
+                f"Workload takes load, state, current and nodes, not a {type(given[0]).__name__}: write {said}"
+            )
+        return super().__new__(cls)
 
     # Anything array-like goes in, read-only arrays come out: hence an __init__ of our own.
     def __init__(
@@ -220,9 +234,9 @@ class Workload:
         cls,
         frame: Any,
         *,
-        load: Hashable | Sequence[Hashable] = "load",
-        state: Hashable = "state",
-        node: Hashable = "node",
+        load: Hashable | Sequence[Hashable] = None,
+        state: Hashable = None,
+        node: Hashable = None,
         key: Hashable | Sequence[Hashable] | None = None,
         nodes: int | Sequence[str | int] | Mapping[str | int, float] | None = None,
         home: Hashable | None = None,
@@ -235,19 +249,26 @@ class Workload:
     ) -> Workload:
         """A workload from a table with one row for each key group.
 
+        A column that is not named is found where it is called what it usually is: load, weight, cpu or rate; state, size or
+        bytes; node, broker, worker or current; key, partition or shard, and the like. If two might be meant, or none is
+        found, the message says so.
+
         Parameters
         ----------
         frame : DataFrame
             Of pandas, Polars, Arrow, DuckDB or whatever else narwhals reads.
-        load : label or list of labels, default "load"
+        load : label or list of labels, optional
             The column of loads; or columns, one for each window, the oldest first.
-        state, node : label
-            The columns of state and of the node that runs the key group now: names, or numbers.
+        state : label or number, optional
+            The column of state; or a number, the same for each key group.
+        node : label, optional
+            The column of the node that runs the key group now: names, or numbers.
         key : label or list of labels, optional
             The column of the key groups' names; of more, as in ``["topic", "partition"]``, the names are joined by
             hyphens. None takes the index of a pandas frame, where it has a name or holds names.
         nodes : int, list of names, or mapping of names to capacities, optional
-            All nodes, in order: those without key groups have to be named. None takes the ones that are met, sorted.
+            All nodes, in order: those without key groups have to be named. A number: nodes are numbered from 0, or as many
+            as the table has. None takes the ones that are met, sorted.
         home, operator : label, optional
         resources : list of labels, optional
             Columns of further resources.
@@ -266,7 +287,7 @@ class Workload:
         InputError
             Names the column, the row and the value that are wrong.
         """
-        from keyshift.models.frames import arguments_from_frame
+        from keyshift.models.base.frames import arguments_from_frame
 
         columns = {"home": home, "operator": operator}
         made = arguments_from_frame(frame, load, state, node, key, nodes, columns, resources, groups, domains)
@@ -406,6 +427,12 @@ class MoveSpace:
         here = np.ascontiguousarray(current, dtype=np.int64)
         return cls(here, np.zeros(here.size, dtype=np.int64), np.array(enter, dtype=bool)[None])
 
+    @classmethod
+    def within(cls, current: IntArray, nodes: BoolArray) -> MoveSpace:
+        """All key groups run on these nodes, shape (n,), and nowhere else."""
+        space, stay = cls.of(current, nodes), nodes[current]
+        return space if stay.all() else replace(space, stay=stay)
+
     def closed(self, key_groups: IntArray, nodes: IntArray | slice = slice(None)) -> MoveSpace:
         """The same, but some key groups may enter some nodes - all by default - no more."""
         chosen = np.zeros(self.current.size, dtype=bool)
@@ -418,8 +445,10 @@ class MoveSpace:
 
     def without(self, closed: BoolArray) -> MoveSpace:
         """The same, but for pairs that are closed, shape (p, n): such a key group neither enters such a node nor stays there."""
-        enter = self.enter[self.kind] & ~closed
-        enter, kind = np.unique(enter, axis=0, return_inverse=True)
+        n = self.enter.shape[1]
+        rows = np.packbits(self.enter[self.kind] & ~closed, axis=1)  # an eighth to sort
+        rows, kind = np.unique(rows, axis=0, return_inverse=True)
+        enter = np.unpackbits(rows, axis=1, count=n).astype(bool)
         stay = ~closed[np.arange(self.current.size), self.current]
         stay = stay if self.stay is None else stay & self.stay
         return MoveSpace(self.current, kind.ravel().astype(np.int64), enter, None if stay.all() else stay)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from keyshift.models.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit
 
 
 @njit(cache=True, error_model="numpy", _nrt=False)

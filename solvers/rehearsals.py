@@ -67,9 +67,11 @@ def allocation_bound(method: Method) -> None:
 
 def _balanced(nodes: int = 4, key_groups: int = 100, max_migrations: int | None = 6) -> KeyGroupAllocation:
     from keyshift.models.allocation import KeyGroupAllocation
-    from keyshift.models.families.allocation import synthetic_workload
 
-    return KeyGroupAllocation(synthetic_workload(nodes, key_groups, varies=0.6), max_migrations=max_migrations)
+    load, current = np.random.default_rng(0).uniform(0.7, 1.3, key_groups), np.arange(key_groups) % nodes
+    return KeyGroupAllocation(
+        Workload(load=load, state=100 * load, current=current, nodes=nodes), max_migrations=max_migrations
+    )
 
 
 # Collocation ----------------------------------------------------------------------------------------------------

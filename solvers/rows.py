@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit
 from keyshift.models.rules.lowered import ROUNDING, Lowered
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.kernels import uniform as draw

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from keyshift.models.answer import Budget
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.safe_bounds import EPSILON, least_eigenvalue
 

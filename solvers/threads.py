@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from keyshift.models import Budget
 from keyshift.models.answer import LimitReached
-from keyshift.models.compiling import off_clock
+from keyshift.models.base.compiling import off_clock
 
 POLL_SECONDS = 0.05
 SHORT = 5_000_000

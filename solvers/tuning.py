@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from keyshift.models.base.disk import read_text
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import read_text
 
 OVER = "KEYSHIFT_SETTINGS"
 """The variable that names a file of the user's own."""

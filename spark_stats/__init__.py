@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from keyshift.models.base.lazily import lazily, on_first_use
 from keyshift.models.errors import MissingDependencyError
-from keyshift.models.lazily import lazily, on_first_use
 from keyshift.spark_stats.topology import Operator, Topology
 
 # Public names that load on first use: `__getattr__` finds them.

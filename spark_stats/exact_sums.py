@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from keyshift.models.files.statistics import HIGH, LOW
+from keyshift.spark_stats.statistics_files import HIGH, LOW
 
 LARGEST = 2.0**43
 """Largest cost or state of one tuple: with it 1,024 tuples still fit a 64-bit sum; an overflow stops the job."""

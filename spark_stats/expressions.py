@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from keyshift.models.base.disk import parse_json
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import parse_json
 
 _NAMES = """
 abs acos acosh asin asinh atan atan2 atanh bin bround cbrt ceil ceiling conv cos cosh cot csc degrees div e exp

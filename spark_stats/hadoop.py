@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
+from keyshift.models.base.disk import only_writer, write_text
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import only_writer, write_text
-from keyshift.models.files.statistics import MANIFEST
 from keyshift.spark_stats.failures import in_one_sentence
+from keyshift.spark_stats.statistics_files import MANIFEST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyshift.models.files.arrow import pa
+from keyshift.models.base.arrow import pa
 
 UInt32 = NDArray[np.uint32]
 Int32 = NDArray[np.int32]

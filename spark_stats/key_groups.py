@@ -12,7 +12,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from keyshift.models import guards
+from keyshift.models.base import guards
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import hashing
 from keyshift.spark_stats.session import workers_python

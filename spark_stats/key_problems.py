@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import DRIVER_ROWS, node_count
 from keyshift.models.placement import placement as place
 from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.splitting.stream import CHUNK, as_keys
@@ -22,6 +21,7 @@ from keyshift.spark_stats.facts import TOO_MANY, rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import label
 from keyshift.spark_stats.key_tables import KeyTables
+from keyshift.spark_stats.statistics_files import DRIVER_ROWS, node_count
 
 
 @in_one_sentence()

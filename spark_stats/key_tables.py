@@ -17,15 +17,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from keyshift.models import guards
+from keyshift.models.base import guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as placed
 from keyshift.spark_stats import exact_sums
 from keyshift.spark_stats.acceptance import Log, Measures, read_all, read_tuples
 from keyshift.spark_stats.facts import added_up
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
+from keyshift.spark_stats.statistics_files import DRIVER_ROWS
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 

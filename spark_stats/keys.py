@@ -13,10 +13,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.figures import apart
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
-from keyshift.models.files.statistics import DRIVER_ROWS, node_count
 from keyshift.models.routing import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray, Workload
 from keyshift.spark_stats import exact_sums, key_problems
@@ -24,6 +23,7 @@ from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.key_tables import KeyLog, KeyTables
+from keyshift.spark_stats.statistics_files import DRIVER_ROWS, node_count
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, zone_of
 

@@ -27,15 +27,15 @@ from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from keyshift.models.base.disk import write_text
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import write_text
-from keyshift.models.files.statistics import FORMAT, MANIFEST, STATE, read_manifest, runs_of, unit_of
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.facts import choose
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy, url_of
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.periods import rows_at_most
+from keyshift.spark_stats.statistics_files import FORMAT, MANIFEST, STATE, read_manifest, runs_of, unit_of
 from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.tallies import LATE
 from keyshift.spark_stats.topology import Topology

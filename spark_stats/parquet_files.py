@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from keyshift.models.base.disk import size_of
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import size_of
 from keyshift.spark_stats.hadoop import HadoopPath, is_remote
 
 TABLES = {"_delta_log": "Delta", ".hoodie": "Hudi", "metadata": "Iceberg"}

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards
+from keyshift.models.base import guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import DRIVER_ROWS, LOAD_COLUMNS, assemble
 from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
 from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
+from keyshift.spark_stats.statistics_files import DRIVER_ROWS, LOAD_COLUMNS, assemble
 from keyshift.spark_stats.tallied import Tallied
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keyshift.models.base.disk import descriptors_to
 from keyshift.models.errors import InputError, MissingDependencyError
-from keyshift.models.files.disk import descriptors_to
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

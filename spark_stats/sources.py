@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming import DataStreamReader
 
+from keyshift.models.base.disk import expect_regular
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import expect_regular
 from keyshift.spark_stats.acceptance import CORRUPT
 from keyshift.spark_stats.csv_files import dialect_of, quoted, read_csv, read_csv_stream
 from keyshift.spark_stats.expressions import check_schema

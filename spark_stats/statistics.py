@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keyshift.models import guards
+from keyshift.models.base import guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import DRIVER_ROWS, LOAD_COLUMNS, assemble
 from keyshift.spark_stats import output, periods
 from keyshift.spark_stats.acceptance import read_all
 from keyshift.spark_stats.facts import gather, rows_of
@@ -23,6 +22,7 @@ from keyshift.spark_stats.hadoop import place
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog
 from keyshift.spark_stats.session import refuse_connect_frame
+from keyshift.spark_stats.statistics_files import DRIVER_ROWS, LOAD_COLUMNS, assemble
 from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, zone_of
@@ -152,7 +152,7 @@ class Stats(Tallied):
         cluster: dict[str, Any] | None = None,
         keys: Sequence[str] = (),
     ) -> None:
-        """Write the statistics to a directory, completely or not at all; see `keyshift.models.files.statistics`.
+        """Write the statistics to a directory, completely or not at all; see `keyshift.spark_stats.statistics_files`.
 
         Windows that the directory holds already are replaced, and others stay.
 

@@ -24,7 +24,6 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import read_statistics
 from keyshift.spark_stats import hadoop, output
 from keyshift.spark_stats.acceptance import Log, read_tuples
 from keyshift.spark_stats.facts import Facts, gather, merged, plan_of, schema_of
@@ -32,6 +31,7 @@ from keyshift.spark_stats.hadoop import place, url_of
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.statistics import Stats
+from keyshift.spark_stats.statistics_files import read_statistics
 from keyshift.spark_stats.tallied import refused
 from keyshift.spark_stats.tallies import ARRIVED, LATE
 from keyshift.spark_stats.topology import Topology
@@ -58,7 +58,7 @@ class StatsStream:
     topology, time, window, origin, time_zone, since, until, key_groups, hash
         As for `keyshift.spark_stats.collect`.
     path : str or Path
-        The output directory, or a URL, see `keyshift.models.files.statistics`; it also stores the stream's position
+        The output directory, or a URL, see `keyshift.files.statistics`; it also stores the stream's position
         (``checkpoint/``, ``pending/``). Start again with the same directory to continue.
     watermark : str or timedelta, default "0 seconds"
         How late a tuple may arrive: a window closes when a tuple is seen that is this much later than the window's end.

@@ -15,13 +15,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import STATE
 from keyshift.spark_stats import exact_sums
 from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of, whole_code
 from keyshift.spark_stats.facts import Facts, choose
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog, KeyTables
+from keyshift.spark_stats.statistics_files import STATE
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.disk import shown
+from keyshift.models.base.yaml_text import read_yaml
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import shown
-from keyshift.models.files.yaml_text import read_yaml
 from keyshift.spark_stats.expressions import check_text
 
 EXPRESSIONS = ("key", "filter", "cost", "state", "bytes")

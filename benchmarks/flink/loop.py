@@ -12,7 +12,7 @@ from runs import Live, Run, imbalance, row
 
 import keyshift as ks
 from keyshift.engines import flink as ours
-from keyshift.models.families.routing import ZipfStream
+from keyshift.generators.routing import ZipfStream
 
 METHODS = {"hash": None, "MinTable": "min-table", "Mixed": "mixed", "exact": "milp"}
 KEYS, WORKERS, DELAY, THETA = 1_000, 8, 0.0016, 0.05

@@ -5,7 +5,7 @@ The registry is `figures.yaml`; `registry.py` reads it and runs what it names. E
 
 from __future__ import annotations
 
-from keyshift.models.lazily import lazily, on_first_use
+from keyshift.models.base.lazily import lazily, on_first_use
 
 with lazily() as _LAZY:
     from keyshift.papers.registry import PaperFigure, Reproduction, figures

@@ -25,7 +25,7 @@ def ding(page: Page) -> None:
     all state to a file server and reads it again. Eight workers are at 80 % of their capacity; ours: state worth 120 s of
     tuples, 10,000 tuples of it a second and node.
     """
-    load, state = intervals.balanced(64)
+    load, state = intervals.balanced(64, page.seed)
     w, rows, table = intervals.workload(load, state, 10), [], []
     rate = load * (0.8 * 8 * RATE / load.sum())
     kept = 120 * rate.sum() * state / state.sum()
@@ -69,7 +69,7 @@ def compared(page: Page) -> tuple[list[int], np.ndarray, dict[str, Steps]]:
         ks.MigrationPolicy(w, intervals.transition_matrix(intervals.histories()[0]), intervals.TAU, intervals.GAMMA)
     )
     policy.run(Budget(), 1e-4)
-    made = {"consistent hashing": intervals.migrations(w, counts, intervals.TAU, partial(consistent_hashing, rng=np.random.default_rng(0))),
+    made = {"consistent hashing": intervals.migrations(w, counts, intervals.TAU, partial(consistent_hashing, rng=np.random.default_rng(page.seed))),
             "storm": intervals.migrations(w, counts, intervals.TAU, storm), "ssm": intervals.migrations(w, counts, intervals.TAU, intervals.ssm),
             "mtm": intervals.policy_migrations(w, counts, policy.policy()), "oms": known(w, counts)}  # fmt: skip
     return counts, rate, {method: list(steps) for method, steps in made.items()}

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import keyshift as ks
-from keyshift.models.families.routing import ZipfStream, consistent_hash
+from keyshift.generators.routing import ZipfStream, consistent_hash
 from keyshift.papers.fang2016_queues import NODES, planned, split
 from keyshift.papers.page import Page
 from keyshift.spark_stats import Operator, Topology, collect, local_session
@@ -121,7 +121,7 @@ def q5(page: Page) -> None:
     of the work that whole keys need. With PKG customers and suppliers are held by both workers of a key, and orders and lines are
     looked up on both (Figure 2(b)).
     """
-    made = relations(0.005 if page.quick else 0.05, seed=4)
+    made = relations(0.005 if page.quick else 0.05, seed=4 + page.seed)
     frames, answer = counted(made)
     off = float((answer - recount(made)).abs().max() / answer.max())
     moved, nodes, even = dict.fromkeys((*CASES, "hash", "pkg"), 0.0), {}, {}

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
+from keyshift.generators.mclb import read_counts
+from keyshift.generators.real import data_file
+from keyshift.generators.routing import ZipfStream, consistent_hash
 from keyshift.models.errors import InputError
-from keyshift.models.families.mclb import read_counts
-from keyshift.models.families.real import data_file
-from keyshift.models.families.routing import ZipfStream, consistent_hash
 from keyshift.papers.page import Page, each
 from keyshift.papers.queues import BANDWIDTH, RATE, ROOM, ms
 
@@ -56,31 +56,29 @@ def routed(method: str, stream: ZipfStream, made: tuple[np.ndarray, list[Any]], 
 
 
 def fluctuation(page: Page) -> pd.DataFrame:
-    """Throughput and latency by f, the mean of some streams."""
-    count, seeds, rows = (2, 1, []) if page.quick else (8, 5, [])
+    """Throughput and latency by f."""
+    count, rows = 2 if page.quick else 8, []
     for f in (0.5, 1.0) if page.quick else (0.0, 0.5, 1.0, 1.5, 2.0):
         for method in ROUTES:
-            for seed in range(seeds):
-                made = followed(
-                    method, stream := ZipfStream(nodes=NODES, fluctuation=f, seed=seed), count, 0.08, REACTION, INTERVAL
-                )
-                full, calm = routed(method, stream, made), routed(method, stream, made, 0.8, None)
-                rows.append(
-                    {
-                        "f": f,
-                        "method": method,
-                        "throughput": full.throughput,
-                        **ms(calm),
-                        "merged, ms": 1e3 * calm.merged_mean,
-                    }
-                )
-    return page.table(pd.DataFrame(rows).groupby(["f", "method"], sort=False).mean(), "fang_f")
+            stream = ZipfStream(nodes=NODES, fluctuation=f, seed=page.seed)
+            made = followed(method, stream, count, 0.08, REACTION, INTERVAL)
+            full, calm = routed(method, stream, made), routed(method, stream, made, 0.8, None)
+            rows.append(
+                {
+                    "f": f,
+                    "method": method,
+                    "throughput": full.throughput,
+                    **ms(calm),
+                    "merged, ms": 1e3 * calm.merged_mean,
+                }
+            )
+    return page.table(rows, "fang_f")
 
 
 def by_fluctuation(page: Page) -> None:
     """[Fang2016], Figure 13: throughput and latency by fluctuation.
 
-    10 instances, z = 0.85, K = 10,000, N_A = 3,000, theta_max = 0.08, five streams, as in the paper. Throughput: as much comes as all
+    10 instances, z = 0.85, K = 10,000, N_A = 3,000, theta_max = 0.08, as in the paper. Throughput: as much comes as all
     instances together can serve, and the source stops where 1,000 tuples are at one. Latency: 80 % of that comes, and queues have no end. Ours:
     frequencies change every 30 s, tables 5 s later, 8 times; moved keys are held while their state (an interval's tuples) travels. PKG
     merges every 10 ms, as in the paper; a partial result takes a tenth of a tuple's time at both ends; *merged* is the mean time until an
@@ -88,7 +86,7 @@ def by_fluctuation(page: Page) -> None:
     """
     count, frame, rows = 2 if page.quick else 8, fluctuation(page), []
     for after in (0.0, 1.0, 5.0):
-        made = followed("mixed", stream := ZipfStream(nodes=NODES, seed=1), count, 0.08, after, INTERVAL)
+        made = followed("mixed", stream := ZipfStream(nodes=NODES, seed=1 + page.seed), count, 0.08, after, INTERVAL)
         rows.append({"reaction": after, "throughput": routed("mixed", stream, made).throughput,
                      **ms(routed("mixed", stream, made, 0.8, None))})  # fmt: skip
     page.say("Mixed at f = 1, one stream, by how long the controller takes to react, in seconds:")
@@ -113,7 +111,7 @@ def by_tolerance(page: Page) -> None:
                "1,036 keys": partial(ZipfStream, 1036, NODES, 0.85, 1.0, tuples=300_000)}  # fmt: skip
     for (name, draw), theta in product(streams.items(), (0.02, 0.3) if page.quick else (0.02, 0.08, 0.15, 0.3)):
         for method in ROUTES if theta == 0.02 else TABLES:
-            made = followed(method, drawn := draw(seed=2), count, theta, REACTION, INTERVAL)
+            made = followed(method, drawn := draw(seed=2 + page.seed), count, theta, REACTION, INTERVAL)
             rows.append({"stream": name, "theta_max": theta, "method": method, "throughput": routed(method, drawn, made).throughput})  # fmt: skip
     thetas = page.keep(rows, "fang_theta")
     page.table(thetas.pivot(index=["stream", "method"], columns="theta_max", values="throughput"))
@@ -125,7 +123,7 @@ def by_tolerance(page: Page) -> None:
 
 def scale_out(page: Page) -> pd.DataFrame:
     """Throughput over time where an eleventh instance comes at 60 s."""
-    stream, rows, table = ZipfStream(nodes=NODES, fluctuation=0.0, seed=3), [], []
+    stream, rows, table = ZipfStream(nodes=NODES, fluctuation=0.0, seed=3 + page.seed), [], []
     load, home = stream.load * (11 * RATE * 180 / stream.load.sum()), consistent_hash(np.arange(stream.keys), 11)
     before = planned(ks.MixedRouting(stream.workload(), theta_max=0.1), "mixed")
     grown = ks.Workload(load=stream.load, state=stream.load, current=before, home=home, nodes=11)
@@ -185,7 +183,7 @@ def joins(page: Page) -> None:
     cost one unit each, and every match a tenth. *sustained*: what the fullest instance lets through, in percent of an even spread of the
     work that whole keys need. The joins of TPC-H's Q5 are fang2016:16.
     """
-    stream = ZipfStream(1_036, NODES, 0.8, 0.5, tuples=50_000 if page.quick else 500_000, seed=5)
+    stream = ZipfStream(1_036, NODES, 0.8, 0.5, tuples=50_000 if page.quick else 500_000, seed=5 + page.seed)
     stream.advance()
     count = np.rint(stream.load)
     work = 2.0 * count + 0.1 * np.minimum(count - 1, 100) * count / 2  # a window holds a hundred of a key, at most

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise, product
 from typing import Any
 from unittest.mock import patch
@@ -18,12 +17,11 @@ import pandas as pd
 import scipy.sparse as sp
 
 import keyshift as ks
+from keyshift.generators.allocation import BUSY, madsen_allocation, madsen_patterns, madsen_scale_in, synthetic_cluster
 from keyshift.heuristics.collocation.albic import Demand, Invocation, after_demand, target_nodes
 from keyshift.heuristics.collocation.comparisons import two_choices
 from keyshift.heuristics.collocation.partitions import score, split_by_place
 from keyshift.models.errors import InputError
-from keyshift.models.families.allocation import madsen_allocation, madsen_scale_in
-from keyshift.models.families.collocation import BUSY, madsen_patterns, synthetic_cluster
 from keyshift.papers import madsen2016_streams as streams
 from keyshift.papers.page import Page, each
 from keyshift.papers.queues import RATE, ms
@@ -33,12 +31,12 @@ FAST = {"finish": False, "search_steps": 100_000, "bound_steps": 60}
 """The exact method's search and bound, without HiGHS: for long replays."""
 POINTS = {"max_load_distance": 10.0, "distance_unit": "load"}
 PRINTED, SELECTIVE = "albic, as printed", "albic, sF = 20"
-OF_THE_MEAN = "albic, as printed, limits in percent of the mean"
+OF_THE_MEAN, FROM_COLA = "albic, as printed, limits in percent of the mean", "albic, from COLA's plan"
 BALANCED, DEMANDS = "albic, step 3 by balance", Invocation.demands
 PLANNERS = {
     "albic": {"integrated": True}, BALANCED: {"integrated": True}, PRINTED: {"settings": {"anticipate": False}},
     SELECTIVE: {"settings": {"score_factor": 20.0}, "integrated": True}, OF_THE_MEAN: {"settings": {"anticipate": False}},
-    "local-search": {"integrated": True},
+    "local-search": {"integrated": True}, FROM_COLA: {"integrated": True},
     "exact": {"settings": FAST, "integrated": True, "from_current": True},
 }  # fmt: skip
 SHOWN = ["collocation_factor", "load_distance", "load_index", "load_index_same_input", "migrations", "oscillations"]
@@ -221,22 +219,24 @@ def job1(page: Page) -> None:
         for metric in ("load_distance_percent", "migrations") for chosen in sets), columns=2, size=(5.5, 3))  # fmt: skip
 
 
-def synthetic(
-    page: Page, sizes: Sequence[tuple[int, int, int]] = SIZES, ones: Sequence[int] = (0, 25, 50, 75, 100)
-) -> None:
+def synthetic(page: Page, sizes: Sequence[tuple[int, int, int]] = SIZES, ones: Sequence[int] = (0, 50, 100)) -> None:
     """Figures 10 and 11: a steady state.
 
-    From COLA's first plan on, as the paper advises; ALBIC has 20 migrations a period; mean over the last 20 of 80 periods (in a quick
-    run 2 of 4).
+    ALBIC twice: from its own start, where key groups lie as they are dealt, and from COLA's first plan, which the paper advises for
+    operation (section 5.4). It has 20 migrations a period; mean over the last 3 of 15 periods (in a quick run 2 of 4).
     """
-    (periods, last), rows = (4, 2) if page.quick else (80, 20), []
+    (periods, last), rows = (4, 2) if page.quick else (15, 3), []
     for share, (nodes, key_groups, operators) in product(
         ones[-3:] if page.quick else ones, sizes[: 1 if page.quick else None]
     ):
-        draw = partial(synthetic_cluster, nodes, key_groups, operators, share / 100)
-        start = ks.solve(ks.CollocatedAllocation(next(draw(1)), **POINTS), "cola").assignment
-        stream = [w.replace(current=start) for w in draw(periods)]
-        for name, part in (("albic", stream), ("cola", stream[-last - 1 :])):  # COLA has no memory here
+        stream = list(synthetic_cluster(nodes, key_groups, operators, share / 100, periods, seed=page.seed))
+        start = ks.solve(ks.CollocatedAllocation(stream[0], **POINTS), "cola").assignment
+        from_cola = [w.replace(current=start) for w in stream]
+        for name, part in {
+            "albic": stream,
+            FROM_COLA: from_cola,
+            "cola": from_cola[-last - 1 :],
+        }.items():  # COLA has no memory here
             end = ks.replay(part, [planner(name, 20)]).to_frame()
             end = end[end["period"] > end["period"].max() - last].mean(numeric_only=True)
             rows.append({"nodes": nodes, "one_to_one": share, "method": name, "collocation_percent": 100 * end["collocation_factor"],
@@ -248,6 +248,44 @@ def synthetic(
     page.draw("synthetic", "As Figures 10 and 11, over the share of key groups that send one to one (%).", *(
         plot for y in values[:2] for plot in each(frame, "plot", x="one_to_one", y=y, by="method")
     ), columns=frame["nodes"].nunique(), size=(3.7, 3.2))  # fmt: skip
+
+
+def operation(page: Page) -> None:
+    """Section 5.4, after a start from COLA's plan: what its collocation becomes under ALBIC, the program and Flux.
+
+    20 nodes, 400 key groups, half of them one to one, 20 moves a period, 20 periods (in a quick run 4); loads drift as in section 5.3.
+    *recalculated*: periods in which ALBIC tried smaller partitions. *nodes*: as many as keep the load, traffic included, to 80 %.
+    """
+    stream = list(synthetic_cluster(20, 400, 10, 0.5, 4 if page.quick else 20, seed=page.seed))
+    planned = ks.solve(ks.CollocatedAllocation(stream[0], **POINTS), "cola").assignment
+    half = (
+        stream[0].last_load.sum() / stream[0].traffic.sum() / 2
+    )  # a tuple costs both its ends as much as processing it
+    load_model, limit = ks.replays.LoadModel(half, half), {"max_migrations": 20}
+    ways = {
+        "albic": (ks.CollocatedAllocation, POINTS),
+        "allocation-milp": (ks.KeyGroupAllocation, {}),
+        "flux": (ks.KeyGroupAllocation, {}),
+    }
+    rows, starts = [], {"as dealt": stream[0].current, "COLA's plan": planned}
+    for method, (problem, options) in ways.items():
+        at = planned
+        for period, w in enumerate(stream):
+            now = w.replace(current=at)
+            s = ks.solve(problem(now, **limit, **options), method.removeprefix("allocation-"), effort=0.3, seed=period)
+            at = s.assignment if s.assignment is not None else at
+            rows.append({"method": method, "period": period, "collocation, %": 100 * ks.CollocatedAllocation(now).metrics(at)["collocation_factor"],
+                         "recalculated": s.details.get("programs", 1) > 1})  # fmt: skip
+    frame = page.keep(rows, "operation")
+    page.table(frame.groupby("method", sort=False)[["collocation, %", "recalculated"]].agg({"collocation, %": ["first", "last"], "recalculated": "mean"}).set_axis(
+        ["collocation, first, %", "last, %", "recalculated"], axis=1), "operation_means")  # fmt: skip
+    loads = {start: load_model.total_load(stream[0], at) for start, at in starts.items()}
+    page.table(
+        [{"start": start, "load": load, "nodes": int(np.ceil(load / 80))} for start, load in loads.items()],
+        "operation_nodes",
+    )
+    page.draw("operation", "Collocation from COLA's plan on, under ALBIC, the program and Flux.",
+              {"frame": frame, "x": "period", "y": "collocation, %", "by": "method"}, size=(5, 3.4))  # fmt: skip
 
 
 TIMES = (1, 5, 10, 30, 60)
@@ -278,13 +316,13 @@ def solved(problem: ks.KeyGroupAllocation, method: str, seconds: float) -> dict[
     }  # fmt: skip
 
 
-def drift(page: Page, sizes: Sequence[tuple[int, int]] = CLUSTERS, seeds: Sequence[int] = (0,), seconds: float = 60.0, plain: float = 0.0,
+def drift(page: Page, sizes: Sequence[tuple[int, int]] = CLUSTERS, seeds: Sequence[int] = (), seconds: float = 60.0, plain: float = 0.0,
           beside: Callable[[ks.KeyGroupAllocation, float], list[dict[str, Any]]] | None = None) -> None:  # fmt: skip
     """Figures 2 to 4: load distance over time.
 
     Means over the seeds. *Largest gap* is over the seeds, in points.
     """
-    rows, full = [], 5.0 if page.quick else seconds
+    rows, full, seeds = [], 5.0 if page.quick else seconds, seeds or (page.seed,)
     ks.solve(madsen_allocation(seed=99), "milp", time_limit=5.0)  # compile the kernels first
     sizes, limits = (sizes[:1], (10,)) if page.quick else (sizes, (10, 20, 30, 40))
     for seed, (nodes, key_groups), varies, limit in product(seeds, sizes, (0.2, 0.4), limits):
@@ -320,21 +358,21 @@ def scale_in(page: Page) -> None:
     """Figure 5: scaling in.
 
     60 nodes, 10 to drain, 20 moves a period (in a quick run 20 nodes, 4 to drain); each period starts from the plan before. *milp* has
-    2 s a period, in a quick run 1. First the period with a load distance of at most so much, and with so many of the key groups drained.
+    half a unit of work a period. First the period with a load distance of at most so much, and with so many of the key groups drained.
 
     The integrated model has a good load distance long before draining first has. The last few key groups can stay: taking them in means
     mending most nodes at once, which 20 moves cannot, so that no period's best plan drains them. The paper's Lemma 4.2, that draining
     ends, is false for indivisible loads. More moves a period, or `drain-first` for the rest, ends it.
     """
-    nodes, key_groups, drain, periods, seconds = (20, 200, 4, 5, 1.0) if page.quick else (60, 1200, 10, 30, 2.0)
+    nodes, key_groups, drain, periods, effort = (20, 200, 4, 5, 0.3) if page.quick else (60, 1200, 10, 20, 0.5)
     rows = []
     for hot, method in product((1, 5), ("milp", "drain-first")):
-        problem = madsen_scale_in(nodes=nodes, key_groups=key_groups, drain=drain, overloaded=hot)
+        problem = madsen_scale_in(nodes=nodes, key_groups=key_groups, drain=drain, overloaded=hot, seed=page.seed)
         for period in range(periods + 1):
             w = problem.workload
             rows.append({"overloaded": hot, "method": method, "period": period, "left": int(w.draining[w.current].sum()),
                          "distance": 100 * problem.objective(w.current) / problem.scale})  # fmt: skip
-            plan = ks.solve(problem, method, time_limit=seconds)
+            plan = ks.solve(problem, method, effort=effort)
             problem = ks.KeyGroupAllocation(w.replace(current=plan.assignment), max_migrations=20)
     frame, said = pd.DataFrame(rows), []
     for (hot, method), part in frame.groupby(["overloaded", "method"], sort=False):
@@ -383,16 +421,16 @@ def queues(page: Page) -> None:
 
 
 def ceiling(page: Page) -> None:
-    """Real Job 1: how much of its traffic can be collocated at all, with every key group free to move."""
+    """Real Job 1: how much of a whole day's traffic can be collocated at all, with every key group free to move."""
     try:
-        w = next(streams.edits(3 if page.quick else 30))
+        w = next(streams.edits(3 if page.quick else 1))
     except InputError as no_data:
         page.say(f"Left out: {no_data}.")
         return
     problem = ks.CollocatedAllocation(w, max_load_distance=10.0)
     rows = []
     for method in ("cola", "local-search", "milp"):
-        s = ks.solve(problem, method, time_limit=10 if page.quick else 120)
+        s = ks.solve(problem, method, effort=2 if page.quick else 10)
         value = s.objective if s.objective is not None else problem.objective(s.offered)
         at_most = np.nan if s.bound is None else 100 * (1 - s.bound / problem.total_traffic)
         rows.append(
@@ -408,12 +446,12 @@ def capacities(page: Page) -> None:
     the quotient is a difference of two logarithms of capacities, and least squares over all moves so far gives them all, nodes that no
     move has touched being taken for average. Each period plans ten moves with them. *distance*: true, in percent of the mean.
     """
-    rng, (nodes, key_groups, periods) = np.random.default_rng(0), (8, 80, 8) if page.quick else (20, 400, 20)
+    rng, (nodes, key_groups, periods) = np.random.default_rng(page.seed), (8, 80, 8) if page.quick else (20, 400, 20)
     true = rng.choice([0.5, 1.0, 2.0], nodes)
     load, start, rows = rng.uniform(5, 15, key_groups), rng.integers(0, nodes, key_groups), []
     for knows in ("nothing", "what moves tell", "capacities"):
         place, guess, seen = start.copy(), np.ones(nodes), []
-        noise = np.random.default_rng(1)
+        noise = np.random.default_rng([1, page.seed])
         for period in range(periods + 1):
             used = np.bincount(place, load, nodes) / true
             mean = load.sum() / true.sum()
@@ -477,8 +515,8 @@ def patterns(page: Page) -> None:
     """[Madsen2016], Figure 1: how much of the traffic can be collocated under each of the four patterns, all key groups free to move."""
     rows = []
     for pattern in ("one-to-one", "partial-merge", "partial-partitioning", "full"):
-        problem = madsen_patterns(pattern=pattern, max_migrations=None)
-        s = ks.solve(problem, time_limit=10 if page.quick else 60)
+        problem = madsen_patterns(pattern=pattern, max_migrations=None, seed=page.seed)
+        s = ks.solve(problem, effort=2 if page.quick else 8)
         of = 100 / problem.total_traffic
         rows.append(
             {

@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
-from keyshift.models.families.collocation import BUSY
-from keyshift.models.families.real import data_file
-from keyshift.models.families.real import flights as flight_log
+from keyshift.generators.allocation import BUSY
+from keyshift.generators.real import data_file
+from keyshift.generators.real import flights as flight_log
 from keyshift.spark_stats import Operator, Topology, collect, local_session
 
 GROUPS, NODES = 100, 20
@@ -147,14 +147,15 @@ def _flight_rows(log: pd.DataFrame, rain: bool) -> pd.DataFrame:
 def edits(periods: int, scale: float = 100.0) -> Iterator[ks.Workload]:
     """Real Job 1: GeoHash (even, by row) -> TopK by page -> global TopK by page; equal numbers of edits a period.
 
-    Needs the folder of data. As in the paper the input is scaled up, its distribution kept. The third operator gets each
-    updated page once a minute.
+    Needs the folder of data. As in the paper the input is scaled up, its distribution kept, and the three partitioning functions are
+    independent of each other. The third operator gets each updated page once a minute.
     """
     with gzip.open(data_file("wikiticker-2015-09-12-sampled.json.gz"), "rt", encoding="utf-8") as file:
         log = pd.DataFrame([(row["time"], row["page"]) for row in map(json.loads, file)], columns=["time", "page"])
     log = (
         log.sort_values("time", kind="stable").reset_index(drop=True).assign(minute=lambda rows: rows["time"].str[:16])
     )
+    log["of"] = log["page"].str[::-1]  # a function of its own of the page
     log["geo"] = np.random.default_rng(1).integers(0, GROUPS, len(log))  # the data has no places: even over Denmark
     log["at"] = np.repeat(np.arange(periods), [len(part) for part in np.array_split(np.arange(len(log)), periods)])
     log["kind"] = np.where(log.duplicated(["at", "minute", "page"]), "again", "first")
@@ -162,9 +163,9 @@ def edits(periods: int, scale: float = 100.0) -> Iterator[ks.Workload]:
     operators = [
         Operator("GeoHash", "geo", state="0"),
         operator("TopK", "page", "first again", new="new"),
-        operator("GlobalTopK", "page", "first", new="new"),
+        operator("GlobalTopK", "of", "first", new="new"),
     ]
     place = np.tile(np.arange(GROUPS) % NODES, 3)
-    rows = log[["at", "kind", "geo", "page", "new"]]
+    rows = log[["at", "kind", "geo", "page", "of", "new"]]
     for w in counted(rows, Topology(operators, [("GeoHash", "TopK"), ("TopK", "GlobalTopK")])):
         yield w.replace(load=scale * w.last_load, state=scale * w.state, traffic=scale * w.traffic, current=place)

@@ -9,15 +9,15 @@ from collections.abc import Iterable
 import numpy as np
 
 import keyshift as ks
-from keyshift.models.families.splitting import draw_keys, zipf_shares
+from keyshift.generators.splitting import draw_keys, zipf_shares
 from keyshift.papers.page import Page
 
 SCHEMES, WORKERS, CLASSES, LENGTH = ("hash", "pkg", "shuffle"), 10, 2, 2
 
 
-def routed(keys: np.ndarray, scheme: str) -> tuple[np.ndarray, dict[str, float]]:
+def routed(keys: np.ndarray, scheme: str, seed: int) -> tuple[np.ndarray, dict[str, float]]:
     """The worker of each message, and what the scheme holds and how full its fullest worker is."""
-    s = ks.solve(ks.KeySplitting(keys, workers=WORKERS, sources=5), scheme)
+    s = ks.solve(ks.KeySplitting(keys, workers=WORKERS, sources=5, hash_seed=seed), scheme)
     place = np.asarray(s.assignment if s.assignment is not None else s.offered)
     loads = np.bincount(place, minlength=WORKERS)
     pairs = np.unique(keys * WORKERS + place).size
@@ -30,7 +30,7 @@ def naive_bayes(page: Page) -> None:
     Documents of two words; each of two classes has the same Zipf law over its own order of the words. A partial count is merged once: the
     model is the same to the last count, whoever counted, so that it classifies alike.
     """
-    rng, documents, words = np.random.default_rng(0), 5_000 if page.quick else 50_000, 20_000
+    rng, documents, words = np.random.default_rng(page.seed), 5_000 if page.quick else 50_000, 20_000
     label = rng.integers(0, CLASSES, documents)
     order = [rng.permutation(words) for _ in range(CLASSES)]
     rank = draw_keys(rng, zipf_shares(words, 1.0), documents * LENGTH)
@@ -38,7 +38,7 @@ def naive_bayes(page: Page) -> None:
     train = np.repeat(np.arange(documents) < documents * 4 // 5, LENGTH)
     exact, rows = _counts(word[train], np.repeat(label, LENGTH)[train], words), []
     for scheme in SCHEMES:
-        place, held = routed(word[train], scheme)
+        place, held = routed(word[train], scheme, page.seed)
         parts = [
             _counts(word[train][place == w], np.repeat(label, LENGTH)[train][place == w], words) for w in range(WORKERS)
         ]
@@ -100,12 +100,12 @@ def decision_tree(page: Page) -> None:
     themselves. *gain lost*: of the information that the true best split gains, in the mean. *rank error*: how far the estimated
     number of values below a threshold is off, as a share of all, at the worst.
     """
-    rng, messages, features, bins = np.random.default_rng(1), 20_000 if page.quick else 200_000, 50, 32
+    rng, messages, features, bins = np.random.default_rng(1 + page.seed), 20_000 if page.quick else 200_000, 50, 32
     feature = draw_keys(rng, zipf_shares(features, 1.0), messages)
     label = rng.integers(0, CLASSES, messages)
     value, rows = rng.normal(0.5 * label, 1.0), []
     for scheme in SCHEMES:
-        place, held = routed(feature, scheme)
+        place, held = routed(feature, scheme, page.seed)
         parts: dict[tuple[int, int], dict[int, BinnedValues]] = {}
         for f, c, w, v in zip(feature.tolist(), label.tolist(), place.tolist(), value.tolist(), strict=True):
             parts.setdefault((f, c), {}).setdefault(w, BinnedValues(bins)).add(v)
@@ -155,12 +155,12 @@ def heavy_hitters(page: Page) -> None:
     Zipf of exponent 1.1 over 20,000 keys, 100 counters a worker; the 20 heaviest keys. *error*: how much too high an estimate is, as a share
     of all messages, at the worst; *within*: of the bound, the sum over the workers that hold a key of messages there over counters.
     """
-    rng, messages, size, top = np.random.default_rng(2), 20_000 if page.quick else 200_000, 100, 20
+    rng, messages, size, top = np.random.default_rng(2 + page.seed), 20_000 if page.quick else 200_000, 100, 20
     keys = draw_keys(rng, zipf_shares(20_000, 1.1), messages)
     true, rows = Counter(keys.tolist()), []
     heavy = [key for key, _ in true.most_common(top)]
     for scheme in SCHEMES:
-        place, held = routed(keys, scheme)
+        place, held = routed(keys, scheme, page.seed)
         parts = [space_saving(keys[place == w].tolist(), size) for w in range(WORKERS)]
         total = sum(parts, Counter())
         found = [key for key, _ in total.most_common(top)]

@@ -22,15 +22,24 @@ from keyshift.version import __version__
 class Page:
     """One benchmark's page in the folder `out`, a section for each part; every table is a CSV file as well.
 
-    `given` are the options of a benchmark's own command line.
+    `given` are the options of a benchmark's own command line. With `seeds`, the parts are called once for each: tables get a column
+    `seed`, and what is said and drawn, with the last seed, are medians.
     """
 
     def __init__(
-        self, name: str, out: Path, quick: bool = False, given: Any = None, say: Callable[..., object] = print
+        self,
+        name: str,
+        out: Path,
+        quick: bool = False,
+        given: Any = None,
+        say: Callable[..., object] = print,
+        seeds: Sequence[int] = (),
     ) -> None:
-        self.name, self.out, self.quick, self.given, self.aloud = name, out, quick, given, say
+        self.name, self.out, self.quick, self.given, self.aloud, self.seeds = name, out, quick, given, say, seeds
+        self.seed, self.calls = next(iter(seeds), 0), 0
         self.sections: dict[str, list[str]] = {"": []}
         self.tables: dict[str, pd.DataFrame] = {}
+        self.seen: dict[tuple[int, int], list[pd.DataFrame]] = {}
         self.path = self.out / f"{name}.md"
         self.out.mkdir(parents=True, exist_ok=True)
 
@@ -38,33 +47,64 @@ class Page:
         self.sections[heading] = []
         self.say(f"## {heading}", "", *text)
 
+    @property
+    def last(self) -> bool:
+        """Whether this is the last seed: what is said and drawn is said and drawn now."""
+        return not self.seeds or self.seed == self.seeds[-1]
+
     def say(self, *lines: str) -> None:
-        self.aloud("\n".join(lines))
-        self.sections[next(reversed(self.sections))] += lines
+        if self.last:
+            self.aloud("\n".join(lines))
+            self.sections[next(reversed(self.sections))] += lines
+
+    def of_seeds(self, *frames: pd.DataFrame) -> list[pd.DataFrame]:
+        """These frames with those that were given at the same call with the seeds before."""
+        self.calls += 1
+        kept = [self.seen.setdefault((self.calls, number), []) for number in range(len(frames))]
+        for before, frame in zip(kept, frames, strict=True):
+            before.append(frame.assign(seed=self.seed) if self.seeds else frame)
+        return [pd.concat(before, ignore_index=True) if len(before) > 1 else before[0] for before in kept]
 
     def table(self, rows: Any, name: str = "", shown: pd.DataFrame | None = None) -> pd.DataFrame:
         """Say a table, or what of it is to be `shown`; write all of it where it has a name. A named index is a column."""
         frame = flat(rows)
         if name:
             self.keep(frame, name)
-        self.say("", markdown(frame if shown is None else flat(shown)), "")
+        every = self.of_seeds(frame if shown is None else flat(shown))[0]
+        if self.last:
+            self.say("", markdown(medians(every) if self.seeds else every), "")
         return frame
 
     def keep(self, rows: Any, name: str) -> pd.DataFrame:
         """Write a table, and say nothing of it."""
-        frame = self.tables[name] = flat(rows)
-        frame.to_csv(self.csv(name), index=False, float_format="%.6g")
+        frame = flat(rows)
+        if self.seeds:
+            before = self.tables.get(name, pd.DataFrame({"seed": []}))
+            before = before[before["seed"] != self.seed]
+            now = frame.assign(seed=self.seed)
+            self.tables[name] = pd.concat([before, now], ignore_index=True) if len(before) else now
+        else:
+            self.tables[name] = frame
+        self.tables[name].to_csv(self.csv(name), index=False, float_format="%.6g")
         return frame
 
     def csv(self, name: str) -> Path:
         return self.out / f"{self.name}_{name}.csv"
 
     def figure(self, figure: Figure, name: str, caption: str) -> None:
+        if not self.last:
+            return
         figure.savefig(self.out / f"{self.name}_{name}.png", dpi=90, bbox_inches="tight")
         self.say("", f"![{caption}]({self.name}_{name}.png)", "", f"*{caption}*", "")
 
     def draw(self, name: str, caption: str, *plots: dict[str, Any], columns: int = 3, **layout: Any) -> None:
         """Small plots, each what `lines` is to draw; a legend wherever the lines are others than in the plot before."""
+        plots = tuple(
+            {**plot, "frame": frame}
+            for plot, frame in zip(plots, self.of_seeds(*(p["frame"] for p in plots)), strict=True)
+        )
+        if not self.last:
+            return
         figure, axes = grid(-(-len(plots) // columns), min(columns, len(plots)), **layout)
         before: list[str] = []
         for one, plot in zip(axes, plots, strict=False):
@@ -84,6 +124,15 @@ class Page:
         said = [f"# {title}{', quick run' if self.quick else ''}", "", intro, "", f"keyshift {__version__}.", ""]
         text = "\n".join([*said, *(part.strip() + "\n" for part in kept.values())])
         self.path.write_text(re.sub(r"\n{3,}", "\n\n", text))
+
+
+def medians(frame: pd.DataFrame) -> pd.DataFrame:
+    """One table of those of several seeds, row by row: the median of numbers, and what else the first has."""
+    parts = [part.drop(columns="seed").reset_index(drop=True) for _, part in frame.groupby("seed", sort=False)]
+    if any(part.shape != parts[0].shape for part in parts):
+        return frame
+    row = pd.concat(parts).groupby(level=0)
+    return parts[0].assign(**{n: row[n].median() for n in parts[0].select_dtypes("number") if len(parts) > 1})
 
 
 def flat(rows: Any) -> pd.DataFrame:
@@ -138,10 +187,17 @@ def best_of(runs: int, work: Callable[..., Any], *given: Any, **options: Any) ->
 
 
 def lines(axes: Axes, frame: pd.DataFrame, x: str, y: str, by: str = "", **settings: Any) -> Axes:
-    """A line for each value of a column, in keyshift's own colours and markers, with a `style`; dotted, what to compare with, `at`."""
+    """A line for each value of a column, in keyshift's own colours and markers, with a `style`; dotted, what to compare with, `at`.
+
+    Of several seeds it is the median, in a band from the least to the greatest.
+    """
     style, at = settings.pop("style", {}), settings.pop("at", ())
     for number, (name, part) in enumerate(frame.groupby(by, sort=False) if by else [(None, frame)]):
         looks = {"color": COLOURS[number % 7], "marker": MARKERS[number % 7], "markersize": 4, "linewidth": 1.2}
+        if "seed" in part and part["seed"].nunique() > 1:
+            of = part.groupby(x)[y].agg(["median", "min", "max"]).reset_index()
+            axes.fill_between(of[x], of["min"], of["max"], color=looks["color"], alpha=0.15, linewidth=0)
+            part = of.rename(columns={"median": y})
         axes.plot(part[x], part[y], **{**looks, "label": name, **style})
     for printed in at:
         axes.axhline(printed, color="black", linestyle=":")

@@ -21,7 +21,6 @@ MOVED = {
     "engines/flink": "engines/index#flink",
     "engines/kafka-streams": "engines/index#kafka-streams",
     "engines/redis": "engines/index#redis-cluster",
-    "engines/storm": "engines/index#storm",
     "explore": "explore-and-replay#explore-a-page-to-play-with",
     "glossary": "conventions#glossary",
     "key-groups": "primer#what-is-a-key-group",

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.heuristics.collocation.allocation_program import allocate
+from keyshift.heuristics.collocation.comparisons import allocate
 from keyshift.heuristics.collocation.partitions import Scored, collocated_sets, score, split_by_place, split_set
 from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.base.guards import NonNegative, Positive, Whole
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.guards import NonNegative, Positive, Whole
 from keyshift.models.rules import Only, Rule, Together
 from keyshift.models.rules.lowered import labels_of
 from keyshift.models.workload import FloatArray, IntArray

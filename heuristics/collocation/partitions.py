@@ -15,8 +15,8 @@ import pymetis
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from keyshift.models.base.disk import descriptors_to
 from keyshift.models.collocation.load_model import traffic_between
-from keyshift.models.files.disk import descriptors_to
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.guards import Count
+from keyshift.models.base.guards import Count
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.workload import IntArray
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from keyshift.heuristics.routing.three_phases import RoutingPlan
 from keyshift.models import Answer, Budget
-from keyshift.models.compiling import njit
-from keyshift.models.guards import NonNegative, Whole, real
+from keyshift.models.base.compiling import njit
+from keyshift.models.base.guards import NonNegative, Whole, real
 from keyshift.models.routing import MixedRouting
 
 ROUNDS = 10_000

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from keyshift.models import Answer, metrics
-from keyshift.models.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit
 from keyshift.models.routing import MixedRouting, RoutingTable
 from keyshift.models.routing.compact import CompactKeys, every_key
 from keyshift.models.workload import BoolArray, FloatArray, IntArray

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from keyshift.heuristics.splitting.partitioner import Partitioner
 from keyshift.models import Budget, InputError
-from keyshift.models.guards import non_negative, real, whole
-from keyshift.models.labels import by_label
+from keyshift.models.base.guards import non_negative, real, whole
+from keyshift.models.base.labels import by_label
 from keyshift.models.splitting.items import Groups, candidate_sets
 from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import FloatArray, IntArray

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from keyshift.heuristics.splitting import scheme_kernels as kernels
 from keyshift.heuristics.splitting.space_saving import empty_sketch
-from keyshift.models import InputError, guards
-from keyshift.models.compiling import sealed
-from keyshift.models.guards import non_negative, whole
-from keyshift.models.labels import aligned
-from keyshift.models.splitting.data import grown, read_speeds
+from keyshift.models import InputError
+from keyshift.models.base import guards
+from keyshift.models.base.compiling import sealed
+from keyshift.models.base.guards import non_negative, whole
+from keyshift.models.base.labels import aligned
+from keyshift.models.splitting.data import KeyIndex, grown, read_speeds
 from keyshift.models.splitting.hashing import candidates
-from keyshift.models.splitting.key_index import KeyIndex
 from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import FloatArray, IntArray
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy import uint64
 
 from keyshift.heuristics.splitting.space_saving import add, choices_for_head
-from keyshift.models.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit
 from keyshift.models.splitting.hashing import hash_word, worker_of
 from keyshift.models.workload import IntArray
 

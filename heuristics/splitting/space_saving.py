@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy import uint64
 
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 
 
 class Sketch(NamedTuple):

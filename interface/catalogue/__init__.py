@@ -28,7 +28,6 @@ from keyshift.catalogue.method import (
     methods,
 )
 from keyshift.models import InputError, Problem
-from keyshift.models.files.problem import CLASSES
 
 __all__ = [
     "FORMULATIONS", "Formulation", "Method", "Statement", "Trade", "chosen_methods", "find_method", "formulation_of",
@@ -131,7 +130,7 @@ def register_problem(
     made = Formulation(name, summary, problem, lesson, *entries)
     for method in made.methods:
         _refuse_unimportable(method)
-    BY_NAME[name], CLASSES[name] = made, problem
+    BY_NAME[name] = made
     return made
 
 

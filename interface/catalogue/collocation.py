@@ -1,12 +1,11 @@
 """Methods for collocated allocation [Madsen2016]."""
 
 from keyshift.catalogue.method import Formulation, Trade, kinds, pyomo_and_cpsat
-from keyshift.models.lazily import lazily
+from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.collocation.albic import albic
-    from keyshift.heuristics.collocation.cola import cola
-    from keyshift.heuristics.collocation.comparisons import allocation_milp, flux, potc
+    from keyshift.heuristics.collocation.comparisons import allocation_milp, cola, flux, potc
     from keyshift.models.collocation import CollocatedAllocation
     from keyshift.models.collocation.cpsat_model import CollocationCpSat
     from keyshift.models.collocation.pyomo_model import CollocationPyomo

@@ -1,12 +1,13 @@
 """Methods for interval migration: one step, a known sequence, a policy [Ding2015]."""
 
 from keyshift.catalogue.method import Formulation, Statement, Trade, kinds, pyomo_and_cpsat
-from keyshift.models.lazily import lazily
+from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.intervals.baselines import solve_consistent_hashing, solve_redist, solve_storm
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.intervals.cpsat_model import FreeCpSat, IntervalCpSat
+    from keyshift.models.intervals.policy.mathopt_model import OccupationMathOpt
     from keyshift.models.intervals.policy.pyomo_model import OccupationPyomo, PolicyPyomo
     from keyshift.models.intervals.pyomo_model import IntervalPyomo
     from keyshift.solvers.intervals.policy.mtm import solve_mtm
@@ -107,6 +108,10 @@ POLICY = Formulation(
             "pyomo-occupation", "pyomo", OccupationPyomo,
             "The dual. u[state,n,p]: how often partition p of class n is chosen; y[state]: how often it is visited.",
             "OccupationPyomo, (5), (6); [Puterman1994], sec. 6.9", integer=False,
+        ),
+        Statement(
+            "mathopt", "mathopt", OccupationMathOpt, "The dual in MathOpt, for GLOP (a corner) and PDLP (near an optimum).",
+            "OccupationPyomo, (5), (6)", integer=False,
         ),
     ),
     methods=(

@@ -1,7 +1,7 @@
 """Methods for minimum-cost load balancing (MCLB) [Guo2018]."""
 
 from keyshift.catalogue.method import Formulation, Statement, Trade, kinds
-from keyshift.models.lazily import lazily
+from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.mclb.clb import clb, clb_moment, is_quick

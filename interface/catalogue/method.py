@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from keyshift.models import Answer, InputError, Problem
-from keyshift.models.compiling import COMPILING, off_clock
-from keyshift.models.files.disk import shown
-from keyshift.models.guards import annotations_of, check_value
-from keyshift.models.lazily import NamesCode, load
+from keyshift.models.base.compiling import COMPILING, off_clock
+from keyshift.models.base.disk import shown
+from keyshift.models.base.guards import annotations_of, check_value
+from keyshift.models.base.lazily import NamesCode, load
 from keyshift.models.stages import Stage
 
 Kind = Literal["exact", "relaxation", "heuristic"]

@@ -1,7 +1,7 @@
 """Methods for least movement within load limits, the scalarisation that ELB follows [Guo2018]."""
 
 from keyshift.catalogue.method import Formulation, kinds, pyomo_and_cpsat
-from keyshift.models.lazily import lazily
+from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.mclb.elb import elb_within_limits

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, get_args
 
+from keyshift.models.base.guards import annotations_of, check_option
 from keyshift.models.errors import InputError
-from keyshift.models.guards import annotations_of, check_option
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
 """What stands on most lines: it needs no reader of YAML, whose import takes longer."""
@@ -28,7 +28,7 @@ def read_option(owner: Callable[..., Any], name: str, text: str) -> Any:
         if _NUMBER.fullmatch(text):
             value: Any = float(text) if "." in text else int(text)
         else:
-            from keyshift.models.files.yaml_text import parse_yaml
+            from keyshift.models.base.yaml_text import parse_yaml
 
             value = parse_yaml(text, flag(name))
     except InputError:

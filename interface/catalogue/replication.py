@@ -1,7 +1,7 @@
 """Methods for replicas of hot key groups [DeepSeek2024]."""
 
 from keyshift.catalogue.method import Formulation, Trade, kinds, pyomo_and_cpsat
-from keyshift.models.lazily import lazily
+from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.replication.greedy import eplb

@@ -1,7 +1,7 @@
 """Methods for mixed routing [Fang2016]."""
 
 from keyshift.catalogue.method import Formulation, Statement, Trade, kinds, pyomo_and_cpsat
-from keyshift.models.lazily import lazily
+from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.routing.mixed import llfd, min_mig, min_table, mixed, mixed_bf

@@ -1,7 +1,7 @@
 """Methods for key splitting, and for key placement: the same without the splitting [Nasir2015]."""
 
 from keyshift.catalogue.method import Formulation, Statement, Trade, kinds, pyomo_and_cpsat
-from keyshift.models.lazily import lazily
+from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.splitting import schemes

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from keyshift.models.lazily import lazily, on_first_use
+from keyshift.models.base.lazily import lazily, on_first_use
 
 with lazily() as _LAZY:
     from keyshift.certificates.certificate import Certificate

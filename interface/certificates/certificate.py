@@ -20,9 +20,9 @@ from keyshift.certificates.allocation import prove_allocation, prove_collocation
 from keyshift.certificates.prices import prove_by_prices
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import TIME_LIMIT, LimitReached
-from keyshift.models.figures import figure
-from keyshift.models.files.disk import write_text
-from keyshift.models.guards import real
+from keyshift.models.base.disk import write_text
+from keyshift.models.base.figures import figure
+from keyshift.models.base.guards import real
 from keyshift.models.mclb.problem import Core
 from keyshift.models.objectives import OverWindows, Prioritised
 from keyshift.models.records import text

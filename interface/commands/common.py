@@ -18,12 +18,14 @@ from typer.core import TyperCommand
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Solution
 from keyshift.models.answer import Progress
-from keyshift.models.compiling import COMPILING
-from keyshift.models.figures import figure
-from keyshift.models.plans.staying import staying
+from keyshift.models.base.compiling import COMPILING
+from keyshift.models.base.figures import figure
+from keyshift.plans.targets import staying
 from keyshift.terminal import Terminal
 
-PathArgument = Annotated[Path, typer.Argument(help="A workload: a directory of Parquet tables or a .json file.")]
+PathArgument = Annotated[
+    Path, typer.Argument(help="A workload: a directory, a .json file, or a table as .csv or .parquet.")
+]
 LastOption = Annotated[
     int | None, typer.Option(min=1, help="Only so many windows of the workload, counted from the last.")
 ]
@@ -118,7 +120,7 @@ def console() -> Console:
 
 def expect_places(*files: Path | None) -> None:
     """Refuse files that cannot be written, before the work."""
-    from keyshift.models.files.disk import expect_place
+    from keyshift.models.base.disk import expect_place
 
     for file in files:
         if file is not None:
@@ -158,7 +160,7 @@ def several(option: str, text: str | None, kind: Callable[[str], Value], example
 
 def read_settings(settings: list[str] | None) -> dict[str, Any]:
     """Method options given as ``name=value``; the method checks them."""
-    from keyshift.models.files.yaml_text import parse_yaml
+    from keyshift.models.base.yaml_text import parse_yaml
 
     chosen: dict[str, Any] = {}
     for head, value in named_values("--set", settings, "name=value"):

@@ -14,7 +14,7 @@ import keyshift as ks
 from keyshift.commands import common
 from keyshift.models import InputError, Workload
 from keyshift.models.answer import Progress
-from keyshift.models.files.disk import write_text
+from keyshift.models.base.disk import write_text
 
 if TYPE_CHECKING:
     from keyshift.comparison import Comparison
@@ -59,7 +59,7 @@ def flight_workload(folder: Path) -> Workload:
     ExtractDelay reads every flight of a known aeroplane; SumDelay adds up the delays of those that arrived. Both
     are keyed by tail number, so a tuple goes from a key group of one to the same key group of the other.
     """
-    from keyshift.models.families.real import FIRST_DAY, flights
+    from keyshift.generators.real import FIRST_DAY, flights
 
     rows = flights()  # first: where it is missing, the sentence names the extra that brings all of the demo
     from keyshift.spark_stats import Topology, collect, local_session

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
 
 from keyshift.commands import common, showing
-from keyshift.commands.own import beside
+from keyshift.commands.own import Asked, OwnOptions, beside, path_of
+from keyshift.files.table import TABLES, is_table, said_of_columns, table_options
 from keyshift.models import InputError, Workload
-from keyshift.models.figures import figure
-from keyshift.models.guards import as_number
-from keyshift.models.plans.plan import Plan
+from keyshift.models.base.figures import figure
+from keyshift.models.base.guards import as_number
+from keyshift.plans.plan import Plan
 
 if TYPE_CHECKING:
     from keyshift.models.rules import Rule
 
+if TYPE_CHECKING:
+    TableArgument: TypeAlias = Asked
+else:
+    TableArgument = path_of("A table with a row for each key group: .csv, .tsv or .parquet.")
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where to write the workload: a folder, or a .json file.")]
 DrainingOption = Annotated[str | None, typer.Option(help="Brokers to be removed, such as 3,4.")]
 
@@ -29,6 +34,17 @@ ReplicasOption = Annotated[
 
 RacksOption = Annotated[
     str | None, typer.Option(help="kafka: racks of all brokers, such as 1:a,2:b; or a file of such lines.")
+]
+TopicsOption = Annotated[
+    str | None, typer.Option(help="Patterns of the topics to plan, such as 'orders-*,clicks', or '!__*' for others.")
+]
+ReplicationOption = Annotated[
+    str | None, typer.Option(help="With --replicas: how many replicas topics are to have, such as 'orders:3,t-*:2'.")
+]
+ExcludedOption = Annotated[str | None, typer.Option(help="Brokers that get nothing more, such as 3,4.")]
+DirectoriesOption = Annotated[int | None, typer.Option(help="Plan what stands on this broker, among its directories.")]
+NoCopiesOption = Annotated[
+    bool, typer.Option("--no-copies", help="Only leadership moves, among the replicas of each partition.")
 ]
 EMPTY_FIRST = ("draining_key_groups", "load_distance", "migrations")
 """The priorities of a workload whose nodes drain: they are emptied, loads are balanced, nothing moves without need."""
@@ -65,6 +81,11 @@ def kafka(
     seconds: Annotated[float, typer.Option(help="Seconds between the two files of --offsets.")] = 0.0,
     replicas: ReplicasOption = False,
     racks: RacksOption = None,
+    topics: TopicsOption = None,
+    excluded: ExcludedOption = None,
+    replication: ReplicationOption = None,
+    directories: DirectoriesOption = None,
+    no_copies: NoCopiesOption = False,
 ) -> common.Reply:
     """Kafka: a key group for each partition, where its leader is, or for each replica; a node for each broker."""
     from keyshift.engines import kafka as engine
@@ -83,9 +104,15 @@ def kafka(
         racks=racks,
         offsets=offsets,
         seconds=seconds,
+        topics=[] if topics is None else topics.split(","),
+        excluded=common.several("--excluded", excluded, int, "3,4"),
+        replication=pairs("--replication", replication, int, "orders:3,t-*:2", of=str),
+        directories=directories,
+        copies=not no_copies,
         notes=notes,
     )
-    return _written_for_kafka(read, out, "kafka", replicas, notes)
+    note = engine.DIRECTORIES if directories is not None else engine.ALL_REPLICAS if replicas else engine.LEADERS_ONLY
+    return _written_for_kafka(read, out, "kafka", note, notes)
 
 
 @importing.command("cruise-control", cls=common.JsonCommand)
@@ -106,8 +133,9 @@ def cruise_control(
 ) -> common.Reply:
     """Cruise Control: the brokers and partitions of a Kafka cluster as it measured them; dead and demoted brokers drain."""
     from keyshift.engines import cruise_control as engine
+    from keyshift.engines import kafka as kafka_engine
     from keyshift.engines.formats import as_json as line
-    from keyshift.models.files.disk import write_text
+    from keyshift.models.base.disk import write_text
 
     if (proposals is None) != (assignment is None):
         raise InputError(
@@ -126,7 +154,8 @@ def cruise_control(
     )
     theirs = None if proposals is None else engine.assignment_of(read, engine.read_proposals(proposals))
     limits = [] if capacity is None else engine.capacity_rules(read, capacity, balance)
-    reply = _written_for_kafka(read, out, "cruise-control", replicas, notes, limits)
+    note = kafka_engine.ALL_REPLICAS if replicas else kafka_engine.LEADERS_ONLY
+    reply = _written_for_kafka(read, out, "cruise-control", note, notes, limits)
     if theirs is None or assignment is None:
         return reply
     write_text(assignment, line(theirs.tolist()))
@@ -172,13 +201,27 @@ def flink(
 
 @importing.command("storm", cls=common.JsonCommand)
 def storm(
-    assignment: Annotated[Path, typer.Argument(help="JSON: which slot runs which task; see the docs.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="The folder in which a topology counts, or JSON: which slot runs which task; see the docs."
+        ),
+    ],
     out: OutOption,
+    keys: Annotated[bool, typer.Option("--keys", help="Of a folder: a key group for each key, with its home.")] = False,
 ) -> common.Reply:
-    """Storm: a key group for each task, a node for each slot."""
+    """Storm: a key group for each of a topology's, a node for each task; or a key group for each task, a node for each slot."""
     from keyshift.engines import storm as engine
+    from keyshift.engines.formats import some
 
-    return written(engine.read_workload(assignment), out, "storm")
+    if not source.is_dir():
+        if keys:
+            raise InputError(f"--keys is for counts, and {source} is not a folder")
+        return written(engine.read_workload(source), out, "storm")
+    topology = engine.read_topology(source)
+    shared = topology.shared()
+    note = f"Left out, since several tasks serve them: {some(shared)}." if shared else ""
+    return written(engine.workload_of(topology, keys), out, "storm", note)
 
 
 @importing.command("kafka-streams", cls=common.JsonCommand)
@@ -190,6 +233,21 @@ def kafka_streams(
     from keyshift.engines import kafka_streams as engine
 
     return written(engine.read_workload(assignment), out, "kafka-streams")
+
+
+class TableCommand(OwnOptions):
+    """A command about a table, whose columns are options of its line."""
+
+    def owners(self, given: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
+        return {"the table": table_options}
+
+
+@importing.command("table", cls=TableCommand)
+def table(asked: TableArgument, out: OutOption) -> common.Reply:
+    """Any table: a key group for each row. Columns with usual names are found, others are named by options."""
+    if not is_table(asked.path):
+        raise InputError(f"{asked.path}: a table's name ends in {', '.join(TABLES)}")
+    return written(asked.workload(), out, "table", notes=[said_of_columns(asked.path, **asked.table)])
 
 
 @importing.command("redis", cls=common.JsonCommand)
@@ -209,13 +267,13 @@ def redis(
 
 
 def _written_for_kafka(
-    workload: Workload, out: Path, engine: str, replicas: bool, notes: Sequence[str], limits: Sequence[Rule] = ()
+    workload: Workload, out: Path, engine: str, note: str, notes: Sequence[str], limits: Sequence[Rule] = ()
 ) -> common.Reply:
     """Write a workload, with a file of the rules that it needs, and say what a reader has to know."""
     from keyshift.engines import kafka
 
+    replicas = note == kafka.ALL_REPLICAS
     rules = [*(kafka.replica_rules if replicas else kafka.standing_rules)(workload), *limits]
-    note = kafka.ALL_REPLICAS if replicas else kafka.LEADERS_ONLY
     return written(workload, out, engine, note, notes, rules if rules or replicas else None)
 
 
@@ -228,8 +286,8 @@ def written(
     rules: Sequence[Rule] | None = None,
 ) -> common.Reply:
     """Write a workload, and the rules that it needs beside it, and say what it is."""
-    from keyshift.models.files.disk import write_text
-    from keyshift.models.files.workload import write_workload
+    from keyshift.files.workload import write_workload
+    from keyshift.models.base.disk import write_text
 
     write_workload(workload, out)
     about = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
@@ -258,7 +316,7 @@ def written(
 
 def _priorities(workload: Workload, out: Path) -> list[str]:
     """Where nodes drain, write the priorities that empty them first, and say so."""
-    from keyshift.models.files.disk import write_text
+    from keyshift.models.base.disk import write_text
 
     file, drains = beside(out, "priorities"), np.flatnonzero(workload.draining).tolist()
     if not drains:
@@ -272,17 +330,20 @@ def _priorities(workload: Workload, out: Path) -> list[str]:
     ]
 
 
-def pairs(option: str, text: str | None, kind: Callable[[str], common.Value], example: str) -> dict[int, common.Value]:
+def pairs(
+    option: str, text: str | None, kind: Callable[[str], common.Value], example: str, of: Callable[[str], Any] = int
+) -> dict[Any, common.Value]:
     """Read ``1:a,2:b``; of numbers the workload itself checks the values."""
-    found: dict[int, common.Value] = {}
+    what = "broker" if of is int else "topic"
+    found: dict[Any, common.Value] = {}
     for part in [] if text is None else text.split(","):
         name, colon, value = part.partition(":")
         if not name or not colon or not value:
-            raise InputError(f"{option} {part:.60}: write broker and value with a colon, such as {example}")
-        (broker,) = common.several(option, name, int, example)
-        if broker in found:
-            raise InputError(f"{option} names broker {broker} twice")
-        found[broker] = common.several(option, value, kind, example)[0]
+            raise InputError(f"{option} {part:.60}: write {what} and value with a colon, such as {example}")
+        (named,) = common.several(option, name, of, example)
+        if named in found:
+            raise InputError(f"{option} names {what} {named} twice")
+        found[named] = common.several(option, value, kind, example)[0]
     return found
 
 
@@ -301,26 +362,36 @@ def export(
     describe: Annotated[
         Path | None, typer.Option(help="kafka: what kafka-topics --describe prints now, for the same, and for leaders.")
     ] = None,
+    log_dirs: Annotated[
+        Path | None,
+        typer.Option(help="kafka: what kafka-log-dirs --describe prints now: where copies, and the way back, go."),
+    ] = None,
     racks: RacksOption = None,
-    topology: Annotated[str | None, typer.Option(help="storm: the topology's name.")] = None,
+    topology: Annotated[str | None, typer.Option(help="storm: the topology's name, for a plan of tasks.")] = None,
+    counts: Annotated[
+        Path | None, typer.Option(help="storm: the folder that was imported, for a plan of key groups; read again.")
+    ] = None,
 ) -> common.Reply:
     """Write a plan as the files that an engine's own tools read, phase by phase, with the way back."""
-    from keyshift.models.plans.saved import read_plan
+    from keyshift.plans.saved import read_plan
 
     if to not in ENGINES:
         raise InputError(f"--to {to:.60}: choose one of {', '.join(ENGINES)}")
     own = (
         ("--assignment", assignment, "kafka"), ("--describe", describe, "kafka"), ("--racks", racks, "kafka"),
-        ("--topology", topology, "storm"),
+        ("--log-dirs", log_dirs, "kafka"), ("--topology", topology, "storm"), ("--counts", counts, "storm"),
     )  # fmt: skip
     for name, value, engine in own:
         if value is not None and to != engine:
             raise InputError(f"{name} is for {engine} alone")
     made = read_plan(plan)
     if to == "kafka":
-        figures, files = _kafka(made, out, assignment, describe, racks)
+        figures, files = _kafka(made, out, assignment=assignment, describe=describe, log_dirs=log_dirs, racks=racks)
     else:
-        figures, files = {"note": "", "said": [], "phases": len(made.phases)}, _assignments(made, out, to, topology)
+        figures, files = (
+            {"note": "", "said": [], "phases": len(made.phases)},
+            _assignments(made, out, to, topology, counts),
+        )
     notes = list(made.notes)
     record = {"engine": to, "path": str(out), **figures, "notes": notes, "files": [file.name for file in files]}
     note, sentences = figures.pop("note"), figures.pop("said")
@@ -331,25 +402,24 @@ def export(
     )
 
 
-def _kafka(
-    made: Plan, out: Path, assignment: Path | None, describe: Path | None, racks: str | None
-) -> tuple[dict[str, Any], list[Path]]:
+def _kafka(made: Plan, out: Path, **files: Any) -> tuple[dict[str, Any], list[Path]]:
     from keyshift.engines import kafka
 
-    found = kafka.write_reassignment(made, out, assignment=assignment, describe=describe, racks=racks)
+    found = kafka.write_reassignment(made, out, **files)
     figures = {
         "note": found.note,
         "said": list(found.said),
         "phases": sum(file.name.endswith("-reassign.json") for file in found.files),
         "leaders_elected": found.elections,
         "replicas_copied": found.copies,
+        **({"between_directories": found.between} if found.note == kafka.DIRECTORIES else {}),
         "state_copied": found.state_copied,
         "followers_left": found.followers_left,
     }
     return figures, found.files
 
 
-def _assignments(made: Plan, out: Path, to: str, topology: str | None) -> list[Path]:
+def _assignments(made: Plan, out: Path, to: str, topology: str | None, counts: Path | None) -> list[Path]:
     if to == "redis":
         from keyshift.engines import redis as engine
 
@@ -358,10 +428,15 @@ def _assignments(made: Plan, out: Path, to: str, topology: str | None) -> list[P
         from keyshift.engines import kafka_streams
 
         return kafka_streams.write_assignment(made, out)
-    if topology is None:
-        raise InputError("--to storm needs --topology, the topology's name")
+    if (topology is None) == (counts is None):
+        raise InputError(
+            "--to storm needs either --topology, the topology's name, or --counts, the folder that was imported"
+        )
     from keyshift.engines import storm
 
+    if counts is not None:
+        return storm.write_plan(made, out, storm.read_topology(counts))
+    assert topology is not None
     return storm.write_assignment(made, out, topology)
 
 
@@ -395,7 +470,7 @@ def run_redis(
 ) -> common.Reply:
     """Redis Cluster: move the plan's slots while clients read and write. After a break, run the same line again."""
     from keyshift.engines.redis_moving import execute
-    from keyshift.models.plans.saved import read_plan
+    from keyshift.plans.saved import read_plan
 
     made = read_plan(plan)
     with common.progress(f"{len(made)} slots"):

@@ -1,18 +1,27 @@
-"""keyshift model: the declarative model of a problem - printed as algebra, written to a file, solved; certify, verify: proofs."""
+"""keyshift model, certify, verify: statements and proofs; methods: the catalogue; warm-up: compile ahead; grade: mark a sheet."""
 
 from __future__ import annotations
 
 import itertools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from keyshift.catalogue import FORMULATIONS
+from keyshift.catalogue.method import Formulation, Method
 from keyshift.commands import common, showing
 from keyshift.commands.own import AskedArgument, CertifiedArgument
 from keyshift.models import InputError, Solution
 from keyshift.models.answer import TIME_LIMIT
+from keyshift.models.base.disk import expect_place, make_folder
+from keyshift.terminal import table
 
 KindOption = Annotated[str, typer.Option("--kind", "-k", help="The kind of model: pyomo, cp-sat, ...; see --list.")]
 
@@ -115,8 +124,158 @@ def verify(file: Annotated[Path, typer.Argument(help="A certificate.")]) -> comm
     `python -c "import keyshift.certificates.verify as v; print(v.__file__)"` says where it is.
     """
     from keyshift.certificates.verify import check_file
-    from keyshift.models.files.disk import MOST_JSON, expect_holdable, read_bytes
+    from keyshift.models.base.disk import MOST_JSON, expect_holdable, read_bytes
 
     expect_holdable(read_bytes(file, MOST_JSON).decode("latin-1"), str(file))
     proven, said = check_file(str(file))
     return common.Reply({"proven": proven, "message": said}, [common.Unbroken(said)], proven)
+
+
+# keyshift methods: which problems there are, and which methods answer them; warm-up: compile them ahead; grade: mark a
+
+
+def methods(
+    problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only this problem.")] = None,
+) -> common.Reply:
+    """List problems and methods; the first method of each problem is its default."""
+    common.expect_problem(problem)
+    chosen = [(f, m) for name, f in FORMULATIONS.items() if problem in (None, name) for m in f.methods]
+    rows = ((f.name, m.name, m.kind, m.source + (f" (for {m.limits})" if m.limits else "")) for f, m in chosen)
+    shown = table(("problem", "method", "kind", "source"), rows)
+    return common.Reply([as_row(formulation, method) for formulation, method in chosen], [shown])
+
+
+def as_row(formulation: Formulation, method: Method) -> dict[str, Any]:
+    """All that the catalogue says of a method."""
+    return {
+        "problem": formulation.name,
+        "method": method.name,
+        "kind": method.kind,
+        "guarantee": method.guarantee,
+        "limits": method.limits,
+        "options": {name: repr(default) for name, default in method.options.items()},
+        "source": method.source,
+        "code": place(method.code),
+        "lesson": method.lesson or formulation.lesson,
+    }
+
+
+def place(code: str) -> str:
+    """Where in the repository ``"module:attribute"`` stands."""
+    module, _, attribute = code.partition(":")
+    inside = module.removeprefix("keyshift.")
+    floors = ("models", "solvers", "heuristics", "spark_stats")
+    folder = "" if inside.partition(".")[0] in floors else "interface/"
+    return f"{folder}{inside.replace('.', '/')}.py: {attribute}"
+
+
+# keyshift warm-up: compile ahead ---------------------------------------------------------------------------------------
+
+STATISTICS = "stats"
+"""The warm-up of `keyshift stats`: Java's, and no problem's."""
+SHORT_JOB = """
+import sys
+from keyshift.cli import main
+code = main(sys.argv[1:])
+from pyspark import SparkContext
+java = SparkContext._gateway.proc
+java.stdin.close()  # Java ends, and writes down on its way what it had loaded
+sys.exit(java.wait() or code)
+"""
+
+
+def warm_up(
+    problem: Annotated[
+        str | None, typer.Argument(help="Only what this problem's methods call; stats: what `keyshift stats` loads.")
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the compiled code; later runs use it if NUMBA_CACHE_DIR names this folder."),
+    ] = None,
+) -> common.Reply:
+    """Compile ahead what methods need: for images and CI."""
+    if cache is not None:
+        make_folder(cache)
+        expect_place(cache / "kernels")
+        os.environ["NUMBA_CACHE_DIR"] = str(cache.absolute())
+    from keyshift.solving import warm_up as run
+
+    with common.progress("warming up"):
+        seconds = 0.0 if problem == STATISTICS else run(problem)
+        archive = _note_classes() if problem in (None, STATISTICS) else ""
+    where = "" if cache is None else f" and kept in {cache}: set NUMBA_CACHE_DIR={cache.absolute()}"
+    said = f"compiled in {seconds:.0f} s{where}" if seconds else "all was compiled before"
+    sentences = list(filter(None, ["" if problem == STATISTICS else said, archive]))
+    return common.Reply({"seconds": seconds, "message": sentences}, map(common.Unbroken, sentences))
+
+
+def _note_classes() -> str:
+    """Run `keyshift stats` on a short log, and keep the classes that Java loaded for it; what there is to say."""
+    from keyshift.models.base.kernel_cache import list_installed
+    from keyshift.models.errors import MissingDependencyError
+    from keyshift.spark_stats.session import BRIEF, RARELY, check_java, class_archive
+
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        archive = class_archive(check_java())
+    except (ImportError, MissingDependencyError):
+        return "Spark or its Java is not installed: nothing to keep for `keyshift stats`"
+    if archive.exists():
+        return f"Java's classes for `keyshift stats` were kept before: {archive}"
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "t.yaml").write_text(
+            "operators: [{name: a, key: k}, {name: b, key: k, filter: d > 0}]\nedges: [[a, b]]\n"
+        )
+        rows = {"t": pa.array(range(0, 10**12, 10**10), pa.timestamp("us")), "k": list("ab" * 50), "d": [0.5] * 100}
+        parquet.write_table(pa.table(rows), Path(folder, "log.parquet"))
+        made = Path(folder, "classes.jsa")
+        line = "stats log.parquet --topology t.yaml --time t --nodes 2 --key-groups 4 --out out --window '1 week'"
+        java = f"spark.driver.extraJavaOptions={BRIEF} {RARELY} -XX:ArchiveClassesAtExit={made}"
+        asked = [*shlex.split(line), "--conf", java]
+        done = subprocess.run(
+            [sys.executable, "-c", SHORT_JOB, *asked], cwd=folder, capture_output=True, text=True, check=False
+        )
+        try:
+            if done.returncode or not made.exists():
+                return "Java's classes for `keyshift stats` cannot be kept: it did not write them down"
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            part = archive.with_suffix(f".{os.getpid()}")
+            shutil.copyfile(made, part)
+            part.replace(archive)
+        except OSError as error:
+            return f"Java's classes for `keyshift stats` cannot be kept: {error.strerror}"
+    list_installed(archive.parent, archive.name)
+    return f"Java's classes for `keyshift stats`: {archive}, {archive.stat().st_size / 1e6:.0f} MB"
+
+
+# keyshift grade: the marks of somebody's solutions of an exercise sheet ------------------------------------------------
+
+
+def grade(
+    submission: Annotated[Path, typer.Argument(help="A Python file with the functions of the sheet. It is run.")],
+    sheet: Annotated[int, typer.Option(help="Which exercise sheet, 1 to 8.")],
+    first: Annotated[int, typer.Option(min=0, help="First seed of the instances; for the final marks a new one.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Instances of each exercise.")] = 100,
+    time_limit: Annotated[float, typer.Option("--time-limit", "-t", min=0.01, help="Seconds for each call.")] = 5.0,
+) -> common.Reply:
+    """Mark a file of solutions of an exercise sheet. Exit code 0: all marks; 1: not all.
+
+    A submission is a program, and it is run: in a process of its own, with limits on time and memory, unable to write to
+    files. That stops accidents, not malice: it can read and delete whatever you can. Mark strangers' files in a container, or
+    as a user without rights.
+    """
+    from keyshift.exercises import exercise as grading
+
+    with common.progress(f"sheet {sheet}: trying the exercises"):
+        result = grading.grade(submission, sheet, seeds=seeds, first=first, time_limit=time_limit)
+    rows = []
+    for name, verdict in result.verdicts.items():
+        failed = f"fails on instance {verdict.tried}" if verdict.tried else "not tried"
+        said = f"passed on {verdict.tried} instances" if verdict else failed
+        rows.append((name, f"{result.marks[name]} of {result.sheet.marks[name]}", said))
+    head = common.Unbroken(f"Sheet {sheet}: {result.sheet.title} - {result.total} of {result.most} marks")
+    failed_ones = (common.Unbroken(verdict) for verdict in result.verdicts.values() if not verdict)
+    shown = [head, table(("exercise", "marks", "result"), rows, right=("marks",)), *failed_ones]
+    return common.Reply({"submission": str(submission), **result.to_dict()}, shown, result.total == result.most)

@@ -13,7 +13,7 @@ from keyshift.commands import common, showing
 from keyshift.commands.own import AskedArgument
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
-from keyshift.models.figures import figure
+from keyshift.models.base.figures import figure
 
 if TYPE_CHECKING:
     from keyshift.plans.explaining import Explanation
@@ -85,11 +85,10 @@ def _saved(posed: Problem, path: Path) -> Solution:
 
 
 def _check(asked: AskedArgument, saved: Path) -> common.Reply:
-    from keyshift.models.files.workload import read_workload
-    from keyshift.models.plans.saved import read_plan
+    from keyshift.plans.saved import read_plan
 
     made = read_plan(saved)
-    workload = read_workload(asked.path, last=asked.last)
+    workload = asked.workload()
     report = made.check(workload)  # one that has changed is bad input: exit code 2
     record = {"feasible": report.feasible, "objective": report.objective, "metrics": report.metrics}
     said = "the plan was made for this workload, and keeps its limits"
@@ -169,7 +168,7 @@ def diff(
     report: common.ReportOption = None,
 ) -> common.Reply:
     """Compare two plans for the same key groups: figures, then the moves that differ."""
-    from keyshift.models.plans.saved import read_plan
+    from keyshift.plans.saved import read_plan
 
     common.expect_places(report)
     here, there = read_plan(one), read_plan(other)
@@ -260,10 +259,10 @@ def simulate(
     seed: common.SeedOption = 0,
 ) -> common.Reply:
     """Simulate throughput and latency of a workload on its nodes, and what a plan does to them."""
-    from keyshift.models.files.workload import read_workload
-    from keyshift.models.plans.saved import read_plan
-    from keyshift.models.simulation import Migration
-    from keyshift.models.simulation import simulate as run
+    from keyshift.files.workload import read_workload
+    from keyshift.plans.saved import read_plan
+    from keyshift.simulation import Migration
+    from keyshift.simulation import simulate as run
 
     chosen: dict[str, Any] = {"arrivals": arrivals, "service": service, "method": method}
     how = Migration(pause=pause, progressive=not at_once)  # type: ignore[arg-type]  # it says what it may be

@@ -12,8 +12,9 @@ from rich.table import Table
 
 from keyshift.commands import common
 from keyshift.commands.own import PeriodsArgument
-from keyshift.models import InputError, guards
+from keyshift.models import InputError
 from keyshift.models.answer import TIME_LIMIT, Progress
+from keyshift.models.base import guards
 from keyshift.terminal import Terminal, table
 
 ForecastOption = Annotated[
@@ -71,7 +72,7 @@ def replay(
 ) -> common.Reply:
     """Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."""
     from keyshift.figures.comparison import expect_pictures
-    from keyshift.models.files.replay import count_periods, read_periods
+    from keyshift.replays.adaptation import count_periods, read_periods
     from keyshift.replays.adaptation import replay as run
 
     chosen = method or ["albic"]
@@ -117,7 +118,7 @@ def replied(result: Any, out: Path | None) -> common.Reply:
 def load_model(path: Path, nodes: int | None, serialisation: float, deserialisation: float, share: float | None) -> Any:
     """The load model of the options; a share is of the first period."""
     from keyshift.models.collocation import LoadModel
-    from keyshift.models.files.replay import read_periods
+    from keyshift.replays.adaptation import read_periods
 
     if share is None:
         return LoadModel(serialisation, deserialisation)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from rich import box
 
 from keyshift.models import InputError, Problem, Solution
-from keyshift.models.figures import NOTHING, figure, percent
-from keyshift.models.plans.staying import staying
+from keyshift.models.base.figures import NOTHING, figure, percent
 from keyshift.models.workload import Workload
+from keyshift.plans.targets import staying
 from keyshift.terminal import table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from keyshift.models.plans.plan import Plan
+    from keyshift.plans.plan import Plan
 
 
 def lines(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -187,8 +187,8 @@ def patience(solution: Solution) -> dict[str, Any]:
 
 def saved_solution(path: Path) -> Solution | None:
     """The solution that a file holds; None where it holds something else."""
-    from keyshift.models.files.disk import read_json
-    from keyshift.models.files.solution import SolutionFile, read_solution
+    from keyshift.files.solution import SolutionFile, read_solution
+    from keyshift.models.base.disk import read_json
 
     content = read_json(path) if path.suffix == ".json" and path.is_file() else None
     return read_solution(path) if isinstance(content, dict) and content.get("format") == SolutionFile.kind else None

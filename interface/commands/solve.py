@@ -14,7 +14,7 @@ from keyshift.commands import common, showing
 from keyshift.commands.own import AskedArgument
 from keyshift.models import InputError
 from keyshift.models.answer import COMPARED, GAP, TIME_LIMIT
-from keyshift.models.figures import figure
+from keyshift.models.base.figures import figure
 
 
 def solve(
@@ -180,7 +180,7 @@ def check(
 
 def read_assignment(path: Path) -> Any:
     """The assignment in a file: a list of nodes, what `solve --json` printed, or what the page of `explore` saved."""
-    from keyshift.models.files.disk import read_json, shown
+    from keyshift.models.base.disk import read_json, shown
 
     content = read_json(path)
     if isinstance(content, dict):

@@ -21,10 +21,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from keyshift.commands import common
 from keyshift.commands.common import named_values
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.disk import read_text, shown
+from keyshift.models.base.names import Names
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import read_text, shown
-from keyshift.models.names import Names
 from keyshift.models.placement import placement as place
 from keyshift.terminal import Terminal, table
 
@@ -159,7 +159,7 @@ class StatsJob(SimpleNamespace):
             return self._estimated()
         if self.out is None:
             raise InputError("give --out, the directory of the statistics, or --sample for a quick look")
-        from keyshift.models.files.statistics import windows_of
+        from keyshift.spark_stats.statistics_files import windows_of
 
         try:
             manifest = self.run()

@@ -23,7 +23,7 @@ from keyshift.commands import common
 from keyshift.commands.own import RULES, generator, once, parameters, read_own, read_rules
 from keyshift.models import BoundError, InputError, Problem, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
-from keyshift.models.figures import figure
+from keyshift.models.base.figures import figure
 from keyshift.terminal import table
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def generate(
 
 
 def _write_workload(workload: Workload, out: Path) -> dict[str, str]:
-    from keyshift.models.files.workload import write_workload
+    from keyshift.files.workload import write_workload
 
     write_workload(workload, out)
     return {"workload": repr(workload)}
@@ -215,8 +215,8 @@ def _write_problem(problem: Problem, out: Path) -> dict[str, str]:
 def _write_stream(problem: Any, out: Path) -> dict[str, str]:
     import numpy as np
 
-    from keyshift.models.files.arrow import pa, pq
-    from keyshift.models.files.disk import write_file
+    from keyshift.models.base.arrow import pa, pq
+    from keyshift.models.base.disk import write_file
 
     if problem.weights is not None or problem.source_keys is not None:
         raise InputError("a stream with weights, or with keys of its sources, has no file: draw it by ks.family")
@@ -249,44 +249,42 @@ def _as_option(value: Any) -> Any:
 # keyshift reproduce: a figure, a table or a claim of the five papers, run again ----------------------------------------
 
 
-SIZES = ("quick", "full")
-
-
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Which one, such as nasir2015:9; see --list.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Which ones, such as nasir2015:9; see --list.")] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List all, with verdicts and seconds.")] = False,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Compute verdicts anew; exit with 1 where one changes.")
+    ] = False,
+    records: Annotated[Path | None, typer.Option(help="Judge what --out wrote there, not what is kept.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run small sizes for a first impression.")] = False,
     out: Annotated[Path, typer.Option(help="A folder for pictures, their data and tables.")] = Path("reproduced"),
 ) -> common.Reply:
-    """Run a figure, a table or a claim of the five papers again; with --list, name all of them."""
+    """Run figures, tables or claims of the five papers again; with --list, name all of them; with --judge, check verdicts."""
     from keyshift.papers import registry
-    from keyshift.report.page import records
 
+    if records is not None and not judge:
+        raise InputError("--records says what --judge is to judge: give both")
+    if judge:
+        judged = registry.judge(names or (), records)
+        said = [line for row in judged for line in row.lines()]
+        wrong = sum(not row.stands for row in judged)
+        said.append(f"{len(judged)} rows: {len(judged) - wrong} as listed" + (f", {wrong} not" if wrong else ""))
+        return common.Reply([row.to_dict() for row in judged], map(common.Unbroken, said), not wrong)
     if list_all:
-        rows = [figure for key, figure in registry.figures().items() if key.startswith(name or "")]
+        rows = registry.chosen(names or [""])
         return common.Reply([row.to_dict() for row in rows], _listed(rows))
-    if name is None:
+    if not names:
         raise InputError("say which figure, such as nasir2015:9; keyshift reproduce --list has all")
-    figure = registry.find(name)
-    with common.progress(f"{name}: {figure.shows}"):
-        made = registry.reproduce(name, quick=quick, out=out)
-    files = list(map(str, made.files))
-    record = {
-        **figure.to_dict(),
-        "took": made.seconds,
-        "quick": quick,
-        "files": files,
-        "compared": records(made.numbers),
-    }
-    shown: list[Any] = [common.Unbroken(f"{figure.id}: {figure.shows}")]
-    if len(made.numbers):
+    replies, shown = [], []
+    for row in map(registry.find, names):
+        with common.progress(f"{row.id}: {row.shows}"):
+            made = registry.reproduce(row.id, quick=quick, out=out)
+        replies.append(made.to_dict())
         columns = list(made.numbers.columns)
-        cells = (map(_cell, row) for row in made.numbers.itertuples(index=False))
-        shown.append(table(columns, cells, right=[name for name in columns if name != "figure"]))
-    said = {"verdict": figure.said, "why": figure.why, "data": figure.data, "seed": figure.seed}
-    said |= {"seconds": f"{made.seconds:.1f}" + (", quick" if quick else ""), "written": ", ".join(files)}
-    shown += [common.Unbroken(f"{what}: {text}") for what, text in said.items() if text]
-    return common.Reply(record, shown)
+        cells = (map(_cell, values) for values in made.numbers.itertuples(index=False))
+        numbers = [table(columns, cells, right=columns[1:])] if len(made.numbers) else []
+        shown += [common.Unbroken(f"{row.id}: {row.shows}"), *numbers, *map(common.Unbroken, made.lines())]
+    return common.Reply(replies if len(replies) > 1 else replies[0], shown)
 
 
 def _cell(value: Any) -> str:
@@ -294,9 +292,10 @@ def _cell(value: Any) -> str:
 
 
 def _listed(rows: list[Any]) -> Iterator[Any]:
-    times = [[f"{row.kept[size]['seconds']:.0f}" if size in row.kept else "-" for size in SIZES] for row in rows]
+    sizes = ("quick", "full")
+    times = ([_cell(row.kept.get("seconds", {}).get(size)) for size in sizes] for row in rows)
     cells = ((row.id, row.shows, row.said, *seconds) for row, seconds in zip(rows, times, strict=True))
-    heads = [f"{size}, s" for size in SIZES]
+    heads = [f"{size}, s" for size in sizes]
     yield table(["name", "what it shows", "verdict", *heads], cells, right=heads, whole=("name",))
     counts = Counter(row.said for row in rows)
     verdicts = ", ".join(f"{count} {said}" for said, count in counts.items())

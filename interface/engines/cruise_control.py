@@ -17,11 +17,12 @@ from keyshift.engines.formats import Id, OpenModel, read_model, some
 from keyshift.engines.kafka import made_of, partition_of
 from keyshift.engines.kafka_files import TOPIC, Partition
 from keyshift.engines.kafka_replicas import LEADER, Shares, lists_of, members_of
-from keyshift.models import CheckReport, Problem, guards
+from keyshift.models import CheckReport, Problem
+from keyshift.models.base import guards
+from keyshift.models.base.disk import shown
+from keyshift.models.base.guards import as_number
+from keyshift.models.base.schema import Amount
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import shown
-from keyshift.models.files.schema import Amount
-from keyshift.models.guards import as_number
 from keyshift.models.rules import Rule, Use
 from keyshift.models.workload import IntArray, Workload
 

@@ -17,12 +17,13 @@ from numpy.typing import ArrayLike
 from keyshift.engines.flink_partitioner import Routing
 from keyshift.engines.flink_rest import Seen, read_rest, read_saved
 from keyshift.engines.formats import as_json, entries_of, table_of
-from keyshift.models import Budget, Solution, guards
+from keyshift.models import Budget, Solution
+from keyshift.models.base import guards
+from keyshift.models.base.disk import shown, write_text
+from keyshift.models.base.labels import aligned
 from keyshift.models.errors import InputError, MissingDependencyError
-from keyshift.models.files.disk import shown, write_text
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.intervals.flink_ranges import default_ranges
-from keyshift.models.labels import aligned
 from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import FloatArray, IntArray, Workload
 from keyshift.solvers.intervals.ssm import solve_ssm
@@ -303,7 +304,7 @@ def key_groups(
             raise InputError(f"keys[{position}] is null: Flink has no key group for it")
         if not _fits(key, kind):
             raise InputError(f"keys[{position}]: the key {shown(key)} is not {'an' if kind == 'int' else 'a'} {kind}")
-    from keyshift.models.files.arrow import pa
+    from keyshift.models.base.arrow import pa
     from keyshift.spark_stats.hashing import flink_murmur, java_hash_code
 
     try:

@@ -19,9 +19,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BeforeValidator, Field
 
 from keyshift.engines.formats import Id, OpenModel
+from keyshift.models.base.disk import make_folder, parse_json, read_json, reason, shown, write_text
+from keyshift.models.base.schema import Amount, Whole, validated
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import make_folder, parse_json, read_json, reason, shown, write_text
-from keyshift.models.files.schema import Amount, Whole, validated
 
 MOST = 64 * 2**20
 """An answer has at most this many bytes."""

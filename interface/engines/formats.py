@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from keyshift.models.base import disk
+from keyshift.models.base.disk import MOST_JSON, expect_holdable, make_folder, parse_json, read_text
+from keyshift.models.base.schema import Model, Whole, validated
 from keyshift.models.errors import InputError
-from keyshift.models.files import disk
-from keyshift.models.files.disk import MOST_JSON, expect_holdable, make_folder, parse_json, read_text
-from keyshift.models.files.schema import Model, Whole, validated
 from keyshift.models.routing import RoutingTable
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from keyshift.models.plans.plan import Plan
+    from keyshift.plans.plan import Plan
 
 
 Id = Annotated[Whole, Field(le=2**31 - 1)]

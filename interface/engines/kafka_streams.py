@@ -15,11 +15,11 @@ import numpy as np
 from pydantic import Field
 
 from keyshift.engines.formats import write_assignments
+from keyshift.models.base.disk import shown
+from keyshift.models.base.schema import Amount, FileFormat, FileModel
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import shown
-from keyshift.models.files.schema import Amount, FileFormat, FileModel
-from keyshift.models.plans.plan import Plan
 from keyshift.models.workload import Workload
+from keyshift.plans.plan import Plan
 
 TASK = re.compile(r"[0-9]{1,9}_[0-9]{1,9}")
 Process = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]

@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from keyshift.engines.formats import counted, with_notes, write_folder
+from keyshift.models.base.disk import MOST_JSON, read_text
+from keyshift.models.base.guards import as_number
+from keyshift.models.base.names import Names
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import MOST_JSON, read_text
-from keyshift.models.guards import as_number
-from keyshift.models.names import Names
-from keyshift.models.plans.plan import Plan
 from keyshift.models.rules import Rule, Use
 from keyshift.models.workload import FloatArray, IntArray, Workload
+from keyshift.plans.plan import Plan
 
 SLOTS = 16_384
 PATIENCE = 10.0

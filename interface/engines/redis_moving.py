@@ -11,7 +11,7 @@ import numpy as np
 
 from keyshift.engines.redis import PATIENCE, Shard, Shards, connected, library, piped, refuse_unfinished, slots_of
 from keyshift.models.errors import InputError
-from keyshift.models.plans.plan import Plan
+from keyshift.plans.plan import Plan
 
 
 class Moved(NamedTuple):

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from keyshift.engines.formats import entries_of, table_of
 from keyshift.heuristics.splitting.partitioner import Partitioner
-from keyshift.models import Solution, guards
+from keyshift.models import Solution
+from keyshift.models.base import guards
 from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.placement import placement as place
 from keyshift.models.routing import RoutingTable

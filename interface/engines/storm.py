@@ -1,7 +1,7 @@
-"""Storm: where a topology's tasks run, for a scheduler of one's own, and a table for a ``CustomStreamGrouping``.
+"""Storm: which task the tuples of a key go to, for the classes of engines/storm, and which worker runs a task.
 
-Storm has no format for either: a scheduler (``IScheduler``) and a grouping are Java classes that one writes. These are
-the files that such classes read here; docs/engines/storm.md has both classes, a dozen lines each.
+Storm has no format for either: a grouping and a scheduler are Java classes. These are the files that ours read and write,
+and those that a scheduler of one's own can read.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from keyshift.engines.formats import entries_of, write_assignments
+from keyshift.engines.formats import as_json, entries_of, some, write_assignments, write_folder
+from keyshift.models.base.disk import shown
+from keyshift.models.base.schema import Amount, FileFormat, FileModel, Positive, Whole, validated
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import shown
-from keyshift.models.files.schema import Amount, FileFormat, FileModel, Whole, validated
-from keyshift.models.plans.plan import Plan
 from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import Workload
+from keyshift.plans.plan import Plan
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 _SLOT = r"^[^:\s]{1,200}:[0-9]{1,5}$"
@@ -54,11 +54,175 @@ class StormAssignmentFile(FileFormat, kind="keyshift-storm-assignment"):
     tasks: Annotated[list[TaskPart], Field(min_length=1)]
 
 
-class StormGroupingFile(FileFormat, kind="keyshift-storm-grouping"):
-    """Which task a key's tuples go to; keys that are not listed go where the hash says."""
+Tasks = Annotated[list[Whole], Field(min_length=1, max_length=10**6)]
+
+
+class StormTable(FileModel):
+    """The task of each key group, and the tasks of each listed key."""
+
+    groups: Tasks
+    entries: dict[str, Tasks] = Field(default_factory=dict)
+
+
+class StormGroupingFile(FileFormat, kind="keyshift-storm-grouping", newest=2):
+    """Which task a key's tuples go to: tables from number `epoch` on, or one with entries only; other keys are hashed."""
 
     tasks: Annotated[int, Field(ge=1, le=10**6)]
-    entries: dict[str, Whole]
+    entries: dict[str, Whole] = Field(default_factory=dict)
+    epoch: Whole = 1
+    tables: list[StormTable] = Field(default_factory=list)
+
+
+class StormCountsFile(FileFormat, kind="keyshift-storm-counts"):
+    """What a task has served of each key, tuples and bytes of state, and the table in force."""
+
+    component: Name
+    task: Whole
+    tasks: Annotated[int, Field(ge=1, le=10**6)]
+    epoch: Whole
+    seconds: Positive
+    groups: Tasks
+    entries: dict[str, Tasks]
+    keys: dict[str, Annotated[list[Amount], Field(min_length=2, max_length=2)]]
+
+
+class StormTopology(NamedTuple):
+    """What all tasks of a component counted, and the table in force."""
+
+    epoch: int
+    tasks: int
+    table: StormTable
+    loads: dict[str, float]
+    states: dict[str, float]
+
+    def groups(self, keys: Sequence[str]) -> np.ndarray:
+        """The key group of each key, which is hashed as fields grouping hashes a string."""
+        from keyshift.models.base.arrow import pa
+        from keyshift.spark_stats.hashing import storm_task
+
+        return storm_task(pa.array(list(keys), pa.string()), len(self.table.groups))
+
+    def shared(self) -> list[str]:
+        """Keys that several tasks serve."""
+        return [key for key, tasks in self.table.entries.items() if len(tasks) > 1]
+
+
+def read_topology(folder: str | Path) -> StormTopology:
+    """Read what the tasks of a component have counted: the ``*.json`` that a `PlanBolt` writes.
+
+    Raises
+    ------
+    InputError
+        If a task is missing, or if the tasks are not all on the same table.
+    """
+    files = sorted(Path(folder).glob("*.json"))
+    found = [StormCountsFile.read(file) for file in files]
+    if not found:
+        raise InputError(f"{folder} has no counts of a topology: files that end in .json")
+    first = found[0]
+    missing = sorted(set(range(first.tasks)) - {one.task for one in found})
+    if missing or len(found) > first.tasks:
+        what = f"task {some(missing)} is missing" if missing else f"{len(found)} files for {first.tasks} tasks"
+        raise InputError(f"{folder}: {what}")
+    for file, one in zip(files, found, strict=True):
+        for name in ("component", "tasks", "epoch", "groups", "entries"):
+            if getattr(one, name) != getattr(first, name):
+                raise InputError(f"{file}: {name} differs from {files[0].name}: wait until a plan under way has ended")
+    loads: dict[str, float] = {}
+    states: dict[str, float] = {}
+    for one in found:
+        for key, (tuples, size) in one.keys.items():
+            loads[key] = loads.get(key, 0.0) + tuples / one.seconds
+            states[key] = states.get(key, 0.0) + size
+    table = StormTable(groups=first.groups, entries=first.entries)
+    _expect_tasks(table, first.tasks, str(files[0]))
+    return StormTopology(first.epoch, first.tasks, table, loads, states)
+
+
+def _expect_tasks(table: StormTable, tasks: int, of: str) -> None:
+    largest = max(max(table.groups), *(max(some) for some in table.entries.values()), 0)
+    if largest >= tasks:
+        raise InputError(f"{of} names task {largest}: there are {tasks}")
+
+
+def workload_of(topology: StormTopology, keys: bool = False) -> Workload:
+    """A workload of a component's key groups (``group-17``) and listed keys (``key-apple``); a node for each task (``task-3``).
+
+    With `keys`, every key is a key group, and its home the task of its hash, as `MixedRouting` needs it. Keys that several
+    tasks serve are left out.
+    """
+    table, shared = topology.table, set(topology.shared())
+    names = [key for key in topology.loads if key not in shared]
+    groups = topology.groups(names)
+    home = np.array(table.groups)[groups]
+    load, state = (np.array([of[key] for key in names], dtype=float) for of in (topology.loads, topology.states))
+    current = [table.entries[key][0] if key in table.entries else int(i) for key, i in zip(names, home, strict=True)]
+    labels = [f"key-{key}" for key in names]
+    more: dict[str, Any] = {"home": home} if keys else {}
+    if not keys:
+        alone = np.array([key in table.entries for key in names], dtype=bool)
+        count = len(table.groups)
+        load, state = (
+            np.concatenate([np.bincount(groups[~alone], of[~alone], count), of[alone]]) for of in (load, state)
+        )
+        current = [*table.groups, *np.array(current, dtype=int)[alone].tolist()]
+        labels = [*(f"group-{g}" for g in range(count)), *np.array(labels, dtype=object)[alone].tolist()]
+    nodes = [f"task-{i}" for i in range(topology.tasks)]
+    return Workload(
+        load=load, state=state, current=current, nodes=topology.tasks, keys=labels, node_names=nodes, **more
+    )
+
+
+def write_plan(plan: Plan, folder: str | Path, topology: StormTopology) -> list[Path]:
+    """Write a plan for engines/storm: ``plan.json`` with the table now and after each phase, ``undo.json`` the same way back.
+
+    Raises
+    ------
+    InputError
+        If the plan is not one of `workload_of`, or the topology has another table by now.
+    """
+    tables = [_after(plan, nodes, topology.table, topology) for nodes in (plan.current, *plan.assignments())]
+    if tables[0] != topology.table:
+        raise InputError("the topology has another table than the plan begins with: import and plan again")
+    made = {}
+    for name, epoch, listed in (
+        ("plan", topology.epoch, tables),
+        ("undo", topology.epoch + len(tables) - 1, tables[::-1]),
+    ):
+        made[f"{name}.json"] = as_json(_tables(topology.tasks, epoch, listed))
+    return write_folder(folder, made)
+
+
+def _after(plan: Plan, nodes: np.ndarray, table: StormTable, topology: StormTopology) -> StormTable:
+    """The table where key groups and keys are on these nodes; a key that is where its key group is needs no entry."""
+    groups, placed = list(table.groups), {}
+    for k, i in enumerate(nodes.tolist()):
+        kind, _, name = str(plan.made_for.key(k)).partition("-")
+        task = str(plan.made_for.node(i)).removeprefix("task-")
+        if kind == "group" and name.isdecimal() and int(name) < len(groups) and task.isdecimal():
+            groups[int(name)] = int(task)
+        elif kind == "key" and task.isdecimal():
+            placed[name] = int(task)
+        else:
+            raise InputError(f"{shown(plan.made_for.key(k))} is no key group of a topology, such as group-17")
+    home = dict(zip(placed, topology.groups(list(placed)).tolist(), strict=True))
+    listed = {key: [task] for key, task in placed.items() if task != groups[home[key]]}
+    return StormTable(groups=groups, entries={key: table.entries[key] for key in topology.shared()} | listed)
+
+
+def write_tables(
+    path: str | Path, tasks: int, epoch: int, tables: Sequence[tuple[Sequence[int], dict[str, list[int]]]]
+) -> None:
+    """Write tables of one's own: the task of each key group, and the tasks of each listed key; the first is number `epoch`."""
+    listed = [StormTable(groups=list(groups), entries=entries) for groups, entries in tables]
+    StormGroupingFile.write(path, _tables(tasks, epoch, listed), separators=(",", ":"))
+
+
+def _tables(tasks: int, epoch: int, tables: list[StormTable]) -> dict[str, Any]:
+    for table in tables:
+        _expect_tasks(table, tasks, "the table")
+    listed = [table.model_dump() for table in tables]
+    return {**StormGroupingFile.stamp(), "tasks": tasks, "epoch": epoch, "tables": listed}
 
 
 def read_workload(file: str | Path) -> Workload:
@@ -141,9 +305,10 @@ def write_grouping(
 
 
 def read_grouping(path: str | Path) -> tuple[int, dict[str, int]]:
-    """The number of tasks, and the task of each listed key."""
+    """The number of tasks, and the task of each listed key: of a plan's last table, its keys with one task."""
     found = StormGroupingFile.read(path)
     for key, node in found.entries.items():
         if node >= found.tasks:
             raise InputError(f"{path}: entries[{shown(key)}] = {node}: there are {found.tasks} tasks")
-    return found.tasks, dict(found.entries)
+    last = found.tables[-1].entries if found.tables else {}
+    return found.tasks, found.entries | {key: tasks[0] for key, tasks in last.items() if len(tasks) == 1}

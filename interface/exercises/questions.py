@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from keyshift.exercises.exercise import Exercise, Values, differs
-from keyshift.models.figures import apart
+from keyshift.models.base.figures import apart
 
 
 def _distance(load: list[int], assignment: Any, nodes: int) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keyshift.models import InputError, Problem, Solution, Workload, metrics
-from keyshift.models.files.disk import expect_place, write_file
+from keyshift.models.base.disk import expect_place, write_file
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,15 +16,15 @@ from pydantic import Field
 
 from keyshift.catalogue import FORMULATIONS, find_method, formulation_of
 from keyshift.catalogue.method import Trade
+from keyshift.files.problem import problem_fingerprint
 from keyshift.fronts.tracing import TracedPoint, Tracer, as_solution, find_trade
 from keyshift.models import Answer, Budget, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
-from keyshift.models.figures import figure, percent
-from keyshift.models.files.disk import only_writer
-from keyshift.models.files.problem import problem_fingerprint
-from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, naming
-from keyshift.models.guards import real, whole
-from keyshift.replays.checkpoint import fingerprint
+from keyshift.models.base.disk import only_writer
+from keyshift.models.base.figures import figure, percent
+from keyshift.models.base.guards import real, whole
+from keyshift.models.base.schema import Count, FileFormat, FileModel, Whole, Wholes, naming
+from keyshift.replays.results import fingerprint
 from keyshift.solving import MOST_SEED, interruptible, make_ready
 from keyshift.terminal import printed, table
 

@@ -17,7 +17,7 @@ import numpy as np
 from keyshift.catalogue import find_method
 from keyshift.catalogue.method import Trade
 from keyshift.models import Answer, Budget, InputError, Problem
-from keyshift.models.lazily import load
+from keyshift.models.base.lazily import load
 from keyshift.models.solution import Solution
 from keyshift.solving import answered
 

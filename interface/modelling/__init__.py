@@ -5,7 +5,7 @@ Begin with `opening.py` (`statements`, `model`), then `model.py`: what a `Model`
 
 from __future__ import annotations
 
-from keyshift.models.lazily import lazily, on_first_use
+from keyshift.models.base.lazily import lazily, on_first_use
 
 with lazily() as _LAZY:
     from keyshift.modelling.model import Model

@@ -15,10 +15,10 @@ from keyshift.catalogue.method import Statement
 from keyshift.modelling.program import by_own_names, parse_solution
 from keyshift.models import Answer, Budget, InputError, Problem, Solution
 from keyshift.models.answer import Termination
+from keyshift.models.base.disk import MOST_JSON, read_text
+from keyshift.models.base.guards import real, whole
+from keyshift.models.base.lazily import load
 from keyshift.models.errors import BoundError
-from keyshift.models.files.disk import MOST_JSON, read_text
-from keyshift.models.guards import real, whole
-from keyshift.models.lazily import load
 from keyshift.solving import MOST_SEED, interruptible, read_start
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from keyshift.modelling.model import Model, Run
 from keyshift.modelling.program import between, by_family, by_kind, folded, number, summed
 from keyshift.models import Budget, InputError
-from keyshift.models.files.disk import write_by_name
+from keyshift.models.base.disk import write_by_name
 from keyshift.solvers import cpsat
 
 

@@ -15,7 +15,7 @@ from keyshift.modelling.model import Run
 from keyshift.modelling.program import NamedProgram, write_nl
 from keyshift.models import Budget, InputError
 from keyshift.models.answer import Termination
-from keyshift.models.pyomo import errors, generate_standard_repn, pyo
+from keyshift.models.base.pyomo import errors, generate_standard_repn, pyo
 from keyshift.solvers import highs
 from keyshift.solvers import mathopt as by_mathopt
 

@@ -9,7 +9,7 @@ from keyshift.catalogue import formulation_of
 from keyshift.catalogue.method import Statement
 from keyshift.modelling.model import Model
 from keyshift.models import InputError, Problem, Solution
-from keyshift.models.lazily import lazily, load
+from keyshift.models.base.lazily import lazily, load
 from keyshift.models.objectives import Prioritised
 
 with lazily():

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import InputError
-from keyshift.models.files import disk as files
-from keyshift.models.files.disk import digest_of_arrays
+from keyshift.models.base import disk as files
+from keyshift.models.base.disk import digest_of_arrays
 from keyshift.solvers.safe_bounds import LinearProgram
 
 

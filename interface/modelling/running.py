@@ -31,7 +31,7 @@ from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 from keyshift.solvers.scaling import Units, in_units, without_small
 
 if TYPE_CHECKING:
-    from keyshift.models.pyomo import pyo
+    from keyshift.models.base.pyomo import pyo
 
 
 class LinearModel(Model):
@@ -296,7 +296,7 @@ def _names(kind: str, of: Any) -> list[str]:
 
 def to_pyomo(program: NamedProgram) -> pyo.ConcreteModel:
     """The same program as a Pyomo model: x numbered by column, row by row."""
-    from keyshift.models.pyomo import pyo
+    from keyshift.models.base.pyomo import pyo
 
     p, m = program.linear, pyo.ConcreteModel(name=program.name)
     boxes = list(zip(p.column_lower.tolist(), p.column_upper.tolist(), strict=True))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from keyshift.models.lazily import lazily, on_first_use
+from keyshift.models.base.lazily import lazily, on_first_use
 
 with lazily() as _LAZY:
-    from keyshift.models.plans.way import Phase
     from keyshift.plans.explaining import Explanation
     from keyshift.plans.remedying import Remedy
+    from keyshift.plans.targets import Phase
 
 __all__ = ["Explanation", "Phase", "Remedy"]
 __getattr__ = on_first_use(globals(), _LAZY)

@@ -12,13 +12,11 @@ import numpy as np
 
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
-from keyshift.models.figures import figure, signed
-from keyshift.models.guards import real, whole
-from keyshift.models.plans.staying import staying
-from keyshift.models.plans.way import read_target
+from keyshift.models.base.figures import figure, signed
+from keyshift.models.base.guards import real, whole
 from keyshift.models.problem import Limit
 from keyshift.plans.remedying import seconds_of
-from keyshift.plans.targets import Thinned, bare_moves, thin
+from keyshift.plans.targets import Thinned, bare_moves, read_target, staying, thin
 from keyshift.plans.targets import given as as_solution
 from keyshift.solving import interruptible, solve
 

@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keyshift.files.problem import parameters_of
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
-from keyshift.models.figures import apart, figure, percent
-from keyshift.models.files.problem import parameters_of
-from keyshift.models.guards import non_negative, real, whole
-from keyshift.models.labels import by_label, ordered
-from keyshift.models.plans.made_for import MadeFor
-from keyshift.models.plans.plan import Plan
-from keyshift.models.plans.staying import staying
-from keyshift.models.plans.transfers import TransferScheduling, durations
-from keyshift.models.plans.way import Phase, RuledWay, Target, Way, read_target
+from keyshift.models.base.figures import apart, figure, percent
+from keyshift.models.base.guards import non_negative, real, whole
+from keyshift.models.base.labels import by_label, ordered
+from keyshift.models.plans.transfers import RuledWay, TransferScheduling, Way, durations
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.plans.targets import thin
+from keyshift.plans.made_for import MadeFor
+from keyshift.plans.plan import Plan
+from keyshift.plans.targets import Phase, Target, read_target, staying, thin
 from keyshift.solvers.plans import Order, Phases, Schedule, cut, fast_schedule, order_of, overload_of, ruled_phases
 from keyshift.solving import interruptible
 

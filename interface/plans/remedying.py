@@ -12,8 +12,8 @@ import numpy as np
 
 from keyshift.catalogue import find_method
 from keyshift.models import Budget, InputError, Problem, Solution
-from keyshift.models.figures import enough, figure, float_above, percent
-from keyshift.models.guards import real, whole
+from keyshift.models.base.figures import enough, figure, float_above, percent
+from keyshift.models.base.guards import real, whole
 from keyshift.models.problem import Limit, Number
 from keyshift.models.rules.ruled import BROKEN, Ruled
 from keyshift.models.workload import IntArray
@@ -306,7 +306,7 @@ class Excess:
         made: Problem = self.problem.mended(**changes)
         return made
 
-    def yielding(self) -> Excess:
+    def elastic(self) -> Excess:
         """The same of the problem whose broken rules give way; of this one where none is broken."""
         problem = self.problem
         if not isinstance(problem, Ruled) or not problem.broken_rules(problem.scope.workload.current):
@@ -371,7 +371,7 @@ def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -
         answer = solve(problem, method, time_limit=seconds_of(budget, 0.0), seed=seed)
         said = f"{problem.name} keeps its rules as a whole or has no answer: key-group allocation keeps what it can of them"
         return replace(answer, message="; ".join(filter(None, (answer.message, said))))
-    soft = excess.yielding()
+    soft = excess.elastic()
     pose = excess.at if soft is excess else lambda s: soft.at(s).plain()  # type: ignore[attr-defined]  # Prioritised
     share = Limit("excess", 0.0, pose, excess.needed, 1.0)
     remedy = search.bisect(share, budget.part(0.7), verdict == "no" and soft is excess)

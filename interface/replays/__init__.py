@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyshift.models.lazily import lazily, on_first_use
+from keyshift.models.base.lazily import lazily, on_first_use
 
 with lazily() as _LAZY:
     from keyshift.models.collocation.load_model import LoadModel

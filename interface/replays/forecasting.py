@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from keyshift.models import InputError, Workload
-from keyshift.models.guards import non_negative, real, whole
+from keyshift.models.base.guards import non_negative, real, whole
 from keyshift.models.workload import FloatArray
 
 MOST_WINDOWS = 100_000

@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.heuristics.collocation.allocation_program import allocate
+from keyshift.heuristics.collocation.comparisons import allocate
 from keyshift.models import Budget, InputError, Workload, metrics
 from keyshift.models.answer import Progress
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.workload import IntArray
-from keyshift.replays.checkpoint import Checkpoint, fingerprints
 from keyshift.replays.forecasting import Forecast, Past
 from keyshift.replays.planner import Balanced, Cluster, NodeCounts, Planned, Planner, Scaling, ScalingRule
-from keyshift.replays.results import PackedRows, Replay
+from keyshift.replays.results import Checkpoint, PackedRows, Replay, fingerprints
 from keyshift.solving import interruptible, solve
 
 PROMISED = ("load_distance", "load_distance_percent", "theta", "imbalance", "remote_traffic")

@@ -12,9 +12,9 @@ from pydantic import ConfigDict
 
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Problem, Workload
+from keyshift.models.base.guards import real, whole
+from keyshift.models.base.schema import Amount, FileModel, Positive, Whole, Wholes
 from keyshift.models.collocation.load_model import LoadModel
-from keyshift.models.files.schema import Amount, FileModel, Positive, Whole, Wholes
-from keyshift.models.guards import real, whole
 from keyshift.models.placement import rehashed
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.replays.forecasting import MOST_WINDOWS

@@ -17,9 +17,9 @@ from keyshift.comparison import compare
 from keyshift.fronts.front import Front, pareto
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
-from keyshift.models.figures import figure
-from keyshift.models.files.disk import expect_place
-from keyshift.models.guards import real, whole
+from keyshift.models.base.disk import expect_place
+from keyshift.models.base.figures import figure
+from keyshift.models.base.guards import real, whole
 from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import IntArray
@@ -273,18 +273,18 @@ def contracted(problem: Problem, block: IntArray) -> Problem:
 def rules_of(problem: Problem, at: IntArray, arrays: SharedArrays) -> dict[str, Any]:
     """The rules as the four forms, in numbers of entries; those that give way as one, and what they wish."""
     if not isinstance(problem, Ruled) or not problem.rules:
-        return {"rules": [], "wished": None, "rules_left": 0}
-    soft, scope = problem.yielding, problem.scope
+        return {"rules": [], "stated": None, "rules_left": 0}
+    soft, scope = problem.soft_rule, problem.scope
     if soft is None:
         low = [(r, Lowered.of(r.forms(scope), scope.workload.current, scope.places)) for r in problem.rules]
     else:
         low = [(soft, problem.lowered)]
     members = sum(sum(one.size for one in x.merged) + sum(r.key_groups.size for r in x.rooms) for _, x in low)
     if members > 300_000:  # such rules are left to `check`
-        return {"rules": [], "wished": None, "rules_left": len(problem.rules)}
+        return {"rules": [], "stated": None, "rules_left": len(problem.rules)}
     made = [_forms(str(rule), rule.name, lowered, at, arrays) for rule, lowered in low]
-    wished = None if soft is None else _forms("rules", "rules", problem.wished, at, arrays)
-    return {"rules": made, "wished": wished, "rules_left": 0}
+    stated = None if soft is None else _forms("rules", "rules", problem.stated, at, arrays)
+    return {"rules": made, "stated": stated, "rules_left": 0}
 
 
 def _forms(words: str, name: str, low: Lowered, at: IntArray, arrays: SharedArrays) -> dict[str, Any]:

@@ -58,7 +58,7 @@ function rounded(size, digits) {
 const grouped = (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ",");
 
 /**
- * A number for people: `keyshift.models.figures.figure`.
+ * A number for people: `keyshift.models.base.figures.figure`.
  * @param {number | null | undefined} value
  * @param {number} [scale]
  * @param {number} [digits]

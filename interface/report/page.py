@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from keyshift.models.figures import figure
-from keyshift.models.files.disk import write_text
+from keyshift.models.base.disk import write_text
+from keyshift.models.base.figures import figure
 from keyshift.terminal import visible
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.catalogue.families import family
+from keyshift.files.problem import problem_fingerprint
 from keyshift.models import InputError
-from keyshift.models.files.disk import MOST_JSON, read_json, read_text, shown, write_text
-from keyshift.models.files.problem import problem_fingerprint
+from keyshift.models.base.disk import MOST_JSON, read_json, read_text, shown, write_text
 from keyshift.models.problem import SLACK
 from keyshift.studies.tasks import Row
 from keyshift.version import __version__

@@ -16,12 +16,12 @@ from pydantic import Field
 
 from keyshift.catalogue import FORMULATIONS, formulation_of, registered
 from keyshift.catalogue.families import family, family_of
+from keyshift.files.problem import problem_fingerprint
 from keyshift.models import InputError, Problem
 from keyshift.models.answer import GAP, TIME_LIMIT
-from keyshift.models.files.disk import digest, make_folder, only_writer, read_json, write_text
-from keyshift.models.files.problem import problem_fingerprint
-from keyshift.models.files.schema import FileModel, Finite, Whole, validated
-from keyshift.models.guards import real, whole
+from keyshift.models.base.disk import digest, make_folder, only_writer, read_json, write_text
+from keyshift.models.base.guards import real, whole
+from keyshift.models.base.schema import FileModel, Finite, Whole, validated
 from keyshift.studies.best_known import BestKnown
 from keyshift.studies.tables import gap_table, latex_table, profile_table, summary_table
 from keyshift.studies.tasks import Guard, GuardedPool, Row, SolveTask

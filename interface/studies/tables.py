@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from keyshift.models import guards
-from keyshift.models.figures import figure
+from keyshift.models.base import guards
+from keyshift.models.base.figures import figure
 from keyshift.report.drawings import gap_dots, profile_curves
 from keyshift.report.page import records, write_page
 from keyshift.studies.best_known import BestKnown

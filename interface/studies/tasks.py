@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from keyshift.catalogue import find_method, register
 from keyshift.catalogue.method import Method
+from keyshift.files.problem import encode
 from keyshift.models import Problem, Solution
-from keyshift.models.compiling import COMPILING
-from keyshift.models.files.problem import encode
+from keyshift.models.base.compiling import COMPILING
 from keyshift.solving import make_ready, solve
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.allocation.problem import DRAINING, EPSILON, SLACK, KeyGroupAllocation
-from keyshift.models.integers import BITS, WHOLE_BITS, scaled
+from keyshift.models.base.integers import BITS, WHOLE_BITS, scaled
 from keyshift.models.objectives import PlannedWindows
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat, keep_within
 from keyshift.models.stages import FLOATS, CpSatStages, PlacedCpSat, WholeMeasure, weighed
@@ -224,7 +224,7 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
     def of_moves(self, name: str) -> WholeMeasure:
         """The sum over the key groups that leave their node: their number, or their state; or (5) of the rules."""
         if name == "broken_rules":
-            return broken_in_cpsat(self.model, self.problem.wished, self.x, self.workload.nodes)
+            return broken_in_cpsat(self.model, self.problem.stated, self.x, self.workload.nodes)
         leaves = [self.leaves(k) for k in range(self.workload.key_groups)]
         if name == "migrations":
             return WholeMeasure.count(sum(leaves))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import metrics
-from keyshift.models.figures import figure
+from keyshift.models.base.figures import figure
 from keyshift.models.problem import SLACK, Limit, Number, Problem
 from keyshift.models.rules.lowered import Closed, Lowered
 from keyshift.models.rules.ruled import Forms

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from keyshift.models import guards
 from keyshift.models.allocation.problem import DRAINING, KeyGroupAllocation
 from keyshift.models.answer import HIGHS_DOUBT
+from keyshift.models.base import guards
+from keyshift.models.base.pyomo import pyo
 from keyshift.models.errors import InputError
 from keyshift.models.objectives import PlannedWindows
-from keyshift.models.pyomo import pyo
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PlacedPyomo, PyomoStages
 from keyshift.models.workload import FloatArray, IntArray
@@ -191,7 +191,7 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
             on = [(k, i) for k, i in m.x if w.draining[i] and load[k] > 0]
             return pyo.quicksum(float(load[k]) / unit * m.x[k, i] for k, i in on), unit
         if name == "broken_rules":
-            return broken_in_pyomo(m, self.problem.wished, dict(m.x.items()), w.nodes), 1.0
+            return broken_in_pyomo(m, self.problem.stated, dict(m.x.items()), w.nodes), 1.0
         weights = np.ones(w.key_groups) if name == "migrations" else w.state / unit
         return pyo.quicksum(float(c) * self.leaves(k) for k, c in enumerate(weights) if c > 0), unit
 

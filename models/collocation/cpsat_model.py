@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +12,8 @@ from ortools.sat.python import cp_model
 
 from keyshift.models.allocation.cpsat_model import AllocationCpSat, combine
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.base.integers import scaled
 from keyshift.models.collocation.problem import CollocatedAllocation
-from keyshift.models.integers import scaled
 from keyshift.models.stages import FLOATS, Stage, WholeMeasure
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -25,7 +26,7 @@ DISTANCE_BITS, WORD_BITS = 32, 60
 class CollocationCpSat(AllocationCpSat):
     """The linearised model in whole numbers; (1), (2), (7) are key-group allocation's.
 
-    Loads and traffic become integers (`keyshift.models.integers`). Every limit is widened by what rounding can have
+    Loads and traffic become integers (`keyshift.models.base.integers`). Every limit is widened by what rounding can have
     added, so that the model admits whatever the check admits; `forbid` takes out what it admits beyond that.
 
     Parameters
@@ -51,7 +52,7 @@ class CollocationCpSat(AllocationCpSat):
         self.problem = problem.allocation
         self.workload = problem.workload
         self.cost, self.load_bits = problem.load_model.per_tuple, load_bits
-        self.traffic = scaled(problem.pairs.traffic)
+        self.traffic = scaled(problem.links.traffic)
         self.model = cp_model.CpModel()
         self.placements()
         self.together()
@@ -69,8 +70,9 @@ class CollocationCpSat(AllocationCpSat):
     def combined(self) -> object:
         """(14) and (15) in whole numbers: in units of `in_all`, times whole weights of the windows."""
         p, m = self.collocated, self.model
-        rows = p.pair_traffic if p.separate else np.tile(p.pair_traffic, (p.planned.count, 1))
-        self.in_all = scaled(np.concatenate([p.apart, (p.saved * rows).ravel()]))
+        rows = p.levels.weighed(p.pair_traffic if p.separate else np.tile(p.pair_traffic, (p.planned.count, 1)))
+        unit = 1.0 if p.minimise == "remote_traffic" else p.saved
+        self.in_all = scaled(np.concatenate([p.apart, (unit * rows).ravel()]))
         apart, saved = np.split(self.in_all.values, [len(rows)])
         largest = int(apart.max())
         values = [m.new_int_var(0, largest, f"value[s{s}]") for s in range(len(rows))]
@@ -85,8 +87,10 @@ class CollocationCpSat(AllocationCpSat):
         together = scaled(np.concatenate([window.remote_loads, self.cost * traffic]), self.load_bits)
         # Here loads alone: one scale serves loads and savings.
         self.load: Any
-        self.load, self.saving = np.split(together.values, [self.workload.key_groups])
-        self.load_scale, self.load_error = together.scale, together.error
+        # Whole numbers get finer units: the room for rounding is a few of them.
+        finer = max(0, self.load_bits - 1 - int(together.values.sum()).bit_length())
+        self.load, self.saving = np.split(together.values << finer, [self.workload.key_groups])
+        self.load_scale, self.load_error = together.scale * 2**finer, together.error
 
     def rows_of_windows(self) -> None:
         """(8) and (9) for each window, whose nodes have loads of their own."""
@@ -101,18 +105,22 @@ class CollocationCpSat(AllocationCpSat):
         self.about(p, p.pairs.traffic)
 
     def together(self) -> None:
-        """(10), (11) z says whether both ends of a pair run on a node."""
-        pairs = self.collocated.pairs
+        """(10), (11) z says whether both ends of a pair run on a node, or in a block (17)."""
+        links, size = self.collocated.links, len(self.collocated.pairs)
+        nodes = [np.flatnonzero(row).tolist() for row in self.problem.open_pairs]
+        levels = self.collocated.levels.gathered(nodes)
         self.z = {}
-        for e, (k, other) in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
-            for i in range(self.workload.nodes):
-                if (k, i) not in self.x or (other, i) not in self.x:
+        for e, (k, other) in enumerate(zip(links.first.tolist(), links.second.tolist(), strict=True)):
+            one, two = levels[e // size][k], levels[e // size][other]
+            for i in one:
+                if i not in two:
                     continue
                 z = self.z[e, i] = self.model.new_bool_var(f"z[e{e},n{i}]")
-                self.model.add_implication(z, self.x[k, i])
-                self.model.add_implication(z, self.x[other, i])
-                if self.both_ways:
-                    self.model.add_bool_or(z, ~self.x[k, i], ~self.x[other, i])
+                ends = [self.x[k, j] for j in one[i]], [self.x[other, j] for j in two[i]]
+                for end in ends:
+                    self.model.add_bool_or(end).only_enforce_if(z)
+                for x, y in product(*ends) if self.both_ways else ():
+                    self.model.add_bool_or(z, ~x, ~y)
 
     def node_loads(self) -> None:
         """Where z weighs on loads, that of each node: its key groups' less what its whole pairs save; and their sum."""
@@ -172,7 +180,7 @@ class CollocationCpSat(AllocationCpSat):
         if name not in ("remote_traffic", "total_load"):
             return self.of_moves(name)
         remote, cost = self.remote(), self.cost
-        made = WholeMeasure.sum(self.traffic, remote, len(p.pairs), p.unit("remote_traffic"))
+        made = WholeMeasure.sum(self.traffic, remote, len(p.links), p.unit("remote_traffic"))
         if name == "remote_traffic":
             return made
         least, doubt = float(p.remote_loads.sum()) - cost * p.total_traffic, FLOATS * p.unit(name)
@@ -211,9 +219,9 @@ class CollocationCpSat(AllocationCpSat):
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""
         super().set_start(assignment)
-        pairs = self.collocated.pairs
+        one, other = self.collocated.ends(assignment)
         for (e, i), z in self.z.items():
-            self.model.add_hint(z, int(assignment[pairs.first[e]] == i == assignment[pairs.second[e]]))
+            self.model.add_hint(z, int(one[e] == i == other[e]))
 
     def bound(self, integer_bound: float) -> float:
         """Turn a proven bound on the scaled remote traffic into a safe one on the objective."""
@@ -221,7 +229,7 @@ class CollocationCpSat(AllocationCpSat):
         if p.combines:
             it = self.in_all
             value = float(Fraction(math.ceil(integer_bound - 1e-6)) / self.factor / it.scale)
-            return max(0.0, value - it.error * (1 + len(p.pairs)) - 1e-12 * p.scale)
+            return max(0.0, value - it.error * (1 + len(p.links)) - 1e-12 * p.scale)
         remote = float(Fraction(math.ceil(integer_bound - 1e-6)) / self.traffic.scale)
-        remote = max(0.0, remote - self.traffic.error * len(p.pairs))
-        return float(max(0.0, p.value(p.total_traffic - remote) - 1e-12 * p.scale))
+        remote = max(0.0, remote - self.traffic.error * len(p.links))
+        return float(max(0.0, p.value(p.all_remote - remote) - 1e-12 * p.scale))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.labels import ordered
 from keyshift.models.errors import InputError
-from keyshift.models.labels import ordered
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 

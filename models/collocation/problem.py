@@ -10,20 +10,20 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards, metrics, records
+from keyshift.models import metrics, records
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.limits import allocation_limits
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.base import guards
+from keyshift.models.base.figures import apart
 from keyshift.models.collocation.load_model import LoadModel
+from keyshift.models.collocation.traffic import Levels, Pairs, levels_of, read_costs
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
 from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import Limit, Problem, Violation
 from keyshift.models.rules.rule import Rule
-from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 CHOICES = {
@@ -33,37 +33,8 @@ CHOICES = {
 }
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Unordered pairs of different key groups that exchange traffic: ``first < second``, tuples both ways together."""
-
-    first: IntArray
-    second: IntArray
-    traffic: FloatArray
-
-    def __len__(self) -> int:
-        return int(self.traffic.size)
-
-    @classmethod
-    def of(cls, traffic: sp.csr_array) -> Self:
-        """The pairs of a matrix, in lexicographic order."""
-        both = _both_ways(traffic).tocoo()
-        order = np.lexsort((both.col, both.row))
-        return cls(both.row[order].astype(np.int64), both.col[order].astype(np.int64), both.data[order])
-
-    def under(self, matrices: Sequence[sp.csr_array]) -> FloatArray:
-        """The tuples of each pair by other matrices, shape (matrices, pairs); no matrix is this one's own."""
-        if not matrices or not len(self):
-            return np.tile(self.traffic, (max(1, len(matrices)), 1))
-        return np.array([_both_ways(traffic)[self.first, self.second] for traffic in matrices])
-
-
-def _both_ways(traffic: sp.csr_array) -> sp.csr_array:
-    return sp.csr_array(sp.triu(traffic + traffic.T, k=1))
-
-
 @dataclass(frozen=True, eq=False)
-class CollocatedAllocation(Ruled, OverWindows):
+class CollocatedAllocation(OverWindows):
     r"""Keep key groups that exchange many tuples on one node, within a load distance and a migration limit.
 
     Sets and data as in `KeyGroupAllocation`; further :math:`t_e`, the tuples that the two key groups of pair
@@ -106,6 +77,13 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     The sum over the windows is k times their mean: the same assignments are best.
 
+    Where a tuple costs by level, `costs` gives :math:`c_1 < c_2 < \dots` for labels of nodes, and a tuple between two nodes
+    costs the most of the labels in which they differ. A block b of level g is the nodes that share its label and all dearer
+    ones. With :math:`z_{eb}` for each block in place of each node, in (10) and (11) the sum of :math:`x_{ki}` over its nodes, and
+    :math:`c_0 = 0`, the traffic in the objective, in (14) and in (16) is
+
+    .. math:: (17) \quad \sum_g (c_g - c_{g-1}) \sum_e t_e \bigl(1 - \sum_{b \in g} z_{eb}\bigr)
+
     `objective` is the remote traffic (tuples), or with ``minimise="total_load"`` the load of the whole system, unless
     `priorities` puts another measure first.
 
@@ -143,6 +121,12 @@ class CollocatedAllocation(Ruled, OverWindows):
         Probabilities of the windows or scenarios; equal by default. Those of probability 0 are left out.
     rules : sequence of Rule, optional
         Further restrictions of the cluster (`keyshift.rules`).
+    costs : mapping of str to float, optional
+        (17): the cost of a tuple by the widest label in which its two nodes differ, "node" or a domain of the workload:
+        ``{"node": 1, "rack": 3}`` is 1 within a rack and 3 between racks; a label without a cost costs nothing. Labels need
+        not be nested: of several that differ the dearest counts. Where each domain of one lies within one of another, that
+        other is the wider one and may not cost less. Remote traffic is in units of cost then. Not with a cost of
+        serialisation, nor with the total load as what is minimised.
     sides : {"both", "upper"}, default "both"
         Whether `max_load_distance` limits loads below the mean as well, or only loads above it, as graph partitioners
         do. The metric `load_distance` has both sides in either case.
@@ -189,6 +173,7 @@ class CollocatedAllocation(Ruled, OverWindows):
     probabilities: ArrayLike | None = None
     rules: Sequence[Rule] = ()
     sides: Literal["both", "upper"] = "both"
+    costs: Mapping[str, float] | None = None
     allocation: KeyGroupAllocation = field(init=False, repr=False)
     """The same limits without collocation: what (1), (2), (6), (7) are taken from."""
 
@@ -205,8 +190,8 @@ class CollocatedAllocation(Ruled, OverWindows):
             guards.one_of(name, getattr(self, name), known)
         self._read_priorities()
         self._read_rules()
-        if self.yielding is not None:
-            self._put("allocation", replace(self.allocation, rules=(self.yielding,)))
+        if self.soft_rule is not None:
+            self._put("allocation", replace(self.allocation, rules=(self.soft_rule,)))
         self._read_windows()
         combined = ("remote_traffic", "total_load") if self.combines else ()
         self._refuse_priorities_of_one_window("load_distance", *combined)
@@ -215,12 +200,19 @@ class CollocatedAllocation(Ruled, OverWindows):
         if model.per_tuple > 0 and "load" in (self.resource_capacity or {}):
             said = "resource_capacity names 'load', which with a cost of remote traffic is not a fixed number for a key group"
             raise InputError(said)
+        if self.costs is not None:
+            self._put("costs", read_costs(self.costs, self.workload))
+            self._put("worth", "cost of traffic")
+            if model.per_tuple > 0 or self.minimise == "total_load":
+                raise InputError(
+                    "costs by label are about traffic: leave out serialisation, deserialisation and total_load"
+                )
 
     def arguments(self) -> dict[str, Any]:
         """The arguments without the default aggregation rule and sides, so that fingerprints stay those of earlier versions."""
         given: dict[str, Any] = super().arguments()
-        if self.sides == "both":
-            given.pop("sides", None)
+        usual_ones = {"sides": "both", "costs": None}
+        given = {name: value for name, value in given.items() if name not in usual_ones or value != usual_ones[name]}
         rule: dict[str, Any] = {"over": "mean", "level": 0.9, "probabilities": None}
         usual = all(np.array_equal(given.get(name, value), value) for name, value in rule.items())
         return {name: value for name, value in given.items() if not (usual and name in rule)}
@@ -264,21 +256,43 @@ class CollocatedAllocation(Ruled, OverWindows):
         return guards.frozen(self.pairs.under(self.planned_traffic if self.separate else ()))
 
     @cached_property
+    def levels(self) -> Levels:
+        """What a tuple costs between nodes, (17)."""
+        return levels_of(self.costs, self.workload)
+
+    @cached_property
+    def links(self) -> Pairs:
+        """The pairs once for each level, with their traffic times its step."""
+        pairs, count = self.pairs, self.levels.cost.size
+        ends = np.tile(pairs.first, count), np.tile(pairs.second, count)
+        return Pairs(*ends, self.levels.weighed(pairs.traffic)) if self.costs else pairs
+
+    def ends(self, assignment: IntArray) -> tuple[IntArray, IntArray]:
+        """The blocks that the two ends of each link are in, by the first of their nodes."""
+        at = self.levels.block[:, assignment]
+        return at[:, self.pairs.first].ravel(), at[:, self.pairs.second].ravel()
+
+    @cached_property
     def apart(self) -> FloatArray:
         """The value of (14) with all traffic remote, shape (k,)."""
         if self.minimise == "total_load":
             return np.array([float(window.remote_loads.sum()) for window in self.by_window])
-        return np.broadcast_to(self.pair_traffic.sum(axis=1), (self.planned.count,))
+        return np.broadcast_to(self.saved * self.pair_traffic.sum(axis=1), (self.planned.count,))
 
     @property
     def saved(self) -> float:
-        """The decrease of (14) for each tuple that stays on its node."""
-        return 1.0 if self.minimise == "remote_traffic" else self.load_model.per_tuple
+        """The decrease of (14) for each tuple that stays on its node, from the dearest level."""
+        return float(self.levels.cost[-1]) if self.minimise == "remote_traffic" else self.load_model.per_tuple
 
     @cached_property
     def total_traffic(self) -> float:
         """Tuples between different key groups."""
         return float(self.pairs.traffic.sum())
+
+    @property
+    def all_remote(self) -> float:
+        """Their cost, were all of them remote at the dearest level, (17)."""
+        return float(self.levels.cost[-1]) * self.total_traffic
 
     @property
     def kept_capacity(self) -> float:
@@ -293,9 +307,9 @@ class CollocatedAllocation(Ruled, OverWindows):
         return mean - d if self.sides == "both" else -np.inf, mean + d
 
     def value(self, collocated: Any) -> Any:
-        """The objective if so much traffic is collocated; over k windows that of their mean, a lower bound on (15)."""
+        """The objective if so much traffic, by (17), is collocated; over k windows that of their mean, a lower bound on (15)."""
         if self.minimise == "remote_traffic":
-            return self.total_traffic - collocated
+            return self.all_remote - collocated
         return float(self.remote_loads.sum()) - self.load_model.per_tuple * collocated
 
     # What every problem answers ---------------------------------------------------------------------------------
@@ -303,7 +317,7 @@ class CollocatedAllocation(Ruled, OverWindows):
     def unit(self, measure: str) -> float:
         """The unit of a measure: the total; for a load distance the mean load with all traffic remote; 1 for counts."""
         if measure == "remote_traffic":
-            return self.total_traffic or 1.0
+            return self.all_remote or 1.0
         total = float(self.remote_loads.sum())
         units = {"total_load": total, "load_distance": total / self.kept_capacity}
         return units.get(measure) or self.allocation.unit(measure)
@@ -331,10 +345,17 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     def _summed(self, measure: str, assignment: np.ndarray) -> float:
         """(14), the remote traffic or the total load, as (15) combines it."""
-        of = metrics.remote_traffic if measure == "remote_traffic" else self.load_model.total_load
+        of = self._remote if measure == "remote_traffic" else self.load_model.total_load
         if self.over == "mean" or not (self.planned_traffic or measure == "total_load"):
             return of(self.typical(), assignment)
         return self.planned.combined(np.array([of(window.workload, assignment) for window in self.by_window]))
+
+    def _remote(self, workload: Workload, assignment: np.ndarray) -> float:
+        """(17), of the workload's traffic."""
+        if self.costs is None:
+            return metrics.remote_traffic(workload, assignment)
+        sent = workload.traffic.tocoo()  # type: ignore[union-attr]  # there is traffic
+        return float(sent.data @ self.levels.between(assignment[sent.row], assignment[sent.col]))
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         each = [(w, *w._deviations(assignment)) for w in self.by_window]
@@ -347,7 +368,7 @@ class CollocatedAllocation(Ruled, OverWindows):
             "collocation_factor": metrics.collocation_factor(self.typical(), assignment),
             "total_load": self._summed("total_load", assignment),
             "migration_cost": self.allocation._cost(assignment),
-            **self._left_broken(assignment),
+            **self._excess_of_rules(assignment),
         }
 
     def _deviations(self, assignment: np.ndarray) -> tuple[FloatArray, float]:
@@ -371,6 +392,10 @@ class CollocatedAllocation(Ruled, OverWindows):
             raise InputError(f"certificates do not support a cost of serialisation: {said}")
         if self.minimise != "remote_traffic":
             raise InputError("certificates only support remote traffic, and this problem minimises the total load")
+        if self.costs is not None:
+            raise InputError(
+                "certificates only support traffic that costs the same between all nodes, and this has costs"
+            )
         pairs, limit = self.pairs, self.max_load_distance
         if limit is not None and self.sides == "upper":
             said = "limits on both sides of the mean, and this problem limits the heavy side alone"
@@ -428,8 +453,14 @@ class CollocatedAllocation(Ruled, OverWindows):
             bands = np.repeat(sides[:, None], len(windows), axis=1)
         return self.allocation.searched()._replace(
             load=np.array([window.remote_loads for window in windows]), mean=None, bands=bands, share=self.planned.share,
-            pairs=(self.pairs.first, self.pairs.second, np.atleast_2d(self.pair_traffic)), per_tuple=self.load_model.per_tuple,
+            pairs=(self.pairs.first, self.pairs.second, np.atleast_2d(self.saved * self.pair_traffic)),
+            per_tuple=self.load_model.per_tuple, near=self._near(),
         )  # fmt: skip
+
+    def _near(self) -> FloatArray | None:
+        """How much less than the dearest a tuple between two nodes costs, as a share, shape (n, n)."""
+        node = np.arange(self.workload.nodes)
+        return None if self.costs is None else 1.0 - self.levels.between(node[:, None], node) / self.levels.cost[-1]
 
     def played(self) -> dict[str, Any]:
         typical, it, model, own = self.typical(), self.planned, self.load_model, self.planned_traffic
@@ -440,6 +471,7 @@ class CollocatedAllocation(Ruled, OverWindows):
             "distance_unit": self.distance_unit, "sides": self.sides, "kept_capacity": self.kept_capacity,
             "typical": typical.last_load,
             "traffic": [*own, typical.traffic],
+            **({"levels": list(zip(*map(np.ndarray.tolist, self.levels), strict=True))} if self.costs else {}),
             "windows": [{"load": load, "traffic": at if own else 0} for at, load in enumerate(it.load)],
             "mean": self.workload.mean_load,
         }  # fmt: skip

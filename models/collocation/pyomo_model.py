@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from keyshift.models.allocation.pyomo_model import AllocationPyomo, combine, start_combined
+from keyshift.models.base.pyomo import identify_variables, pyo
 from keyshift.models.collocation.problem import CollocatedAllocation
-from keyshift.models.pyomo import identify_variables, pyo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
@@ -69,12 +69,12 @@ class CollocationPyomo(AllocationPyomo):
             allowed &= open_to
             allowed[stay] = staying
         self.open = [np.flatnonzero(row).tolist() for row in allowed]
-        self.all_traffic = problem.total_traffic or 1.0
-        self.traffic = problem.pairs.traffic / self.all_traffic  # sizes are the problem's own affair
+        self.all_traffic = problem.all_remote or 1.0
+        self.traffic = problem.links.traffic / self.all_traffic  # sizes are the problem's own affair
         self.about(problem)
         self.model = pyo.ConcreteModel(name=problem.name)
         self.variables()
-        self.together(np.ones(len(problem.pairs), dtype=bool) if explicit is None else explicit, beyond)
+        self.together(np.ones(len(problem.links), dtype=bool) if explicit is None else explicit, beyond)
         self.set_objective()
         self.one_node_each()
         self.migration_limits()
@@ -98,24 +98,38 @@ class CollocationPyomo(AllocationPyomo):
                 self.model.x[k, nodes[0]].fix(1)
 
     def together(self, explicit: BoolArray, beyond: FloatArray | None) -> None:
-        """(10), (11) z says whether both ends of a pair run on a node; with one end fixed it is the other end's x."""
-        m, pairs, here = self.model, self.collocated.pairs, self.workload.current
-        first, second, x = pairs.first.tolist(), pairs.second.tolist(), m.x
+        """(10), (11) z says whether both ends run on a node, or in a block (17); with one end fixed it is the other end's x."""
+        m, pairs, here = self.model, self.collocated.links, self.workload.current
+        first, second, size = pairs.first.tolist(), pairs.second.tolist(), len(self.collocated.pairs)
+        levels = self.collocated.levels.gathered(self.open)
+
+        def within(e: int, k: int, i: int) -> Any:
+            """Whether key group k runs in the block of node i, at the level of e."""
+            return self.total(k, levels[e // size][k][i])
+
         ends = {e: (first[e], second[e]) for e in np.flatnonzero(explicit).tolist()}
         free = {e: [k for k in both if self.is_free(k)] for e, both in ends.items()}
-        common = [(e, i) for e, (k, other) in ends.items() for i in self.open[k] if (other, i) in x]
+        common = [
+            (e, i) for e, (k, other) in ends.items() for i in levels[e // size][k] if i in levels[e // size][other]
+        ]
         m.shared = pyo.Set(initialize=[(e, i) for e, i in common if len(free[e]) == 2], dimen=2)
         m.z = pyo.Var(m.shared, bounds=(0, 1))
-        m.z_first = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= x[first[e], i])
-        m.z_second = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= x[second[e], i])
+        m.z_first = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= within(e, first[e], i))
+        m.z_second = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= within(e, second[e], i))
         if self.both_ways:
-            m.z_lower = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] >= x[first[e], i] + x[second[e], i] - 1)
+            both = lambda e, i: within(e, first[e], i) + within(e, second[e], i)  # noqa: E731
+            m.z_lower = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] >= both(e, i) - 1)
         self.held: list[list[tuple[int, Any]]] = [[] for _ in range(self.workload.nodes)]  # the pairs that a node holds
         for e, i in common:
-            self.held[i].append((e, m.z[e, i] if (e, i) in m.z else x[(free[e] or ends[e])[0], i]))
+            self.held[i].append((e, m.z[e, i] if (e, i) in m.z else within(e, (free[e] or ends[e])[0], i)))
         self.whole = self.whole_by(self.traffic)
         self.sum_up(float(self.traffic[~explicit & (here[first] == here[second])].sum()), beyond)
         self.in_windows()
+
+    def total(self, k: int, nodes: Sequence[int]) -> Any:
+        """Whether key group k runs on one of some nodes that are open to it."""
+        x = self.model.x
+        return x[k, nodes[0]] if len(nodes) == 1 else pyo.quicksum(x[k, i] for i in nodes)
 
     def whole_by(self, traffic: FloatArray) -> list[Any]:
         """Traffic of the pairs that each node holds whole."""
@@ -126,7 +140,7 @@ class CollocationPyomo(AllocationPyomo):
         p, m = self.collocated, self.model
         if not p.separate:
             return
-        own = p.pair_traffic / self.all_traffic
+        own = p.levels.weighed(p.pair_traffic) / self.all_traffic
         self.whole_in = [self.whole_by(row) for row in own]
         m.kept_in = pyo.Var(range(len(own)), bounds=lambda m, s: (0, float(own[s].sum())))
 
@@ -152,7 +166,7 @@ class CollocationPyomo(AllocationPyomo):
     def set_objective(self) -> None:  # type: ignore[override]
         """Minimise the remote traffic, or the load of the whole system; (14), (15) where each window has its own."""
         p, m = self.collocated, self.model
-        value = p.value(p.total_traffic * m.together)
+        value = p.value(self.all_traffic * m.together)
         if p.combines:
             kept = [m.kept_in[s] if p.separate else m.together for s in range(p.planned.count)]
             apart = zip(p.apart.tolist(), kept, strict=True)
@@ -240,14 +254,15 @@ class CollocationPyomo(AllocationPyomo):
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable that is open the value it has in a known assignment."""
-        m, pairs = self.model, self.collocated.pairs
+        m, p = self.model, self.collocated
         PlacedPyomo.set_start(self, assignment)  # no distances, as key-group allocation has them
+        one, other = p.ends(assignment)
         for (e, i), z in m.z.items():
-            z.value = int(assignment[pairs.first[e]] == i == assignment[pairs.second[e]])
-        same = assignment[pairs.first] == assignment[pairs.second]
-        m.together.value = min(1.0, float(self.traffic[same].sum()))
-        p, kept = self.collocated, self.collocated.pair_traffic[:, same].sum(axis=1)
+            z.value = int(one[e] == i == other[e])
+        m.together.value = min(1.0, float(self.traffic[one == other].sum()))
+        kept = p.levels.weighed(p.pair_traffic)[:, one == other].sum(axis=1)
         for s, row in enumerate(kept.tolist() if p.separate else ()):
             m.kept_in[s].set_value(row / self.all_traffic, skip_validation=True)
         if p.combines:
-            start_combined(m, p.planned, p.apart - p.saved * kept)
+            unit = p.saved if p.minimise == "total_load" else 1.0
+            start_combined(m, p.planned, p.apart - unit * kept)

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from keyshift.models.base.guards import fraction, whole
+from keyshift.models.base.integers import whole_numbers
+from keyshift.models.base.names import Names
 from keyshift.models.errors import InputError
-from keyshift.models.guards import fraction, whole
-from keyshift.models.integers import whole_numbers
-from keyshift.models.names import Names
 from keyshift.models.workload import FloatArray, IntArray
 
 

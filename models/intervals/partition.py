@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from keyshift.models import records
+from keyshift.models.base.figures import apart
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
 from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
 from keyshift.models.problem import Limit, MovesState, Violation, below_step
 from keyshift.models.workload import IntArray, Workload

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from keyshift.models import guards
+from keyshift.models.base import guards
 from keyshift.models.intervals.exact_arithmetic import exact_number
 from keyshift.models.intervals.partition import InIntervals, KnownCounts, broken_rules, cuts_of, interval_metrics
 from keyshift.models.problem import Limit, Violation, read_assignment

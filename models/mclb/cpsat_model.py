@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import scaled
+from keyshift.models.base.integers import scaled
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.rules.rows import add_to_cpsat, keep_within
 from keyshift.models.stages import PlacedCpSat

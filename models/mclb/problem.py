@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keyshift.models import guards, metrics, records
-from keyshift.models.compiling import off_clock
+from keyshift.models import metrics, records
+from keyshift.models.base import guards
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.figures import apart
+from keyshift.models.base.integers import Knapsack
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
-from keyshift.models.integers import Knapsack
 from keyshift.models.problem import SLACK as SLACK
 from keyshift.models.problem import Limit, Violation, below_step, left_on_draining, read_assignment, step_of_sums
 from keyshift.models.rules.rule import Rule

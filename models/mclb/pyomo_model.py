@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from keyshift.models.base.pyomo import pyo
 from keyshift.models.mclb.problem import MCLB
-from keyshift.models.pyomo import pyo
 from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import FloatArray, IntArray

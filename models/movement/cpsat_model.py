@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import WHOLE_BITS, scaled
+from keyshift.models.base.integers import WHOLE_BITS, scaled
 from keyshift.models.movement.problem import LoadLimits, MovementWithinLimits
 from keyshift.models.rules.rows import add_to_cpsat
 from keyshift.models.stages import PlacedCpSat

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from keyshift.models import guards, metrics, records
+from keyshift.models import metrics, records
+from keyshift.models.base import guards
+from keyshift.models.base.figures import apart
+from keyshift.models.base.integers import ROUNDING, Knapsack, capped
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
-from keyshift.models.integers import ROUNDING, Knapsack, capped
 from keyshift.models.problem import SLACK as SLACK
 from keyshift.models.problem import Limit, MovesState, Violation, below_step, left_on_draining, read_assignment
 from keyshift.models.rules.rule import Rule

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from keyshift.models.base.pyomo import LinearExpression, pyo
 from keyshift.models.movement.problem import LoadLimits, MovementWithinLimits
-from keyshift.models.pyomo import LinearExpression, pyo
 from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import IntArray

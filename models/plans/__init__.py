@@ -1,7 +1,5 @@
-"""Plans: which key group moves when, for an operator to carry out, and the check of everything on the way."""
+"""The way from one assignment to another: when each transfer of state runs, and the check of everything in between."""
 
-from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.transfers import TransferScheduling
-from keyshift.models.plans.way import Phase
 
-__all__ = ["Phase", "Plan", "TransferScheduling"]
+__all__ = ["TransferScheduling"]

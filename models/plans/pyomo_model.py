@@ -6,8 +6,8 @@ from itertools import permutations
 
 import numpy as np
 
+from keyshift.models.base.pyomo import pyo
 from keyshift.models.plans.transfers import TransferScheduling
-from keyshift.models.pyomo import pyo
 from keyshift.models.workload import FloatArray, IntArray
 
 

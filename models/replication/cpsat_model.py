@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import WHOLE_BITS, scaled
+from keyshift.models.base.integers import WHOLE_BITS, scaled
 from keyshift.models.replication.problem import ReplicatedAllocation
 from keyshift.models.workload import IntArray
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from keyshift.models import guards
+from keyshift.models.base import guards
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Limit, Problem, Violation, read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload

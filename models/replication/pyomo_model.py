@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keyshift.models.pyomo import LinearExpression, pyo
+from keyshift.models.base.pyomo import LinearExpression, pyo
 from keyshift.models.replication.problem import ReplicatedAllocation
 from keyshift.models.workload import IntArray
 

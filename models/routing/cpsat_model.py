@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import WHOLE_BITS, Scaled, capped, scaled
+from keyshift.models.base.integers import WHOLE_BITS, Scaled, capped, scaled
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat
@@ -21,7 +21,7 @@ from keyshift.models.workload import FloatArray, IntArray
 class RoutingCpSat(CpSatStages):
     """Problem (3) of [Fang2016] in whole numbers of keys alike, one method for each family of constraints.
 
-    Loads and states become integers (`keyshift.models.integers`). Where that rounds, (2) and (3) are widened by
+    Loads and states become integers (`keyshift.models.base.integers`). Where that rounds, (2) and (3) are widened by
     what rounding can add up to, so that nothing feasible is lost, and `bound` takes off what it can add.
 
     Parameters
@@ -132,7 +132,7 @@ class RoutingCpSat(CpSatStages):
             return WholeMeasure.count(entries + self.choices.fixed_entries)
         if name == "broken_rules":
             x = self.choices.by_key(self.x)
-            return broken_in_cpsat(self.model, self.problem.wished, x, self.workload.nodes)
+            return broken_in_cpsat(self.model, self.problem.stated, x, self.workload.nodes)
         state, moves = self.state.values[self.choices.record].tolist(), np.flatnonzero(self.choices.moves).tolist()
         base = int(self.choices.fixed_moved(self.state.values).sum())
         whole = cp_model.LinearExpr.weighted_sum([self.x[j] for j in moves], [state[j] for j in moves]) + base

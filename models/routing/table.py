@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.labels import aligned, ordered
 from keyshift.models.errors import InputError
-from keyshift.models.labels import aligned, ordered
 from keyshift.models.problem import read_assignment
 from keyshift.models.workload import IntArray, Workload
 
@@ -160,7 +160,7 @@ class RoutingTable:
         labels : sequence, optional
             Labels of ALL keys (`workload.keys`); a further column, for people.
         """
-        from keyshift.models.files.routing_table import write_table
+        from keyshift.models.routing.table_file import write_table
 
         named = None if labels is None else [labels[k] for k in self.keys]
         write_table(path, self.keys.tolist(), self.nodes.tolist(), named)
@@ -174,8 +174,8 @@ class RoutingTable:
         InputError
             Names the file, and what is missing, has the wrong type or is named twice.
         """
-        from keyshift.models.files.routing_table import read_table
-        from keyshift.models.files.schema import naming
+        from keyshift.models.base.schema import naming
+        from keyshift.models.routing.table_file import read_table
 
         with naming(path):
             return cls(*read_table(path))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import Knapsack, scaled
+from keyshift.models.base.integers import Knapsack, scaled
+from keyshift.models.base.pyomo import errors, pyo
 from keyshift.models.problem import SLACK
-from keyshift.models.pyomo import errors, pyo
 from keyshift.models.rules.lowered import Lowered, MoveBudget, Rooms
 from keyshift.models.stages import WholeMeasure
 

@@ -10,8 +10,8 @@ from functools import lru_cache
 from inspect import isabstract
 from typing import Any, ClassVar, TypeVar, get_args
 
+from keyshift.models.base.guards import LARGEST, annotations_of, fraction, whole
 from keyshift.models.errors import InputError
-from keyshift.models.guards import LARGEST, annotations_of, fraction, whole
 from keyshift.models.problem import Violation
 from keyshift.models.rules.lowered import Form
 from keyshift.models.rules.scope import Scope, plain

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keyshift.models.base.guards import frozen
+from keyshift.models.base.names import Label, Names, by_text, printed, shortened
 from keyshift.models.errors import InputError
-from keyshift.models.guards import frozen
-from keyshift.models.names import Label, Names, by_text, printed, shortened
 from keyshift.models.workload import BoolArray, IntArray, Workload
 
 Selection = Label | Sequence[Label] | Mapping[str, Label | Sequence[Label]] | None

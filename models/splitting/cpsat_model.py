@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import scaled
+from keyshift.models.base.integers import scaled
 from keyshift.models.splitting.items import Items
 from keyshift.models.splitting.problem import KeySplitting
 from keyshift.models.workload import IntArray
@@ -18,7 +18,7 @@ from keyshift.models.workload import IntArray
 class SplittingCpSat:
     """(1)-(3) over groups of like items in whole numbers, and (4) where the items are whole keys.
 
-    An item's load per unit of speed becomes a whole number (`keyshift.models.integers`); what that can round a
+    An item's load per unit of speed becomes a whole number (`keyshift.models.base.integers`); what that can round a
     worker's load by, all its items together, `bound` takes off.
 
     Parameters

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from keyshift.models.integers import scaled
-from keyshift.models.splitting import kernels
+from keyshift.models.base.integers import scaled
+from keyshift.models.splitting import hashing
 from keyshift.models.splitting.data import Histogram, KeyStream, parts
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.stream import room_for_assignment
@@ -209,12 +209,12 @@ class Items(Groups):
         made = room_for_assignment(self.problem.stream)
         if self.whole_keys:
             place_of = np.empty(self._group_of_key.size, dtype=np.int32)
-            kernels.spread(self._group_of_key, self.options, share, given, seen, place_of)
+            hashing.spread(self._group_of_key, self.options, share, given, seen, place_of)
         for where, keys, weights in parts(self.problem):
             if self.whole_keys:
                 made[where] = place_of[self.problem.index.find(keys)]
             else:
-                kernels.spread(self._groups(keys, weights), self.options, share, given, seen, made[where])
+                hashing.spread(self._groups(keys, weights), self.options, share, given, seen, made[where])
         return made
 
     def completed(self, share: IntArray) -> IntArray:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from keyshift.models import records
-from keyshift.models.compiling import off_clock
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.labels import unlabelled
 from keyshift.models.errors import InputError
-from keyshift.models.labels import unlabelled
 from keyshift.models.problem import CheckReport, Limit, Violation
 from keyshift.models.splitting.data import KeyStream
 from keyshift.models.splitting.stream import CHUNK, lines_of, room_for_assignment
 from keyshift.models.workload import FloatArray
 
 if TYPE_CHECKING:
+    from keyshift.models.splitting.data import KeyWorkerPairs
     from keyshift.models.splitting.items import Items
-    from keyshift.models.splitting.key_index import KeyWorkerPairs
     from keyshift.models.splitting.outcome import Outcome
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from keyshift.models.integers import scaled
-from keyshift.models.pyomo import LinearExpression, pyo
+from keyshift.models.base.integers import scaled
+from keyshift.models.base.pyomo import LinearExpression, pyo
 from keyshift.models.splitting.items import Items
 from keyshift.models.workload import IntArray
 

@@ -11,10 +11,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from keyshift.models.base.disk import expect_regular, opened
+from keyshift.models.base.guards import frozen
+from keyshift.models.base.tables import unpacked_bytes
 from keyshift.models.errors import InputError
-from keyshift.models.files.disk import expect_regular, opened
-from keyshift.models.files.tables import unpacked_bytes
-from keyshift.models.guards import frozen
 from keyshift.models.workload import IntArray
 
 CHUNK = 1 << 18
@@ -183,7 +183,7 @@ def _integers_of_objects(array: np.ndarray, offset: int) -> IntArray:
 
 
 def _from_parquet(path: Path, column: str | None) -> Stream:
-    from keyshift.models.files.arrow import pa
+    from keyshift.models.base.arrow import pa
 
     import pyarrow.dataset as ds  # isort: skip
 

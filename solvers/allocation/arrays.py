@@ -5,15 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.rules import RULES
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
 
 EPSILON = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
+SEARCHED = ("distance_floor",)
+"""The rules that the annealing leaves to the check: (5)."""
+PLANNED = (*SEARCHED, "max_migration_cost", "resource_capacity", *RULES)
+"""Those that a plan leaves to the check besides, before it is polished."""
 
 
 @dataclass(frozen=True)
@@ -196,3 +202,59 @@ class Instance:
     def distance(self, assignment: IntArray) -> float:
         """The load distance in units of the mean, combined over the windows."""
         return self.problem.planned.combined(self.distances(assignment))
+
+
+class WholeLoads(NamedTuple):
+    """Every node's load is a multiple of a unit, so that few distances from the mean there are.
+
+    Attributes
+    ----------
+    units : ndarray
+        For each capacity that nodes have, per unit of it.
+    mean : float
+    least : float
+        Where the mean is no multiple, some node is above it and some below; or all are below, where draining nodes keep the rest.
+    doubt : float
+        What rounding may have added to a bound, far below a step between distances.
+    """
+
+    units: FloatArray
+    mean: float
+    least: float
+    doubt: float
+
+    def at_least(self, bound: float) -> float:
+        """The least distance that is no less than a bound, less what rounding may have added."""
+        doubt = self.doubt
+        above = np.ceil((self.mean + bound - doubt) / self.units) * self.units - self.mean
+        below = self.mean - np.floor((self.mean - bound + doubt) / self.units) * self.units
+        least = max(float(np.minimum(above, below).min()), self.least)
+        return max(bound, least - doubt)
+
+
+def least_distance(problem: KeyGroupAllocation, multiple: int) -> float:
+    """The distance of loads that are whole multiples, on nodes that are alike, from a mean that is none; else 0."""
+    w, load = problem.workload, problem.workload.last_load.astype(np.int64) // multiple
+    nodes = int(w.kept.sum())
+    rest = int(load.sum()) % nodes
+    if problem.mean != "exact" or not (w.capacity == 1).all() or rest == 0:
+        return 0.0
+    mask, stays = (1 << nodes) - 1, 1  # bit r: draining nodes can keep a load of r
+    for units in load[w.draining[w.current]].tolist():
+        stays |= (stays << min(units, nodes)) & mask
+    lower = bool(stays >> rest & 1) or (w.draining.any() and problem.into_draining)
+    return multiple * (rest if lower else max(rest, nodes - rest)) / nodes
+
+
+def whole_loads(problem: KeyGroupAllocation) -> WholeLoads | None:
+    """The distances there are, where loads are whole multiples of a unit; None over more windows than the last, too."""
+    w, last_alone = problem.workload, problem.by_window[0] is problem
+    load = w.last_load
+    # Up to so large sums are exact, and so are distances, but for the mean's rounding.
+    whole = np.array_equal(load, np.rint(load)) and 0 < load.sum() < 2**40
+    if not (last_alone and whole):
+        return None
+    multiple = int(np.gcd.reduce(load.astype(np.int64)))
+    least = least_distance(problem, multiple)
+    mean, step = problem.mean_load, problem.step_of("load_distance")
+    return WholeLoads(multiple / np.unique(w.capacity), mean, least, min(1e-9 * mean, step / 16))

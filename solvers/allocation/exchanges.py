@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.rows import RuleRows, closing, put_if_kept, sum_rows

@@ -17,8 +17,8 @@ import numpy as np
 
 from keyshift.models import Budget
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.incumbent import PLANNED, Incumbent
+from keyshift.solvers.allocation.arrays import PLANNED, Instance
+from keyshift.solvers.conductor import Incumbent
 from keyshift.solvers.set_partitioning import Subsets, alike, members_of, placed, subsets_of
 
 MOST_SUBSETS, MOST_SETS, MOST_PAIRS = 150_000, 10_000, 2e7
@@ -39,12 +39,12 @@ def even_out(found: Incumbent, instance: Instance, rng: np.random.Generator, tri
         target = float(dev[nodes].mean())
         farthest = float(np.abs(dev[nodes] - target).max())
         part = Subproblem(instance, now, _free(instance, now, nodes, 24 + 4 * (failed % 4), rng), nodes)
-        sets = part.near(0.9 * farthest, target) if farthest > found.margin / 10 else None
+        sets = part.near(0.9 * farthest, target) if farthest > found.slack / instance.problem.scale / 10 else None
         chosen = None if sets is None else part.choice(sets, budget)
         failed = failed + 1 if chosen is None else 0
         if chosen is not None:
             now = part.placed(now, chosen)
-            found.offer(now, "evened out", PLANNED)
+            found.add_solution(now, "evened out", PLANNED)
 
 
 def _worst_and_others(dev: FloatArray, among: IntArray, count: int, rng: np.random.Generator) -> IntArray:

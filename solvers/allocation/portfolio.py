@@ -1,22 +1,36 @@
-"""Key-group allocation, exactly and anytime: our own search and bounds first, then a solver for the rest; at last, ties."""
+"""Key-group allocation, exactly and anytime: the parts that the conductor gives turns to."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import NonNegative, Threads, Whole
-from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.incumbent import PLANNED, Incumbent
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import NonNegative, Threads, Whole
+from keyshift.models.workload import IntArray
+from keyshift.solvers.allocation.arrays import SEARCHED, Instance, whole_loads
+from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, counted, fewest_moves
+from keyshift.solvers.allocation.counting.planner import CountPlanner
+from keyshift.solvers.allocation.exchanges import Exchanges
+from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
+from keyshift.solvers.allocation.large_neighbourhood import even_out
+from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
+from keyshift.solvers.allocation.search import Round, Search
 from keyshift.solvers.allocation.settings import AllocationSettings
-from keyshift.solvers.checked import kept, within
+from keyshift.solvers.allocation.ties import fewer_moves, least_sides
+from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
+
+PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1
+"""Where between the bound and the best distance prices are asked, in turn; at 1 they look for a proof."""
+PLANNED_AT = 0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1
+"""Likewise for plans of counts."""
+WORK_OF_STEP = 100.0
+"""Elementary steps of prices that take as long as a step of search."""
 
 
 def solve_milp(
@@ -32,306 +46,345 @@ def solve_milp(
 ) -> Answer:
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
-    0. Instances of at most 300 (key group, node) pairs: CP-SAT on the declarative statement, for a moment.
-    1. Where rules have rows or nodes drain, the linear relaxation. A short search, and a lower bound by counting departures
-       and arrivals (`keyshift.solvers.allocation.counting.bound`).
-    2. In turns, a plan of counts that the search realises (`keyshift.solvers.allocation.counting.planner`), a round of
-       annealing over lists of moves (`keyshift.solvers.allocation.search`), exchanges between three nodes where many
-       may move (`keyshift.solvers.allocation.exchanges`), and branch and price for a target
-       distance between bound and best, which it rules out or plans how to reach
-       (`keyshift.solvers.allocation.pricing.tree`). After two turns CP-SAT is asked about small instances for a
-       moment. Before, of dozens of key groups those of a few nodes are shared out anew
-       (`keyshift.solvers.allocation.large_neighbourhood`).
-    3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
+    The conductor (`keyshift.solvers.conductor`) gives turns to these parts until objective and bound meet:
 
-    Last, moves that neither stage needs are undone, and moves left over empty draining nodes
-    (`keyshift.solvers.allocation.portfolio`).
+    - *search*: first a bound by counting departures and arrivals (`counting.bound`); then rounds of annealing (`search`), each
+      with a plan of counts that it realises (`counting.planner`), and exchanges between three nodes where many may move
+      (`exchanges`). Of dozens of key groups those of a few nodes are shared out anew (`large_neighbourhood`).
+    - *prices*: branch and price for a target distance between bound and best, which it rules out or plans how to reach
+      (`pricing.tree`). Over more windows than one the joint linear relaxation (`joint_relaxation`).
+    - *linear relaxation*: where rules have rows or nodes drain.
+    - *CP-SAT* and *HiGHS* on the declarative statement, from the incumbent: CP-SAT almost at once on small instances, on large
+      ones both only after much search.
 
-    Every phase ends early when objective and bound meet. A Pyomo model is built for HiGHS only.
-
-    Over more windows than one annealing values all of them, their joint linear relaxation
-    (`keyshift.solvers.allocation.joint_relaxation`) takes the place of prices, and only small instances are stated for
-    a solver; there is no second stage.
+    Last, moves that neither stage needs are undone, and moves left over empty draining nodes (`ties`).
 
     Parameters
     ----------
     threads : int, default 1
-        Threads for the third phase; more than one may return another optimum from run to run.
+        Threads for the solvers; more than one may return another optimum from run to run.
     second_stage : bool, default True
         Among assignments of the least load distance look for the least ``deviation_sum``: proven by CP-SAT where
         the first stage is proven on at most 3,000 (key group, node) pairs, as
         ``details["second_stage"]`` says; otherwise only ties among the answers found are broken by it.
     rounds : int, optional
         Stop after this many rounds of search, without branch and price, a solver or a second stage: a heuristic that
-        repeats itself by seed on any machine. CP-SAT is still asked first about small instances.
+        repeats itself by seed on any machine. Solvers are still asked about small instances.
     enough : float, default 0
         A load distance at which to stop.
 
     Notes
     -----
-    A run that ends by proof repeats itself exactly by seed: rounds are counted in steps, not in seconds.
+    A run that ends by proof repeats itself exactly by seed: turns are counted in work, not in seconds.
     """
-    run = Portfolio(problem, budget, enough=enough, seed=seed, settings=budget.tuned(AllocationSettings))
-    run.offer(start)
-    return run.run(threads, second_stage, rounds)
+    run = Portfolio(problem, budget, seed=seed, threads=threads, rounds=rounds, enough=enough)
+    run.found.add_solution(start)
+    return run.run(second_stage)
 
 
-@dataclass
-class Portfolio(Incumbent):
-    """The phases that improve the best assignment and the best bound."""
-
-    seed: int = 0
-    settings: AllocationSettings = field(default_factory=AllocationSettings)
-    details: dict[str, object] = field(default_factory=dict)
-
-    def run(self, threads: int = 1, second_stage: bool = True, rounds: int | None = None) -> Answer:
-        """All phases, as far as they are needed."""
-        self.budget.report(bound=self.bound)
-        self.offer(self.problem.workload.current)
-        one = self.problem.planned.count == 1
-        large = self.problem.space.pairs * self.problem.planned.count > self.settings.small
-        if not large:
-            self.ask_cpsat(threads, self.settings.first_effort, 0.25)
-        if not self.done and rounds is None:
-            self.linear_bound()
-        if not self.done:
-            self.search(rounds)
-        limited = large and (rounds is not None or (not one and self.too_large()))
-        if not self.done and not limited:
-            self.declared(threads)
-        if second_stage and one and not limited and (self.proven or self.stopped) and not self.budget.expired:
-            self.second_stage()
-        if one:
-            self.settle()
-        return self.answer()
-
-    def linear_bound(self) -> None:
-        """The linear relaxation's bound: where rules have rows, of which counts and prices know none, or nodes drain.
-
-        Where a few key groups have much of the load, what draining takes is better known by counting.
-        """
-        drain = self.problem.planned.count == 1 and self.problem.workload.draining.any() and not self.heavy_tailed
-        if not (self.problem.lowered.linear or drain) or self.too_large():
-            return
-        with off_clock():
-            from keyshift.solvers.allocation.statement import lp_bound
-
-        share = self.budget.part(0.1, scale=self.problem.scale)
-        self.hear(lp_bound(self.problem, budget=share, seed=self.seed), "linear relaxation")
-
-    def too_large(self) -> bool:
-        """Whether a statement over windows would take longer to write down than it is worth."""
-        return self.problem.space.pairs * self.problem.planned.count > self.settings.stated
-
-    def search(self, rounds: int | None) -> None:
-        """Phases 1 and 2."""
-        with off_clock():
-            from keyshift.solvers.allocation.phases import Rounds
-
-        self.details |= Rounds(self, self.seed, rounds, self.settings).run()
-
-    def declared(self, threads: int) -> None:
-        """Phase 3: CP-SAT for a while from the best answer, then HiGHS, each on its declarative statement."""
-        self.ask_cpsat(threads, self.settings.last_effort)
-        if not self.done:
-            self._highs(threads)
-
-    def ask_cpsat(self, threads: int, effort: float, share: float = 1.0) -> None:
-        """CP-SAT, from the best answer, for so many deterministic seconds in a share of the time left."""
-        with off_clock():
-            from keyshift.solvers.allocation.statement import run_cpsat
-
-        answer = run_cpsat(
-            self.problem, self.budget.part(share), self.best, seed=self.seed, threads=threads, known=self.bound,
-            max_deterministic_time=effort,
-        )  # fmt: skip
-        self.details |= answer.details
-        self.hear(answer, "CP-SAT")
-
-    def _highs(self, threads: int) -> None:
-        """The same by HiGHS, which now and then proves what CP-SAT cannot."""
-        with off_clock():
-            from keyshift.solvers.allocation.statement import solve_highs
-
-        answer = solve_highs(self.problem, budget=self.budget, seed=self.seed, start=self.best, threads=threads)
-        self.hear(answer, "HiGHS")
-        self.stopped = answer.termination == "optimal"
-
-    def second_stage(self) -> None:
-        """Among the assignments of this load distance, one of least deviation_sum."""
-        if self.best is None or self.problem.space.pairs > self.settings.second_stage:
-            return
-        with off_clock():
-            from keyshift.models.allocation.cpsat_model import AllocationCpSat
-            from keyshift.solvers import cpsat
-
-        statement = within(self.budget, lambda: AllocationCpSat(self.problem))
-        if statement is None:
-            return
-        statement.keep("load_distance", self.objective)
-        statement.minimise("deviation_sum")
-        statement.set_start(self.best)
-        outcome = cpsat.minimise(
-            statement.model, self.budget, seed=self.seed, max_deterministic_time=self.settings.second_effort
-        )
-        if not outcome.found:
-            return
-        other = statement.assignment(outcome.solver.value)
-        report = self.problem.check(other)
-        slack = 1e-3 * self.problem.tolerance
-        as_near = report.feasible and report.objective <= self.objective + slack
-        if as_near and report.metrics["deviation_sum"] < self.deviation_sum - slack:
-            self.best, self.deviation_sum = other, report.metrics["deviation_sum"]
-        self.details["second_stage"] = "optimal" if outcome.termination == "optimal" and as_near else "feasible"
-
-    def settle(self) -> None:
-        """Fewer moves and emptier draining nodes, where they cost nothing."""
-        if self.best is None:
-            return
-        other = settle(self.problem, self.best, lambda: self.budget.expired)
-        slack = 1e-5 * self.problem.tolerance
-        better = self.problem.objective(other) <= self.objective + slack
-        sides = self.problem.metrics(other)["deviation_sum"]
-        if kept(self.problem, other, PLANNED) and better and sides <= self.deviation_sum + slack:
-            self.best = other
-
-    def answer(self) -> Answer:
-        """The best assignment and bound found, and why the run ended."""
-        if self.infeasible and self.best is None:
-            return Answer(None, termination="infeasible", message=self.infeasible)
-        ended = self.budget.why if self.budget.expired else "completed"
-        termination = "optimal" if self.proven or self.stopped else ended
-        return Answer(self.best, self.bound, termination, details=self.details)
-
-
-# Undo needless moves, and spend what they leave on draining: ties that neither stage of the objective breaks ---------
-
-
-ROUNDING = 1e-12
-"""The share of the mean by which a deviation may exceed the largest one so far."""
-
-
-def settle(problem: KeyGroupAllocation, assignment: IntArray, expired: Callable[[], bool] = lambda: False) -> IntArray:
-    """An assignment as good in both stages, with fewer moves on kept nodes or fewer key groups on draining ones.
-
-    No deviation leaves the range between the lowest and the highest that there are. Within it a move is undone, or two
-    moves that meet on a node become one, as long as that is possible; then the moves that are left to spend empty
-    draining nodes, the largest key group that fits first.
+class Portfolio:
+    """The parts of "milp" for one instance, around one incumbent.
 
     Parameters
     ----------
     problem : KeyGroupAllocation
-    assignment : ndarray, shape (p,)
-        Feasible.
-    expired : callable, optional
-        Once it is true, one pass over the moves is all.
-
-    Returns
-    -------
-    ndarray, shape (p,)
+    budget : Budget
+    seed, threads, rounds, enough
+        As for `solve_milp`.
+    settings : AllocationSettings, optional
     """
-    state = _State(Instance(problem), assignment.copy())
-    for _ in range(5):
-        if not (state.undo_one() or state.merge_two()) or expired():
-            break
-    state.drain()
-    return state.place
 
+    def __init__(
+        self, problem: KeyGroupAllocation, budget: Budget, *, seed: int = 0, threads: int = 1, rounds: int | None = None,
+        enough: float = 0.0, settings: AllocationSettings | None = None,
+    ) -> None:  # fmt: skip
+        self.problem, self.seed, self.threads, self.rounds = problem, seed, threads, rounds
+        self.settings = settings or budget.tuned(AllocationSettings)
+        whole = whole_loads(problem)
+        self.found = Incumbent(
+            problem, budget, enough, second=lambda assignment: problem.metrics(assignment)["deviation_sum"],
+            next_value=lambda bound: bound if whole is None else whole.at_least(bound),
+        )  # fmt: skip
+        self.instance = it = Instance(problem)
+        self.size = it.space.pairs * it.windows
+        self.search = Search(it, seed, expired=lambda: self.found.done, spend=budget.spend, settings=self.settings)
+        self.one = it.windows == 1
+        self.movable = it.max_moves > 0 and it.nodes > 1
+        self.counts: CountBound | None = None
+        self.planner: CountPlanner | None = None
+        self.trees: list[PriceTree] = []
+        self.turn, self.asked, self.attempts, self.worked, self.not_excluded = 0, 0, 0, 0.0, math.inf
 
-@dataclass
-class _State:
-    """An assignment, its deviations and resources, and the range that they must not leave."""
+    def run(self, second_stage: bool = True) -> Answer:
+        """All parts, as far as they are needed, then what breaks ties."""
+        found = self.found
+        found.budget.report(bound=found.bound)
+        found.add_solution(self.problem.workload.current)
+        found.raise_bound(self.instance.least * self.problem.scale, "the heaviest")
+        conduct(found, self.parts())
+        heuristic = self.rounds is not None and not self.small
+        if self.one and found.best is not None:
+            wanted = second_stage and not heuristic and self.problem.space.pairs <= self.settings.second_stage
+            if wanted and (found.proven or found.vouched) and not found.budget.expired:
+                least_sides(found, self.settings.second_effort, self.seed)
+            fewer_moves(found)
+        return found.answer()
 
-    instance: Instance
-    place: IntArray
-    deviation: FloatArray = field(init=False)
-    used: FloatArray = field(init=False)
+    def parts(self) -> list[Component]:
+        """The parts, as the size of the instance and the rules ask for them."""
+        settings, parts = self.settings, [Component("search", self.search_turns(), 2.0)]
+        if self.rounds is None or self.small:
+            few = self.small or (self.one and self.size <= settings.asked)
+            if self.linear_helps:
+                parts.append(Component("linear relaxation", self.linear_turns()))
+            if few or self.statable:
+                parts.append(Component("CP-SAT", self.cpsat_turns(), after=0.0 if few else self.much))
+                parts.append(Component("HiGHS", self.highs_turns(), after=self.much))
+        if self.rounds is None and self.movable and not self.one:
+            parts.append(Component("joint relaxation", self.joint_turns()))
+        elif self.rounds is None and self.movable and settings.priced:
+            parts.append(Component("prices", self.price_turns(), settings.priced))
+        return parts
 
-    def __post_init__(self) -> None:
-        it = self.instance
-        self.deviation, self.used = it.deviations(self.place), it.used(self.place)
-        kept = ~it.draining
-        self.highest = float(self.deviation.max()) + ROUNDING
-        self.lowest = np.where(kept, self.deviation[kept].min() - ROUNDING, -math.inf)
+    # What there is ---------------------------------------------------------------------------------------------------
 
-    def moved(self) -> IntArray:
-        """Key groups away from their current node, the dearest first."""
-        away = np.flatnonzero(self.place != self.instance.current)
-        return away[np.lexsort((away, -self.instance.cost[away]))]
+    @property
+    def small(self) -> bool:
+        """Whether a solver mostly proves such an instance at once."""
+        return self.size <= self.settings.small
 
-    def send(self, *steps: tuple[int, int]) -> bool:
-        """Put key groups on nodes, all or none; whether every node stays in range."""
-        it = self.instance
-        nodes = [*{int(node) for k, target in steps for node in (self.place[k], target)}]
-        before = self.deviation[nodes], self.used[:, nodes]
-        for k, target in steps:
-            source = self.place[k]
-            self.deviation[source] -= it.load[k] * it.weight[source]
-            self.deviation[target] += it.load[k] * it.weight[target]
-            self.used[:, source] -= it.use[:, k]
-            self.used[:, target] += it.use[:, k]
-        after = self.deviation[nodes]
-        too_much = (self.used[:, nodes] > it.room[:, nodes]).any()
-        if too_much or (after > self.highest).any() or (after < self.lowest[nodes]).any():
-            self.deviation[nodes], self.used[:, nodes] = before
+    @property
+    def much(self) -> float:
+        """The work of a search after which solvers would use the time better."""
+        return 2e-7 * self.settings.steps_for_each * float(np.clip(self.size, 400, 13_000))
+
+    @property
+    def statable(self) -> bool:
+        """Whether a statement is no longer to write down than it is worth."""
+        return self.size <= self.settings.stated or math.isinf(self.found.budget.time_limit)
+
+    @property
+    def linear_helps(self) -> bool:
+        """Whether rules have rows, of which counts and prices know none, or nodes drain.
+
+        Where a few key groups have much of the load, what draining takes is better known by counting.
+        """
+        drain = self.one and self.problem.workload.draining.any() and not self.heavy_tailed
+        return (bool(self.problem.lowered.linear) or drain) and self.size <= self.settings.stated
+
+    @property
+    def heavy_tailed(self) -> bool:
+        """Whether a few key groups have much of the load: where these go is a solver's question, however near the bound is."""
+        load = self.problem.by_window[0].workload.last_load
+        return bool(load.std() > load.mean())
+
+    @property
+    def many_moves(self) -> bool:
+        """Whether moves are so many that the distance can be near 0, and so can the bound."""
+        return self.instance.max_moves >= self.instance.nodes
+
+    @property
+    def distance(self) -> float:
+        """The best distance, in units of the mean."""
+        return math.inf if self.found.best is None else self.instance.distance(self.found.best)
+
+    @property
+    def within_reach(self) -> bool:
+        """Whether moves are many and the best is near the bound: more search closes such a gap sooner than a solver."""
+        return self.many_moves and self.distance - self.found.bound / self.problem.scale < 0.01
+
+    # The parts -------------------------------------------------------------------------------------------------------
+
+    def search_turns(self) -> Iterator[None]:
+        """A bound by counts, and rounds of annealing, plans and exchanges."""
+        found = self.found
+        if self.movable:
+            self._anneal_round()
+        self._count()
+        if not self.movable:
+            return
+        yield
+        few = self.size <= self.settings.evened and self.one and self.rounds is None
+        if few and self.many_moves and not self.problem.lowered:
+            even_out(found, self.instance, np.random.default_rng([self.seed, 64]), self.settings.tries, found.budget)
+            yield
+        enough = self.much if math.isinf(found.budget.time_limit) else math.inf
+        while self.turn != self.rounds and self.worked < enough:
+            before = found.budget.work
+            self._plan()
+            self._anneal_round()
+            if self._exchanges:
+                self._exchange()
+            self.worked += found.budget.work - before
+            yield
+
+    def _count(self) -> None:
+        """The bound by counts of each window."""
+        found, expired = self.found, lambda: self.found.budget.expired
+        counts = [CountBound(window, expired) for window in self.instance.by_window]
+        low = counted(self.problem, counts)
+        if math.isinf(low):
+            found.infeasible = TOO_FEW
+            return
+        found.details["count_bound"] = low * self.problem.scale
+        found.raise_bound(low * self.problem.scale, "counts")
+        self.counts = counts[0]
+        if self.movable and self.one and not self.problem.lowered.merged and not found.done:
+            self.planner = CountPlanner(self.instance, counts[0], self.seed)
+
+    def price_turns(self) -> Iterator[None]:
+        """Prices about one distance after another; in vain, for twice the work the next time."""
+        while self.turn < 4 or self.counts is None:  # of what the search finds at once prices need not be asked
+            yield
+        self.trees = price_trees(self.instance, self.found.budget, self.settings)
+        steps = 0.0
+        while self.trees:
+            least = 125_000.0 if self._ample else 4_000_000.0
+            steps = least if self._price(max(steps, least)) else 2 * max(steps, least)
+            yield
+
+    def joint_turns(self) -> Iterator[None]:
+        """The joint relaxation of the windows, a round at a turn."""
+        relaxation = JointRelaxation(self.instance, lambda: self.found.budget.expired)
+        self.found.raise_bound(relaxation.begin() * self.problem.scale, "relaxation")
+        while not relaxation.ended:
+            yield
+            low = relaxation.improve(1)
+            self.found.raise_bound(low * self.problem.scale, "relaxation")
+
+    def linear_turns(self) -> Iterator[None]:
+        """The linear relaxation of the statement."""
+        with off_clock():
+            from keyshift.solvers.allocation.statement import lp_bound
+
+        found = self.found
+        return solver_turns(
+            found, lambda turn: lp_bound(self.problem, budget=turn, seed=self.seed), "linear relaxation", 0.5
+        )
+
+    def cpsat_turns(self) -> Iterator[None]:
+        """CP-SAT, where more search is not worth more; from the best answer."""
+        with off_clock():
+            from keyshift.solvers.allocation.statement import run_cpsat
+
+        def ask(turn: Budget) -> Answer:
+            return run_cpsat(
+                self.problem, turn, self.found.best, seed=self.seed, threads=self.threads, known=self.found.bound
+            )
+
+        while not self.small and self.within_reach and not self.heavy_tailed:
+            yield
+        yield from solver_turns(self.found, ask, "CP-SAT", self.settings.first_effort)
+
+    def highs_turns(self) -> Iterator[None]:
+        """The same by HiGHS, which now and then proves what CP-SAT cannot."""
+        with off_clock():
+            from keyshift.solvers.allocation.statement import solve_highs
+
+        def ask(turn: Budget) -> Answer:
+            return solve_highs(self.problem, budget=turn, seed=self.seed, start=self.found.best, threads=self.threads)
+
+        while not self.small and self.within_reach:
+            yield
+        yield from solver_turns(self.found, ask, "HiGHS", self.settings.first_effort)
+
+    # Prices and plans ------------------------------------------------------------------------------------------------
+
+    @property
+    def _ample(self) -> bool:
+        """Whether many more may move than the best distance takes by the counts: there prices say little."""
+        if not self.many_moves or self.counts is None or not self.counts.exact:
+            return self.many_moves
+        most = self.instance.max_moves
+        return bool(fewest_moves(self.counts.table, self.distance, most) < most - 0.3 * self.instance.nodes)
+
+    def _price(self, steps: float) -> bool:
+        """Ask prices about the best distance when it is new, else one below; whether that raised the bound or reached it."""
+        found, scale = self.found, self.problem.scale
+        low, high = found.bound / scale, (found.objective - 0.9 * found.slack) / scale
+        if not low < high < math.inf:
             return False
-        for k, target in steps:
-            self.place[k] = target
-        return True
+        tree = self._choose_prices(high)
+        aim = PRICED_AT[self.asked % len(PRICED_AT)]
+        target = high if high < self.not_excluded else low + (high - low) * aim
+        branches = int(np.clip(steps * WORK_OF_STEP / tree.bound.work, 1, 512))
+        self.asked += 1
+        if tree.excludes(target, branches, lambda: found.budget.expired, partial(self._realise, target)):
+            found.raise_bound(target * scale, "prices")
+            return True
+        if target == high:
+            self.not_excluded = high
+        return self.distance <= target
 
-    def fits(self, change: FloatArray, nodes: IntArray) -> BoolArray:
-        """Which changes of load leave which nodes in range."""
-        after = self.deviation[nodes] + change * self.instance.weight[nodes]
-        return (after <= self.highest) & (after >= self.lowest[nodes])
+    def _choose_prices(self, target: float) -> PriceTree:
+        """The prices that say most about a distance; only those are asked from then on."""
+        if len(self.trees) > 1:
+            for tree in self.trees:
+                tree.bound.excludes(target, lambda: self.found.budget.expired)
+            self.trees = [max(self.trees, key=lambda tree: tree.bound.value)]
+        return self.trees[0]
 
-    def undo_one(self) -> bool:
-        """Send moved key groups back one by one; whether any went."""
-        it, away = self.instance, self.moved()
-        done = False
-        while away.size:  # a move that fits no more may fit again after another
-            home, load = it.current[away], it.load[away]
-            fitting = np.flatnonzero(self.fits(load, home) & self.fits(-load, self.place[away]))
-            sent = next((at for at in fitting if self.send((int(away[at]), int(home[at])))), None)
-            if sent is None:
-                break
-            done, away = True, away[sent + 1 :]
-        return done
+    def _plan(self) -> None:
+        """Plan counts for a distance between the bound and the best, and realise them."""
+        if self.planner is None or not self.planner.useful or self.found.done:
+            return
+        low = self.found.bound / self.problem.scale
+        high = min(self.distance, self.instance.distance(self.instance.current))
+        target = low + (high - low) * PLANNED_AT[self.turn % len(PLANNED_AT)]
+        plan = self.planner.pairs(target, np.random.default_rng([self.seed, self.turn]))
+        if plan is not None:
+            self._realise(target, plan, 1)
 
-    def merge_two(self) -> bool:
-        """Where one key group replaced another on a node, let the one go on instead of the other; whether any did."""
-        it, moved = self.instance, self.moved()
-        current, done = it.current, False
-        for second in moved:
-            home, target = current[second], self.place[second]
-            if home == target:
-                continue
-            arrived = np.sort(moved[(self.place[moved] == home) & (current[moved] != home)])
-            more = it.load[second] - it.load[arrived]
-            fitting = self.fits(more, np.full(arrived.size, home)) & self.fits(-more, np.full(arrived.size, target))
-            fitting &= it.space.may_enter(arrived, target) | (current[arrived] == target)
-            for first in arrived[fitting]:
-                if self.send((int(second), int(current[second])), (int(first), int(self.place[second]))):
-                    done = True
-                    break
-        return done
+    def _realise(self, target: float, plan: IntArray, attempts: int = 8) -> bool:
+        """Look for an assignment with the counts of a plan, and then near it; whether that came within the target."""
+        for _ in range(attempts):
+            self.attempts += 1
+            rng = np.random.default_rng([self.seed, self.attempts])
+            start = dealt(self.instance, plan, rng)
+            if start is None or self.found.done:
+                return self.found.done
+            near = self.search.realise(start, target, self.attempts)
+            if near is not None:
+                self.found.add_solution(near, "planned", SEARCHED)
+                self._anneal(near, self.search.polish, self.attempts)
+            if self.distance <= target:
+                return True
+        return False
 
-    def drain(self) -> None:
-        """Move key groups off draining nodes while moves and cost are left."""
-        it = self.instance
-        away = self.place != it.current
-        moves, cost = it.max_moves - int(away.sum()), it.max_cost - float(it.cost[away].sum())
-        waiting = it.space.movers[(it.draining[self.place] & ~away)[it.space.movers]]
-        for k in waiting[np.lexsort((waiting, -it.load[waiting]))]:
-            if moves <= 0:
-                break
-            if it.cost[k] > cost:
-                continue
-            closed = it.draining | ~it.space.enter[it.space.kind[k]]
-            room = np.where(closed, math.inf, self.deviation + it.load[k] * it.weight)
-            if any(self.send((int(k), int(target))) for target in np.argsort(room, kind="stable")[: self._roomy(room)]):
-                moves -= 1
-                cost -= float(it.cost[k])
+    # Search ----------------------------------------------------------------------------------------------------------
 
-    def _roomy(self, deviation: FloatArray) -> int:
-        """How many nodes stay in range."""
-        return int((deviation <= self.highest).sum())
+    def _anneal_round(self) -> None:
+        """One round of annealing."""
+        todo, best = self.search.schedule(self.turn), self.found.best
+        self._anneal(self.instance.current if todo.fresh or best is None else best, todo, self.turn)
+        self.turn += 1
+        self.found.details["rounds"] = self.turn
+
+    def _anneal(self, start: IntArray, todo: Round, turn: int) -> None:
+        """A round in pieces short enough to heed the limit."""
+        self.search.begin(start, turn)
+        done = 0
+        while done < todo.steps and not self.found.done:
+            steps = min(self.search.chunk, todo.steps - done)
+            hot, cold = (todo.hot * (todo.cold / todo.hot) ** (at / todo.steps) for at in (done, done + steps))
+            self.found.add_solution(
+                self.search.run(steps, hot, cold, self.distance, todo.doublings), "annealed", SEARCHED
+            )
+            done += steps
+
+    @property
+    def _exchanges(self) -> bool:
+        """Whether so many may move that exchanges between three nodes find what the annealing does not."""
+        return self.many_moves and self.one and self.instance.nodes > 2 and not self.problem.lowered.merged
+
+    def _exchange(self) -> None:
+        """Cool down anew, or from the best heated up, and exchange key groups between three nodes from there."""
+        best = self.found.best
+        start = self.search.cool(self.turn - 1, best if self.turn % 2 == 0 else None)
+        start = best if start is None else start
+        if start is None:
+            return
+        exchanges = Exchanges(self.instance, [self.seed, self.turn - 1], start, self.search.rows)
+        exchanges.improve(self.settings.exchanges, lambda: self.found.done)
+        self.found.add_solution(exchanges.place, "exchange", SEARCHED)
+        self.found.budget.spend(2_000_000)  # they take about as long as a million steps

@@ -17,19 +17,19 @@ class AllocationSettings(Settings):
     Attributes
     ----------
     small, first_effort : int, float
-        Up to so many (key group, node) pairs CP-SAT runs first, for so many deterministic seconds, which solves most such
-        instances.
+        Up to so many (key group, node, window) triples CP-SAT begins after one round of search; a solver's first turn takes so
+        many units of effort, and each next one twice as many.
     stated : int
         Over k windows, and for a bound under rules, statements are built for at most this many (key group, node,
         window) triples.
     steps : int
         Steps of a round of annealing, and of all on small instances.
-    steps_for_each, endless : int
-        Steps of search for each pair before a solver takes over; with more than `endless` pairs none does while there is time.
+    steps_for_each : int
+        Steps of search for each pair before solvers begin.
     exchanges : int
         Exchanges between three nodes in a row that may fail.
     priced : float
-        What prices ask in vain takes no more than this share of the search's time.
+        The share of the turns of prices, beside one for the search; none without any.
     knots : int
         Number of points of a price curve. With sixty the bounds were the same after two to three times the rounds.
     most_out, most_in : int
@@ -40,9 +40,9 @@ class AllocationSettings(Settings):
         The most columns kept for other distances.
     evened, tries : int
         With at most `evened` pairs, the key groups of a few nodes are shared out anew until `tries` tries in a row fail.
-    asked, solver_effort, last_effort : int, float, float
-        With at most `asked` pairs, CP-SAT gets `solver_effort` deterministic seconds after some turns: if few key groups have
-        heavy-tailed loads, a solver often proves the optimum in a second. Last it gets `last_effort`, before HiGHS takes over.
+    asked : int
+        With at most `asked` pairs, CP-SAT begins early: if few key groups have heavy-tailed loads, it often proves the optimum
+        in a second.
     second_stage, second_effort : int, float
         The second stage is solved for at most so many pairs, in so many deterministic seconds.
     """
@@ -52,7 +52,6 @@ class AllocationSettings(Settings):
     stated: int = _NUMBERS["stated"]
     steps: int = _NUMBERS["steps"]
     steps_for_each: int = _NUMBERS["steps_for_each"]
-    endless: int = _NUMBERS["endless"]
     exchanges: int = _NUMBERS["exchanges"]
     priced: float = _NUMBERS["priced"]
     knots: int = _NUMBERS["knots"]
@@ -63,7 +62,5 @@ class AllocationSettings(Settings):
     evened: int = _NUMBERS["evened"]
     tries: int = _NUMBERS["tries"]
     asked: int = _NUMBERS["asked"]
-    solver_effort: float = _NUMBERS["solver_effort"]
-    last_effort: float = _NUMBERS["last_effort"]
     second_stage: int = _NUMBERS["second_stage"]
     second_effort: float = _NUMBERS["second_effort"]

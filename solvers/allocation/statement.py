@@ -9,9 +9,9 @@ import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import NonNegative, Threads
-from keyshift.models.lazily import lazily, load
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import NonNegative, Threads
+from keyshift.models.base.lazily import lazily, load
 from keyshift.solvers.checked import answered, confirmed
 
 with lazily():

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import Threads
+from keyshift.models.base.lazily import lazily
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import Threads
-from keyshift.models.lazily import lazily
 from keyshift.models.workload import BoolArray, FloatArray
 from keyshift.solvers.checked import answered, confirmed
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from keyshift.models import Budget
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of, spread
 from keyshift.models.intervals.policy import dense

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.owners import match
 from keyshift.solvers.intervals.units import NEVER, weights

@@ -9,8 +9,8 @@ import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
 from keyshift.models.answer import LimitReached
-from keyshift.models.compiling import njit
-from keyshift.models.integers import Scaled
+from keyshift.models.base.compiling import njit
+from keyshift.models.base.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.ssm import answer_by_cuts, answer_from_cuts, keepable

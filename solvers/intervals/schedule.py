@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 
 from keyshift.models import InputError, Workload
-from keyshift.models.figures import apart
-from keyshift.models.guards import real, whole
+from keyshift.models.base.figures import apart
+from keyshift.models.base.guards import real, whole
 from keyshift.models.intervals.schedule import InTransit, MigrationSchedule
 from keyshift.models.workload import IntArray
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.integers import Scaled
+from keyshift.models.base.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.band_kernels import BandLayer, TaskLine, WindowScratch, band_cuts, cells, penalised

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import NonNegative
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import NonNegative
+from keyshift.models.base.lazily import lazily, load
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
-from keyshift.models.lazily import lazily, load
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.checked import answered, within
 from keyshift.solvers.intervals.units import in_fine_units

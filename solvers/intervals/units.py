@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from keyshift.models import Answer
-from keyshift.models.integers import Scaled, capped, scaled
+from keyshift.models.base.integers import Scaled, capped, scaled
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
 from keyshift.models.workload import FloatArray
 

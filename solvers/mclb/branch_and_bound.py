@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.base.guards import Whole
 from keyshift.models.errors import InputError
-from keyshift.models.guards import Whole
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb.bounds import shared_squares, window_bound
@@ -153,7 +153,7 @@ class _Incumbent:
     def improve(self, budget: Budget, seed: int, enough: float, effort: float = math.inf) -> None:
         """Let local search begin, or go on, while time lasts and the imbalance is not `enough`."""
         if self.local is None:
-            self.local = PlacementSearch(self.core, self.best, seed, self.settings)
+            self.local = PlacementSearch(self.core, self.best, seed, self.settings, budget)
         elif self.best is not None:
             self.local.take(self.best)
         if self.take(self.local.go_on(budget, effort, enough * self.core.nodes)):

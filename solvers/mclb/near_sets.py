@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.set_partitioning import Cover, SetColumns, Subsets, members_of, placed, subsets_of

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import Threads
-from keyshift.models.lazily import lazily
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import Threads
+from keyshift.models.base.lazily import lazily
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.checked import answered, confirmed
+from keyshift.solvers.checked import answered, confirmed, too_large
 from keyshift.solvers.movement.local_search import local_search
 
 with lazily():
@@ -81,7 +81,7 @@ def solve_milp(
     """
     asked: dict[str, Any] = {"seed": seed, "threads": threads}
     large = problem.workload.key_groups * problem.node_limit > 20_000
-    half = not math.isinf(budget.remaining) and (large or bool(problem.rules))
+    half = not math.isinf(budget.remaining) and (large or bool(problem.rules)) and not too_large(problem)
     answer = _by_size(problem, "highs", MovementPyomo, budget.part(0.5) if half else budget, start, **asked)
     if half and answer.termination not in ("optimal", "infeasible"):
         if large:
@@ -117,6 +117,10 @@ def _by_size(
     threads: int,
 ) -> Answer:  # fmt: skip
     """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
+    if said := too_large(problem):
+        answer = local_search(problem, budget=budget, seed=seed, start=start, effort=8.0)
+        answer.bound, answer.message = forced_movement(problem), said
+        return answer
     best = _searched(problem, budget, seed, start)
     most = math.inf if best is None else problem.objective(best)
     asked: dict[str, Any] = {

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.guards import Threads
-from keyshift.models.lazily import lazily
+from keyshift.models.base.guards import Threads
+from keyshift.models.base.lazily import lazily
 from keyshift.models.replication.problem import ReplicatedAllocation
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import answered, confirmed

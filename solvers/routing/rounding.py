@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.compiling import njit
-from keyshift.models.guards import NonNegative
-from keyshift.models.integers import scaled
+from keyshift.models.base.compiling import njit
+from keyshift.models.base.guards import NonNegative
+from keyshift.models.base.integers import scaled
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray

@@ -56,6 +56,8 @@ class TrafficGraph(NamedTuple):
     second: IntArray
     by_weight: IntArray
     """Pairs, each as often as its share of the traffic: heavy tails are met as often as they matter."""
+    near: FloatArray
+    """The share of a tuple's cost that two nodes save, shape (n, n); shape (0, 0): all on one node, else none."""
 
 
 class Guide(NamedTuple):
@@ -211,6 +213,8 @@ class Placing:
     bands : ndarray, shape (4, k, n), optional
     pairs : tuple of ndarray, optional
         First and second key groups, traffic of shape (t, pairs).
+    near : ndarray, shape (n, n), optional
+        What of its cost traffic between two nodes saves.
     serialisation : ndarray, shape (k,), optional
         Load of all traffic together.
     rooms, budgets : sequence of tuples
@@ -230,7 +234,8 @@ class Placing:
         self, lowered: Lowered, space: MoveSpace, weight: FloatArray, *, load: FloatArray | None = None,
         mean: FloatArray | None = None, draining: BoolArray | None = None, share: FloatArray | None = None,
         bands: FloatArray | None = None, pairs: tuple[IntArray, IntArray, FloatArray] | None = None,
-        serialisation: FloatArray | None = None, rooms: Sequence[tuple[FloatArray, FloatArray]] = (),
+        near: FloatArray | None = None, serialisation: FloatArray | None = None,
+        rooms: Sequence[tuple[FloatArray, FloatArray]] = (),
         budgets: Sequence[tuple[FloatArray, float]] = (), rows: Iterable[RowFamily] = (),
         goals: Lowered | Iterable[RowFamily] = (), max_moves: int | None = None, worth: FloatArray | None = None,
         guided: bool = False,
@@ -248,7 +253,7 @@ class Placing:
         own = np.zeros((0, items.label.size)) if load is None else load
         of_items = np.asarray((items.sums.T @ own.T).reshape(p, k))
         cost = np.zeros(k) if serialisation is None else serialisation
-        graph = self._graph(pairs, of_items, cost, n)
+        graph = self._graph(pairs, of_items, cost, np.zeros((0, 0)) if near is None else np.array(near))
         total = of_items.sum(axis=0)
         share = np.full(k, 1.0 / max(k, 1)) if share is None else share
         mean = np.zeros((2, k)) if mean is None else np.array(mean, dtype=float)
@@ -284,13 +289,13 @@ class Placing:
             yield family._replace(key_groups=some, weights=total[some])
 
     def _graph(
-        self, pairs: tuple[IntArray, IntArray, FloatArray] | None, load: FloatArray, cost: FloatArray, nodes: int
+        self, pairs: tuple[IntArray, IntArray, FloatArray] | None, load: FloatArray, cost: FloatArray, near: FloatArray
     ) -> TrafficGraph:
         """Traffic between items; what is within one is taken off its load."""
         p, label = self.items.current.size, self.items.label
         none = np.zeros(0, dtype=np.int64)
         if pairs is None:
-            return TrafficGraph(np.zeros(p + 1, dtype=np.int64), none, np.zeros((0, 0)), none, none, none)
+            return TrafficGraph(np.zeros(p + 1, dtype=np.int64), none, np.zeros((0, 0)), none, none, none, near)
         one, two, traffic = label[pairs[0]], label[pairs[1]], np.atleast_2d(pairs[2])
         within = one == two
         inside = np.array([np.bincount(one[within], row[within], p) for row in traffic])
@@ -305,7 +310,7 @@ class Placing:
         indptr = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=p))]).astype(np.int64)
         return TrafficGraph(
             indptr, np.r_[second, first][order], np.ascontiguousarray(np.tile(weight, 2)[:, order]), first, second,
-            _drawn_by_weight(weight.mean(axis=0) if len(weight) else np.zeros(0)),
+            _drawn_by_weight(weight.mean(axis=0) if len(weight) else np.zeros(0)), near,
         )  # fmt: skip
 
     def _rows(self, limits: list[RowFamily], goals: list[RowFamily], worth: FloatArray | None, nodes: int) -> RuleRows:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from keyshift.models.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit
 from keyshift.solvers.kernels import overwrite
 from keyshift.solvers.rows import list_broken, shift, sum_rows
 from keyshift.solvers.search.program import UNLIMITED
@@ -79,6 +79,22 @@ def cut_of(together, aim, blend):
 
 
 @njit(**LEAF)
+def close(one, other, near):
+    """How much of the traffic between two nodes costs nothing: all or none, or as `near` says."""
+    return near[one, other] if near.size > 0 else 1.0 * (one == other)
+
+
+@njit(**LEAF)
+def talk(k, j, node, sign, graph, on_node):
+    """Add, or take away, the traffic of key group k with a neighbour on a node."""
+    for t in range(on_node.shape[0]):
+        if graph.near.size == 0:
+            on_node[t, k, node] += sign * graph.weight[t, j]
+        for i in range(graph.near.shape[0]):
+            on_node[t, k, i] += sign * graph.weight[t, j] * graph.near[node, i]
+
+
+@njit(**LEAF)
 def refresh(aim, program, state):
     """Every sum anew, from the places."""
     loads, graph, place, together = program.loads, program.graph, state.placed.place, state.together
@@ -94,8 +110,7 @@ def refresh(aim, program, state):
         for s in range(loads.load.shape[1]):
             state.load[i, s] += loads.load[k, s]
         for j in range(graph.indptr[k], graph.indptr[k + 1]):
-            for t in range(together.size):
-                state.on_node[t, k, place[graph.neighbour[j]]] += graph.weight[t, j]
+            talk(k, j, place[graph.neighbour[j]], 1.0, graph, state.on_node)
     for k in range(place.size):
         for t in range(together.size):
             together[t] += state.on_node[t, k, place[k]] / 2
@@ -177,7 +192,8 @@ def weigh(count, trial, program, state):
             trial.lost[t, x], trial.won[t, x] = state.on_node[t, k, source], state.on_node[t, k, target]
         for e in range(x if rows > 0 else 0):  # neighbours that have moved just before
             before, after = state.placed.place[trial.step.who[e]], trial.step.where[e]
-            out, into = int(after == source) - int(before == source), int(after == target) - int(before == target)
+            out = close(after, source, graph.near) - close(before, source, graph.near)
+            into = close(after, target, graph.near) - close(before, target, graph.near)
             j = between(k, trial.step.who[e], graph) if out != 0 or into != 0 else -1
             for t in range(rows if j >= 0 else 0):
                 trial.lost[t, x] += graph.weight[t, j] * out
@@ -262,9 +278,8 @@ def accept(count, nodes, aim, trial, program, state):
         k, target = trial.step.who[x], trial.step.where[x]
         source = state.placed.place[k]
         for j in range(graph.indptr[k], graph.indptr[k + 1]):
-            for t in range(state.together.size):
-                state.on_node[t, graph.neighbour[j], source] -= graph.weight[t, j]
-                state.on_node[t, graph.neighbour[j], target] += graph.weight[t, j]
+            talk(graph.neighbour[j], j, source, -1.0, graph, state.on_node)
+            talk(graph.neighbour[j], j, target, 1.0, graph, state.on_node)
         state.placed.place[k] = target
         enlist(k, source, program.current[k], state.placed)
 

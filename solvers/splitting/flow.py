@@ -16,7 +16,7 @@ import numpy as np
 from ortools.graph.python.max_flow import SimpleMaxFlow
 
 from keyshift.models import Answer, Budget
-from keyshift.models.integers import scaled
+from keyshift.models.base.integers import scaled
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
 from keyshift.models.workload import FloatArray, IntArray

@@ -25,8 +25,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.compiling import njit
-from keyshift.models.integers import scaled
+from keyshift.models.base.compiling import njit
+from keyshift.models.base.integers import scaled
 from keyshift.models.splitting.items import Items
 from keyshift.models.workload import IntArray
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import Threads
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
 from keyshift.models.workload import IntArray

@@ -44,8 +44,31 @@ def draw(rng: random.Random) -> dict[str, Any]:
         o["minimise"] = "total_load"
     if rng.random() < 0.2:
         o["sides"] = "upper"
+    if (
+        rng.random() < 0.25
+        and len(w["current"]) > 0
+        and not o.keys() & {"serialisation", "deserialisation", "minimise"}
+    ):
+        o["costs"], w["domains"] = levels(rng, e.node_number(w))
     o |= distance(rng, {"problem": NAME, "workload": w, "options": o})
     return over_windows.draw(rng, {"problem": NAME, "workload": w, "options": o}, rules=True)
+
+
+def levels(rng: random.Random, n: int) -> tuple[dict[str, float], dict[str, list[str]]]:
+    """Costs that grow from nodes to racks to zones, of which a rack may lie in several; labels that look like numbers."""
+    racks = [rng.choice(["01", "1", "b"]) for _ in range(n)]
+    zones = (
+        [rng.choice(["x", "y"]) for _ in range(n)] if rng.random() < 0.5 else ["x" if r == "b" else "y" for r in racks]
+    )
+    within = len({*zip(racks, zones, strict=True)}) == len({*zones})
+    cost = sorted(rng.choice([0.0, 1.0, 1 / 3, 1e-9, 1e-6, 7.0, 1e3, 1e12]) for _ in range(3))
+    chosen = (
+        ["node", "rack"]
+        if within
+        else rng.choice([["node", "rack", "zone"], ["rack", "zone"], ["zone"], ["node", "rack"]])
+    )
+    cost[len(chosen) - 1] = cost[len(chosen) - 1] or 1.0
+    return dict(zip(chosen, sorted(cost[: len(chosen)]), strict=True)), {"rack": racks, "zone": zones}
 
 
 def distance(rng: random.Random, spec: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +103,9 @@ class OneWindow(allocation.OneWindow):
         given = [e.fractions(row) for row in self.w["traffic"]]
         self.links = [(k, j, given[k][j]) for k in range(p) for j in range(p) if k != j and given[k][j]]
         self.send, self.receive = ser, des
-        traffic = sum((t for *_, t in self.links), Fraction(0))
+        labels = {"node": range(self.n), **self.w.get("domains", {})}
+        self.costs = [(Fraction(c), labels[name]) for name, c in self.o.get("costs", {"node": 1.0}).items()]
+        traffic = sum((t for *_, t in self.links), Fraction(0)) * max(c for c, _ in self.costs)
         everything = sum(self.load) + (ser + des) * traffic
         self.of_traffic = self.o.get("minimise", "remote_traffic") == "remote_traffic"
         self.scale = (traffic if self.of_traffic else everything) or Fraction(1)
@@ -119,7 +144,11 @@ class OneWindow(allocation.OneWindow):
 
     def value(self, a: e.Assignment) -> Fraction:
         if self.of_traffic:
-            return sum((t for k, j, t in self.links if a[k] != a[j]), Fraction(0))
+            cost = [
+                [max([c for c, of in self.costs if of[i] != of[j]], default=Fraction(0)) for j in range(self.n)]
+                for i in range(self.n)
+            ]
+            return sum((t * cost[a[k]][a[j]] for k, j, t in self.links), Fraction(0))
         return sum(self.node_loads(a), Fraction(0))
 
 

@@ -273,7 +273,7 @@ def other_commands() -> Iterator[Case]:
 
 def _generator() -> Any:
     from keyshift.catalogue.families import GENERATORS
-    from keyshift.models.lazily import load
+    from keyshift.models.base.lazily import load
 
     return load(GENERATORS["allocation"])
 

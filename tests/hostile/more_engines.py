@@ -136,6 +136,20 @@ def storm() -> Iterator[Case]:
         "a task twice": {**files["s.json"], "tasks": [task, task]}, "a task below 0": lambda c: first(c).update(task=-1), "129 MiB": HUGE,
     })  # fmt: skip
 
+    one = {"format": "keyshift-storm-counts", "version": 1, "component": "c", "tasks": 2, "epoch": 0, "seconds": 60.0,
+           "groups": [0, 1], "entries": {}, "keys": {"a": [5, 80]}}  # fmt: skip
+    counts: dict[str, Any] = {f"c/c-{task}.json": {**one, "task": task} for task in (0, 1)}
+    yield from variants("storm", counts, ["import", "storm", "c", "--out", "w"], "c/c-1.json", {
+        "another epoch": lambda c: c.update(epoch=1), "task 0 twice": lambda c: c.update(task=0), "another table": lambda c: c.update(groups=[0, 0]),
+        "no key groups": lambda c: c.update(groups=[]), "an entry without tasks": lambda c: c.update(entries={"a": []}), "in no time": lambda c: c.update(seconds=0),
+        "a count below 0": lambda c: c.update(keys={"a": [-1, 8]}), "a key without bytes": lambda c: c.update(keys={"a": [1]}),
+        "counts as text": lambda c: c.update(keys={"a": ["1", "8"]}), "an assignment": files["s.json"], "cut short": json.dumps(one)[:90], "129 MiB": HUGE,
+    })  # fmt: skip
+    both = {name: {**content, "groups": [0, 2]} for name, content in counts.items()}
+    yield case("storm", "counts of a task that is not there", both, ["import", "storm", "c", "--out", "w"])
+    yield case("storm", "a folder without counts", {"c/note.txt": "x"}, ["import", "storm", "c", "--out", "w"])
+    yield case("storm", "keys of an assignment", files, ["import", "storm", "s.json", "--keys", "--out", "w"])
+
 
 def kafka_streams() -> Iterator[Case]:
     one, other = (f"00000000-0000-0000-0000-00000000000{i}" for i in (1, 2))
@@ -157,7 +171,9 @@ def kafka_streams() -> Iterator[Case]:
         return ["export", "plan.json", *to, "--out", "o"]
 
     for name, to in {
-        "storm without a topology": ["--to", "storm"], "storm with keys that are no tasks": ["--to", "storm", "--topology", "t"],
+        "storm without a topology": ["--to", "storm"], "storm with both": ["--to", "storm", "--topology", "t", "--counts", "c"],
+        "counts that are not there": ["--to", "storm", "--counts", "c"], "counts for redis": ["--to", "redis", "--counts", "c"],
+        "storm with keys that are no tasks": ["--to", "storm", "--topology", "t"],
         "kafka streams with keys that are no tasks": ["--to", "kafka-streams"], "racks for storm": ["--to", "storm", "--racks", "1:a"],
     }.items():  # fmt: skip
         yield Case("engines: export", name, partial(unnamed, to=to))

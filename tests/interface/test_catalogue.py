@@ -13,8 +13,8 @@ import pytest
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
-from keyshift.commands.methods import as_row
-from keyshift.models.guards import annotations_of
+from keyshift.commands.model import as_row
+from keyshift.models.base.guards import annotations_of
 
 ROOT = Path(__file__).parents[2]
 METHODS = {f"{f.name}:{m.name}": (f, m) for f in FORMULATIONS.values() for m in f.methods}
@@ -84,7 +84,7 @@ def test_a_wrong_line_is_refused_before_any_solver_is_loaded(tmp_path):
 
 
 def test_lazy_imports_are_real_ones_that_run_later(tmp_path, monkeypatch):
-    from keyshift.models.lazily import Named, lazily, load
+    from keyshift.models.base.lazily import Named, lazily, load
 
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "lazy_things.py").write_text("import json\ndef thing(): return json.dumps([1])\n")

@@ -63,7 +63,7 @@ READERS = [
 
 @pytest.mark.parametrize("line", [*READERS, "simulate --service-rate 1 --window-seconds 1", "plan --check {plan}"])
 def test_every_command_that_reads_a_workload_takes_the_last_windows(capsys, workload, tmp_path, monkeypatch, line):
-    from keyshift.models.files import workload as files
+    from keyshift.files import workload as files
 
     plan = tmp_path / "plan.json"
     assert run(capsys, "plan", workload, "--max-migrations", 1, "--out", plan)[0] == 0

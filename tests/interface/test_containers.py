@@ -93,7 +93,7 @@ def test_another_user_has_all_answers_and_at_most_one_sentence_and_with_a_cache_
 
 
 if __name__ == "__main__":
-    from keyshift.models.compiling import COMPILING
+    from keyshift.models.base.compiling import COMPILING
 
     made = answers()
     print(json.dumps([made, COMPILING.anew]))

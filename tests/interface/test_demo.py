@@ -11,8 +11,8 @@ import pytest
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.commands.demo import KEY_GROUPS, MIGRATIONS, NODES, closing_sentence
-from keyshift.models.families import real
-from keyshift.models.families.real import flights
+from keyshift.generators import real
+from keyshift.generators.real import flights
 from keyshift.spark_stats import Topology
 
 
@@ -28,7 +28,7 @@ def test_the_flights_are_52_whole_weeks():
 def test_the_demo_writes_tables_and_a_picture(spark, tmp_path, capsys, monkeypatch, each):
     """On every thirty-second flight; on all of them where there is time. What an earlier run left is replaced."""
     made = flights().iloc[::each].reset_index(drop=True)
-    monkeypatch.setattr("keyshift.models.families.real.flights", lambda: made)
+    monkeypatch.setattr("keyshift.generators.real.flights", lambda: made)
     out = tmp_path / "out"
     out.mkdir()
     for old in (".demo", "statistics", "workload"):

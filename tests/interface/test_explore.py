@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.models.figures import figure
+from keyshift.models.base.figures import figure
 from keyshift.report.exploring import as_json, model_record
 from keyshift.report.page import SCRIPTS
 from keyshift.rules import Apart, Count, Moves, Never, Pinned, Spread, Together, Use
@@ -302,7 +302,7 @@ def test_large_workloads_become_blocks_with_the_same_arithmetic(monkeypatch):
     rng = np.random.default_rng(6)
     for name, make in PROBLEMS.items():
         problem = make()
-        if getattr(problem, "yielding", None) is not None:
+        if getattr(problem, "soft_rule", None) is not None:
             continue
         current = problem.workload.current
         answers = [np.where(rng.random(40) < 0.2, rng.integers(0, 7, 40), current) for _ in range(3)]

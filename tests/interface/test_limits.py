@@ -154,7 +154,7 @@ FIRST = """
 import dataclasses, importlib.abc, sys
 import keyshift as ks
 from keyshift.catalogue import find_method
-from keyshift.models.compiling import COMPILING
+from keyshift.models.base.compiling import COMPILING
 from keyshift.solving import make_ready
 from test_limits import LARGER, drawn
 

@@ -12,7 +12,7 @@ from instances.mclb import random_problem
 
 import keyshift as ks
 from keyshift.fronts import tracing
-from keyshift.models.files.disk import digest
+from keyshift.models.base.disk import digest
 
 
 def workload(seed=1, key_groups=7, nodes=3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -64,6 +65,18 @@ def test_a_retired_name_leads_on_and_says_where(today):
         assert new == "read(path)" or (instead in today["names"] and getattr(getattr(ks, room), new) is old)
     with pytest.raises(AttributeError, match="no attribute 'Forecasts'"):
         ks.Forecasts  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [*ks.MOVED.items(), ("keyshift.models.families.mclb", "keyshift.generators.mclb")]
+)
+def test_a_module_that_moved_is_found_by_its_old_name(old, new):
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"{old}.")]:
+        del sys.modules[name]
+    with pytest.warns(DeprecationWarning, match=f"write {new}$"):
+        found = importlib.import_module(old)
+    assert found is importlib.import_module(new)
+    assert found.__name__ == new
 
 
 def test_retired_words_of_parameters_and_options_still_work(capsys, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ import keyshift as ks
 from keyshift.catalogue import FORMULATIONS, find_method, formulation_of
 from keyshift.comparison import Comparison
 from keyshift.models import Answer, Budget, Solution, Workload
-from keyshift.models.figures import figure
+from keyshift.models.base.figures import figure
 from keyshift.solving import best_start
 
 
@@ -157,7 +157,7 @@ def test_ctrl_c_returns_the_incumbent(method):
     code = f"""
         import os, signal, threading
         import keyshift as ks
-        from keyshift.models.families.allocation import synthetic_workload
+        from keyshift.generators.allocation import synthetic_workload
         problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2, seed=1), max_migrations=20)
         ks.solve(ks.KeyGroupAllocation(ks.Workload(load=[1], state=[1], current=[0], nodes=1)), {method!r})
         threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()

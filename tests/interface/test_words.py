@@ -16,7 +16,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.cli import COMMANDS, main
-from keyshift.models.figures import figure, percent, signed
+from keyshift.models.base.figures import figure, percent, signed
 from keyshift.plans.explaining import Marginal, describe_marginal
 
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from keyshift.models import Budget, compiling, kernel_cache
-from keyshift.models.compiling import COMPILING, Kernel, njit
+from keyshift.models import Budget
+from keyshift.models.base import compiling, kernel_cache
+from keyshift.models.base.compiling import COMPILING, Kernel, njit
 
 try:
     import fcntl
@@ -305,7 +306,7 @@ def test_kernels_that_are_kept_beside_an_installed_package_go_when_it_is_uninsta
     folder.mkdir(parents=True)
     for name in ("sums.add-1.py311.nbi", "sums.add-1.py311.1.nbc", "sums.other-1.py311.nbi"):
         (folder / name).touch()
-    monkeypatch.setattr(kernel_cache, "__file__", str(tmp_path / "keyshift" / "models" / "kernel_cache.py"))
+    monkeypatch.setattr(kernel_cache, "__file__", str(tmp_path / "keyshift" / "models" / "base" / "kernel_cache.py"))
     kernel_cache.list_installed(folder, "sums.add-1.py311*.nb[ic]")  # no RECORD: a checkout
     (record := tmp_path / "keyshift-1.0.dist-info" / "RECORD").parent.mkdir()
     record.write_text("keyshift/__init__.py,sha256=x,1")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import keyshift as ks
-from keyshift.models.files.disk import (
+from keyshift.models.base.disk import (
     only_writer,
     parse_json,
     read_archive,
@@ -24,7 +24,7 @@ from keyshift.models.files.disk import (
     write_file,
     write_text,
 )
-from keyshift.models.files.yaml_text import parse_yaml
+from keyshift.models.base.yaml_text import parse_yaml
 
 DOCS = Path(__file__).parents[2] / "docs"
 

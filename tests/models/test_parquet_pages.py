@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import keyshift as ks
-from keyshift.models.files import tables
-from keyshift.models.files.tables import read_table, unpacked_bytes
-from keyshift.models.files.workload import TABLES
+from keyshift.files.workload import TABLES
+from keyshift.models.base import tables
+from keyshift.models.base.tables import read_table, unpacked_bytes
 from keyshift.models.splitting import stream
 
 WRITERS = [

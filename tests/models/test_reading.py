@@ -15,14 +15,14 @@ import pytest
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.models.families.mclb import read_counts
-from keyshift.models.files.disk import parse_json, read_scenarios, write_text
-from keyshift.models.files.yaml_text import parse_yaml
+from keyshift.generators.mclb import read_counts
+from keyshift.models.base.disk import parse_json, read_scenarios, write_text
+from keyshift.models.base.yaml_text import parse_yaml
 from keyshift.models.splitting.stream import PIECE, lines_of
 from keyshift.studies.best_known import BestKnown
 
 ROOT = Path(__file__).parents[2]
-DOORS = {"models/files/disk.py", "models/files/tables.py", "models/files/yaml_text.py"}
+DOORS = {"models/base/disk.py", "models/base/tables.py", "models/base/yaml_text.py"}
 ALONE = {
     "interface/certificates/verify.py",
     "interface/engines/flink_partitioner.py",
@@ -134,7 +134,7 @@ def test_scenarios_are_tables_of_numbers(tmp_path, text):
 
 def test_a_list_of_nothing_is_refused_before_it_fills_the_memory():
     code = (
-        "import resource, sys; from keyshift.models.files.disk import parse_json; import keyshift as ks\n"
+        "import resource, sys; from keyshift.models.base.disk import parse_json; import keyshift as ks\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "for part in ('[],', '{},', '\"ab\",', '1,', '[[[]]],'):\n"
         "    try: parse_json('[' + part * (60_000_000 // len(part)) + '1]', 'x'); print('accepted', part)\n"

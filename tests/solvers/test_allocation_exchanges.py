@@ -10,7 +10,7 @@ from draws import draws
 from instances.allocation import random_problem
 
 import keyshift as ks
-from keyshift.models.families.allocation import madsen_allocation
+from keyshift.generators.allocation import madsen_allocation
 from keyshift.rules import Apart, Count, Never
 from keyshift.solvers.allocation import exchanges as kernels
 from keyshift.solvers.allocation.arrays import Instance

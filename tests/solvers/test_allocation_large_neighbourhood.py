@@ -14,8 +14,8 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.allocation import large_neighbourhood
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.incumbent import Incumbent
 from keyshift.solvers.allocation.large_neighbourhood import Subproblem, even_out
+from keyshift.solvers.allocation.portfolio import Portfolio
 
 
 @draws(25, 150)
@@ -46,8 +46,8 @@ def test_evening_out_never_goes_below_the_optimum(count):
     rng, met = np.random.default_rng(6), 0
     for number in range(count):
         problem = random_problem(rng, int(rng.integers(2, 7)), int(rng.integers(2, 4)))
-        found = Incumbent(problem, Budget(60))
-        if not found.offer(problem.workload.current):
+        found = Portfolio(problem, Budget(60)).found
+        if not found.add_solution(problem.workload.current):
             continue
         even_out(found, Instance(problem), np.random.default_rng(number), 6, found.budget)
         least = brute_force(problem)[0]
@@ -75,7 +75,7 @@ def test_distances_of_whole_loads_on_nodes_that_drain():
             draining=np.arange(n) == n - 1,
         )  # fmt: skip
         problem = ks.KeyGroupAllocation(w, into_draining=bool(rng.random() < 0.3))
-        found, least = Incumbent(problem, Budget()), brute_force(problem)[0]
+        found, least = Portfolio(problem, Budget()).found, brute_force(problem)[0]
         found.raise_bound(0.0, "whole loads")
         assert found.bound <= least + 1e-12
         closed += least > 0 and found.bound == pytest.approx(least, rel=1e-6)

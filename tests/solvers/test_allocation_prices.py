@@ -11,7 +11,7 @@ from draws import draws, rest_slow
 from instances.allocation import random_problem
 
 import keyshift as ks
-from keyshift.models.families.allocation import synthetic_workload
+from keyshift.generators.allocation import synthetic_workload
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.pricing import kernels as price_kernels

@@ -12,16 +12,14 @@ from draws import rest_slow
 from instances.allocation import random_problem
 
 import keyshift as ks
+from keyshift.generators.allocation import madsen_allocation, synthetic_workload
 from keyshift.models import Budget
-from keyshift.models.families.allocation import madsen_allocation, synthetic_workload
 from keyshift.rules import Apart, Count, Never, Spread
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound as count_kernels
 from keyshift.solvers.allocation.counting import planner as plan_kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.allocation.incumbent import Incumbent
-from keyshift.solvers.allocation.phases import WORK_OF_STEP, Rounds
-from keyshift.solvers.allocation.pricing.tree import price_trees
+from keyshift.solvers.allocation.portfolio import Portfolio
 from keyshift.solvers.allocation.search import Search
 from keyshift.solvers.allocation.settings import AllocationSettings
 from keyshift.solvers.search import moves, terms
@@ -116,42 +114,18 @@ def test_rounds_are_counted_and_enough_is_enough():
     assert 0 < easy.objective <= 0.01 * problem.scale
 
 
-def test_prices_of_no_use_wait_until_the_search_has_taken_as_long(monkeypatch):
+def test_prices_in_vain_are_asked_for_twice_the_work_next(monkeypatch):
     problem = madsen_allocation(nodes=6, key_groups=60, max_migrations=5)
-    found = Incumbent(problem, Budget())
-    found.offer(problem.workload.current)
-    run = Rounds(found, seed=0)
-    run.trees = price_trees(run.instance, found.budget)
-    asked = []
-
-    def in_vain(steps):
-        asked.append(run.searched)
-        run.trees[0].bound.worked += 1000 * WORK_OF_STEP
-        return False
-
-    monkeypatch.setattr(run, "_price", in_vain)
-    for searched in (0, 0, 500, 999, 1000, 1500, 2000):
-        run.searched = searched
-        run._ask_prices()
-    assert asked == [0, 1000, 2000]
-
-
-def test_where_prices_do_not_prove_the_best_they_are_asked_about_less_at_once(monkeypatch):
-    problem = madsen_allocation(nodes=6, key_groups=60, max_migrations=5)
-    found = Incumbent(problem, Budget())
-    found.offer(problem.workload.current)
-    run = Rounds(found, seed=0)
-    run.trees, run.searched = price_trees(run.instance, found.budget), 1e6
-    asked = []
-
-    def not_proven(steps):
-        asked.append(steps)
-        run.not_excluded = 0.5
-        return False
-
-    monkeypatch.setattr(run, "_price", not_proven)
-    run._ask_prices()
-    assert len(asked) == 2  # the second is no news about the best
+    run = Portfolio(problem, Budget())
+    run.found.add_solution(problem.workload.current)
+    run.turn = 4
+    run._count()
+    asked, helps = [], iter([False, False, True, False])
+    monkeypatch.setattr(run, "_price", lambda steps: asked.append(steps) or next(helps))
+    turns = run.price_turns()
+    for _ in range(4):
+        next(turns)
+    assert asked == [asked[0], 2 * asked[0], 4 * asked[0], asked[0]]
 
 
 def test_a_search_does_not_begin_beyond_the_limit_of_moves():
@@ -229,11 +203,9 @@ def heavy_tails(seed: int) -> ks.KeyGroupAllocation:
 def test_a_solver_proves_heavy_tails_between_the_rounds(asked):
     """Some rounds of annealing, and the solvers after them only where pairs are few."""
     problem = heavy_tails(1)
-    found = Incumbent(problem, Budget())
-    found.offer(problem.workload.current)
-    few = AllocationSettings(steps_for_each=6_000, asked=asked, priced=0.0)
-    Rounds(found, seed=0, settings=few).run()
-    assert (found.proven or found.stopped) == (asked > 0)
+    few = AllocationSettings(steps_for_each=1_000_000, asked=asked, priced=0.0)
+    answer = Portfolio(problem, Budget(effort=4.0), settings=few).run()
+    assert (answer.termination == "optimal") == (asked > 0)
 
 
 def test_heavy_tails_ask_solvers_before_sets_are_tried_again():
@@ -283,16 +255,16 @@ def test_among_many_nodes_the_worst_one_is_met_and_emptied():
 @pytest.mark.parametrize("first", rest_slow(1, range(0, 300, 100)))
 def test_the_search_itself_agrees_with_brute_force(first):
     """Small instances go to CP-SAT first: here annealing, counts, exchanges and prices answer them alone."""
-    quick = AllocationSettings(asked=0, steps_for_each=100, exchanges=5)
+    quick = AllocationSettings(small=0, asked=0, steps_for_each=1_000_000, stated=0, exchanges=5)
     proven = met = 0
     for seed in range(first, first + 100):
         rng = np.random.default_rng([33, seed])
         problem = random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)))
-        found = Incumbent(problem, Budget(20.0))
-        found.offer(problem.workload.current)
         if problem.conflicts():
             continue
-        Rounds(found, seed, settings=quick).run()
+        run = Portfolio(problem, Budget(effort=1.5), seed=seed, settings=quick)
+        run.run()
+        found = run.found
         best, _ = brute_force(problem)
         slack = 1e-6 * problem.scale
         if best is None:
@@ -323,10 +295,10 @@ def test_whole_loads_make_for_few_distances():
             w, mean=rng.choice(["exact", "ceiling"]), max_migrations=int(rng.integers(1, 5))
         )
         best, where = brute_force(problem)
-        found = Incumbent(problem, Budget(1.0))
+        found = Portfolio(problem, Budget(1.0)).found
         found.raise_bound(max(0.0, best - 0.4), "some")
         assert found.bound <= best + 1e-9
-        found.offer(np.array(where))
+        found.add_solution(np.array(where))
         proven += found.proven
     assert proven > 100
 

@@ -7,8 +7,8 @@ import pytest
 from instances.allocation import random_problem
 
 import keyshift as ks
-from keyshift.models.families.allocation import synthetic_workload
-from keyshift.solvers.allocation.portfolio import settle
+from keyshift.generators.allocation import synthetic_workload
+from keyshift.solvers.allocation.ties import settle
 
 
 def draining_load(problem: ks.KeyGroupAllocation, assignment: np.ndarray) -> int:

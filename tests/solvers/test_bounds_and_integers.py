@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from keyshift.models.integers import scaled
+from keyshift.models.base.integers import scaled
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 
 

@@ -28,7 +28,7 @@ HOW: dict[str, dict[str, int]] = {
 @functools.cache
 def tiny() -> list[tuple[ks.CollocatedAllocation, float | None]]:
     rng = np.random.default_rng(9)
-    drawn = [collocation.random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4))) for _ in range(80)]
+    drawn = [collocation.random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)), 0) for _ in range(80)]
     return [(p, brute_force(p)[0]) for p in drawn if CollocationSets.suits(p, arrays_of(p))]
 
 

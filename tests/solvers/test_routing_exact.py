@@ -12,8 +12,8 @@ from instances.routing import battery, random_problem
 from interpreted import interpret
 
 import keyshift as ks
+from keyshift.generators.routing import ZipfStream
 from keyshift.models import Answer, Budget
-from keyshift.models.families.routing import ZipfStream
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import compact
 from keyshift.models.routing.pyomo_model import RoutingPyomo

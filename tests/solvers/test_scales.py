@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import keyshift as ks
 from keyshift.models import Answer, Budget, Solution
 from keyshift.models.answer import LimitReached
-from keyshift.models.integers import capped, scaled
+from keyshift.models.base.integers import capped, scaled
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.safe_bounds import LinearProgram
 from keyshift.solvers.scaling import in_units, without_small

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keyshift.models import compiling
-from keyshift.models.compiling import COMPILING
+from keyshift.models.base import compiling
+from keyshift.models.base.compiling import COMPILING
 from keyshift.models.rules.lowered import Lowered, Merged, MoveBudget, Rooms
 from keyshift.models.workload import MoveSpace
 from keyshift.solvers.kernels import generator

@@ -10,7 +10,8 @@ from draws import rest_slow
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers import checked
-from keyshift.solvers.allocation.incumbent import SEARCHED, Incumbent
+from keyshift.solvers.allocation.arrays import SEARCHED
+from keyshift.solvers.conductor import Incumbent
 
 WORKLOAD = ks.Workload(load=[4.0, 3, 2, 1], state=np.ones(4), current=[0, 0, 0, 1], nodes=2)
 
@@ -40,8 +41,8 @@ def test_a_candidate_that_breaks_a_promise_raises_in_strict_mode_and_is_passed_o
     found = Incumbent(ks.KeyGroupAllocation(WORKLOAD, max_migrations=1), Budget())
     monkeypatch.setattr(checked, "STRICT", True)
     with pytest.raises(checked.BrokenPromiseError, match="2 key groups move, the limit is 1"):
-        found.offer(np.array([1, 1, 0, 1]), "annealed", SEARCHED)
-    assert not found.offer(np.array([1, 1, 0, 1]), "planned", ("max_migrations",))
+        found.add_solution(np.array([1, 1, 0, 1]), "annealed", SEARCHED)
+    assert not found.add_solution(np.array([1, 1, 0, 1]), "planned", ("max_migrations",))
     monkeypatch.setattr(checked, "STRICT", False)
-    assert not found.offer(np.array([1, 1, 0, 1]), "annealed", SEARCHED)
-    assert found.offer(np.array([1, 0, 0, 1]), "annealed", SEARCHED)
+    assert not found.add_solution(np.array([1, 1, 0, 1]), "annealed", SEARCHED)
+    assert found.add_solution(np.array([1, 0, 0, 1]), "annealed", SEARCHED)

@@ -14,8 +14,8 @@ from over_windows import agree, over_all, rule, same_answers, windows_of, with_o
 
 import keyshift as ks
 from keyshift.cli import main
+from keyshift.generators.allocation import synthetic_workload
 from keyshift.models import metrics
-from keyshift.models.families.allocation import synthetic_workload
 
 
 def over_windows(rng: np.random.Generator, p: int, n: int) -> ks.KeyGroupAllocation:

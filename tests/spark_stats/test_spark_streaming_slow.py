@@ -26,8 +26,8 @@ from streaming_log import (
     write_batch,
 )
 
-from keyshift.models.files.statistics import read_manifest, read_statistics
 from keyshift.spark_stats import Operator, StatsStream, Topology, collect
+from keyshift.spark_stats.statistics_files import read_manifest, read_statistics
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -77,7 +77,7 @@ def stream_equals_batch(spark, folder, frame, topology, window, origin, parts=4)
 
 
 def test_the_real_flights(spark, tmp_path):
-    from keyshift.models.families.real import flights
+    from keyshift.generators.real import flights
 
     topology = Topology(
         [Operator("extract", key="tailnum"), Operator("sum", key="tailnum", filter="arr_delay IS NOT NULL", windows=3)],

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 import keyshift as ks
 from keyshift.engines import flink
+from keyshift.generators.routing import ZipfStream
 from keyshift.heuristics.splitting.chooser import choose_splitting
 from keyshift.models import InputError
-from keyshift.models.families.routing import ZipfStream
 from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
 from keyshift.models.placement import rehashed
-from keyshift.models.plans.saved import compare_measured
 from keyshift.models.routing.table import RoutingTable
+from keyshift.plans.saved import compare_measured
 
 ROOT = Path(__file__).parents[2]
 KEYS, NODES, STEPS = ["b", "a", "d", "c"], ["n2", "n0", "n1"], [10, 20, 30]
@@ -200,11 +200,11 @@ def test_data_in_any_order_mean_the_same(door, seed, share):
 
 ALONE = "one array, whose order is that of the answer, or which goes on to Workload"
 WHERE = {
-    "models/splitting/data.py read_speeds workers": ALONE, "models/intervals/labels.py heaviest_matching one": "inside",
-    "models/intervals/labels.py heaviest_matching other": "inside", "models/placement.py _draws node": "inside",
-    "models/files/disk.py digest_of_arrays arrays": "inside", "models/workload.py _capacities nodes": "workload",
-    "models/families/routing.py consistent_hash keys": ALONE, "models/families/routing.py workload current": ALONE,
-    "models/simulation/changes.py Migration state": "refused", "interface/engines/flink.py read_workload shares": "refused",
+    "models/splitting/data.py read_speeds workers": ALONE, "models/intervals/partition.py heaviest_matching one": "inside",
+    "models/intervals/partition.py heaviest_matching other": "inside", "models/placement.py _draws node": "inside",
+    "models/base/disk.py digest_of_arrays arrays": "inside", "models/workload.py _capacities nodes": "workload",
+    "interface/generators/routing.py consistent_hash keys": ALONE, "interface/generators/routing.py workload current": ALONE,
+    "interface/simulation/changes.py Migration state": "refused", "interface/engines/flink.py read_workload shares": "refused",
     "interface/engines/flink.py workload_of shares": "refused", "interface/engines/flink.py _parts shares": "refused",
     "interface/engines/flink.py key_groups keys": ALONE, "interface/engines/flink.py subtasks groups": ALONE,
     "interface/engines/spark.py route plan": "refused", "interface/engines/spark.py _assignment plan": "refused",
@@ -212,16 +212,15 @@ WHERE = {
     "interface/plans/making.py plan solution": "planned", "interface/plans/making.py plan bandwidth": "planned",
     "interface/plans/making.py plan max_on_the_way": "planned", "models/objectives.py OverWindows scenarios": "allocation",
     "models/objectives.py OverWindows probabilities": "allocation", "models/routing/problem.py MixedRouting scenarios": "allocation",
-    "models/simulation/running.py simulate service_rate": "simulated", "models/simulation/running.py _setting service_rate": "simulated",
+    "interface/simulation/running.py simulate service_rate": "simulated", "interface/simulation/running.py _setting service_rate": "simulated",
     "models/intervals/policy/transitions.py transition_matrix counts": "transitions", "models/placement.py rehashed home": "rehashed",
     "models/placement.py rehashed nodes": "a set of numbers", "models/intervals/sequence.py MigrationSequence node_counts": "sequence",
-    "models/families/routing.py __init__ frequencies": "stream", "heuristics/splitting/chooser.py choose_splitting histogram": "chooser",
+    "interface/generators/routing.py __init__ frequencies": "stream", "heuristics/splitting/chooser.py choose_splitting histogram": "chooser",
     "interface/engines/flink.py loads_of groups": "flink", "interface/engines/flink.py loads_of weights": "flink",
     **{f"heuristics/splitting/partitioner.py feed {name}": "partitioned" for name in ("keys", "weights", "source_keys")},
     **{f"models/routing/table.py __init__ {name}": "tables" for name in ("keys", "nodes")},
     **{f"models/routing/table.py lookup {name}": "tables" for name in ("keys", "home")},
     **{f"models/routing/table.py {name} home": "tables" for name in ("assignment", "migrations")},
-    **{f"models/files/statistics.py {name}": ALONE for name in ("read_statistics nodes", "assemble nodes", "assemble current", "node_count nodes")},
     **{f"models/allocation/problem.py KeyGroupAllocation {name}": "allocation" for name in ("resource_capacity", "scenarios", "probabilities")},
     **{f"models/collocation/problem.py CollocatedAllocation {name}": "allocation"
        for name in ("resource_capacity", "scenarios", "probabilities")},
@@ -254,8 +253,8 @@ def array_parameters() -> set[str]:
 
 
 def test_every_parameter_that_takes_an_array_is_tried():
-    missing = array_parameters() - set(WHERE) - {f"models/guards.py {name}" for name in ("non_negative values",)}
-    assert {name for name in missing if not name.startswith(("models/guards.py", "solvers/"))} == set()
+    missing = array_parameters() - set(WHERE) - {f"models/base/guards.py {name}" for name in ("non_negative values",)}
+    assert {name for name in missing if not name.startswith(("models/base/guards.py", "solvers/"))} == set()
     assert set(WHERE) - array_parameters() == set()
     assert set(WHERE.values()) <= {*DOORS, ALONE, "inside", "refused", "a set of numbers"}
 

@@ -15,8 +15,8 @@ from gathered import stats_of
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.models import InputError
-from keyshift.models.files.statistics import read_statistics
 from keyshift.spark_stats import Operator, StatsStream, Topology, collect, read_log, read_log_stream
+from keyshift.spark_stats.statistics_files import read_statistics
 from keyshift.spark_stats.tallied import far_off
 
 pytestmark = pytest.mark.spark

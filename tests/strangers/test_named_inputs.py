@@ -17,8 +17,8 @@ import keyshift as ks
 from keyshift import rules
 from keyshift.cli import main
 from keyshift.engines import kafka, kafka_streams, redis
+from keyshift.files.solution import read_solution
 from keyshift.heuristics.collocation.albic import step_four
-from keyshift.models.files.solution import read_solution
 from keyshift.models.rules import RULES, read_rule
 from keyshift.models.rules.scope import Selection
 
@@ -361,7 +361,7 @@ def test_a_rule_of_ones_own_is_read_saved_and_pickled(tmp_path):
     assert pickle.loads(pickle.dumps(answer)).problem.rules == problem.rules
     answer.save(tmp_path / "s.json")
     assert read_solution(tmp_path / "s.json").problem.rules == problem.rules
-    script = "import sys; from keyshift.models.files.solution import read_solution; read_solution(sys.argv[1])"
+    script = "import sys; from keyshift.files.solution import read_solution; read_solution(sys.argv[1])"
     elsewhere = subprocess.run(
         [sys.executable, "-c", script, tmp_path / "s.json"], capture_output=True, text=True, check=False
     )

@@ -23,8 +23,8 @@ import pytest
 import keyshift as ks
 from keyshift import rules
 from keyshift.commands.own import read_own, read_rules
-from keyshift.models.plans.saved import read_plan
 from keyshift.models.rules import RULES, read_rule
+from keyshift.plans.saved import read_plan
 
 PIECES = [
     *"0123456789", "1", "2", "0", "-", "+", ".", "_", "e", "E", " ", ",", "[", "]", "(", ":", ";", "'", '"', "=", "{", "}", "#", "&", "*", "/",

@@ -13,7 +13,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.models import Problem
-from keyshift.models.figures import apart, enough, float_above
+from keyshift.models.base.figures import apart, enough, float_above
 from keyshift.rules import Count, Even, Never
 from keyshift.solvers import highs
 from keyshift.solvers.checked import within_bounds

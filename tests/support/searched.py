@@ -76,7 +76,7 @@ def allocation(rng: np.random.Generator) -> Tiny:
         vars(problem)["space"], allowed = space, space.allowed  # what a rule of the problem's own would do
     settings, seed = AllocationSettings(small=0, steps=4_000), int(rng.integers(1000))
     searches = {
-        "milp": lambda: Portfolio(problem, Budget(), seed=seed, settings=settings).run(rounds=30 if several else 14)
+        "milp": lambda: Portfolio(problem, Budget(), seed=seed, settings=settings, rounds=30 if several else 14).run()
     }
     if not (several and allowed is not None):
         searches["prices"] = lambda: price_bound(problem, budget=Budget())

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from keyshift.models import guards
+from keyshift.models.base import guards
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import exact_number
 from keyshift.models.intervals.partition import InIntervals, Table, cuts_of, record_of

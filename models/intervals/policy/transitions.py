@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from keyshift.models import guards
+from keyshift.models.base import guards
+from keyshift.models.base.figures import apart
+from keyshift.models.base.labels import in_time
 from keyshift.models.errors import InputError
-from keyshift.models.figures import apart
 from keyshift.models.intervals.exact_arithmetic import read_count
-from keyshift.models.labels import in_time
 from keyshift.models.workload import FloatArray
 
 Transitions = Mapping[int, Mapping[int, float]]

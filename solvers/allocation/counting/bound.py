@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.solvers.allocation.arrays import Instance
 
 MOST_EXACT = 64

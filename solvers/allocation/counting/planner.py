@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keyshift.models.compiling import njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import TINY, Instance
 from keyshift.solvers.allocation.counting.bound import CountBound

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.kernels import overwrite
 

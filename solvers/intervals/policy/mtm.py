@@ -7,8 +7,8 @@ from pathlib import Path
 
 from keyshift.models import Answer, Budget, InputError
 from keyshift.models.answer import LimitReached
-from keyshift.models.files.disk import only_writer
-from keyshift.models.guards import Positive, Threads, Whole
+from keyshift.models.base.disk import only_writer
+from keyshift.models.base.guards import Positive, Threads, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.solvers.intervals import partitions
 from keyshift.solvers.intervals.policy.policy_iteration import (

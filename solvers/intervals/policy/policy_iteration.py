@@ -13,13 +13,13 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached, Termination
-from keyshift.models.files.policy import read_progress, write_progress
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy.transitions import macqueen_interval
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.owners import close
 from keyshift.solvers.intervals.partitions import Best, PartitionClass, Ruler, count_partitions, enumerate_class
+from keyshift.solvers.intervals.policy.policy_files import read_progress, write_progress
 from keyshift.solvers.intervals.policy.saved_policy import Policy
 from keyshift.solvers.threads import until_limit
 

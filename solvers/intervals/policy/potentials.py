@@ -11,7 +11,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
-from keyshift.models.guards import Count, Threads, Whole
+from keyshift.models.base.guards import Count, Threads, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import IntArray

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.guards import Count, Share, Whole
+from keyshift.models.base.guards import Count, Share, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.band_kernels import band_cuts

@@ -78,7 +78,7 @@ class Policy:
 
     def save(self, path: str | Path) -> None:
         """Write the policy to one ``.npz`` file, whole or not at all."""
-        from keyshift.models.files.policy import write_policy
+        from keyshift.solvers.intervals.policy.policy_files import write_policy
 
         arrays: dict[str, np.ndarray] = {"prefix": self.prefix}
         for n, c in self.classes.items():
@@ -97,7 +97,7 @@ class Policy:
         InputError
             If the file is not a policy, of another format, or torn: what it holds does not fit together.
         """
-        from keyshift.models.files.policy import read_policy
+        from keyshift.solvers.intervals.policy.policy_files import read_policy
 
         about, held = read_policy(path)
         parts = ("starts", "first", "parent", "rows")

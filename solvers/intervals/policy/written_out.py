@@ -8,8 +8,8 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
-from keyshift.models.compiling import off_clock
-from keyshift.models.guards import Positive, Whole
+from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.guards import Positive, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.policy.dense import DensePolicyModel, evaluated, greedy
 from keyshift.models.intervals.policy.transitions import macqueen_interval

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.band_kernels import cells
 

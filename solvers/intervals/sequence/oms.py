@@ -10,7 +10,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
-from keyshift.models.guards import Whole
+from keyshift.models.base.guards import Whole
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray

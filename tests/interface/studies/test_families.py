@@ -9,8 +9,8 @@ import pytest
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.families import FAMILIES, family_of
+from keyshift.files.problem import problem_fingerprint, problem_of, problem_record
 from keyshift.models import InputError
-from keyshift.models.files.problem import problem_fingerprint, problem_of, problem_record
 
 SMALL = {
     "madsen-allocation": {"nodes": 4, "key_groups": 16},

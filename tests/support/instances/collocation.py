@@ -9,8 +9,11 @@ import keyshift as ks
 NAME = ks.CollocatedAllocation.name
 
 
-def random_problem(rng: np.random.Generator, p: int, n: int) -> ks.CollocatedAllocation:
-    """One random instance with every option on or off: ties, zeros, odd capacities, draining nodes, tight limits."""
+def random_problem(rng: np.random.Generator, p: int, n: int, levels: float = 0.3) -> ks.CollocatedAllocation:
+    """One random instance with every option on or off: ties, zeros, odd capacities, draining nodes, tight limits.
+
+    A share of `levels` of them has traffic that costs by level; 0 for tests of what works on one level alone.
+    """
     load = (
         rng.integers(0, 5, p).astype(float),
         rng.random(p),
@@ -24,6 +27,7 @@ def random_problem(rng: np.random.Generator, p: int, n: int) -> ks.CollocatedAll
     )[rng.integers(3)]
     draining = rng.random(n) < 0.25
     draining[rng.integers(n)] = False
+    racks, zones = rng.integers(0, 3, n), rng.integers(0, 2, n)  # racks may lie across zones
     w = ks.Workload(
         load=load,
         state=rng.integers(0, 4, p),
@@ -32,8 +36,12 @@ def random_problem(rng: np.random.Generator, p: int, n: int) -> ks.CollocatedAll
         draining=draining,
         traffic=traffic,
         resources={"memory": rng.integers(0, 4, p)},
+        domains={"rack": racks.tolist(), "zone": zones.tolist()},
     )
-    costly = rng.random() < 0.5
+    costly, leveled = rng.random() < 0.5, rng.random() < levels
+    costs = {"node": float(rng.integers(0, 2)), "rack": float(rng.integers(1, 4)), "zone": float(rng.integers(4, 6))}
+    if len({*zip(racks, zones, strict=True)}) == len({*zones.tolist()}):  # each zone within a rack
+        costs.pop("zone")
     per_tuple = float(rng.choice([0.1, 0.5])) * float(load.mean()) / max(1.0, float(traffic.mean()))
     unit = str(rng.choice(["percent", "percent", "load"]))
     percent = float(rng.choice([5, 30, 60, 120]))
@@ -47,9 +55,10 @@ def random_problem(rng: np.random.Generator, p: int, n: int) -> ks.CollocatedAll
         max_migrations=rng.choice([None, 0, 1, 2, 3]),
         max_migration_cost=rng.choice([None, None, 0, 3.5]),
         alpha=float(rng.choice([1.0, 0.5])),
-        minimise=str(rng.choice(["remote_traffic", "total_load"])),
-        serialisation=per_tuple if costly else 0.0,
-        deserialisation=per_tuple / 2 if costly else 0.0,
+        minimise="remote_traffic" if leveled else str(rng.choice(["remote_traffic", "total_load"])),
+        serialisation=per_tuple if costly and not leveled else 0.0,
+        deserialisation=per_tuple / 2 if costly and not leveled else 0.0,
+        costs=costs if leveled else None,
         distance_unit=unit,
         into_draining=bool(rng.random() < 0.3),
         resource_capacity={"memory": int(rng.integers(3, 12))} if rng.random() < 0.3 else None,
@@ -65,7 +74,7 @@ def battery() -> dict[str, ks.Problem]:
         traffic = np.zeros((p, p))
         for k, other, t in edges:
             traffic[k, other] = t
-        given = {name: options.pop(name) for name in ("draining", "operator") if name in options}
+        given = {name: options.pop(name) for name in ("draining", "operator", "domains") if name in options}
         state = options.pop("state", np.ones(p))
         w = ks.Workload(load=load, state=state, current=current, nodes=nodes, traffic=traffic, **given)
         return ks.CollocatedAllocation(w, **options)
@@ -90,6 +99,15 @@ def battery() -> dict[str, ks.Problem]:
         "unequal nodes": make([5, 4, 3, 2, 1, 1], [0, 0, 0, 1, 1, 1], [1.0, 3.0], [(0, 3, 7), (1, 4, 5), (2, 5, 1)], max_load_distance=40),
         "heavy side alone": make(
             [5, 4, 3, 2, 1, 1], [0, 1, 2, 0, 1, 2], 3, [(0, 3, 7), (1, 4, 5), (2, 5, 1)], max_load_distance=30, sides="upper"
+        ),
+        "racks": make(
+            [5, 4, 3, 2, 1, 1], [0, 1, 2, 3, 0, 1], 4, [(0, 3, 7), (1, 4, 5), (2, 5, 1), (0, 1, 2)], max_load_distance=70,
+            max_migrations=3, domains={"rack": ["a", "a", "b", "b"]}, costs={"node": 1, "rack": 3},
+        ),
+        "racks across zones": make(
+            [2] * 6, [0, 1, 2, 3, 0, 1], 4, [(k, j, k + j) for k in range(6) for j in range(k)], max_load_distance=None,
+            max_migrations=4, draining=[False, True, False, False], costs={"rack": 1e-9, "zone": 1e12},
+            domains={"rack": ["a", "a", "b", "b"], "zone": ["x", "y", "x", "y"]},
         ),
         "infeasible": make([5, 4, 3], [0, 1, 1], 2, [(0, 1, 3)], max_load_distance=1),
         "billionths": make(

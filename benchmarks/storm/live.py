@@ -1,0 +1,471 @@
+"""A real Storm 2.8: throughput, latency, moves of state and killed workers, each beside what `ks.simulate` said before.
+
+``make storm`` starts ZooKeeper, Nimbus, two supervisors and four workers, eight tasks of a keyed operator and four spouts, runs
+every setting, and ends them. A tuple takes its task a fixed time, by sleeping: the settings are carried by a machine of two cores.
+Each row is kept as soon as it is measured, and a second start goes on behind the rows that are there.
+
+Groupings: *fields* and *shuffle* (not load-aware) and *pkg* (`PartialKeyGrouping`) are Storm's; *table* is a plan of keyshift that
+engines/storm carries out, *split* one that gives hot keys several tasks. The simulation serves the very tuples that Storm gets.
+Latency is the time from when a tuple is due until it has been served. *cores* are Storm's share of the machine while it ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+sys.path.append(str(Path(__file__).parents[1]))  # the other benchmarks' own modules
+
+import page as _page  # noqa: F401  where the data is
+from cluster import alone, running
+from streams import GROUPS, HASH, TASKS, Live, Stream, Table, drawn, groups_of, predicted, sent, zipf
+from tables import allocation_plan, copies_plan
+
+import keyshift as ks
+from keyshift.generators.routing import ZipfStream
+
+KEYS = 10_000
+GROUPINGS = ("fields", "shuffle", "pkg", "table", "split")
+
+
+class Kept:
+    """Rows of a part, in a file that grows by each; what is there is not measured again."""
+
+    def __init__(self, out: Path, part: str) -> None:
+        self.path = out / f"storm_{part}.csv"
+        self.rows: list[dict[str, Any]] = pd.read_csv(self.path).to_dict("records") if self.path.exists() else []
+
+    def has(self, **setting: Any) -> bool:
+        return any(all(row[name] == value for name, value in setting.items()) for row in self.rows)
+
+    def add(self, *rows: dict[str, Any]) -> None:
+        self.rows += rows
+        pd.DataFrame(self.rows).to_csv(self.path, index=False, float_format="%.6g")
+        for row in rows[:6]:
+            print(
+                {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()},
+                flush=True,
+            )
+
+
+class Bench:
+    """The live topology, and where rows go."""
+
+    def __init__(self, live: Live, out: Path, runs: int, quick: bool) -> None:
+        self.live, self.out, self.runs, self.quick = live, out, runs, quick
+        self.made: dict[tuple[str, float], Table] = {}
+
+    def table(self, grouping: str, skew: float) -> Table:
+        """The plan for a grouping, made from the shares of the keys."""
+        if grouping not in ("table", "split"):
+            return HASH
+        if (grouping, skew) not in self.made:
+            shares = zipf(KEYS, skew)
+            self.made[grouping, skew] = allocation_plan(shares, HASH) if grouping == "table" else copies_plan(shares)
+        return self.made[grouping, skew]
+
+    def route(self, grouping: str, skew: float) -> tuple[str, Table]:
+        """The stream of the topology for a grouping, with its table in force."""
+        table = self.table(grouping, skew)
+        if grouping in ("table", "split") and table is not self.live.table:
+            self.live.switch(table)
+        if grouping == "pkg, used":  # what it counted of other keys stays
+            self.live.run(drawn([(6, 1e3, zipf(KEYS, 1.4))], seed=8), self.live.fresh(), 5_000, pending=400)
+            return f"pkg{self.live.partial}", table
+        way = self.live.fresh() if grouping == "pkg" else grouping
+        return ("default" if grouping in ("table", "split") else way), table
+
+    def measured(self, act: Callable[[], pd.DataFrame]) -> tuple[pd.DataFrame, dict[str, float]]:
+        """What was served, and how much of the machine Storm and all others had meanwhile."""
+        mine, every, clock = self.live.storm.cpu()
+        made = act()
+        mine2, every2, clock2 = self.live.storm.cpu()
+        cores = (mine2 - mine) / (clock2 - clock)
+        others = (every2 - every) / (clock2 - clock) - cores
+        late = made["end"] - made["begin"]
+        return made, {"service ms": 1e3 * late.mean(), "cores": cores, "other cores": max(0.0, others)}
+
+
+def ratio(tasks: np.ndarray) -> float:
+    """The largest load of a task over the mean."""
+    loads = np.bincount(tasks, minlength=TASKS)
+    return float(loads.max() / loads.mean())
+
+
+# [Nasir2015], Figure 10 --------------------------------------------------------------------------------------------------
+
+
+def throughput(bench: Bench, run: int) -> None:
+    """As fast as 400 tuples that are not acknowledged yet allow; the first four seconds do not count."""
+    kept, seconds, warm, pending = Kept(bench.out, "throughput"), 8 if bench.quick else 13, 4, 400
+    for skew in (1.0, 1.4):
+        for us in (5_000, 10_000):
+            for grouping in GROUPINGS:
+                setting = {"skew": skew, "service": us / 1000, "grouping": grouping, "run": run}
+                if kept.has(**setting):
+                    continue
+                way, table = bench.route(grouping, skew)
+                rate = 1.3 * TASKS * 1e6 / us
+                stream = drawn([(seconds, rate, zipf(KEYS, skew))], seed=run)
+                closed = stream._replace(due=np.arange(stream.due.size) / rate)
+                nodes = sent(stream, grouping, table, bench.live.pkg if way.startswith("pkg") else None)
+                said = predicted(closed, nodes, us, queue=pending, spans=seconds).to_frame()
+                made, share = bench.measured(lambda s=stream, w=way, u=us: bench.live.run(s, w, u, pending=pending))
+                counted = made[(made["end"] >= warm) & (made["end"] < seconds)]
+                expected, got = same_tuples(stream, nodes, made)
+                kept.add({**setting, "predicted": said["done"].iloc[warm:].mean(), "measured": len(counted) / (seconds - warm),
+                          "ratio predicted": ratio(expected), "ratio measured": ratio(got),
+                          "latency ms": 1e3 * (counted["acked"] - counted["emitted"]).mean(), **share})  # fmt: skip
+
+
+def same_tuples(stream: Stream, nodes: np.ndarray, made: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Of the tuples that were sent, the tasks that were predicted and those that served them."""
+    order = np.argsort(stream.source, kind="stable")
+    first = np.searchsorted(stream.source[order], np.arange(stream.source.max() + 1))
+    return nodes[order[first[made["source"]] + made["seq"].to_numpy()]], made["task"].to_numpy()
+
+
+def latency(bench: Bench, run: int) -> None:
+    """Poisson arrivals at 35 and 50 % of what all tasks together can serve; and at 5 %, which shows what Storm itself takes."""
+    kept, seconds, us, skew = Kept(bench.out, "latency"), 8 if bench.quick else 20, 20_000, 1.0
+    for load in (0.05, 0.35, 0.5):
+        for grouping in GROUPINGS[1:2] if load < 0.1 else (*GROUPINGS[:4], "pkg, used")[: 4 + (load > 0.4)]:
+            setting = {"load": load, "grouping": grouping, "run": run}
+            if kept.has(**setting):
+                continue
+            way, table = bench.route(grouping, skew)
+            stream = drawn([(seconds, load * TASKS * 1e6 / us, zipf(KEYS, skew))], seed=100 + run)
+            nodes = sent(stream, grouping, table, bench.live.pkg if way.startswith("pkg") else None)
+            said = predicted(stream, nodes, us)
+            middle = np.median(served_alone(stream, nodes, us))
+            made, share = bench.measured(lambda s=stream, w=way: bench.live.run(s, w, us))
+            took = 1e3 * (made["end"] - made["due"])
+            kept.add({**setting, "median predicted": 1e3 * middle, "median measured": took.median(),
+                      "mean predicted": 1e3 * said.latency_mean, "mean measured": took.mean(),
+                      "p99 predicted": 1e3 * said.latency_p99, "p99 measured": took.quantile(0.99),
+                      "until acknowledged": 1e3 * (made["acked"] - made["due"]).median(),
+                      "ratio predicted": ratio(nodes), "ratio measured": ratio(made["task"].to_numpy()), **share})  # fmt: skip
+
+
+def served_alone(stream: Stream, nodes: np.ndarray, us: int) -> np.ndarray:
+    """Latency of each tuple by Lindley's recursion, as `ks.simulate` has it; it reports means and tails, and no median."""
+    free, found = np.zeros(TASKS), np.empty(nodes.size)
+    for at, (due, node) in enumerate(zip(stream.due, nodes.tolist(), strict=True)):
+        free[node] = max(free[node], due) + us / 1e6
+        found[at] = free[node] - due
+    return found
+
+
+# [Fang2016], Figures 13 to 16 --------------------------------------------------------------------------------------------
+
+
+def routing(bench: Bench, run: int) -> None:
+    """Frequencies change at 15 s; five seconds later mixed routing has a new table. 75 % of what all tasks can serve."""
+    kept, us, change, reaction, end = Kept(bench.out, "routing"), 10_000, 15, 20, 40
+    source = ZipfStream(KEYS, TASKS, skew=0.85, fluctuation=1, seed=run)
+    source.home = HASH.nodes(KEYS)
+    first = source._weight.copy()
+    source.advance()
+    rate, second = 0.75 * TASKS * 1e6 / us, source._weight
+    stream = drawn([(change, rate, first), (end - change, rate, second)], seed=200 + run, even=True)
+    for method in ("fields", "shuffle", "pkg", "mixed"):
+        if kept.has(method=method, run=run):
+            continue
+        table, later = HASH, None
+        if method == "mixed":
+            table = mixed(first * rate, HASH)
+            later = mixed(second * rate, table)
+            bench.live.switch(table)
+        way = "default" if method == "mixed" else bench.live.fresh() if method == "pkg" else method
+        nodes = sent(stream, method, table)
+        said = moved_at(stream, nodes, table, later, reaction, us)
+
+        def act(way: str = way, later: Table | None = later) -> pd.DataFrame:
+            start = bench.live.begin(stream, way, us)
+            if later is not None:
+                time.sleep(start + reaction - time.monotonic())
+                bench.live.switch(later, wait=None)
+            return bench.live.finish(start, stream)
+
+        made, share = bench.measured(act)
+        due, took = made["due"], made["end"] - made["due"]
+        for period, low, high in (("before", 5, change), ("changed", change, reaction), ("planned", 25, end)):
+            inside, there = (due >= low) & (due < high), (stream.due >= low) & (stream.due < high)
+            done = (made["end"] >= low) & (made["end"] < high)
+            ended = stream.due + said
+            kept.add({"method": method, "run": run, "period": period,
+                      "throughput predicted": ((ended >= low) & (ended < high)).sum() / (high - low), "throughput measured": done.sum() / (high - low),
+                      "mean predicted": 1e3 * said[there].mean(), "mean measured": 1e3 * took[inside].mean(),
+                      "p99 predicted": 1e3 * np.quantile(said[there], 0.99), "p99 measured": 1e3 * took[inside].quantile(0.99),
+                      "ratio measured": ratio(made["task"].to_numpy()[inside]), "table": 0 if method != "mixed" else len((later or table).entries), **share})  # fmt: skip
+
+
+def mixed(loads: np.ndarray, table: Table) -> Table:
+    """A new table by Mixed, theta_max = 0.08; where it misses that, its best."""
+    w = ks.Workload(
+        load=loads, state=np.maximum(loads, 1e-9), current=table.nodes(KEYS), home=HASH.nodes(KEYS), nodes=TASKS
+    )
+    s = ks.solve(ks.MixedRouting(w, theta_max=0.08), "mixed", time_limit=20)
+    nodes = s.offered if s.assignment is None else s.assignment
+    return Table(HASH.groups, {f"k{k}": [int(nodes[k])] for k in np.flatnonzero(nodes != w.home)})
+
+
+def moved_at(stream: Stream, nodes: np.ndarray, table: Table, later: Table | None, when: float, us: int) -> np.ndarray:
+    """Each tuple's latency, with another table from some second on; moves of small states take no time."""
+    if later is not None:
+        after = stream.due >= when
+        nodes = np.where(after, later.nodes(KEYS)[stream.keys], nodes)
+    said, alone_ = predicted(stream, nodes, us), served_alone(stream, nodes, us)
+    assert abs(said.latency_mean - alone_.mean()) < 1e-6  # the same recursion
+    return alone_
+
+
+# [Ding2015], Figure 11 ---------------------------------------------------------------------------------------------------
+
+
+def moving(bench: Bench, run: int) -> None:
+    """Two of eight tasks are emptied at 12 s: at once, in phases, or by Storm's own rebalance, which restarts workers.
+
+    2,000 keys of 4 KiB of state, which leaves a task at 200,000 bytes a second; 55 % of what eight tasks can serve.
+    """
+    kept, series = Kept(bench.out, "moving"), Kept(bench.out, "seconds")
+    keys, us, pad, pace, when, seconds = 2_000, 10_000, 4_096, 200_000, 12, 36
+    shares, rate = zipf(keys, 0.5), 0.55 * TASKS * 1e6 / us
+    by_group = np.bincount(groups_of(keys), shares, GROUPS)
+    state = np.bincount(groups_of(keys), minlength=GROUPS) * (pad + 24.0)
+    draining = np.arange(TASKS) >= 6
+    w = ks.Workload(load=by_group * rate, state=state, current=HASH.groups, nodes=TASKS, draining=draining)
+    answer = ks.solve(
+        ks.KeyGroupAllocation(w, max_migrations=int(draining[HASH.groups].sum()) + 4), time_limit=5, seed=0
+    )
+    stream = drawn([(seconds, rate, shares)], seed=300 + run)
+    every = Stream(np.arange(keys) / 2000, np.arange(keys), np.arange(keys) % 4, 1.0)
+    for way, most in (("at once", None), ("in phases", 8)):
+        if kept.has(way=way, run=run):
+            continue
+        plan = answer.plan(bandwidth=pace, phase_moves=most, parallel=1)
+        tables = [Table(nodes, {}) for nodes in plan.assignments()]
+        if any((bench.live.table.groups != HASH.groups).tolist()) or bench.live.table.entries:
+            bench.live.switch(HASH)
+        bench.live.run(every, "default", 100, pad=pad)
+        spans = seconds
+        how = ks.simulation.Migration(bandwidth=pace, state=state)
+        said = ks.simulate((stream.due, groups_of(keys)[stream.keys]), HASH.groups, [(when, np.array(plan.assignments()))],
+                           service_rate=1e6 / us, nodes=TASKS, migration=how, spans=spans)  # fmt: skip
+        timed = ks.simulate(
+            (stream.due, groups_of(keys)[stream.keys]),
+            HASH.groups,
+            [(when, plan)],
+            service_rate=1e6 / us,
+            nodes=TASKS,
+            spans=spans,
+        )
+        moved: list[float] = []
+
+        def act(tables: list[Table] = tables, moved: list[float] = moved) -> pd.DataFrame:
+            start = bench.live.begin(stream, "default", us, pad=pad, pace=pace)
+            time.sleep(start + when - time.monotonic())
+            moved.append(bench.live.switch(*tables))
+            return bench.live.finish(start, stream)
+
+        made, share = bench.measured(act)
+        took, due = made["end"] - made["due"], made["due"]
+        during = (due >= when) & (due < when + 15)
+        theirs, times = (one.to_frame().iloc[when : when + 15] for one in (said, timed))
+        plan_seconds = float(sum(np.maximum(np.bincount(plan.source[plan.phase == p], state[plan.key_group[plan.phase == p]], TASKS).max(), 0)
+                                 for p in range(len(tables))) / pace)  # fmt: skip
+        kept.add({"way": way, "run": run, "phases": len(tables), "groups moved": len(plan), "state MB": state[plan.key_group].sum() / 1e6,
+                  "seconds predicted": plan_seconds, "seconds measured": moved[0],
+                  "mean before": 1e3 * took[(due > 3) & (due < when)].mean(),
+                  "mean in 15 s predicted": 1e3 * float(np.average(theirs["latency"], weights=theirs["arrived"])), "mean in 15 s by the plan's times": 1e3 * float(np.average(times["latency"], weights=times["arrived"])),
+                  "mean in 15 s measured": 1e3 * took[during].mean(),
+                  "largest predicted": 1e3 * said.latency_max, "largest measured": 1e3 * took.max(), **share})  # fmt: skip
+        each = took.groupby(due.astype(int)).mean()
+        series.add(*({"way": way, "run": run, "second": t, "predicted ms": 1e3 * said.to_frame()["latency"].iloc[t],
+                      "by the plan's times ms": 1e3 * timed.to_frame()["latency"].iloc[t], "measured ms": 1e3 * each.get(t, np.nan)}
+                     for t in range(seconds)))  # fmt: skip
+
+
+def restarting(bench: Bench, run: int) -> None:
+    """The same stream while Storm's own ``rebalance`` takes one of four workers away, and all state that was in memory."""
+    kept = Kept(bench.out, "moving")
+    if kept.has(way="storm rebalance", run=run):
+        return
+    keys, us, when, seconds = 2_000, 10_000, 12, 45
+    stream = drawn([(seconds, 0.55 * TASKS * 1e6 / us, zipf(keys, 0.5))], seed=300 + run)
+    began: list[float] = []
+
+    def act() -> pd.DataFrame:
+        start = bench.live.begin(stream, "default", us)
+        time.sleep(start + when - time.monotonic())
+        bench.live.storm.ask("rebalance", "workers=3")
+        began.append(time.monotonic() - start)
+        return bench.live.finish(start, stream, 240)
+
+    made, share = bench.measured(act)
+    first = made.sort_values("end").drop_duplicates(["source", "seq"])
+    took, due = first["end"] - first["due"], first["due"]
+    ends = np.sort(made["end"].to_numpy())
+    silent = float(np.diff(ends[ends > began[0] - 1]).max())
+    during = (due >= when) & (due < when + 15)
+    kept.add({"way": "storm rebalance", "run": run, "phases": 0, "groups moved": 0, "state MB": 0.0, "seconds measured": silent,
+              "mean before": 1e3 * took[(due > 3) & (due < when)].mean(), "mean in 15 s measured": 1e3 * took[during].mean(),
+              "largest measured": 1e3 * took.max(), "served twice": len(made) - len(first), **share})  # fmt: skip
+
+
+# [Madsen2016], Figure 6 --------------------------------------------------------------------------------------------------
+
+
+def allocation(bench: Bench, run: int) -> None:
+    """Six periods of six seconds; between two of them ten hot keys change places. A new plan from each period's counts."""
+    kept, us, periods, length, rate = Kept(bench.out, "allocation"), 10_000, 6, 6, 440.0
+    rng, law, parts = np.random.default_rng(run), zipf(KEYS, 0.8), []
+    law = rng.permutation(law)
+    for _ in range(periods):
+        parts.append((length, rate, law.copy()))
+        hot, other = rng.choice(np.argsort(-law)[:200], 10, replace=False), rng.choice(KEYS, 10, replace=False)
+        law[hot], law[other] = law[other], law[hot].copy()
+        law /= law.sum()
+    stream = drawn(parts, seed=400 + run, even=True)
+    group = groups_of(KEYS)
+    for method in ("fields", "pkg", "flux", "milp"):
+        if kept.has(method=method, run=run):
+            continue
+        tables, now, planned = [HASH], HASH.groups, method in ("flux", "milp")
+        for t in range(1, periods):
+            if planned:
+                inside = (stream.due >= (t - 1) * length) & (stream.due < t * length)
+                loads = np.bincount(group[stream.keys[inside]], minlength=GROUPS).astype(float)
+                w = ks.Workload(load=loads, state=np.ones(GROUPS), current=now, nodes=TASKS)
+                now = ks.solve(ks.KeyGroupAllocation(w, max_migrations=13), method, time_limit=3, seed=0).assignment
+            tables.append(Table(now, {}))
+        if (planned and any((bench.live.table.groups != HASH.groups).tolist())) or bench.live.table.entries:
+            bench.live.switch(HASH)
+        way = "default" if planned else bench.live.fresh() if method == "pkg" else method
+
+        def act(way: str = way, tables: list[Table] = tables, planned: bool = planned) -> pd.DataFrame:
+            start = bench.live.begin(stream, way, us)
+            for t in range(1, periods if planned else 0):
+                time.sleep(max(0.0, start + t * length - time.monotonic()))
+                bench.live.switch(tables[t], wait=None)
+            return bench.live.finish(start, stream)
+
+        made, share = bench.measured(act)
+        through = sent(stream, method if not planned else "table", HASH)
+        for t in range(periods):
+            inside, there = (
+                made["due"].between(t * length, (t + 1) * length),
+                (stream.due >= t * length) & (stream.due < (t + 1) * length),
+            )
+            nodes = tables[t].groups[group[stream.keys[there]]] if planned else through[there]
+            kept.add({"method": method, "run": run, "period": t, "distance predicted": distance(nodes),
+                      "distance measured": distance(made["task"].to_numpy()[inside]), **share})  # fmt: skip
+
+
+def distance(tasks: np.ndarray) -> float:
+    """Load distance, in percent of the mean."""
+    loads = np.bincount(tasks, minlength=TASKS)
+    return float(100 * np.abs(loads - loads.mean()).max() / loads.mean())
+
+
+# Kills -------------------------------------------------------------------------------------------------------------------
+
+
+def kills(out: Path, count: int) -> None:
+    """Workers get kill -9 at random moments, half of them while state moves; the state is kept in files."""
+    kept = Kept(out, "kills")
+    while len(kept.rows) < count:
+        with running() as storm:
+            folder = storm.folder / "kept"
+            folder.mkdir()
+            live = Live(storm, kept=folder, timeout=30)
+            killed_once(live, kept, min(5, count - len(kept.rows)))
+
+
+def killed_once(live: Live, kept: Kept, times: int) -> None:
+    """One stream with several kills."""
+    keys, us, gap, rng = 1_000, 10_000, 16, np.random.default_rng(len(kept.rows))
+    seconds = (times + 1) * gap
+    stream = drawn([(seconds, 200.0, zipf(keys, 0.8))], seed=500 + len(kept.rows))
+    start, told = live.begin(stream, "default", us, pad=200, pace=20_000), []
+    for t in range(times):
+        time.sleep(max(0.0, start + gap * (t + 1) - 8 + rng.uniform(0, 2) - time.monotonic()))
+        if t % 2 == 0:
+            live.switch(Table((HASH.groups + t // 2 + 1) % TASKS, {}), wait=None)
+            time.sleep(rng.uniform(0, 2))
+        port, process = sorted(live.storm.workers().items())[int(rng.integers(len(live.storm.workers())))]
+        os.kill(process, 9)
+        told.append(
+            {
+                "kill": len(kept.rows) + t,
+                "while state moves": t % 2 == 0,
+                "worker": port,
+                "second": time.monotonic() - start,
+            }
+        )
+        print(told[-1], flush=True)
+    made = live.finish(start, stream, 300)
+    time.sleep(4)  # states are written once a second
+    live.until(lambda: live.switched(live.epoch) == TASKS, 60)
+    counted = np.zeros(keys, dtype=int)
+    for file in live.storm.out.glob("states-*"):
+        for line in file.read_text().splitlines():
+            counted[int(line.split()[0][1:])] += int(line.split()[1])
+    came = np.bincount(stream.keys, minlength=keys)
+    lost, twice = int(np.maximum(0, came - counted).sum()), int(np.maximum(0, counted - came).sum())
+    served = len(made) - len(made.drop_duplicates(["source", "seq"]))
+    kept.add(*({**one, "tuples": stream.keys.size if i == 0 else 0, "lost": lost if i == 0 else 0, "counted twice": twice if i == 0 else 0,
+                "served twice": served if i == 0 else 0} for i, one in enumerate(told)))  # fmt: skip
+
+
+PARTS = {
+    "throughput": throughput,
+    "latency": latency,
+    "routing": routing,
+    "moving": moving,
+    "allocation": allocation,
+    "restarting": restarting,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", choices=[*PARTS, "kills"], default=[*PARTS, "kills"])
+    parser.add_argument("--runs", type=int, default=2, help="runs of each setting, in turn")
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--quick", action="store_true", help="short runs, for a look")
+    parser.add_argument("--out", type=Path, default=Path("out/benchmarks"))
+    given = parser.parse_args()
+    alone()
+    given.out.mkdir(parents=True, exist_ok=True)
+    print("load of the machine:", os.getloadavg(), flush=True)
+    parts = [name for name in PARTS if name in given.parts]
+    if parts:
+        with running() as storm:
+            bench = Bench(Live(storm), given.out, given.runs, given.quick)
+            warm = drawn([(10, 400.0, zipf(KEYS, 0.5))], seed=9)
+            for way in ("default", "fields", "shuffle", bench.live.fresh()):
+                bench.live.run(warm._replace(seconds=3.0), way, 2_000, pending=400)
+            for run in range(given.runs):
+                for name in parts:
+                    PARTS[name](bench, run)
+                    if name == "restarting" and run + 1 < given.runs:
+                        bench.live = Live(storm)
+    if "kills" in given.parts:
+        kills(given.out, given.kills)
+    print("load of the machine:", os.getloadavg())
+    from results import write
+
+    return write(given.out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""What is compiled, kept on disk for the next process: beside the package, else in a home, else among temporary files.
+
+A cache that somebody else wrote is read where it cannot be written, one of another version is begun anew, and processes that need
+the same kernels at the same time, such as the workers of a pool, compile them once: the others wait and load them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import pickle
+import stat
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+OF_ANOTHER_VERSION = (ImportError, AttributeError, EOFError, pickle.UnpicklingError)
+"""What a cache raises whose kernels took types that are elsewhere now: it is begun anew."""
+LONGEST_WAIT = 60.0
+"""Seconds to wait for another process that compiles: one that was suspended may never end."""
+
+Waiting = Callable[[], contextlib.AbstractContextManager[None]]
+"""What is entered while another process compiles."""
+
+_LOG = logging.getLogger("keyshift")
+_LOCKED: list[int] = []
+"""The source of the kernels that this process compiles, opened and locked."""
+
+
+def keep(dispatcher: Any, codes: list[bytes], waiting: Waiting) -> None:
+    """Keep what is compiled where Numba finds a place for it, else among the user's temporary files, else not at all."""
+    with contextlib.suppress(RuntimeError):  # what stands in no file has no place either
+        dispatcher._cache = _layered()(dispatcher.py_func, codes, waiting)
+
+
+@functools.cache
+def _placed() -> Any:
+    """Numba's search for a place to keep what is compiled, with one more at its end."""
+    from numba.core.caching import CompileResultCacheImpl
+
+    known = CompileResultCacheImpl._locator_classes
+    in_tree: Any = known[1]
+
+    class Temporary(in_tree):  # type: ignore[misc]
+        """The user's temporary files; where there are none either, only what is beside the package is read."""
+
+        elsewhere = True
+
+        def __init__(self, function: FunctionType, file: str) -> None:
+            super().__init__(function, file)
+            if (folder := _temporary()) is not None:
+                self._cache_path = str(Path(folder) / self.get_suitable_cache_subpath(file))
+
+        def ensure_cache_path(self) -> None:
+            if _temporary() is not None:
+                super().ensure_cache_path()
+
+    return type("Placed", (CompileResultCacheImpl,), {"_locator_classes": [*known, Temporary]})
+
+
+@functools.cache
+def _index_file() -> Any:
+    """Numba's index of what is kept; one of another version, which names modules that are gone, is read as an empty one."""
+    from numba.core.caching import IndexDataCacheFile
+
+    class Index(IndexDataCacheFile):  # type: ignore[misc]
+        def _load_index(self) -> Any:
+            try:
+                return super()._load_index()
+            except OSError:
+                raise
+            except Exception:  # whatever unpickling raises
+                return {}
+
+    return Index
+
+
+def _keep_others_waiting(source: Path, waiting: Waiting) -> None:
+    """Lock a file of kernels until `let_others_compile`, once no other process has it."""
+    let_others_compile()
+    try:
+        import fcntl
+    except ImportError:  # Windows: each process compiles for itself
+        return
+    until = time.monotonic() + LONGEST_WAIT
+    with waiting(), contextlib.suppress(OSError):
+        _LOCKED.append(file := os.open(source, os.O_RDONLY))
+        while time.monotonic() < until:
+            with contextlib.suppress(BlockingIOError):
+                return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            time.sleep(0.05)
+
+
+def let_others_compile() -> None:
+    """What is compiled is on disk by now, or never will be."""
+    while _LOCKED:
+        import fcntl
+
+        file = _LOCKED.pop()
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)  # closing does not suffice where a fork has it open, too
+        os.close(file)
+
+
+@functools.cache
+def _layered() -> Any:
+    """Numba's cache on disk, which also reads where it may not write: an image's cache, made by root, serves every user."""
+    from numba import config
+    from numba.core.caching import FunctionCache
+
+    class Layered(FunctionCache):  # type: ignore[misc]
+        _impl_class = _placed()
+        _cache_file: Any
+
+        def __init__(self, function: FunctionType, codes: list[bytes], waiting: Waiting) -> None:
+            self._codes = hashlib.sha256(b"".join(codes)).hexdigest()
+            super().__init__(function)
+            written = Path(function.__code__.co_filename)
+            self._alone = functools.partial(_keep_others_waiting, written, waiting)
+            places = [written.parent / "__pycache__"]
+            if config.CACHE_DIR:
+                places.insert(0, Path(config.CACHE_DIR) / self._impl.locator.get_suitable_cache_subpath(str(written)))
+            stamp, base = self._impl.locator.get_source_stamp(), self._impl.filename_base
+            index = functools.partial(_index_file(), filename_base=base, source_stamp=stamp)
+            self._cache_file = index(cache_path=self.cache_path)
+            self._others = [
+                index(cache_path=str(place))
+                for place in places
+                if str(place) != self.cache_path and (place / f"{base}.nbi").exists()
+            ]
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            """What a cache has; where none has it, once more when nobody else is compiling it."""
+            if (found := super().load_overload(sig, target_context)) is None:
+                self._alone()
+                found = super().load_overload(sig, target_context)
+            return found
+
+        def _load_overload(self, sig: Any, target_context: Any) -> Any:
+            own: Any = self._cache_file
+            try:
+                for file in (own, *self._others):
+                    self._cache_file = file
+                    with contextlib.suppress(OSError, *OF_ANOTHER_VERSION):
+                        if (found := super()._load_overload(sig, target_context)) is not None:
+                            return found
+            finally:
+                self._cache_file = own
+            return None
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            if getattr(self._impl.locator, "elsewhere", False):
+                _say_where(_temporary())
+                if _temporary() is None:
+                    return
+            try:
+                super().save_overload(sig, data)
+            except OSError as error:  # such as a full disk
+                _LOG.warning("compiled code is not kept: %s", error)
+            else:
+                list_installed(Path(self.cache_path), f"{self._impl.filename_base}*.nb[ic]")
+
+        def _index_key(self, sig: Any, codegen: Any) -> Any:
+            return (*super()._index_key(sig, codegen), self._codes)
+
+    return Layered
+
+
+def list_installed(folder: Path, files: str) -> None:
+    """Note files that were made later where the installer notes what it installed, so that uninstalling takes them along."""
+    package = Path(__file__).parents[2]
+    if package not in folder.parents:
+        return
+    from keyshift.models.base.disk import read_text
+    from keyshift.models.errors import InputError
+
+    with contextlib.suppress(OSError, InputError):
+        for record in package.parent.glob("keyshift-*.dist-info/RECORD"):
+            # Bytes of an installer's list that are read.
+            noted = read_text(record, 2**24)
+            names = sorted(file.relative_to(package.parent).as_posix() for file in folder.glob(files))
+            if new := [f"{name},,\n" for name in names if f"{name},," not in noted]:
+                with record.open("a", encoding="utf-8") as file:
+                    file.write(("" if noted.endswith("\n") else "\n") + "".join(new))
+
+
+@functools.cache
+def _temporary() -> str | None:
+    """A folder that only this user can write, so that nobody else's code is ever loaded from it."""
+    if not hasattr(os, "getuid"):
+        return None
+    try:
+        folder = Path(tempfile.gettempdir()) / f"keyshift-{os.getuid()}"  # an OSError where nothing can be written
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    safe = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return str(folder) if safe else None
+
+
+@functools.cache
+def _say_where(folder: str | None) -> None:
+    """Say once where what is compiled goes."""
+    _LOG.warning(
+        "neither keyshift's folder nor a home folder can be written: compiled code is %s; set NUMBA_CACHE_DIR to another folder",
+        "not kept" if folder is None else f"kept in {folder}",
+    )

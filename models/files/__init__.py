@@ -1,1 +1,0 @@
-"""Files on disk: workloads, statistics, and streams of either, read with care and written whole."""
