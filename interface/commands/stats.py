@@ -179,7 +179,7 @@ class StatsJob(SimpleNamespace):
         rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
         refused = table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
         bad, rows_in_all = share_refused(manifest)
-        record |= {"rows": rows_in_all, "rows_refused": bad}
+        record |= {"rows": rows_in_all, "rows_refused": bad, "spark": self.work}
         most = 2 * bad > rows_in_all
         said = f"most rows are refused: {bad:,} of {rows_in_all:,} ({bad / max(rows_in_all, 1):.1%})"
         return common.Reply(record, [refused, *([said] if most else [])], good=not most)
@@ -234,6 +234,7 @@ class StatsJob(SimpleNamespace):
         from keyshift.spark_stats.failures import in_one_sentence
         from keyshift.spark_stats.hadoop import claim, is_remote, place
         from keyshift.spark_stats.output import manifest_of
+        from keyshift.spark_stats.session import work_of
         from keyshift.spark_stats.sources import is_small
 
         logs = self._logs(described)
@@ -252,6 +253,7 @@ class StatsJob(SimpleNamespace):
             claim(Path(self.out.removeprefix("file:"))) if self._here and not is_remote(self.out) else nullcontext(),
             local_session("keyshift stats", master=self.master, conf=settings, brief=brief) as spark,
             _progress(spark) as say,
+            work_of(spark) as self.work,
             in_one_sentence(),
         ):
             say("reading the log")
