@@ -58,7 +58,7 @@ class StatsStream:
     topology, time, window, origin, time_zone, since, until, key_groups, hash
         As for `keyshift.spark_stats.collect`.
     path : str or Path
-        The output directory, or a URL, see `keyshift.files.statistics`; it also stores the stream's position
+        The output directory, or a URL, see `keyshift.spark_stats.statistics_files`; it also stores the stream's position
         (``checkpoint/``, ``pending/``). Start again with the same directory to continue.
     watermark : str or timedelta, default "0 seconds"
         How late a tuple may arrive: a window closes when a tuple is seen that is this much later than the window's end.

@@ -47,6 +47,12 @@ TransitionsOption = Annotated[
     float | None,
     typer.Option(help="Target utilisation: write transitions.json, how node counts follow each other (needs --nodes)."),
 ]
+SampleOption = Annotated[
+    float | None,
+    typer.Option(
+        help="A quick look in place of statistics: estimate loads from this share of the rows, and write nothing."
+    ),
+]
 TableOption = Annotated[
     list[str] | None, typer.Option("--table", help="A table of Spark's catalogs in place of files; or NAME=TABLE each.")
 ]
@@ -87,8 +93,10 @@ def stats(
     ] = None,
     topology: Annotated[Path, typer.Option("--topology", help="A YAML file: operators and edges.")],
     out: Annotated[
-        str, typer.Option("--out", "-o", help="Directory of statistics, or a URL; windows are added or replaced.")
-    ],
+        str | None,
+        typer.Option("--out", "-o", help="Directory of statistics, or a URL; windows are added or replaced."),
+    ] = None,
+    sample: SampleOption = None,
     time: Annotated[str | None, typer.Option(help="Spark SQL for a tuple's time.")] = None,
     window: Annotated[str | None, typer.Option(help='Length of the windows, such as "1 hour". Default: one.')] = None,
     origin: Annotated[str | None, typer.Option(help="An instant at which a window starts (ISO 8601).")] = None,
@@ -147,6 +155,10 @@ class StatsJob(SimpleNamespace):
 
     def reply(self) -> common.Reply:
         """Run, and say what was written and what was refused; without an answer where most rows were refused."""
+        if self.sample is not None:
+            return self._estimated()
+        if self.out is None:
+            raise InputError("give --out, the directory of the statistics, or --sample for a quick look")
         from keyshift.spark_stats.statistics_files import windows_of
 
         try:
@@ -167,10 +179,43 @@ class StatsJob(SimpleNamespace):
         rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
         refused = table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
         bad, rows_in_all = share_refused(manifest)
-        record |= {"rows": rows_in_all, "rows_refused": bad}
+        record |= {"rows": rows_in_all, "rows_refused": bad, "spark": self.work}
         most = 2 * bad > rows_in_all
         said = f"most rows are refused: {bad:,} of {rows_in_all:,} ({bad / max(rows_in_all, 1):.1%})"
         return common.Reply(record, [refused, *([said] if most else [])], good=not most)
+
+    def _estimated(self) -> common.Reply:
+        """A quick look at a sample of the log."""
+        from keyshift.spark_stats import Topology, estimate, local_session
+        from keyshift.spark_stats.failures import in_one_sentence
+
+        topology = Topology.from_yaml(self.topology)
+        unfit = {"--out": self.out, "--stream": self.stream, "--window": self.window, "--keys": self.keys}
+        if given := [name for name, value in unfit.items() if value]:
+            raise InputError(f"--sample estimates one window and writes nothing: leave {given[0]} out")
+        logs = self._logs(topology)
+        self._refuse_values(logs)
+        settings = dict(named_values("--conf", self.conf, "name=value"))
+        with local_session("keyshift stats", master=self.master, conf=settings) as spark, in_one_sentence():
+            options = {name: getattr(self, name) for name in ("time", "since", "until", "key_groups")}
+            log = self._frame(spark, next(iter(logs.values())))
+            found = estimate(log, topology, self.sample, hash=self.hash_, **options)
+        record: dict[str, Any] = {"sample": found.sample, "estimate": {}}
+        shown_ = []
+        for name in topology.names:
+            loads, heavy = (
+                part[part["operator"] == name].drop(columns="operator") for part in (found.loads, found.keys)
+            )
+            record["estimate"][name] = {"key_groups": loads.to_dict("records"), "keys": heavy.to_dict("records")}
+            title = f"{name}: an estimate from {found.sample:.3%} of the rows (not statistics)"
+            heaviest = loads[["key_group", "load", "error"]].head(10).to_numpy()
+            lines = [(f"{group:.0f}", f"{load:,.0f}", f"{error:,.0f}") for group, load, error in heaviest]
+            shown_.append(
+                table(("key group", "load", "standard error"), lines, right=("load", "standard error"), title=title)
+            )
+            rows = [(str(key), f"{count:,}") for key, count in heavy[["key", "tuples"]].to_numpy()]
+            shown_.append(table(("frequent key", "tuples"), rows, right=("tuples",), title=f"{name}: keys"))
+        return common.Reply(record, shown_)
 
     def run(self) -> dict[str, Any]:
         """Refuse what can be refused before Spark takes its seconds to start; then gather and write; gives the manifest."""
@@ -189,6 +234,7 @@ class StatsJob(SimpleNamespace):
         from keyshift.spark_stats.failures import in_one_sentence
         from keyshift.spark_stats.hadoop import claim, is_remote, place
         from keyshift.spark_stats.output import manifest_of
+        from keyshift.spark_stats.session import work_of
         from keyshift.spark_stats.sources import is_small
 
         logs = self._logs(described)
@@ -207,6 +253,7 @@ class StatsJob(SimpleNamespace):
             claim(Path(self.out.removeprefix("file:"))) if self._here and not is_remote(self.out) else nullcontext(),
             local_session("keyshift stats", master=self.master, conf=settings, brief=brief) as spark,
             _progress(spark) as say,
+            work_of(spark) as self.work,
             in_one_sentence(),
         ):
             say("reading the log")
