@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,6 +27,22 @@ BoolArray = NDArray[Any]
 
 MOST_NODES = 100_000
 """More nodes than any cluster has: a larger number is a slip, and would only fill the memory."""
+
+
+def _by_name(init: Callable[..., None]) -> Callable[..., None]:
+    """The same, which says what to write in place of a table, or of values without names."""
+
+    @wraps(init)
+    def named(self: Workload, *given: Any, **arguments: Any) -> None:
+        if given:
+            kind = type(given[0])
+            instead = "each by its name, such as load="
+            if hasattr(kind, "columns") or hasattr(kind, "column_names"):
+                instead = "Workload.from_frame(table), which finds columns by name"
+            raise InputError(f"Workload takes load, state, current and nodes, not a {kind.__name__}: write {instead}")
+        init(self, **arguments)
+
+    return named
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -100,21 +116,8 @@ class Workload:
     window_start: ClassVar[datetime | None] = None
     """When the window begins whose workload this is, where it was counted from a log window by window."""
 
-    def __new__(cls, *given: Any, **named: Any) -> Workload:
-        """Say what to write instead of a table, or of values without names."""
-        if given:
-            table = hasattr(type(given[0]), "columns") or hasattr(type(given[0]), "column_names")
-            said = (
-                "Workload.from_frame(table), which finds columns by name"
-                if table
-                else "each by its name, such as load="
-            )
-            raise InputError(
-                f"Workload takes load, state, current and nodes, not a {type(given[0]).__name__}: write {said}"
-            )
-        return super().__new__(cls)
-
     # Anything array-like goes in, read-only arrays come out: hence an __init__ of our own.
+    @_by_name
     def __init__(
         self,
         *,
