@@ -396,8 +396,8 @@ def collocation(page: Page) -> None:
 ROUTING = [
     Part("Lagrangian bound", ("routing.lagrangian",), set_to("routing.lagrangian.RoutingSettings.rounds", 1)),
     Part("rounding", ("routing.rounding",), instead("routing.statement.rounded", lambda *given: iter(()))),
-    Part("closing by reduced cost", ("routing.lagrangian.Relaxation.open_choices",), instead("routing.statement._OpenKeys._allowance", lambda self, dual: np.inf)),
-    Part("the program of what is open", ("routing.statement._OpenKeys._finish",), instead("routing.statement._OpenKeys._finish", lambda self, dual, bound: self._answer(bound, "gap"))),
+    Part("closing by reduced cost", ("routing.lagrangian.Relaxation.open_choices",), instead("routing.statement.RoutingPortfolio.open_choices", lambda self, dual: self.relaxation.open_choices(dual.prices, np.inf))),
+    Part("the program of what is open", ("routing.statement.RoutingPortfolio.solver_turns",), instead("routing.statement.RoutingPortfolio.solver_turns", lambda self, solver, note: iter(()))),
     Part("fewest entries", ("routing.statement.fewest_entries",), instead("routing.statement.fewest_entries", lambda *given: 0)),
     Part("sums of whole states", ("routing.rounding.on_grid",), instead("routing.statement.on_grid", lambda problem, bound: bound)),
 ]  # fmt: skip

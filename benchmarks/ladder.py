@@ -136,7 +136,10 @@ def measure(row: dict[str, Any], cap: int) -> dict[str, Any]:
         clock_of_processor()
     before = memory("VmRSS")
     resource.setrlimit(resource.RLIMIT_AS, (memory("VmSize") + cap, resource.RLIM_INFINITY))
-    problem = CASES[row["problem"], row["windows"]](row["nodes"], row["key_groups"])
+    try:
+        problem = CASES[row["problem"], row["windows"]](row["nodes"], row["key_groups"])
+    except ks.InputError as error:
+        return {"status": "refused", "message": str(error)[:200], "seconds": 0.0, "processor": 0.0, "elapsed": 0.0}
     make_ready(problem, find_method(problem, row["method"] or None), None)
     own = nbytes(problem, set())
     Path("/proc/self/clear_refs").write_text("5")

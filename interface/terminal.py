@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Container, Iterable
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.segment import Segment
 from rich.text import Text
+
+from keyshift.models.answer import Progress
+from keyshift.models.base.compiling import COMPILING
+from keyshift.models.base.figures import figure
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -76,3 +87,67 @@ def printed(shown: Any, width: int, notes: Iterable[str] = ()) -> str:
     for note in notes:
         terminal.print(note, markup=False, highlight=False)
     return str(terminal.file.getvalue())  # type: ignore[attr-defined]
+
+
+# What a run does just now ----------------------------------------------------------------------------------------------
+
+_ONE = threading.Lock()
+"""Only one line is shown at a time: that of the outermost call."""
+DELAY = 1.0
+"""Seconds before a line is shown."""
+
+
+class _Line:
+    """The spinner's words, by what a run does just now; Rich asks for it as long as the spinner turns."""
+
+    def __init__(self, title: str, limit: float | None) -> None:
+        self.title, self.limit, self.now, self.began = title, limit, Progress(), time.monotonic() - COMPILING.seconds
+
+    def __rich__(self) -> str:
+        if COMPILING.now:
+            return escape(f"{self.title} - compiling, once for this machine: {COMPILING.anew:.0f} s")
+        best, bound = self.now.objective, self.now.bound
+        words = [f"{name} {figure(value)}" for name, value in (("best", best), ("bound", bound)) if value is not None]
+        if best and bound is not None:
+            words.append(f"gap {figure(100 * max(0.0, best - bound) / best, 100, 3)} %")
+        if self.limit is not None:
+            left = self.limit - (time.monotonic() - COMPILING.seconds - self.began)
+            words.append(f"{max(0.0, left):.0f} s left")
+        return escape(" ".join(filter(None, [self.title, self.now.note, *words])))
+
+
+@contextmanager
+def progress(
+    title: str, limit: float | None = None, watch: Callable[[Progress], None] | None = None, shown: bool = True
+) -> Iterator[Callable[[Progress], None] | None]:
+    """Show a line with the phase and the best figures so far once a run takes longer than a second.
+
+    It is shown on a terminal or in a notebook, for the outermost call in the main thread, not in workers or pipes, and not where
+    the caller watches. The variable KEYSHIFT_PROGRESS=0 turns it off.
+    """
+    console = Terminal(stderr=True)
+    here = (
+        threading.current_thread() is threading.main_thread()
+        and multiprocessing.current_process().name == "MainProcess"
+    )
+    wanted = shown and watch is None and here and os.environ.get("KEYSHIFT_PROGRESS") != "0"
+    if not wanted or not (console.is_terminal or console.is_jupyter) or not _ONE.acquire(blocking=False):
+        yield watch
+        return
+    line, running = _Line(title, limit), threading.Event()
+    status = console.status(line)
+
+    def show() -> None:
+        status.start()
+        running.set()
+
+    timer = threading.Timer(DELAY, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield partial(setattr, line, "now")
+    finally:
+        timer.cancel()
+        if running.is_set():
+            status.stop()
+        _ONE.release()

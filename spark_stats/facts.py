@@ -7,7 +7,7 @@ NumPy (`keyshift.spark_stats.tallies`), and Spark adds up what the tasks have co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -55,12 +55,6 @@ class Facts:
         """The columns of these sums, or that of the tuples."""
         return [f"sum_{i}" for i in self.limbs(operator, name)] or ["tuples"]
 
-    def numbers(self, o: int, name: str, tuples: int, sums: Sequence[int]) -> list[int]:
-        """The whole numbers of an operator's measure, of the sums of its rows, or of an edge's; none where it has none."""
-        if (o, name) not in self.measures:
-            return []
-        return [sums[i] for i in self.limbs(o, name)] or [tuples]
-
 
 def plan_of(topology: Topology, tuples: Tuples) -> TallyPlan:
     """Say which columns are added up for which operator and edge."""
@@ -87,13 +81,17 @@ TOO_LARGE = "the sum of a cost, state or bytes does not fit in 64 bits"
 
 
 def merged(tallied: DataFrame, plan: TallyPlan) -> DataFrame:
-    """Add up the rows of all tasks; a sum that leaves 64 bits stops the job, whatever the session does on overflow.
+    """Add up the rows of all tasks.
 
     Each task has added up its own, so that the rows go to their places first, and are added up once.
     """
     added = plan.columns[len(plan.keys) :]
-    checked = (F.coalesce(F.try_sum(name), F.raise_error(TOO_LARGE).cast("bigint")).alias(name) for name in added)
-    return tallied.repartition(*plan.keys).groupBy(*plan.keys).agg(*checked)
+    return tallied.repartition(*plan.keys).groupBy(*plan.keys).agg(*map(added_up, added))
+
+
+def added_up(name: str) -> Column:
+    """The sum of a column of whole numbers; one that leaves 64 bits stops the job, whatever the session does on overflow."""
+    return F.coalesce(F.try_sum(name), F.raise_error(TOO_LARGE).cast("bigint")).alias(name)
 
 
 def in_arrow(frame: DataFrame, function: Any, schema: str | StructType) -> DataFrame:
@@ -110,11 +108,11 @@ def rows_of(
 ) -> pd.DataFrame:
     """Bring a table to the driver, unless it has more than so many rows; it is known to have `at_most` so many.
 
-    Spark brings all rows to one place to say which are the first so many: it is not asked where there cannot be more.
+    What tables are made of is kept by Spark, so that counting them does not read the log.
     """
-    rows: pd.DataFrame = (table if at_most <= most else table.limit(most + 1)).toPandas()
-    if len(rows) > most:
+    if at_most > most and table.count() > most:
         raise InputError(refusal.format(most=most))
+    rows: pd.DataFrame = table.toPandas()
     return rows
 
 

@@ -23,6 +23,8 @@ _KNOWN = (
     (r"Cannot run program \"([^\"]+)\"", "Spark's workers cannot run {0}: set PYSPARK_PYTHON to a Python they have"),
     (r"PYTHON_VERSION_MISMATCH", "the Python on Spark's workers has another version: set PYSPARK_PYTHON to this one"),
     (r"Illegal Parquet type: INT64 \(TIMESTAMP\(NANOS", "a Parquet file has timestamps in nanoseconds"),
+    (r"Failed to find (?:the )?data source: (\w+)", "Spark has no reader of {0}: give it the package that has one, "
+     "such as --conf spark.jars.packages=org.apache.spark:spark-avro_2.13:VERSION"),
     (r"\[DIVIDE_BY_ZERO[^\]]*\]", "an expression divides by zero on some row: write try_divide, or filter such rows"),
     (r"\[CAST_INVALID_INPUT\] (The value '[^\n]*' of the type \"STRING\" cannot be cast to \"\w+\")",
      "an expression fails on some row: {0} (the columns of CSV are texts unless a schema gives their types)"),

@@ -20,7 +20,7 @@ from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of, whole_co
 from keyshift.spark_stats.facts import Facts, choose
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups
-from keyshift.spark_stats.key_tables import KeyLog
+from keyshift.spark_stats.key_tables import KeyLog, KeyTables
 from keyshift.spark_stats.statistics_files import STATE
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
@@ -35,6 +35,7 @@ class Tallied:
         self._facts = facts
         self.log: Callable[[str | None], KeyLog] | None = None
         """The log of an operator again, for single keys; None where it has gone by."""
+        self.of_keys: list[KeyTables] = []
         facts.frame.persist()
 
     # What the tables are made of: numbers instead of names -------------------------------------------------------
@@ -203,6 +204,8 @@ class Tallied:
     def close(self) -> None:
         """Free what Spark keeps in memory. The tables can still be read, but then Spark reads the log again."""
         self._facts.frame.unpersist()
+        for keys in self.of_keys:
+            keys.close()
 
     def __enter__(self) -> Self:
         return self

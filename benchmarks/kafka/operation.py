@@ -30,6 +30,8 @@ STREAM, OFFSETS = "stream", "__consumer_offsets"
 QUIET = "--topics '!stream,!__*'"
 """Of topics that nothing writes to meanwhile, bytes can be predicted."""
 WORDS = "--racks 1:a,2:a,3:b,4:b"
+NOT_DONE = ("There is no active reassignment", "is not being moved from log dir", "is being moved to log dir")
+"""What --verify prints of lists that did not come about, and of replicas that came about in another directory."""
 FAILED: list[str] = []
 Place = tuple[str, int]  # topic and partition
 
@@ -145,7 +147,7 @@ class Live:
         f = files or self.fetch()
         names = " ".join(f"--{name.replace('_', '-')} {path}" for name, path in f.items())
         said = self.shell(f"import kafka {names} {options} --out {made}/w")
-        said += self.shell(f"plan {made}/w {planning} --time-limit 20 --out {made}/plan.json")
+        said += self.shell(f"plan {made}/w {planning} --time-limit 10 --out {made}/plan.json")
         said += self.shell(f"export {made}/plan.json --to kafka {names} {racks} --out {made}/out")
         return Planned(made / "out", ks.read_plan(made / "plan.json"), said)
 
@@ -160,12 +162,10 @@ class Live:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             said = self.reassign(file, "--verify", check=False).all
-            if again and "There is no active reassignment" in said and "still in progress" not in said:
+            if again and any(words in said for words in NOT_DONE) and "still in progress" not in said:
                 self.reassign(file, "--execute", "--additional", check=False)
                 repeated += 1
-            elif not any(
-                word in said for word in ("in progress", "no active", "rather than", "not found", "Error", "Exception")
-            ):
+            elif not any(word in said for word in (*NOT_DONE, "in progress", "not found", "Error", "Exception")):
                 return repeated
             time.sleep(0.3)
         demand(False, f"{file.parent.name}/{file.name}: not complete: {said[-600:]}")

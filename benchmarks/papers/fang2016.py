@@ -124,7 +124,6 @@ def sweeps(page: Page, figures: str = "") -> None:
         ("N_D (fig. 8, w = 5)", "nodes", nodes, PAIR, {"keys": many, "window": 5}),
         ("theta_max (fig. 9, w = 1)", "theta", THETAS, PAIR, {}),
         ("theta_max (fig. 9)", "theta", THETAS, PAIR, {"window": 5}),
-        ("K (fig. 10, w = 1)", "keys", sizes[:3], PAIR, {}),
         ("K (fig. 10)", "keys", sizes, PAIR, {"window": 5}),
         ("f (fig. 12)", "fluctuation", [0.2, 0.5, 1, 1.5, 2], ("mixed", "mixed-bf", "readj"), {"window": 5}),
         ("N_A (fig. 17)", "limit", [2**i for i in range(3, 12, 2)], ("mixed",), {"window": 5}),

@@ -51,6 +51,10 @@ PARTS = [
 ]  # fmt: skip
 
 
+ORDER = ("fields", "shuffle", "pkg", "pkg, used", "table", "split", "mixed", "flux", "milp", "before", "changed", "planned",
+         "at once", "in phases", "storm rebalance")  # fmt: skip
+
+
 def read(out: Path, part: str) -> pd.DataFrame | None:
     """The rows of a part, its pairs of columns named `... predicted` and `... measured`."""
     path = out / f"storm_{part}.csv"
@@ -102,7 +106,12 @@ def summed(frame: pd.DataFrame, part: Part) -> pd.DataFrame:
                 },
             }
         )
-    return pd.DataFrame(rows).dropna(axis=1, how="all")
+    made = pd.DataFrame(rows).dropna(axis=1, how="all")
+    return made.sort_values(
+        part.by,
+        key=lambda column: column.map(lambda value: ORDER.index(value) if value in ORDER else value),
+        ignore_index=True,
+    )
 
 
 def compared(page: Page, part: Part, out: Path) -> list[str]:

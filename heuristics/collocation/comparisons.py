@@ -45,7 +45,8 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int
     start = uncollocated_flux(problem, budget=budget, seed=seed).assignment
     if start is None or problem.violations(start):
         start = None if problem.violations(problem.workload.current) else problem.workload.current
-    return solve_milp(problem, budget=_Quiet(budget), seed=seed, start=start, rounds=rounds, enough=enough).assignment
+    silent = budget.part(1.0, scale=0.0, silent=True)  # the plan's objective is not the method's
+    return solve_milp(problem, budget=silent, seed=seed, start=start, rounds=rounds, enough=enough).assignment
 
 
 def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray | None:
@@ -58,21 +59,6 @@ def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray
     effort = 0.5
     outcome = cpsat.minimise(statement.model, budget, seed=seed, max_deterministic_time=effort)
     return statement.assignment(outcome.solver.value) if outcome.found else None
-
-
-class _Quiet(Budget):
-    """Another budget without its watcher: the plan's objective is not the method's."""
-
-    def __init__(self, whole: Budget) -> None:
-        super().__init__(None)
-        self._whole = whole
-
-    @property
-    def remaining(self) -> float:
-        return self._whole.remaining
-
-    def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
-        """Report nothing."""
 
 
 PRIME = 2**31 - 1

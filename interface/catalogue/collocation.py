@@ -17,6 +17,7 @@ with lazily():
     from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
 
 exact, relaxation, heuristic = kinds(rules=True)
+balanced, moves = ("max_load_distance",), ("max_migrations", "max_migration_cost")
 FORMULATION = Formulation(
     name="collocated-allocation",
     summary="Key-group allocation that also keeps talkative key groups together.",
@@ -58,12 +59,16 @@ FORMULATION = Formulation(
             "local-search", "keyshift: joins, moves, swaps and returns, annealed", local_search, warm_up=collocation,
             rescue=("albic",),
         ),
-        heuristic("albic", "[Madsen2016], Algorithm 2", albic, warm_up=collocation_balanced, rules=False),
-        heuristic("cola", "[Khandekar2009], as [Madsen2016] describes it", cola, rules=False),
-        heuristic("flux", "[Shah2003]: balances only", flux, warm_up=collocation),
-        heuristic("potc", "[Nasir2015], static: balances only", potc, warm_up=collocation, rules=False),
+        heuristic("albic", "[Madsen2016], Algorithm 2", albic, warm_up=collocation_balanced, rules=False, ignores=balanced),
+        heuristic("cola", "[Khandekar2009], as [Madsen2016] describes it", cola, rules=False, ignores=(*balanced, *moves)),
+        heuristic("flux", "[Shah2003]: balances only", flux, warm_up=collocation, ignores=balanced),
         heuristic(
-            "allocation-milp", "[Madsen2016], sec. 4.3.1: balances only", allocation_milp, warm_up=collocation_balanced,
+            "potc", "[Nasir2015], static: balances only", potc, warm_up=collocation, rules=False,
+            ignores=(*balanced, *moves),
+        ),
+        heuristic(
+            "allocation-milp", "[Madsen2016], sec. 4.3.1: balances only", allocation_milp,
+            warm_up=collocation_balanced, ignores=balanced,
         ),
     ),
 )  # fmt: skip

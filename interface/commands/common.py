@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,14 +11,12 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from typer.core import TyperCommand
 
+from keyshift import terminal
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Solution
 from keyshift.models.answer import Progress
-from keyshift.models.base.compiling import COMPILING
-from keyshift.models.base.figures import figure
 from keyshift.plans.targets import staying
 from keyshift.terminal import Terminal
 
@@ -113,8 +110,8 @@ def console() -> Console:
 
     Names are data and may hold brackets: nothing is read as Rich's markup, and nothing is coloured by guessing.
     """
-    terminal = Terminal()
-    width = None if terminal.is_terminal else max(120, terminal.width)
+    found = Terminal()
+    width = None if found.is_terminal else max(120, found.width)
     return Terminal(width=width, markup=False, highlight=False)
 
 
@@ -203,44 +200,11 @@ def has_answer(solution: Solution) -> bool:
     return solution.assignment is not None or (solution.status == "none" and solution.bound is not None)
 
 
-class _Line:
-    """The spinner's words, by what a run does just now; Rich asks for it as long as the spinner turns."""
-
-    def __init__(self, title: str) -> None:
-        self.title, self.words = title, [""]
-
-    def __rich__(self) -> str:
-        if COMPILING.now:
-            return escape(f"{self.title} - compiling, once for this machine: {COMPILING.anew:.0f} s")
-        return escape(" ".join([self.title, *self.words]))
-
-
 @contextmanager
-def progress(title: str) -> Iterator[Callable[[Progress], None]]:
-    """Show a spinner with the best figures so far on the terminal, once a run takes longer than two seconds."""
-    console = Terminal(stderr=True)
-    line = _Line(title)
-    status = console.status(line)
-    shown = threading.Event()
-
-    def show() -> None:
-        if console.is_terminal:
-            status.start()
-            shown.set()
-
-    def watch(now: Progress) -> None:
-        known = {"best": now.objective, "bound": now.bound}
-        line.words = [now.note, *(f"{name} {figure(value)}" for name, value in known.items() if value is not None)]
-
-    timer = threading.Timer(2.0, show)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield watch
-    finally:
-        timer.cancel()
-        if shown.is_set():
-            status.stop()
+def progress(title: str, limit: float | None = None) -> Iterator[Callable[[Progress], None]]:
+    """The line of `keyshift.terminal.progress`, and what a run reports to."""
+    with terminal.progress(title, limit) as watch:
+        yield watch or (lambda now: None)
 
 
 # Options that several commands have -------------------------------------------------------------------------------------

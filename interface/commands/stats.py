@@ -47,7 +47,19 @@ TransitionsOption = Annotated[
     float | None,
     typer.Option(help="Target utilisation: write transitions.json, how node counts follow each other (needs --nodes)."),
 ]
-FormatOption = Annotated[str | None, typer.Option("--format", help="parquet, csv, json or words.")]
+TableOption = Annotated[
+    list[str] | None, typer.Option("--table", help="A table of Spark's catalogs in place of files; or NAME=TABLE each.")
+]
+SqlOption = Annotated[
+    list[str] | None, typer.Option("--sql", help="A query in Spark SQL in place of files; or NAME=QUERY each.")
+]
+ReaderOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="Of the reader of ORC, Avro, Delta, Iceberg and tables: versionAsOf=3; repeatable."),
+]
+FormatOption = Annotated[
+    str | None, typer.Option("--format", help="parquet, csv, json, words, orc, avro, delta or iceberg.")
+]
 SchemaOption = Annotated[
     str | None,
     typer.Option(help='Columns of CSV and JSON, by name: "ts timestamp, k string". Else those of CSV are texts.'),
@@ -66,12 +78,13 @@ EscapeOption = Annotated[
 
 
 def stats(
+    *,
     log: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            help="Parquet, CSV, JSON lines or text: a file, folder or URL; of more than one log NAME=PATH each."
+            help="Parquet, CSV, JSON lines, text, ORC or Avro: a file, folder or URL; of more than one log NAME=PATH each."
         ),
-    ],
+    ] = None,
     topology: Annotated[Path, typer.Option("--topology", help="A YAML file: operators and edges.")],
     out: Annotated[
         str, typer.Option("--out", "-o", help="Directory of statistics, or a URL; windows are added or replaced.")
@@ -93,6 +106,9 @@ def stats(
         list[str] | None, typer.Option(help="Operator whose single keys are written too; repeatable.")
     ] = None,
     transitions: TransitionsOption = None,
+    table_: TableOption = None,
+    sql: SqlOption = None,
+    option: ReaderOption = None,
     format_: FormatOption = None,
     schema: SchemaOption = None,
     separator: SeparatorOption = None,
@@ -186,22 +202,21 @@ class StatsJob(SimpleNamespace):
             raise InputError("--transitions needs --nodes, the most there may be")
         options = {"nodes": nodes, "placement": self.placement, "cluster": cluster}
         settings = dict(named_values("--conf", self.conf, "name=value"))
-        brief = self._here and not self.stream and all(map(is_small, logs.values()))
+        brief = self._here and not self.stream and bool(self.log) and all(map(is_small, logs.values()))
         with (
-            nullcontext() if is_remote(self.out) else claim(Path(self.out.removeprefix("file:"))),
+            claim(Path(self.out.removeprefix("file:"))) if self._here and not is_remote(self.out) else nullcontext(),
             local_session("keyshift stats", master=self.master, conf=settings, brief=brief) as spark,
             _progress(spark) as say,
             in_one_sentence(),
         ):
             say("reading the log")
             out = place(self.out, spark)
+            self.out = self.out if isinstance(out, Path) else str(out)
             running = Running(spark, described, logs, out, options, say)
             (self._stream if self.stream else self._batch)(running)
             return manifest_of(out)
 
     def _refuse_combinations(self, described: Topology) -> None:
-        from keyshift.spark_stats.hadoop import is_remote
-
         for name in self.keys or []:
             described.number(name)
         if not self.stream:
@@ -210,8 +225,8 @@ class StatsJob(SimpleNamespace):
             raise InputError("--stream needs --time and --window")
         if described.logs:
             raise InputError("--stream reads one log: the operators name more than one")
-        if is_remote(self.out):
-            raise InputError(f"--stream keeps the stream's position in a local folder, not in {self.out}")
+        if self.sql:
+            raise InputError("--stream reads a folder or a table; a query has an end: leave --stream out")
         if self.strict:
             raise InputError("--strict needs the whole log and cannot be used with --stream")
         if self.keys or self.transitions is not None:
@@ -224,8 +239,9 @@ class StatsJob(SimpleNamespace):
         guards.whole("--nodes", self.nodes, least=1)
         groups = guards.whole("--key-groups", self.key_groups, least=1, optional=False)
         place(self.placement, groups, self.nodes or 1)
-        for path in logs.values():
+        for path in logs.values() if self.log else []:
             check_log(path, self.format_, here=self._here)
+        self._options()
         if self.time is not None:
             check_text("--time", self.time)
         if self.schema is not None:
@@ -238,17 +254,21 @@ class StatsJob(SimpleNamespace):
 
     def _logs(self, described: Topology) -> dict[str, str]:
         """Where the logs are, by name; a session that was started in another folder must find them too."""
-        found = {"": self.log[0]} if not described.logs else {}
-        for part in self.log if described.logs else []:
+        given = [named for named in (self.log, self.table_, self.sql) if named]
+        if len(given) != 1:
+            raise InputError("give the log as files, or by --table, or by --sql: one of them")
+        (listed,) = given
+        found = {"": listed[0]} if not described.logs else {}
+        for part in listed if described.logs else []:
             name, sign, path = part.partition("=")
             if not sign or name not in described.logs or name in found:
                 raise InputError(f"log {part!r}: write NAME=PATH once for each of {', '.join(described.logs)}")
             found[name] = path
-        if len(found) < max(1, len(described.logs)) or len(self.log) > len(found):
+        if len(found) < max(1, len(described.logs)) or len(listed) > len(found):
             known = ", ".join(described.logs)
             said = f"give NAME=PATH for each of {known}" if known else "more than one log: the operators name none"
             raise InputError(said)
-        here = self._here
+        here = self._here and bool(self.log)
         return {n: os.path.abspath(p) if here and ":" not in p else p for n, p in found.items()}  # noqa: PTH100 - may hold globs
 
     @property
@@ -263,12 +283,27 @@ class StatsJob(SimpleNamespace):
         written = {name: getattr(self, name) for name in ("separator", "null_word", "encoding", "header", "escape")}
         return {"format": self.format_, "schema": self.schema, **written}
 
+    def _options(self) -> dict[str, str]:
+        return dict(named_values("--option", self.option, "name=value"))
+
+    def _frame(self, spark: SparkSession, source: str) -> Any:
+        """A log, of whatever it is read from."""
+        from keyshift.spark_stats import read_log, read_query, read_table
+
+        if self.sql:
+            return read_query(spark, source)
+        return (
+            read_table(spark, source, self._options())
+            if self.table_
+            else read_log(spark, source, **self._read, options=self._options())
+        )
+
     def _batch(self, run: Running) -> None:
-        from keyshift.spark_stats import collect, read_log
+        from keyshift.spark_stats import collect
         from keyshift.spark_stats.output import replace_file
         from keyshift.spark_stats.statistics import refuse
 
-        frames = {name: read_log(run.spark, path, **self._read) for name, path in run.logs.items()}
+        frames = {name: self._frame(run.spark, source) for name, source in run.logs.items()}
         with collect(frames if run.topology.logs else frames[""], run.topology, **self._gather) as found:
             run.say("counting tuples")
             rejected = found.rejected_counts()
@@ -281,18 +316,19 @@ class StatsJob(SimpleNamespace):
                 replace_file(run.out / "transitions.json", json.dumps(matrix) + "\n")
 
     def _stream(self, run: Running) -> None:
-        from keyshift.spark_stats import StatsStream, read_log_stream
-        from keyshift.spark_stats.output import commit, with_defaults
-        from keyshift.spark_stats.statistics_files import read_manifest
+        from keyshift.spark_stats import StatsStream, read_log_stream, read_table
+        from keyshift.spark_stats.output import commit, manifest_of, with_defaults
 
-        events = read_log_stream(run.spark, run.logs[""], **self._read)
+        source = run.logs[""]
+        read = read_table(run.spark, source, self._options(), stream=True) if self.table_ else None
+        events = read_log_stream(run.spark, source, **self._read, options=self._options()) if read is None else read
         nodes = (run.options["cluster"] or {}).get("capacities", run.options["nodes"])
         stream = StatsStream(events, run.topology, run.out, watermark=self.watermark, nodes=nodes, **self._gather)
         run.say("counting tuples, window by window")
         stream.start().awaitTermination()
         if self.finish:
             stream.finish()
-        commit(run.out, with_defaults(read_manifest(run.out), **run.options))
+        commit(run.out, with_defaults(manifest_of(run.out), **run.options))
 
 
 @contextmanager

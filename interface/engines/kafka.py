@@ -339,17 +339,18 @@ def _orders(
     cluster: KafkaCluster, chosen: Mapping[Partition, PartitionState], wish: _Wish
 ) -> dict[Partition, tuple[Any, ...]]:
     """The replicas of each partition, its leader first, with those that are to be made and without those that are to go."""
-    stay = {*wish.draining, *cluster.down}
+    left = {*wish.draining, *cluster.down}
+    most = len({*cluster.brokers} - left)
     held: Counter[int] = Counter()
     for p, s in cluster.partitions.items():
         held.update({b: int(s.size(b)) for b in s.replicas})
-        if p in chosen and (stuck := s.moving & stay):
+        if p in chosen and (stuck := s.moving & left):
             said = f"{p} moves between two directories of broker {min(stuck)}, which drains"
             raise InputError(f"{said}: wait until it is done")
     wanted: dict[str, int] = {}
     for pattern, count in wish.replication.items():
-        if count < 1:
-            raise InputError(f"replication: {pattern:.60} has {count} replicas; at least 1 must stay")
+        if not 0 < count <= most:
+            raise InputError(f"replication: {pattern:.60} is to have {count} replicas; 1 to {most} are possible")
         wanted |= dict.fromkeys(chosen_topics([pattern], {p.topic for p in chosen}), count)
     made: dict[Partition, tuple[Any, ...]] = {}
     for p, s in chosen.items():
@@ -357,7 +358,7 @@ def _orders(
         while len(r) > wanted.get(p.topic, len(r)):
             racks = Counter(wish.racks.of.get(b) for b in r) if wish.racks else Counter()
             of = wish.racks.of if wish.racks else {}
-            gone = max(r[1:], key=lambda b: (b in stay or b in s.offline, racks[of.get(b)], held[b], r.index(b)))
+            gone = max(r[1:], key=lambda b: (b in left or b in s.offline, racks[of.get(b)], held[b], r.index(b)))
             r.remove(gone)
             held[gone] -= int(s.size(gone))
         made[p] = (*r, *[UNPLACED] * (wanted.get(p.topic, len(r)) - len(r)))

@@ -317,7 +317,7 @@ def read_topics(file: str | Path) -> dict[Partition, Described]:
 # Words that choose topics -------------------------------------------------------------------------------------------
 
 
-def chosen_topics(patterns: Sequence[str], topics: Iterable[str]) -> set[str]:
+def chosen_topics(patterns: Iterable[str], topics: Iterable[str]) -> set[str]:
     """The topics that patterns such as ``orders-*`` choose, less those of patterns such as ``!__*``.
 
     Raises

@@ -277,22 +277,7 @@ def _said(plan: Plan, of: _Written, changed: Sequence[Partition], leaving: Seque
         said.append(f"{counted(left, 'replica')} to be made: the plan has no place for them, and they are not made.")
     if of.note == DIRECTORIES:
         return said
-    if of.racks is None:
-        said.append(NOT_LOOKED)
-    else:
-        shared = []
-        for p in changed:
-            needed = [b for b in change.after[p] if b not in of.racks.of]
-            if needed:
-                raise InputError(f"{of.racks.source} does not name broker {needed[0]}, which {p} needs")
-            rack, count = Counter(of.racks.of[b] for b in change.after[p]).most_common(1)[0]
-            if count > 1:
-                there = [b for b in change.after[p] if of.racks.of[b] == rack]
-                shared.append(f"{p} (brokers {listed(there)} in {rack})")
-        many = (
-            f"Two replicas or more in one rack after the plan: {counted(len(shared), 'partition')}, {some(shared, 5)}."
-        )
-        said.append(many if shared else "No partition that changes ends with two replicas in one rack.")
+    said += [NOT_LOOKED] if of.racks is None else _about_racks(change, changed, of.racks)
     for b in leaving:
         if beside := [p for p, r in of.now.lists.items() if b in r and p not in change.before]:
             said.append(f"Broker {b} drains, and keeps replicas of {some(beside)}, which the plan does not have.")
@@ -305,6 +290,25 @@ def _said(plan: Plan, of: _Written, changed: Sequence[Partition], leaving: Seque
     if strange := [p for p in changed if change.leader[p] != change.before[p][0]]:
         said.append(f"{some(strange)}: led by another than the first of the list; after the way back the first leads.")
     return said
+
+
+def _about_racks(change: _Change, changed: Sequence[Partition], racks: RacksOf) -> list[str]:
+    """Sentences about the racks of the partitions that change."""
+    shared, fewer = [], []
+    for p in changed:
+        if needed := [b for b in change.after[p] if b not in racks.of]:
+            raise InputError(f"{racks.source} does not name broker {needed[0]}, which {p} needs")
+        rack, count = Counter(racks.of[b] for b in change.after[p]).most_common(1)[0]
+        if count > 1:
+            there = [b for b in change.after[p] if racks.of[b] == rack]
+            shared.append(f"{p} (brokers {listed(there)} in {rack})")
+        if len({racks.of[b] for b in change.after[p]}) < len({racks.of.get(b) for b in change.before[p]}):
+            fewer.append(p)
+    many = f"Two replicas or more in one rack after the plan: {counted(len(shared), 'partition')}, {some(shared, 5)}."
+    said = [many if shared else "No partition that changes ends with two replicas in one rack."]
+    return said + (
+        [f"On fewer racks than before: {counted(len(fewer), 'partition')}, {some(fewer, 5)}."] if fewer else []
+    )
 
 
 def _change_of_directories(
@@ -448,7 +452,7 @@ def _steps(made: Reassignment, changed: int, steps: Sequence[tuple[str, int]], b
     lines = ["# Reassignment", "", f"**{made.note}**", "", f"{what} ({made.state_copied:,.0f} of state)."]
     lines += [f"Broker {b} drains, but keeps {counted(n, 'replica')}{role}." for b, n in made.followers_left.items()]
     lines += [""] if made.said else []
-    lines += [*(fill(f"- {s}", 100, subsequent_indent="  ", break_long_words=False) for s in made.said)]
+    lines += [_bullet(sentence) for sentence in made.said]
     if steps:
         lines += ["", "For each phase, in this order; go on when `--verify` says that all is complete:", ""]
     tool, elect = "kafka-reassign-partitions.sh --bootstrap-server HOST:9092", "kafka-leader-election.sh"
@@ -467,17 +471,23 @@ def _steps(made: Reassignment, changed: int, steps: Sequence[tuple[str, int]], b
             f"`{n}-reassign.json`.", "",
         ]  # fmt: skip
     if steps:
-        lines += AFTERWARDS
+        lines += map(_bullet, AFTERWARDS)
         lines += ["- `--verify` takes the throttle away, once all is complete."] if pace else []
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _bullet(sentence: str) -> str:
+    return fill(f"- {sentence}", 100, subsequent_indent="  ", break_long_words=False)
+
+
 AFTERWARDS = [
-    "- `--cancel` in the place of `--execute` stops a phase half-way. The replicas come back, but Kafka may list",
-    "  them in another order, and so prefer other leaders: execute the rollback file as well, and elect.",
-    "- Every broker that a file names has to be up, also one whose replica stays: else `--execute` ends with",
-    "  *Unknown broker id*. What a broker that goes down meanwhile takes part in stays *in progress*.",
-    "- Where `--verify` says that there is no active reassignment, but the replica set is another than that of",
-    "  the file: the same `--execute` again. *Valid replica already elected* says that the right one leads.",
+    "After a break, of the tool or of a broker, `--verify` tells: *in progress* goes on by itself. Where there is no active "
+    "reassignment, but the replica set is another than that of the file, or where a replica *is not being moved* to its "
+    "directory: the same `--execute` again, with `--additional` if other partitions are under way. An election may be repeated "
+    "at any time; of leaders that lead it says *Valid replica already elected*.",
+    "`--cancel` in the place of `--execute` stops a phase half-way. The replicas come back, but Kafka may list them in another "
+    "order, and so prefer other leaders: execute the rollback file as well, and elect.",
+    "Every broker that a file names has to be up, also one whose replica stays: else `--execute` ends with *Unknown broker id*. "
+    "What a broker that goes down meanwhile takes part in stays *in progress* until it is back.",
 ]
-"""What holds of Kafka 4.3, whatever the plan."""
+"""What is true of Kafka 4.3, whatever the plan."""

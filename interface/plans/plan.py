@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from keyshift.files.problem import CLASSES, pose
+from keyshift.catalogue.method import FORMULATIONS
+from keyshift.files.problem import pose
 from keyshift.models.base.figures import apart, figure
 from keyshift.models.base.guards import frozen
 from keyshift.models.base.lazily import load
@@ -375,7 +376,7 @@ def worth_on(plan: Plan, workload: Workload) -> str:
     moves = int((workload.current != plan.assignment).sum())
     was, then = apart(before, after, shown=figure)
     said = f"On this one its target would take {moves} moves and bring the load distance from {was} to {then}"
-    cls = load(CLASSES.get(plan.problem))
+    cls = FORMULATIONS[plan.problem].problem_class if plan.problem in FORMULATIONS else None
     if cls is None or cls.in_steps or plan.status == "undo":
         return f"{said}."
     try:

@@ -121,6 +121,7 @@ class KeyGroupAllocation(OverWindows):
     * Lemma 1 ("no key group moves from A to B") fails for indivisible loads, so (6) imposes it; with
       ``into_draining=True`` the printed model is back.
     * The distance d covers draining nodes upwards only, since (3) holds for them and (4) does not.
+    * The mean is printed rounded up, which is no average; here it is exact, and ``mean="ceiling"`` is the print.
     """
 
     name: ClassVar[str] = "key-group-allocation"

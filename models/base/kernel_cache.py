@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import json
 import logging
 import os
 import pickle
@@ -212,3 +213,49 @@ def _say_where(folder: str | None) -> None:
         "neither keyshift's folder nor a home folder can be written: compiled code is %s; set NUMBA_CACHE_DIR to another folder",
         "not kept" if folder is None else f"kept in {folder}",
     )
+
+
+# What was compiled ahead: known again without calling every kernel --------------------------------------------------------
+
+
+def _warmed_file() -> Path | None:
+    """Where it is noted: beside what is compiled."""
+    from numba import config
+
+    beside = Path(__file__).parent / "__pycache__"
+    places = [Path(config.CACHE_DIR)] if config.CACHE_DIR else [beside] if os.access(beside, os.W_OK) else []
+    places += [Path(found)] if (found := _temporary()) is not None else []
+    return places[0] / "keyshift-warmed.json" if places else None
+
+
+def _compiled(roots: list[Path]) -> tuple[str, dict[str, int]]:
+    """The state of the package's source, and the size of each compiled kernel."""
+    from numba import config
+
+    sources = sorted((str(f), f.stat().st_size, f.stat().st_mtime_ns) for root in roots for f in root.rglob("*.py"))
+    folders = [*roots, *(Path(f) for f in (config.CACHE_DIR, _temporary()) if f)]
+    kernels = {str(f): f.stat().st_size for folder in folders for f in folder.rglob("*.nbc")}
+    return hashlib.sha256(repr(sources).encode()).hexdigest(), kernels
+
+
+def is_warmed(name: str, roots: list[Path]) -> bool:
+    """Whether everything of that name was compiled from this source, and is still there."""
+    file = _warmed_file()
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        if file is not None:
+            noted, (source, kernels) = json.loads(file.read_text())[name], _compiled(roots)
+            return bool(noted["source"] == source and noted["kernels"] and noted["kernels"].items() <= kernels.items())
+    return False
+
+
+def note_warmed(name: str, roots: list[Path]) -> None:
+    """Note that everything of that name is compiled."""
+    if (file := _warmed_file()) is None:
+        return
+    known: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(file.read_text())
+    source, kernels = _compiled(roots)
+    with contextlib.suppress(OSError):
+        file.write_text(json.dumps({**known, name: {"source": source, "kernels": kernels}}))
+        list_installed(file.parent, file.name)

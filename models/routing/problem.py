@@ -79,11 +79,12 @@ class MixedRouting(OverWindows):
 
     Notes
     -----
-    Source: Fang, Zhang, Fu, Xu, Zhang, Zhou, *Parallel Stream Processing Against Workload Skewness and Variance*,
-    2016/2017, section II. Departures from the print:
+    Source: Fang, Zhang, Fu, Zhang, Zhou, Zhu, *Parallel Stream Processing Against Workload Skewness and Variance*,
+    2016, section II. Departures from the print:
 
     * :math:`\theta` is printed with two sides (:math:`|L(d) - \bar L| / \bar L`), but every algorithm of the paper
-      enforces the upper side only: that is the default here, and ``sides="both"`` is the printed problem.
+      enforces the upper side only: that is the default here, and ``sides="both"`` is the printed problem. Section V
+      measures skewness otherwise again, as the largest load over the mean (Figure 7: over the least).
     * (5) is ours: a draining node is vacated, which makes scale-in a case of the problem. A key whose hash points at
       a draining node therefore needs a table entry until the hash itself changes.
     """

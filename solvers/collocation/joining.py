@@ -76,7 +76,7 @@ def go(k, target, it):
     for r in range(it.use.shape[0]):
         it.used[r, source] -= it.use[r, k]
         it.used[r, target] += it.use[r, k]
-    more = float(target != home) - float(source != home)
+    more = (1.0 if target != home else 0.0) - (1.0 if source != home else 0.0)
     it.spent[0] += more
     it.spent[1] += more * it.move_cost[k]
     it.place[k] = target
@@ -120,10 +120,10 @@ def room_on(i, it):
 def roomiest(open_nodes, it):
     """The node with most room of those that may be entered, and whether it is below a lower limit."""
     best, most, short = open_nodes[0], -np.inf, False
-    for i in open_nodes:
-        room = room_on(i, it)
+    for x in range(open_nodes.size):
+        room = room_on(open_nodes[x], it)
         if room > most:
-            best, most = i, room
+            best, most = open_nodes[x], room
     for s in range(it.load.shape[0]):
         short = short or it.held[s, best] < it.lower[s, best]
     return best, short

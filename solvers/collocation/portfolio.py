@@ -55,8 +55,8 @@ class CollocationSettings(Settings):
     provable : int
         Up to so many key groups most of the time is for proofs.
     most_columns : int
-        The most variables for HiGHS, since neither building a model nor its first relaxation can be interrupted. Further pairs,
-        those with least traffic first, are bounded instead.
+        The most variables for a solver, since neither building a model nor its first relaxation can be interrupted. Further
+        pairs, those with least traffic first, are bounded instead.
     confirmed : int
         Up to this many (pair, node) combinations, HiGHS's result on the remaining problem is checked in whole numbers.
     """
@@ -82,9 +82,10 @@ BOUNDED = 10_000_000
 numbers: of larger ones they say nothing within minutes."""
 CYCLES = 30
 """Cycles of graph partitioning where sets and solvers are not to be asked."""
-COLUMNS_PER_EFFORT, COLUMNS_OF_FEW, FREE_WINDOWS = 1_000, 5_000, 4
+COLUMNS_PER_EFFORT, COLUMNS_OF_FEW, FREE_WINDOWS, WAITS = 1_000, 5_000, 4, 0.06
 """Variables for HiGHS for each unit of effort of its turn; where few key groups may move, for the root of these: there it mostly
-proves the optimum, or has found nothing at the end of its time. Over more windows than the last it gets fewer: each adds rows."""
+proves the optimum, or has found nothing at the end of its time. Over more windows than the last it gets fewer: each adds rows.
+A turn begins when the others have done the last share of its length."""
 
 
 def solve_milp(
@@ -222,10 +223,11 @@ class CollocationPortfolio:
             made.append(Component("semidefinite bound", self.semidefinite_turns()))
         if not problem.rules and CollocationSets.suits(problem, data):
             made.append(Component("sets", self.sets_turns(), 1.0, later))
-        small = data.nodes * data.first.size <= settings.small
-        cpsat = solver_turns(self.found, self.by_cpsat, "CP-SAT", settings.first)
-        made.append(Component("CP-SAT", cpsat, 1.0, later if small else settings.late))
-        made.append(Component("HiGHS", self.highs_turns(), 1.0, later))
+        columns = data.nodes * data.first.size
+        if columns <= settings.most_columns:
+            cpsat = solver_turns(self.found, self.by_cpsat, "CP-SAT", settings.first)
+            made.append(Component("CP-SAT", cpsat, 1.0, later if columns <= settings.small else settings.late))
+        made.append(Component("HiGHS", self.highs_turns(), 1.0, min(later, settings.first)))
         return made
 
     @property
@@ -310,19 +312,22 @@ class CollocationPortfolio:
         return solve_cpsat(self.problem, budget=turn, seed=self.seed, start=self.found.best, threads=self.threads)
 
     def highs_turns(self) -> Iterator[None]:
-        """HiGHS on what is left open, as soon as its turn is long enough for so much."""
+        """HiGHS on what is left open, in turns that are long enough for so much; before a long one the others have had theirs."""
         found, length = self.found, self.settings.first
         while True:
-            yield
-            explicit = self.modelled(length)
-            if explicit is not None:
-                turn = found.budget.turn(length)
-                found.take(self.by_highs(turn, explicit), "HiGHS")
-                if not turn.expired and explicit.all():
+            while (explicit := self.modelled(length)) is None:
+                if length > 1e3:
                     return
-            elif length > 1e3:
+                length *= 1.25
+            if found.budget.work < WAITS * length:
+                yield
+                continue
+            turn = found.budget.turn(length)
+            found.take(self.by_highs(turn, explicit), "HiGHS")
+            if not turn.expired and explicit.all():
                 return
             length *= 2
+            yield
 
     def modelled(self, work: float) -> BoolArray | None:
         """The pairs that are modelled in a turn of so much work, the others being bounded; None where it is too little."""

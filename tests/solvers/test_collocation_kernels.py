@@ -119,7 +119,7 @@ def test_key_groups_that_talk_relocate_together():
             traffic=traffic,
         )
         problem = ks.CollocatedAllocation(w, max_migrations=20, max_load_distance=200.0)
-        alone, best = ks.solve(problem, "local-search"), ks.solve(problem)
+        alone, best = ks.solve(problem, "local-search"), ks.solve(problem, effort=10.0)
         assert best.status == "optimal"
         excess.append(alone.objective / best.objective - 1)
     assert np.mean(excess) < 0.025  # 0.051 without clusters

@@ -203,6 +203,15 @@ def test_what_drains_with_racks_gives_its_place_to_the_new_leader(tmp_path):
         assert len({RACKS[b] for b in new}) >= len({RACKS[b] for b in lists[p]})
 
 
+def test_a_plan_that_leaves_partitions_on_fewer_racks_says_so(tmp_path):
+    w = healthy(replicas=True, draining=[3, 4], racks=RACKS, topics=["clicks"])
+    made = kafka.write_reassignment(best(w).plan(), tmp_path / "out", racks=RACKS)
+    assert (
+        "On fewer racks than before: 6 partitions, clicks-0, clicks-1, clicks-2, clicks-3, clicks-4 and 1 more."
+        in made.said
+    )
+
+
 def test_the_options_from_the_shell(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     files = f"--log-dirs {KAFKA4}/noise/log-dirs.txt --assignment {HEALTHY['assignment']}"
@@ -219,7 +228,8 @@ def test_the_options_from_the_shell(tmp_path, monkeypatch, capsys):
         capsys.readouterr()
     for options, said in (
         ("--replication orders:3", "plan each replica (--replicas)"),
-        ("--replicas --replication orders:0", "at least 1 must stay"),
+        ("--replicas --replication orders:0", "orders is to have 0 replicas; 1 to 4 are possible"),
+        ("--replicas --replication orders:5", "orders is to have 5 replicas; 1 to 4 are possible"),
         ("--replicas --replication orders", "--replication orders: write topic and value with a colon"),
         ("--excluded x", "'x' is not a number"),
         ("--excluded 9", "excluded: broker 9 is not known"),

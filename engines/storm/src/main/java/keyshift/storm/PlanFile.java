@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -106,8 +107,9 @@ final class PlanFile {
         if (whole(content.get("tasks")) != tasks) {
             throw new IllegalArgumentException("it is for " + content.get("tasks") + " tasks, there are " + tasks);
         }
-        int epoch = content.containsKey("epoch") ? whole(content.get("epoch")) : 1;
-        List<?> listed = content.containsKey("tables") ? (List<?>) content.get("tables") : List.of(content);
+        boolean numbered = content.containsKey("tables");
+        int epoch = numbered ? whole(content.get("epoch")) : tables.lastKey() + 1;
+        List<?> listed = numbered ? (List<?>) content.get("tables") : List.of(content);
         Map<Integer, Table> found = new TreeMap<>();
         for (Object one : listed) {
             Table table = tableOf((Map<?, ?>) one);
@@ -118,9 +120,13 @@ final class PlanFile {
                 throw new IllegalArgumentException("it has " + table.groups() + " key groups, the topology has "
                     + tables.firstEntry().getValue().groups());
             }
-            found.put(epoch + found.size(), table);
+            int number = epoch + found.size();
+            if (tables.containsKey(number) && !tables.get(number).equals(table)) {
+                throw new IllegalArgumentException("its table " + number + " differs from the one that had this number");
+            }
+            found.put(number, table);
         }
-        tables.putAll(found);
+        found.forEach(tables::putIfAbsent);
         LOG.info("{}: tables {} to {}", path, epoch, epoch + found.size() - 1);
     }
 
@@ -133,7 +139,7 @@ final class PlanFile {
             return new Table(wholes(groups), entries);
         }
         int[] hash = new int[tables.firstEntry().getValue().groups()];
-        java.util.Arrays.setAll(hash, group -> group % tasks);
+        Arrays.setAll(hash, group -> group % tasks);
         return new Table(hash, entries);
     }
 

@@ -54,6 +54,16 @@ public final class Table {
         return groups.length;
     }
 
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Table that && asRecord().equals(that.asRecord());
+    }
+
+    @Override
+    public int hashCode() {
+        return asRecord().hashCode();
+    }
+
     boolean listed(String key) {
         return entries.containsKey(key);
     }

@@ -78,8 +78,11 @@ class PlanTest {
         assertNull(file.table(2));
         Files.writeString(path, "{\"format\":\"keyshift-storm-grouping\",\"version\":1,\"tasks\":4,\"entries\":{\"k\":3}}");
         Thread.sleep(250);
-        assertArrayEquals(new int[] {3}, file.table(1).tasks("k"));
-        assertEquals(Math.floorMod(31 + "x".hashCode(), GROUPS) % TASKS, file.table(1).tasks("x")[0]);
+        assertArrayEquals(new int[] {3}, file.table(2).tasks("k"));
+        assertEquals(Math.floorMod(31 + "x".hashCode(), GROUPS) % TASKS, file.table(2).tasks("x")[0]);
+        plan(path, 1, table(2, "{}"), table(3, "{}")); // not the table 1 that is in force
+        Thread.sleep(250);
+        assertEquals(2, file.newest());
     }
 
     @Test
