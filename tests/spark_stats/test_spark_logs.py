@@ -14,10 +14,10 @@ from spark_frames import frame
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.files.statistics import read_statistics
-from keyshift.files.yaml_text import read_yaml
 from keyshift.models import InputError
+from keyshift.models.base.yaml_text import read_yaml
 from keyshift.spark_stats import StatsStream, Topology, collect, collect_keys, fetch, hadoop, read_log_stream
+from keyshift.spark_stats.statistics_files import read_statistics
 from keyshift.spark_stats.topology import PARTS, Operator
 from keyshift.spark_stats.windows import Windows
 

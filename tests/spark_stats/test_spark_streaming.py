@@ -23,9 +23,9 @@ from streaming_log import (
     write_batch,
 )
 
-from keyshift.files.statistics import read_manifest, read_statistics
 from keyshift.models import InputError
 from keyshift.spark_stats import StatsStream, collect, output, streaming
+from keyshift.spark_stats.statistics_files import read_manifest, read_statistics
 
 pytestmark = pytest.mark.spark
 
