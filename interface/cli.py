@@ -101,7 +101,11 @@ def application(wanted: Sequence[str] = ()) -> typer.Typer:
 
         takes = inspect.signature(loaded).parameters
         cls = (
-            own.ProblemCommand if "asked" in takes else own.FamilyCommand if "context" in takes else common.JsonCommand
+            own.ProblemCommand
+            if "request" in takes
+            else own.FamilyCommand
+            if "context" in takes
+            else common.JsonCommand
         )
         app.command(name, cls=cls, help=escape(inspect.getdoc(loaded) or ""), rich_help_panel=panel)(loaded)
     return app

@@ -157,7 +157,7 @@ class Problem(ABC):
     `limits`               its limits: value, the problem with another one, what an assignment needs (`remedies`, `explain`)
     `binding`              which of them an answer uses up, in words
     `worth`, `aim`         what a move is worth, in plans; which figure a replay's plans should lower
-    `repairable`           limits that the current nodes may exceed, and `repair` loosens; `mended`: with other values
+    `repairable`           limits that the current nodes may exceed, and `repair` loosens; `repaired`: with other values
     `reached`              the move of key groups that an answer asks for now
     `in_period`, `after`   the problem of one period of a replay; of the next period
     `rescue`, `fallback`   what a replay does where there is no answer
@@ -327,7 +327,7 @@ class Problem(ABC):
         """The problem with other values of some parameters."""
         return replace(self, **changes)  # type: ignore[type-var]
 
-    def mended(self, **changes: Any) -> Self:
+    def repaired(self, **changes: Any) -> Self:
         """The problem with other values of its `repairable` limits, so that the current assignment keeps them."""
         return self.changed(**changes)
 

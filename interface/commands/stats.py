@@ -122,9 +122,9 @@ def stats(
     master: Annotated[str | None, typer.Option(help="Spark master. Default: local[*].")] = None,
     conf: Annotated[list[str] | None, typer.Option("--conf", help="A Spark setting, name=value; repeatable.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a log with a single unusable row.")] = False,
-) -> common.Reply:
+) -> common.Response:
     """Gather load, state and traffic of a topology from a log of tuples."""
-    return StatsJob(**locals()).reply()
+    return StatsJob(**locals()).response()
 
 
 # One run of `keyshift stats`: what was asked for, refused early, and done ----------------------------------------------
@@ -145,7 +145,7 @@ class Running:
 class StatsJob(SimpleNamespace):
     """The options of `stats`, by the names that they have there."""
 
-    def reply(self) -> common.Reply:
+    def response(self) -> common.Response:
         """Run, and say what was written and what was refused; without an answer where most rows were refused."""
         from keyshift.spark_stats.statistics_files import windows_of
 
@@ -154,7 +154,9 @@ class StatsJob(SimpleNamespace):
         except InputError as error:
             if not hasattr(error, "rejected"):
                 raise
-            return common.Reply({"path": self.out, "windows": 0, "rejected": error.rejected}, [str(error)], good=False)
+            return common.Response(
+                {"path": self.out, "windows": 0, "rejected": error.rejected}, [str(error)], good=False
+            )
         from keyshift.spark_stats.output import share_refused
 
         record = {"path": self.out, "windows": len(windows_of(manifest)), "key_groups": manifest["key_groups"]}
@@ -170,7 +172,7 @@ class StatsJob(SimpleNamespace):
         record |= {"rows": rows_in_all, "rows_refused": bad}
         most = 2 * bad > rows_in_all
         said = f"most rows are refused: {bad:,} of {rows_in_all:,} ({bad / max(rows_in_all, 1):.1%})"
-        return common.Reply(record, [refused, *([said] if most else [])], good=not most)
+        return common.Response(record, [refused, *([said] if most else [])], good=not most)
 
     def run(self) -> dict[str, Any]:
         """Refuse what can be refused before Spark takes its seconds to start; then gather and write; gives the manifest."""

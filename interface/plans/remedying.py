@@ -303,7 +303,7 @@ class Excess:
                 changes.setdefault(parameter, {})[resource] = allowed
             else:
                 changes[name] = int(np.floor(allowed + 1e-9)) if isinstance(limit, int) else float(allowed)
-        made: Problem = self.problem.mended(**changes)
+        made: Problem = self.problem.repaired(**changes)
         return made
 
     def elastic(self) -> Excess:
