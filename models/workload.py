@@ -1,4 +1,4 @@
-"""The workload: what a stream engine knows about its key groups when it asks who should run where."""
+"""The workload: loads, states and current nodes of key groups, and the nodes: the data of every problem but key splitting."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ class Workload:
         Parameters
         ----------
         frame : DataFrame
-            Of pandas, Polars, Arrow, DuckDB or whatever else narwhals reads.
+            Of pandas, Polars, Arrow, DuckDB or anything else that narwhals reads.
         load : label or list of labels, optional
             The column of loads; or columns, one for each window, the oldest first.
         state : label or number, optional
@@ -388,7 +388,7 @@ def grown(workload: Workload, nodes: int) -> Workload:
     names = workload.node_names
     if names is not None:
         names = (*names, *fresh(names, new))
-    # A new node is in no rack that one knows of: in one of its own.
+    # A new node is in no known rack: it is in one of its own.
     domains = {name: (*labels, *fresh(labels, new)) for name, labels in workload.domains.items()}
     return workload.replace(
         domains=domains,
@@ -398,14 +398,14 @@ def grown(workload: Workload, nodes: int) -> Workload:
     )
 
 
-# Where key groups are and where they may go: what searches, bounds and certificates know of it ----------------------------
+# Where key groups are and where they may go: as searches, bounds and certificates use it ----------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class MoveSpace:
     """Every key group may stay where it is, unless rules forbid it, or enter a node that is open to key groups of its kind.
 
-    Whoever needs to know who may go where asks this, and nothing else: a rule that closes nodes to key groups is then kept
+    All code that needs the allowed pairs takes them from here: a rule that closes nodes to key groups is then kept
     by every search, bound and heuristic at once.
 
     Attributes
@@ -414,7 +414,7 @@ class MoveSpace:
     kind : ndarray of int, shape (p,)
         Key groups of one kind may enter the same nodes.
     enter : ndarray of bool, shape (kinds, n)
-        Each row is of somebody's kind.
+        Each row is the kind of some key group.
     stay : ndarray of bool, shape (p,), or None
         Who may stay where it is; None: everybody. Searches and bounds that take it for granted work on a relaxation.
     """
@@ -458,7 +458,7 @@ class MoveSpace:
 
     @cached_property
     def open(self) -> BoolArray:
-        """Nodes that somebody may enter, shape (n,)."""
+        """Nodes that some key group may enter, shape (n,)."""
         return np.asarray(self.enter.any(axis=0))
 
     @cached_property

@@ -125,7 +125,7 @@ def expect_places(*files: Path | None) -> None:
 
 
 def expect_problem(name: str | None) -> None:
-    """Refuse a problem that nobody knows."""
+    """Refuse an unknown problem."""
     if name is not None and name not in FORMULATIONS:
         raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
 

@@ -269,7 +269,7 @@ def redis(
 def _written_for_kafka(
     workload: Workload, out: Path, engine: str, note: str, notes: Sequence[str], limits: Sequence[Rule] = ()
 ) -> common.Response:
-    """Write a workload, with a file of the rules that it needs, and say what a reader has to know."""
+    """Write a workload, with a file of the rules that it needs, and print what a reader must be told."""
     from keyshift.engines import kafka
 
     replicas = note == kafka.ALL_REPLICAS

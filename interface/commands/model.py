@@ -250,7 +250,7 @@ def _note_classes() -> str:
     return f"Java's classes for `keyshift stats`: {archive}, {archive.stat().st_size / 1e6:.0f} MB"
 
 
-# keyshift grade: the marks of somebody's solutions of an exercise sheet ------------------------------------------------
+# keyshift grade: the marks of a student's solutions of an exercise sheet -----------------------------------------------
 
 
 def grade(

@@ -91,7 +91,7 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
     """The model of [Madsen2016], section 4.3.1, in whole numbers, one method for each family of constraints.
 
     Loads and the mean become whole multiples of a unit of load distance (`WholeDistances`); costs and uses of resources
-    have units of their own (`Knapsack`). Where that rounds, it widens: the model admits whatever the check admits, and
+    have units of their own (`Knapsack`). Where that rounds, it widens: the model admits all that the check admits, and
     `forbid` cuts off what it admits beyond that. `bound` turns the solver's integer bound back into one that holds for
     the original numbers.
 
@@ -138,7 +138,7 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
         ]
 
     def sides(self) -> None:
-        """D - d_u and d - d_l, neither above d; (8) knows d alone."""
+        """D - d_u and d - d_l, neither above d; (8) has d alone."""
         self.upper = self.lower = self.d
         if len(self.d) == 1:
             it, most = self.distances[0], self.distances[0].most

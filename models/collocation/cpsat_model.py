@@ -27,7 +27,7 @@ class CollocationCpSat(AllocationCpSat):
     """The linearised model in whole numbers; (1), (2), (7) are key-group allocation's.
 
     Loads and traffic become integers (`keyshift.models.base.integers`). Every limit is widened by what rounding can have
-    added, so that the model admits whatever the check admits; `forbid` takes out what it admits beyond that.
+    added, so that the model admits all that the check admits; `forbid` takes out what it admits beyond that.
 
     Parameters
     ----------
