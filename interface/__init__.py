@@ -144,7 +144,7 @@ sys.meta_path.insert(0, _Moved())
 
 
 def _methods_by_name() -> None:
-    """`from keyshift.heuristics import albic`: the floors below know nothing of the catalogue, this package tells them."""
+    """`from keyshift.heuristics import albic`: the floors below do not import the catalogue, so this package adds the names."""
     import keyshift.heuristics
     import keyshift.solvers
 
@@ -159,7 +159,7 @@ def _methods_by_name() -> None:
 
 
 _methods_by_name()
-# Models know nothing of what stands above them: this package names it.
+# Models import nothing that stands above them: this package names it.
 Problem._reader, Solution.planner = _LAZY["read_workload"], _LAZY["plan"]
 Solution.mover = Named("keyshift.plans.targets", "bare_moves")
 Solution.writer = Named("keyshift.files.solution", "write_solution")

@@ -1,6 +1,6 @@
 """The answers that every problem gives without any solver: about an assignment, of its own limits, of the next period.
 
-`Problem` is the one protocol of all formulations: what plans, remedies, replays and engines have to know of one, they ask it.
+`Problem` is the one protocol of all formulations: plans, remedies, replays and engines depend on nothing else.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Limit:
     down : bool
         Whether the limit loosens as the value falls.
     ordered : bool
-        Whether a looser value admits whatever a tighter one does. Another number of nodes does not: it moves the mean.
+        Whether a looser value admits all that a tighter one does. Another number of nodes does not: it moves the mean.
     arithmetic : callable or None
         The least value by arithmetic alone, where all other limits cannot stand in its way.
     drops : bool
@@ -157,13 +157,13 @@ class Problem(ABC):
     `limits`               its limits: value, the problem with another one, what an assignment needs (`remedies`, `explain`)
     `binding`              which of them an answer uses up, in words
     `worth`, `aim`         what a move is worth, in plans; which figure a replay's plans should lower
-    `repairable`           limits that the current nodes may exceed, and `repair` loosens; `mended`: with other values
+    `repairable`           limits that the current nodes may exceed, and `repair` loosens; `repaired`: with other values
     `reached`              the move of key groups that an answer asks for now
     `in_period`, `after`   the problem of one period of a replay; of the next period
     `rescue`, `fallback`   what a replay does where there is no answer
     `chooses_nodes`        whether answers say how many nodes there are; `in_steps`: whether they are more than one assignment
     `by_table`             whether answers are exceptions to a hash, for a routing table
-    `played`               what a page needs to value an assignment that somebody makes by hand
+    `played`               what a page needs to value an assignment that is made by hand
     =====================  =============================================================================================
 
     Problems with several measures have further methods: see `keyshift.models.objectives.Prioritised`.
@@ -194,7 +194,7 @@ class Problem(ABC):
     """A replay's choice where a method has no answer: stay; take the offer that breaks a limit; use `fallback`."""
 
     limits_first: ClassVar[bool] = False
-    """Whether to keep the limits matters more than `aim`: then a plan that mends them is always worth its state."""
+    """Whether to keep the limits matters more than `aim`: then a plan that repairs them is always worth its state."""
 
     chooses_nodes: ClassVar[bool] = False
     """Whether the number of nodes is part of the problem: plans name new ones, and a node that they empty is removed."""
@@ -327,7 +327,7 @@ class Problem(ABC):
         """The problem with other values of some parameters."""
         return replace(self, **changes)  # type: ignore[type-var]
 
-    def mended(self, **changes: Any) -> Self:
+    def repaired(self, **changes: Any) -> Self:
         """The problem with other values of its `repairable` limits, so that the current assignment keeps them."""
         return self.changed(**changes)
 
@@ -392,7 +392,7 @@ class Problem(ABC):
         Raises
         ------
         InputError
-            Where certificates do not know the formulation, or one of its options.
+            Where certificates do not cover the formulation, or one of its options.
         """
         raise InputError(f"there are no certificates for {self.name}")
 

@@ -1,12 +1,11 @@
-"""The workload: what a stream engine knows about its key groups when it asks who should run where."""
+"""The workload: loads, states and current nodes of key groups, and the nodes: the data of every problem but key splitting."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,6 +27,22 @@ BoolArray = NDArray[Any]
 
 MOST_NODES = 100_000
 """More nodes than any cluster has: a larger number is a slip, and would only fill the memory."""
+
+
+def _by_name(init: Callable[..., None]) -> Callable[..., None]:
+    """The same, which says what to write in place of a table, or of values without names."""
+
+    @wraps(init)
+    def named(self: Workload, *given: Any, **arguments: Any) -> None:
+        if given:
+            kind = type(given[0])
+            instead = "each by its name, such as load="
+            if hasattr(kind, "columns") or hasattr(kind, "column_names"):
+                instead = "Workload.from_frame(table), which finds columns by name"
+            raise InputError(f"Workload takes load, state, current and nodes, not a {kind.__name__}: write {instead}")
+        init(self, **arguments)
+
+    return named
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -101,21 +116,8 @@ class Workload:
     window_start: ClassVar[datetime | None] = None
     """When the window begins whose workload this is, where it was counted from a log window by window."""
 
-    def __new__(cls, *given: Any, **named: Any) -> Workload:
-        """Say what to write instead of a table, or of values without names."""
-        if given:
-            table = hasattr(type(given[0]), "columns") or hasattr(type(given[0]), "column_names")
-            said = (
-                "Workload.from_frame(table), which finds columns by name"
-                if table
-                else "each by its name, such as load="
-            )
-            raise InputError(
-                f"Workload takes load, state, current and nodes, not a {type(given[0]).__name__}: write {said}"
-            )
-        return super().__new__(cls)
-
     # Anything array-like goes in, read-only arrays come out: hence an __init__ of our own.
+    @_by_name
     def __init__(
         self,
         *,
@@ -257,7 +259,7 @@ class Workload:
         Parameters
         ----------
         frame : DataFrame
-            Of pandas, Polars, Arrow, DuckDB or whatever else narwhals reads.
+            Of pandas, Polars, Arrow, DuckDB or anything else that narwhals reads.
         load : label or list of labels, optional
             The column of loads; or columns, one for each window, the oldest first.
         state : label or number, optional
@@ -348,10 +350,6 @@ class Workload:
         )
 
 
-_OWN = inspect.signature(Workload.__init__)
-Workload.__signature__ = _OWN.replace(parameters=[*_OWN.parameters.values()][1:])  # type: ignore[attr-defined]  # not that of __new__
-
-
 def _draining(given: Any, called: Sequence[str | int] | None, n: int) -> BoolArray:
     """Flags as they are; names of nodes in a set, in a list with a text, or in a mapping of names to flags."""
     if isinstance(given, set | frozenset) or (
@@ -390,7 +388,7 @@ def grown(workload: Workload, nodes: int) -> Workload:
     names = workload.node_names
     if names is not None:
         names = (*names, *fresh(names, new))
-    # A new node is in no rack that one knows of: in one of its own.
+    # A new node is in no known rack: it is in one of its own.
     domains = {name: (*labels, *fresh(labels, new)) for name, labels in workload.domains.items()}
     return workload.replace(
         domains=domains,
@@ -400,14 +398,14 @@ def grown(workload: Workload, nodes: int) -> Workload:
     )
 
 
-# Where key groups are and where they may go: what searches, bounds and certificates know of it ----------------------------
+# Where key groups are and where they may go: as searches, bounds and certificates use it ----------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class MoveSpace:
     """Every key group may stay where it is, unless rules forbid it, or enter a node that is open to key groups of its kind.
 
-    Whoever needs to know who may go where asks this, and nothing else: a rule that closes nodes to key groups is then kept
+    All code that needs the allowed pairs takes them from here: a rule that closes nodes to key groups is then kept
     by every search, bound and heuristic at once.
 
     Attributes
@@ -416,7 +414,7 @@ class MoveSpace:
     kind : ndarray of int, shape (p,)
         Key groups of one kind may enter the same nodes.
     enter : ndarray of bool, shape (kinds, n)
-        Each row is of somebody's kind.
+        Each row is the kind of some key group.
     stay : ndarray of bool, shape (p,), or None
         Who may stay where it is; None: everybody. Searches and bounds that take it for granted work on a relaxation.
     """
@@ -460,7 +458,7 @@ class MoveSpace:
 
     @cached_property
     def open(self) -> BoolArray:
-        """Nodes that somebody may enter, shape (n,)."""
+        """Nodes that some key group may enter, shape (n,)."""
         return np.asarray(self.enter.any(axis=0))
 
     @cached_property

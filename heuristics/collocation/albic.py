@@ -91,7 +91,7 @@ def albic(
 
 @dataclass(frozen=True, eq=False)
 class Invocation:
-    """What an invocation of ALBIC knows once it has scored the pairs and drawn one (steps 1 and 3)."""
+    """The state of an invocation of ALBIC once it has scored the pairs and drawn one (steps 1 and 3)."""
 
     problem: CollocatedAllocation
     measured: Workload

@@ -98,7 +98,7 @@ def potc(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Ans
     """The power of two choices, once: key groups in order, each to the less loaded of its two hashed nodes.
 
     The scheme of Nasir et al. splits every key over its two nodes; an assignment cannot, so this is its static form. It
-    knows no migration limit. O(p).
+    keeps no migration limit. O(p).
 
     Notes
     -----
@@ -145,7 +145,7 @@ def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabe
 
     A cut that METIS cannot make (all in one half) falls back to halves by number.
 
-    A static optimizer: it knows nothing of where key groups run now, so nearly all of them move and a migration limit
+    A static optimizer: it does not use where key groups run now, so nearly all of them move and a migration limit
     is mostly broken; `solve` then refuses its plan. No guarantee. At most p - 1 cuts by METIS, each followed
     by a deal in O(parts log parts + parts log n).
 

@@ -46,8 +46,8 @@ def elb(
 
     Notes
     -----
-    Source: [Guo2018], Algorithm 1. It sees one window, the last, and knows no budget: an answer over the budget is
-    dropped. Departures: the number of nodes is the problem's, whatever v and u ask for (see
+    Source: [Guo2018], Algorithm 1. It uses the last window alone, and no budget: an answer over the budget is
+    dropped. Departures: the number of nodes is the problem's, not what v and u give (see
     `MovementWithinLimits` for ELB with nodes added and removed); draining nodes are the set R; a key group that no
     underloaded node can hold goes to the least loaded one; rules are asked before each is placed.
     """

@@ -15,7 +15,7 @@ LOOK = 1000
 
 
 def eplb(problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
-    """Greedy replication, then balanced packing, from scratch; it knows no limit on migrations.
+    """Greedy replication, then balanced packing, from scratch; it keeps no limit on migrations.
 
     Copy after copy goes to the key group whose copies carry most, O(copies log p); then the heaviest copy first goes to the
     least loaded node that has room and no copy of that key group, O(copies n). No guarantee.

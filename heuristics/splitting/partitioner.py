@@ -43,7 +43,7 @@ class Partitioner:
     feed : {"shuffle", "key"}, default "shuffle"
         Which messages a source sends: every S-th, or those whose key (or source key) hashes to it.
     estimate : {"local", "global"}, default "local"
-        What a source knows of the workers' loads: the messages that it sent itself (L), or all messages (G).
+        What a source counts of the workers' loads: the messages that it sent itself (L), or all messages (G).
     probe_every : int, optional
         With "local": every so many messages of the stream all sources learn the true loads (LP).
     hash_seed : int, default 0

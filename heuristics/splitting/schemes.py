@@ -129,7 +129,7 @@ def on_greedy(
 def off_greedy(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
     """Off-Greedy: keys by decreasing weight, each to the then least loaded of all workers.
 
-    It ignores the candidates, and knows the whole stream beforehand. Within 4/3 - 1/(3 W) of the best placement
+    It ignores the candidates, and needs the whole stream beforehand. Within 4/3 - 1/(3 W) of the best placement
     on equal workers without candidates [Graham1969]. O(K log K + K W) for K keys.
 
     Notes

@@ -318,7 +318,7 @@ class Statement(NamesCode):
     The class that `code` names is made from the problem, by its classmethod ``of`` where it has one. If it takes
     ``strengthened``, this says whether it may exclude feasible answers as long as an optimum remains - interchangeable
     nodes in order, a limit from a known answer, variables fixed or limited from one side only -, which is wrong as soon
-    as somebody adds a rule. It has
+    where a rule is added. It has
 
     * ``model``: the ConcreteModel, CpModel or mathopt.Model itself;
     * ``set_start(assignment)`` (Pyomo, CP-SAT) or ``hint(assignment)`` (MathOpt, a `SolutionHint`), where it answers;

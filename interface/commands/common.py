@@ -57,7 +57,7 @@ SettingOption = Annotated[
 ]
 
 
-# What all commands do: reply to the line -------------------------------------------------------------------------------
+# What all commands do: respond to the line --------------------------------------------------------------------------------
 
 
 class Unbroken(str):
@@ -66,8 +66,8 @@ class Unbroken(str):
     __slots__ = ()
 
 
-class Reply(NamedTuple):
-    """What a command replies: a record for --json, else lines and tables; and whether its exit code is 0."""
+class Response(NamedTuple):
+    """The response of a command: a record for --json, else lines and tables; and whether its exit code is 0."""
 
     record: Any
     shown: Iterable[Any]
@@ -86,23 +86,23 @@ def _printed(as_json: JsonOption = False) -> None:
 
 
 class JsonCommand(TyperCommand):
-    """A command that shows the `Reply` of its function, or prints its record as JSON. What is shown is made only then."""
+    """A command that shows the `Response` of its function, or prints its record as JSON. What is shown is made only then."""
 
     def __init__(self, *given: Any, **settings: Any) -> None:
         super().__init__(*given, **settings)
         self.params += options_of(_printed)
 
     def invoke(self, ctx: Any) -> None:
-        """Call the function, and show what it replies."""
+        """Call the function, and show its response."""
         as_json = ctx.params.pop("as_json")
-        reply: Reply = super().invoke(ctx)
+        response: Response = super().invoke(ctx)
         if as_json:
-            print_json(reply.record)
+            print_json(response.record)
         else:
             terminal = console()
-            for part in reply.shown:
+            for part in response.shown:
                 terminal.print(part, soft_wrap=isinstance(part, Unbroken))
-        if not reply.good:
+        if not response.good:
             raise typer.Exit(1)
 
 
@@ -126,7 +126,7 @@ def expect_places(*files: Path | None) -> None:
 
 
 def expect_problem(name: str | None) -> None:
-    """Refuse a problem that nobody knows."""
+    """Refuse an unknown problem."""
     if name is not None and name not in FORMULATIONS:
         raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
 

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from keyshift.commands import common, showing
-from keyshift.commands.own import Asked, OwnOptions, beside, path_of
+from keyshift.commands.own import OwnOptions, Request, beside, path_of
 from keyshift.files.table import TABLES, is_table, said_of_columns, table_options
 from keyshift.models import InputError, Workload
 from keyshift.models.base.figures import figure
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from keyshift.models.rules import Rule
 
 if TYPE_CHECKING:
-    TableArgument: TypeAlias = Asked
+    TableArgument: TypeAlias = Request
 else:
     TableArgument = path_of("A table with a row for each key group: .csv, .tsv or .parquet.")
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where to write the workload: a folder, or a .json file.")]
@@ -86,7 +86,7 @@ def kafka(
     replication: ReplicationOption = None,
     directories: DirectoriesOption = None,
     no_copies: NoCopiesOption = False,
-) -> common.Reply:
+) -> common.Response:
     """Kafka: a key group for each partition, where its leader is, or for each replica; a node for each broker."""
     from keyshift.engines import kafka as engine
 
@@ -130,7 +130,7 @@ def cruise_control(
     assignment: Annotated[
         Path | None, typer.Option(help="A file for the assignment that the proposals lead to, for `keyshift check`.")
     ] = None,
-) -> common.Reply:
+) -> common.Response:
     """Cruise Control: the brokers and partitions of a Kafka cluster as it measured them; dead and demoted brokers drain."""
     from keyshift.engines import cruise_control as engine
     from keyshift.engines import kafka as kafka_engine
@@ -155,13 +155,13 @@ def cruise_control(
     theirs = None if proposals is None else engine.assignment_of(read, engine.read_proposals(proposals))
     limits = [] if capacity is None else engine.capacity_rules(read, capacity, balance)
     note = kafka_engine.ALL_REPLICAS if replicas else kafka_engine.LEADERS_ONLY
-    reply = _written_for_kafka(read, out, "cruise-control", note, notes, limits)
+    response = _written_for_kafka(read, out, "cruise-control", note, notes, limits)
     if theirs is None or assignment is None:
-        return reply
+        return response
     write_text(assignment, line(theirs.tolist()))
     moved, what = int((theirs != read.current).sum()), "replicas" if replicas else "leaders"
     said = f"Cruise Control's proposals change {moved} {what}: {assignment}, for `keyshift check`"
-    return reply._replace(shown=[*reply.shown, said])
+    return response._replace(shown=[*response.shown, said])
 
 
 @importing.command("flink", cls=common.JsonCommand)
@@ -178,16 +178,16 @@ def flink(
     advise: Annotated[
         str | None, typer.Option(help="Parallelisms to compare, such as 6,7,8: state moved and loads of each.")
     ] = None,
-) -> common.Reply:
+) -> common.Response:
     """Flink: a node for each subtask of a vertex, a key group for each of Flink's."""
     from keyshift.engines import flink as engine
 
     wanted = common.several("--advise", advise, int, "6,7,8")
     read = engine.read_workload(rest, job, saved=saved, vertex=vertex, load=load, keep=keep)  # type: ignore[arg-type]
     advised = engine.advise(read, wanted).to_dict("records") if wanted else []
-    reply = written(read, out, "flink", engine.SPREAD)
+    response = written(read, out, "flink", engine.SPREAD)
     if not advised:
-        return reply
+        return response
     heads = ["parallelism", "groups", "max load", "above mean", "moved by Flink", "least moved"]
     rows = [
         (
@@ -196,7 +196,7 @@ def flink(
         )
         for r in advised
     ]  # fmt: skip
-    return common.Reply(advised, [*reply.shown, showing.plain_table(heads, rows)])
+    return common.Response(advised, [*response.shown, showing.plain_table(heads, rows)])
 
 
 @importing.command("storm", cls=common.JsonCommand)
@@ -209,7 +209,7 @@ def storm(
     ],
     out: OutOption,
     keys: Annotated[bool, typer.Option("--keys", help="Of a folder: a key group for each key, with its home.")] = False,
-) -> common.Reply:
+) -> common.Response:
     """Storm: a key group for each of a topology's, a node for each task; or a key group for each task, a node for each slot."""
     from keyshift.engines import storm as engine
     from keyshift.engines.formats import some
@@ -228,7 +228,7 @@ def storm(
 def kafka_streams(
     assignment: Annotated[Path, typer.Argument(help="JSON: which process runs which tasks; see the docs.")],
     out: OutOption,
-) -> common.Reply:
+) -> common.Response:
     """Kafka Streams: a key group for each active task, a node for each process."""
     from keyshift.engines import kafka_streams as engine
 
@@ -243,11 +243,11 @@ class TableCommand(OwnOptions):
 
 
 @importing.command("table", cls=TableCommand)
-def table(asked: TableArgument, out: OutOption) -> common.Reply:
+def table(request: TableArgument, out: OutOption) -> common.Response:
     """Any table: a key group for each row. Columns with usual names are found, others are named by options."""
-    if not is_table(asked.path):
-        raise InputError(f"{asked.path}: a table's name ends in {', '.join(TABLES)}")
-    return written(asked.workload(), out, "table", notes=[said_of_columns(asked.path, **asked.table)])
+    if not is_table(request.path):
+        raise InputError(f"{request.path}: a table's name ends in {', '.join(TABLES)}")
+    return written(request.workload(), out, "table", notes=[said_of_columns(request.path, **request.table)])
 
 
 @importing.command("redis", cls=common.JsonCommand)
@@ -257,7 +257,7 @@ def redis(
     counts: Annotated[Path | None, typer.Option(help="CSV of key,count: how often each key is asked for.")] = None,
     sample: Annotated[int, typer.Option(help="Keys of a slot whose memory is measured; 0: all.")] = 10_000,
     draining: Annotated[str | None, typer.Option(help="Masters to be emptied: host:port,host:port.")] = None,
-) -> common.Reply:
+) -> common.Response:
     """Redis Cluster: a key group for each slot that holds something, a node for each master."""
     from keyshift.engines import redis as engine
 
@@ -268,8 +268,8 @@ def redis(
 
 def _written_for_kafka(
     workload: Workload, out: Path, engine: str, note: str, notes: Sequence[str], limits: Sequence[Rule] = ()
-) -> common.Reply:
-    """Write a workload, with a file of the rules that it needs, and say what a reader has to know."""
+) -> common.Response:
+    """Write a workload, with a file of the rules that it needs, and print what a reader must be told."""
     from keyshift.engines import kafka
 
     replicas = note == kafka.ALL_REPLICAS
@@ -284,7 +284,7 @@ def written(
     note: str = "",
     notes: Sequence[str] = (),
     rules: Sequence[Rule] | None = None,
-) -> common.Reply:
+) -> common.Response:
     """Write a workload, and the rules that it needs beside it, and say what it is."""
     from keyshift.files.workload import write_workload
     from keyshift.models.base.disk import write_text
@@ -311,7 +311,7 @@ def written(
         "notes": list(notes),
         "rules": [str(r) for r in rules or ()],
     }
-    return common.Reply(record, shown)
+    return common.Response(record, shown)
 
 
 def _priorities(workload: Workload, out: Path) -> list[str]:
@@ -371,7 +371,7 @@ def export(
     counts: Annotated[
         Path | None, typer.Option(help="storm: the folder that was imported, for a plan of key groups; read again.")
     ] = None,
-) -> common.Reply:
+) -> common.Response:
     """Write a plan as the files that an engine's own tools read, phase by phase, with the way back."""
     from keyshift.plans.saved import read_plan
 
@@ -397,7 +397,7 @@ def export(
     note, sentences = figures.pop("note"), figures.pop("said")
     counted = showing.lines((name.replace("_", " "), _shown(value)) for name, value in figures.items())
     said = f"{len(files)} files written to {out}; begin with {files[0].name}"
-    return common.Reply(
+    return common.Response(
         record, [*filter(None, [note]), *counted, *sentences, *showing.lines(("note", n) for n in notes), said]
     )
 
@@ -467,7 +467,7 @@ def run_redis(
     bytes_per_second: Annotated[float | None, typer.Option(help="The pace, in bytes of memory.")] = None,
     batch: Annotated[int, typer.Option(help="Keys sent at once; source and target serve no clients meanwhile.")] = 100,
     phases: Annotated[int | None, typer.Option(min=1, help="Carry out this many phases only.")] = None,
-) -> common.Reply:
+) -> common.Response:
     """Redis Cluster: move the plan's slots while clients read and write. After a break, run the same line again."""
     from keyshift.engines.redis_moving import execute
     from keyshift.plans.saved import read_plan
@@ -484,4 +484,4 @@ def run_redis(
         ("seconds", f"{done.seconds:.2f}"),
     ]  # fmt: skip
     shown = [*showing.lines(rows), *["nothing was moved; --execute does it"] * bool(dry_run and done.slots)]
-    return common.Reply(done._asdict(), shown)
+    return common.Response(done._asdict(), shown)

@@ -77,9 +77,9 @@ class OwnOptions(JsonCommand):
         """Call the command; `obj` of its context has the further options, each with all the texts that the line gives it."""
         own = {parameter.name: ctx.params.pop(parameter.name) for parameter in ctx.meta["keyshift.own"]}
         ctx.obj = {name.removeprefix("own_"): texts for name, texts in own.items() if texts}
-        if "asked" in ctx.params:
+        if "request" in ctx.params:
             posed = {name: ctx.params.pop(name, None) for name in ("problem", "last")}
-            ctx.params["asked"] = Asked(Path(ctx.params["asked"]), own=ctx.obj, **posed)
+            ctx.params["request"] = Request(Path(ctx.params["request"]), own=ctx.obj, **posed)
         return super().invoke(ctx)
 
 
@@ -211,7 +211,7 @@ ProblemOption = Annotated[
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """The problem that a line asks about: PATH, --problem, --last, and the texts of the problem's own parameters."""
 
     path: Path
@@ -273,11 +273,11 @@ def path_of(words: str) -> Any:
 
 
 if TYPE_CHECKING:
-    AskedArgument: TypeAlias = Asked
-    PeriodsArgument: TypeAlias = Asked
-    CertifiedArgument: TypeAlias = Asked
+    RequestArgument: TypeAlias = Request
+    PeriodsArgument: TypeAlias = Request
+    CertifiedArgument: TypeAlias = Request
 else:  # the path of a line, which `OwnOptions` completes to what is asked
-    AskedArgument = path_of("A workload: a directory, a .json file, or a table as .csv or .parquet.")
+    RequestArgument = path_of("A workload: a directory, a .json file, or a table as .csv or .parquet.")
     PeriodsArgument = path_of("Statistics of `keyshift stats`, a workload, or a folder of workloads.")
     CertifiedArgument = path_of("A workload, which is solved first; or a solution's file.")
 
@@ -308,7 +308,7 @@ class ProblemCommand(OwnOptions):
         name = given["problem"]
         expect_problem(name)
         cls = FORMULATIONS[name].problem_class
-        path = str(given.get("asked"))
+        path = str(given.get("request"))
         table = self.name != "replay" and is_table(path) and "workload" in inspect.signature(cls).parameters
         return {f"the problem {name}": cls, **({f"the table {path}": table_options} if table else {})}
 

@@ -130,9 +130,9 @@ def stats(
     master: Annotated[str | None, typer.Option(help="Spark master. Default: local[*].")] = None,
     conf: Annotated[list[str] | None, typer.Option("--conf", help="A Spark setting, name=value; repeatable.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a log with a single unusable row.")] = False,
-) -> common.Reply:
+) -> common.Response:
     """Gather load, state and traffic of a topology from a log of tuples."""
-    return StatsJob(**locals()).reply()
+    return StatsJob(**locals()).response()
 
 
 # One run of `keyshift stats`: what was asked for, refused early, and done ----------------------------------------------
@@ -153,7 +153,7 @@ class Running:
 class StatsJob(SimpleNamespace):
     """The options of `stats`, by the names that they have there."""
 
-    def reply(self) -> common.Reply:
+    def response(self) -> common.Response:
         """Run, and say what was written and what was refused; without an answer where most rows were refused."""
         if self.sample is not None:
             return self._estimated()
@@ -166,7 +166,9 @@ class StatsJob(SimpleNamespace):
         except InputError as error:
             if not hasattr(error, "rejected"):
                 raise
-            return common.Reply({"path": self.out, "windows": 0, "rejected": error.rejected}, [str(error)], good=False)
+            return common.Response(
+                {"path": self.out, "windows": 0, "rejected": error.rejected}, [str(error)], good=False
+            )
         from keyshift.spark_stats.output import share_refused
 
         record = {"path": self.out, "windows": len(windows_of(manifest)), "key_groups": manifest["key_groups"]}
@@ -182,7 +184,7 @@ class StatsJob(SimpleNamespace):
         record |= {"rows": rows_in_all, "rows_refused": bad, "spark": self.work}
         most = 2 * bad > rows_in_all
         said = f"most rows are refused: {bad:,} of {rows_in_all:,} ({bad / max(rows_in_all, 1):.1%})"
-        return common.Reply(record, [refused, *([said] if most else [])], good=not most)
+        return common.Response(record, [refused, *([said] if most else [])], good=not most)
 
     def _estimated(self) -> common.Reply:
         """A quick look at a sample of the log."""

@@ -163,7 +163,7 @@ def _alarm(seconds: float) -> Iterator[None]:
         raise _AlarmError
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)  # it rings again: a loop may catch whatever is raised in it
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)  # it rings again: a loop may catch what is raised in it
     try:
         yield
     finally:

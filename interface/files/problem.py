@@ -34,7 +34,7 @@ def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
     Raises
     ------
     InputError
-        For an unknown name, and for whatever the problem refuses.
+        For an unknown name, and for what the problem refuses.
     """
     if not isinstance(name, str) or name not in FORMULATIONS:
         raise InputError(f"problem = {shown(name)}: there are {', '.join(FORMULATIONS)}")

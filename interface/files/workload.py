@@ -317,7 +317,7 @@ def replace_tables(workload: Workload, target: Path) -> None:
     """New tables beside the old ones; then the manifest, in one step; then the old ones go."""
     if not (target / MANIFEST).is_file():
         raise InputError(f"{target} exists and is not a workload: it is not overwritten")
-    WorkloadManifest.read(target / MANIFEST)  # somebody else's file of that name stays
+    WorkloadManifest.read(target / MANIFEST)  # a file of that name that is not ours stays
     with only_writer(target, str(target)):
         kept = _write_tables(workload, target, f"-{uuid.uuid4().hex[:8]}")
         for file in target.iterdir():

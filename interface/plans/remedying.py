@@ -1,4 +1,4 @@
-"""remedies: which limit to relax, and by how much, for an answer, or a good enough one; repair: mend what is broken already."""
+"""remedies: which limit to relax, and by how much, for an answer, or a good one; repair: where limits are broken already."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def seconds_of(budget: Budget, least: float = 0.5) -> float | None:
     return None if np.isinf(budget.remaining) else max(budget.remaining, least)
 
 
-# repair: what the current nodes break already is mended as far as it can be, and nothing made worse --------------------
+# repair: what the current nodes break already is repaired as far as it can be, and nothing made worse ------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +303,7 @@ class Excess:
                 changes.setdefault(parameter, {})[resource] = allowed
             else:
                 changes[name] = int(np.floor(allowed + 1e-9)) if isinstance(limit, int) else float(allowed)
-        made: Problem = self.problem.mended(**changes)
+        made: Problem = self.problem.repaired(**changes)
         return made
 
     def elastic(self) -> Excess:

@@ -248,7 +248,7 @@ def contracted(problem: Problem, block: IntArray) -> Problem:
     """The problem about blocks: loads, states and traffic add up; its rules are counted by `rules_of`."""
     import scipy.sparse as sp
 
-    w: Workload = problem.workload  # type: ignore[attr-defined]  # whoever has blocks has a workload
+    w: Workload = problem.workload  # type: ignore[attr-defined]  # problems with blocks have a workload
     size = int(block.max()) + 1
     join = sp.csr_array((np.ones(block.size), (block, np.arange(block.size))), shape=(size, block.size))
     first = np.unique(block, return_index=True)[1]

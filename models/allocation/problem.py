@@ -488,9 +488,9 @@ class KeyGroupAllocation(OverWindows):
     def binding(self, chosen: np.ndarray) -> list[str]:
         return binding_limits(self, chosen)
 
-    def mended(self, **changes: Any) -> Self:
+    def repaired(self, **changes: Any) -> Self:
         now = self.distance_floor and self.measured("load_distance", self.workload.current) <= self.mean_load
-        return super().mended(**changes, distance_floor=now)
+        return super().repaired(**changes, distance_floor=now)
 
 
 def drains(problem: KeyGroupAllocation) -> bool:

@@ -1,6 +1,6 @@
 """What is compiled, kept on disk for the next process: beside the package, else in a home, else among temporary files.
 
-A cache that somebody else wrote is read where it cannot be written, one of another version is begun anew, and processes that need
+A cache of another user is read where it cannot be written, one of another version is begun anew, and processes that need
 the same kernels at the same time, such as the workers of a pool, compile them once: the others wait and load them.
 """
 
@@ -76,7 +76,7 @@ def _index_file() -> Any:
                 return super()._load_index()
             except OSError:
                 raise
-            except Exception:  # whatever unpickling raises
+            except Exception:  # unpickling may raise anything
                 return {}
 
     return Index
@@ -137,7 +137,7 @@ def _layered() -> Any:
             ]
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
-            """What a cache has; where none has it, once more when nobody else is compiling it."""
+            """What a cache has; where none has it, once more when no other process is compiling it."""
             if (found := super().load_overload(sig, target_context)) is None:
                 self._alone()
                 found = super().load_overload(sig, target_context)
@@ -193,7 +193,7 @@ def list_installed(folder: Path, files: str) -> None:
 
 @functools.cache
 def _temporary() -> str | None:
-    """A folder that only this user can write, so that nobody else's code is ever loaded from it."""
+    """A folder that only this user can write, so that no other user's code is ever loaded from it."""
     if not hasattr(os, "getuid"):
         return None
     try:

@@ -140,7 +140,7 @@ class CollocatedAllocation(OverWindows):
     -----
     Source: [Madsen2016], section 4.3.2, which declines this model as quadratic; the products
     :math:`x_{ki} x_{li}` are linearised in (10) and (11). Size: n (p + pairs) variables. When the current nodes
-    break (8) or (9) and no assignment within the migration limits mends it, the problem is infeasible; the paper's
+    break (8) or (9) and no assignment within the migration limits repairs it, the problem is infeasible; the paper's
     way out, to restore the balance first, is `KeyGroupAllocation`, and `replay` takes it.
     """
 

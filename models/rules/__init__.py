@@ -39,6 +39,6 @@ def read_rule(given: Any, said: str = "rule") -> Rule:
 def _named(name: Any, said: str) -> type[Rule]:
     if not isinstance(name, str) or name.lower() not in RULES:
         raise InputError(
-            f"{said}: no rule {name!r:.60}; there are {', '.join(RULES)}, and those whose module is imported"
+            f"{said}: no rule {name!r:.60}; there are {', '.join(sorted(RULES))}, and those whose module is imported"
         )
     return RULES[name.lower()]

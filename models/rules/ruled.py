@@ -366,7 +366,7 @@ class MergedItems:
         )  # fmt: skip
 
     def problem(self, problem: Any) -> Any:
-        """The problem of the items of a key-group allocation, collocated or not: whatever keeps its limits keeps theirs."""
+        """The problem of the items of a key-group allocation, collocated or not: what keeps its limits keeps theirs."""
         w, most, cost = problem.workload, problem.max_migrations, problem.max_migration_cost
         allowed = getattr(problem, "allocation", problem).space.allowed
         limits = [] if most is None else [(np.ones(self.label.size), float(most))]

@@ -116,7 +116,7 @@ class KeyWorkerPairs:
     hashed : tuple of uint64, uint64, int
         Seed of the hash functions, workers, and candidates of a key; 0 where every worker is one.
     known : KeyIndex, optional
-        Knows all keys already, which saves numbering them.
+        All keys are numbered already.
     numbered : bool, default False
         Number the pairs, for `add` to say.
     """
@@ -286,7 +286,7 @@ class KeyStream(Problem):
 
     @cached_property
     def _counted(self) -> tuple[Histogram, KeyIndex]:
-        """The messages of each key, their weights, and the index that knows their numbers."""
+        """The messages of each key, their weights, and the index of their numbers."""
         from keyshift.models.splitting.data import KeyIndex
 
         index = KeyIndex()

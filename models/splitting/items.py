@@ -97,13 +97,13 @@ class Groups:
         Weights that are decimals and not quite multiples of one are taken as such, less what that can make of all items.
         """
         weights = scaled(np.unique(self.weight), bits=52).coarsest()
-        doubt = 0 if weights.exact else Fraction(weights.error) * int(self.count.sum())
-        if weights.total == 0 or 4 * doubt * weights.scale > 1 or not math.isfinite(bound):
+        error_bound = 0 if weights.exact else Fraction(weights.error) * int(self.count.sum())
+        if weights.total == 0 or 4 * error_bound * weights.scale > 1 or not math.isfinite(bound):
             return bound
         possible = []
         for speed in np.unique(self.speeds):
-            whole = math.ceil((Fraction(bound) * Fraction(float(speed)) - doubt) * weights.scale)
-            possible.append((whole / weights.scale - doubt) / Fraction(float(speed)))
+            whole = math.ceil((Fraction(bound) * Fraction(float(speed)) - error_bound) * weights.scale)
+            possible.append((whole / weights.scale - error_bound) / Fraction(float(speed)))
         return max(bound, float(min(possible)))
 
     @property

@@ -93,7 +93,7 @@ class Outcome:
 
 
 def pairs_for(problem: KeyStream, numbered: bool = False) -> KeyWorkerPairs:
-    """Nothing met yet; what the problem knows of its keys saves a look at each."""
+    """No pairs yet; the problem's own counts of its keys save a look at each."""
     hashed = np.uint64(problem.hash_seed), np.uint64(problem.workers), problem.choices or 0
     return KeyWorkerPairs(hashed, problem.index if problem.counted else None, numbered)
 

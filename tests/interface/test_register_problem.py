@@ -18,7 +18,6 @@ import pytest
 
 import keyshift as ks
 from keyshift.catalogue import BY_NAME, FORMULATIONS, register_problem
-from keyshift.files.problem import CLASSES
 from keyshift.rules import Apart, Moves, Only, Together
 
 LESSON = Path(__file__).parents[2] / "docs" / "lessons" / "own-formulation.md"
@@ -33,8 +32,7 @@ def own(tmp_path_factory):
     )
     sys.path.insert(0, str(folder))
     yield importlib.import_module("consolidation")
-    for known in (BY_NAME, CLASSES):
-        known.pop("consolidation", None)
+    BY_NAME.pop("consolidation", None)
     sys.path.remove(str(folder))
     sys.modules.pop("consolidation", None)
 
@@ -174,5 +172,4 @@ def test_a_problem_under_rules_with_a_quadratic_objective_is_solved_as_brute_for
         assert found.objective == best
         assert found.status == ("infeasible" if best is None else "optimal")
         assert best is None or ks.model(problem, "mathopt").solve().objective == pytest.approx(best)
-    for known in (BY_NAME, CLASSES):
-        known.pop("squared-loads")
+    BY_NAME.pop("squared-loads")
