@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keyshift.models import Answer, Budget, Problem
+from keyshift.models import Answer, Budget
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 
@@ -43,7 +43,7 @@ class Incumbent:
         The least value that an objective can have and that is no less than a bound.
     """
 
-    problem: Problem
+    problem: Any
     budget: Budget
     enough: float = 0.0
     second: Callable[[IntArray], float] = lambda assignment: 0.0

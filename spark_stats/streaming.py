@@ -210,6 +210,7 @@ class StatsStream:
             output.commit(self._path, manifest)
         self._clear(manifest["stream"]["pending"], known=set(waiting))
         if self._on_window is not None and self._nodes is not None:
+            assert isinstance(self._path, Path)  # a folder elsewhere was refused
             for window in ends:
                 workload = read_statistics(self._path, self._nodes, end=window, last=1)
                 self._on_window(self._windows.begun(workload, window))

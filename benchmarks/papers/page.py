@@ -132,7 +132,8 @@ def medians(frame: pd.DataFrame) -> pd.DataFrame:
     if any(part.shape != parts[0].shape for part in parts):
         return frame
     row = pd.concat(parts).groupby(level=0)
-    return parts[0].assign(**{n: row[n].median() for n in parts[0].select_dtypes("number") if len(parts) > 1})
+    numbers = [str(name) for name in parts[0].select_dtypes("number") if len(parts) > 1]
+    return parts[0].assign(**{name: row[name].median() for name in numbers})
 
 
 def flat(rows: Any) -> pd.DataFrame:

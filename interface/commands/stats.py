@@ -186,7 +186,7 @@ class StatsJob(SimpleNamespace):
         said = f"most rows are refused: {bad:,} of {rows_in_all:,} ({bad / max(rows_in_all, 1):.1%})"
         return common.Response(record, [refused, *([said] if most else [])], good=not most)
 
-    def _estimated(self) -> common.Reply:
+    def _estimated(self) -> common.Response:
         """A quick look at a sample of the log."""
         from keyshift.spark_stats import Topology, estimate, local_session
         from keyshift.spark_stats.failures import in_one_sentence
@@ -217,7 +217,7 @@ class StatsJob(SimpleNamespace):
             )
             rows = [(str(key), f"{count:,}") for key, count in heavy[["key", "tuples"]].to_numpy()]
             shown_.append(table(("frequent key", "tuples"), rows, right=("tuples",), title=f"{name}: keys"))
-        return common.Reply(record, shown_)
+        return common.Response(record, shown_)
 
     def run(self) -> dict[str, Any]:
         """Refuse what can be refused before Spark takes its seconds to start; then gather and write; gives the manifest."""
@@ -259,9 +259,10 @@ class StatsJob(SimpleNamespace):
             in_one_sentence(),
         ):
             say("reading the log")
-            out = place(self.out, spark)
-            self.out = self.out if isinstance(out, Path) else str(out)
-            running = Running(spark, described, logs, out, options, say)
+            target = place(self.out, spark)
+            if not isinstance(target, Path):
+                self.out = str(target)
+            running = Running(spark, described, logs, target, options, say)
             (self._stream if self.stream else self._batch)(running)
             return manifest_of(out)
 

@@ -354,6 +354,7 @@ def _orders(
         wanted |= dict.fromkeys(chosen_topics([pattern], {p.topic for p in chosen}), count)
     made: dict[Partition, tuple[Any, ...]] = {}
     for p, s in chosen.items():
+        assert s.leader is not None
         r = [s.leader, *(b for b in s.replicas if b != s.leader)]
         while len(r) > wanted.get(p.topic, len(r)):
             racks = Counter(wish.racks.of.get(b) for b in r) if wish.racks else Counter()

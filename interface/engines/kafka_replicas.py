@@ -61,7 +61,7 @@ def labels(replicas: Replicas, lists: Replicas) -> tuple[list[str], dict[str, li
     for p, r in replicas.items():
         more = itertools.count(len(lists[p]))
         said = "" if len(r) == len(lists[p]) else f" [{','.join(map(str, lists[p]))}]"
-        keys += [f"{p}/{next(more) if b == UNPLACED else lists[p].index(b)}{said}" for b in r]
+        keys += [f"{p}/{next(more) if str(b) == UNPLACED else lists[p].index(b)}{said}" for b in r]
         columns["topic"] += [p.topic] * len(r)
         columns["partition"] += [str(p)] * len(r)
         columns["role"] += [LEADER, *[FOLLOWER] * (len(r) - 1)]

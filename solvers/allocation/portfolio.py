@@ -170,7 +170,7 @@ class Portfolio:
         Where a few key groups have much of the load, what draining takes is better known by counting.
         """
         drain = self.one and self.problem.workload.draining.any() and not self.heavy_tailed
-        return (bool(self.problem.lowered.linear) or drain) and self.size <= self.settings.stated
+        return bool(self.problem.lowered.linear or drain) and self.size <= self.settings.stated
 
     @property
     def heavy_tailed(self) -> bool:

@@ -29,6 +29,7 @@ def least_sides(found: Incumbent, effort: float, seed: int) -> None:
         return
     statement.keep("load_distance", found.objective)
     statement.minimise("deviation_sum")
+    assert found.best is not None
     statement.set_start(found.best)
     outcome = cpsat.minimise(statement.model, found.budget, seed=seed, max_deterministic_time=effort)
     if not outcome.found:
@@ -45,6 +46,7 @@ def least_sides(found: Incumbent, effort: float, seed: int) -> None:
 def fewer_moves(found: Incumbent) -> None:
     """Fewer moves and emptier draining nodes, where they cost nothing."""
     problem, best = found.problem, found.best
+    assert best is not None
     other = settle(problem, best, lambda: found.budget.expired)
     slack = 1e-5 * problem.tolerance
     better = problem.objective(other) <= found.objective + slack

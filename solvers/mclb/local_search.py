@@ -430,9 +430,9 @@ def _by_sweeps(
             for piece in range(pieces):
                 if budget.expired:
                     break
-                some = (piece + 1) * tries // pieces - piece * tries // pieces
-                gained, spent = kernels.swap_alike(*data, spent, core.budget, ranked, reach, some, rng)
-                budget.spend(some * core.nodes)
+                count = (piece + 1) * tries // pieces - piece * tries // pieces
+                gained, spent = kernels.swap_alike(*data, spent, core.budget, ranked, reach, count, rng)
+                budget.spend(count * core.nodes)
                 fall += gained
         idle = idle + 1 if fall <= 1e-3 * value else 0
         value -= fall

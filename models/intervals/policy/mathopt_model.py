@@ -46,7 +46,7 @@ class OccupationMathOpt:
         """(5) A state is visited at the beginning, or by a decision for it one step before."""
         into: dict[State, list[mathopt.Variable]] = {r: [] for r in self.y}
         for (_, *chosen), u in self.u.items():
-            into[*chosen].append(u)
+            into[chosen[0], chosen[1]].append(u)
         for r, y in self.y.items():
             came = self.problem.discount * mathopt.fast_sum(into[r])
             self.model.add_linear_constraint(y - came == float(r == NOW), name=f"visited[{name_of(r)}]")
