@@ -12,7 +12,7 @@ SEED ?= 0
 
 BENCHMARKS ?= allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
-.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known outside verify certificates flink redis kafka storm surface kit dist clean java
+.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench ladder best-known outside verify certificates flink redis kafka storm surface kit dist clean java
 
 setup: $(READY) java
 
@@ -73,6 +73,10 @@ bench: setup
 	mkdir -p out/benchmarks
 	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick --out out/benchmarks || exit 1; done
 
+# How large can it be? Every problem up to a million key groups, a process each; it goes on where it was stopped. Some hours.
+ladder: setup
+	$(BIN)/python benchmarks/ladder.py --out out/benchmarks
+
 # Draw every instance of the table of best known answers, check every answer, hold every bound against it.
 best-known: setup
 	$(BIN)/python benchmarks/best_known.py --check
@@ -107,8 +111,16 @@ redis: setup
 	@if command -v redis-server >/dev/null; then $(BIN)/python benchmarks/redis/live.py --out out/benchmarks; \
 	else echo "redis-server is not installed: apt-get install redis-server"; fi
 
-# A real Kafka of three brokers on this machine, from an npm package: needs Java 17 and npm. Some 5 minutes.
-kafka: setup
+# A real Kafka 4.3 of four brokers on this machine, from Maven Central, with Java 17; its client has an environment of its own.
+# Some 10 minutes.
+KAFKA := benchmarks/kafka/.venv
+$(KAFKA)/.ready:
+	"$(PYTHON)" -m venv $(KAFKA)
+	$(KAFKA)/bin/python -m pip install --quiet --disable-pip-version-check confluent-kafka==2.16.1
+	@touch $@
+
+kafka: setup $(KAFKA)/.ready
+	@command -v mvn >/dev/null && command -v javac >/dev/null || apt-get install --yes maven openjdk-17-jdk-headless
 	$(BIN)/python benchmarks/kafka/live.py --out out/benchmarks
 
 # A real Storm 2.8 on this machine, from Maven Central: groupings, plans that are carried out, killed workers. Two runs take some
@@ -128,7 +140,7 @@ dist: $(READY)
 	$(BIN)/python .ci/dist.py out/dist
 
 # The public surface as it is now; read the difference before committing it.
-surface: setup
+surface: $(READY)
 	$(BIN)/python tests/support/public_surface.py
 
 clean:

@@ -17,7 +17,7 @@ import pandas as pd
 from page import run
 
 import keyshift as ks
-from keyshift.generators.collocation import BUSY, madsen_collocation, synthetic_cluster
+from keyshift.generators.allocation import BUSY, madsen_collocation, synthetic_cluster
 from keyshift.papers import madsen2016_streams as streams
 from keyshift.papers.madsen2016 import (
     OF_THE_MEAN,

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import sparse
 
 import keyshift as ks
-from keyshift.generators.collocation import synthetic_cluster
+from keyshift.generators.allocation import synthetic_cluster
 from keyshift.papers import madsen2016_streams as streams
 from keyshift.papers.page import Page, best_of
 

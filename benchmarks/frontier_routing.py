@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
-from keyshift.generators.collocation import synthetic_cluster
+from keyshift.generators.allocation import synthetic_cluster
 from keyshift.models import Problem
 from keyshift.papers.page import Page
 

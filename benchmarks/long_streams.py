@@ -23,8 +23,8 @@ from page import run
 from spark_keys import peak_memory
 
 import keyshift as ks
-from keyshift.files.replay import read_periods
 from keyshift.papers.page import Page
+from keyshift.replays.adaptation import read_periods
 
 MINUTE, DAY = 60_000_000, 1440
 START = 1_704_067_200_000_000  # a Monday

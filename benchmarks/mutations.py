@@ -55,7 +55,7 @@ MUTATIONS = (
     Mutation("collocation", S + "lowering.py", "made[:] = given", "made[:] = 1.5 * given"),
     Mutation("mclb", "solvers/mclb/local_search_kernels.py", "abs(gained) and spent <= budget:", "abs(gained):"),
     Mutation("routing", "solvers/routing/lagrangian.py", "self.home = w.kept,", "self.home = np.ones_like(w.kept),"),
-    Mutation("routing", "solvers/routing/statement.py", "return (self.value - dual.bound) / ", "return 0.2 * (self.value - dual.bound) / "),
+    Mutation("routing", "solvers/routing/statement.py", "allowance = (self.found.objective - dual.bound) / ", "allowance = 0.2 * (self.found.objective - dual.bound) / "),
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
-from keyshift.generators.collocation import synthetic_cluster
+from keyshift.generators.allocation import synthetic_cluster
 from keyshift.generators.mclb import word_stream
 from keyshift.generators.real import WEEKS, data_file
 from keyshift.generators.real import flights as flight_log

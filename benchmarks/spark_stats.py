@@ -97,13 +97,13 @@ def stages(spark, log: Path) -> dict[str, Callable[[], None]]:
     tuples = read_tuples(spark.read.parquet(str(log)), topology(), "ts", Windows.of("1 hour"), KeyGroups(GROUPS))
     plan = facts.plan_of(topology(), tuples)
     sent, count = tuples.frame, partial(tallies.count, plan=plan)
-    swallow = facts.in_arrow(sent, lambda batches: (b for b in batches if b.num_rows < 0), tallies.PACKED)
-    counted = facts.in_arrow(sent, count, tallies.PACKED)
+    swallow = facts.in_arrow(sent, lambda batches: (b for b in batches if b.num_rows < 0), facts.schema_of(plan))
+    counted = facts.in_arrow(sent, count, facts.schema_of(plan))
     return {
         "scan, windows, key groups": lambda: run_all(sent),
         "Arrow, to Python": lambda: run_all(swallow),
         "counting": lambda: run_all(counted),
-        "shuffle, adding up": lambda: run_all(facts.merged(counted)),
+        "shuffle, adding up": lambda: run_all(facts.merged(counted, plan)),
     }
 
 

@@ -4,7 +4,7 @@
 
 The log is that of `spark_stats.py`. Either one operator, with cost and state, or two and the edge between them; so many key groups an operator,
 one window or sixty. Both begin with the same accepted tuples. The tallies count each task's tuples for all operators and edges at once,
-and are merged by window. Spark SQL's way turns a tuple into a row for each operator, each edge and its arrival (`inline`), and adds up by window, kind and key groups;
+and Spark adds up what the tasks have counted. Spark SQL's way turns a tuple into a row for each operator, each edge and its arrival (`inline`), and adds up by window, kind and key groups;
 the same whole numbers are added, so that the facts must be equal. Processor seconds are those of all processes.
 """
 
@@ -77,7 +77,7 @@ def compared(
         way.write.format("noop").mode("overwrite").save()
         took |= {f"{name}, CPU s": cpu_seconds() - cpu, f"{name}, s": time.perf_counter() - wall}
     size = plan.sums[0][0]
-    ours = facts.rows(F.col("kind") != -1, 1)
+    ours = facts.frame.where(F.col("kind") != -1)
     edges = F.col("kind") >= operators
     first = ours.withColumn("sum_0", F.when((F.col("kind") < 0) | edges, 0).otherwise(F.col("sum_0")))
     theirs = ways["Spark SQL"].withColumn(size, F.when((F.col("kind") < 0) | edges, 0).otherwise(F.col(size)))

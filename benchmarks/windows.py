@@ -17,8 +17,7 @@ import pandas as pd
 from page import run
 
 import keyshift as ks
-from keyshift.generators.allocation import madsen_windows
-from keyshift.generators.collocation import synthetic_cluster
+from keyshift.generators.allocation import madsen_windows, synthetic_cluster
 from keyshift.papers.page import Page
 
 SETTING = ["nodes", "key_groups", "windows", "over", "varies", "max_migrations", "seed"]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from keyshift.version import __version__
 
+os.environ.setdefault("KEYSHIFT_PROGRESS", "0")  # pages have no lines that go again
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 

@@ -105,8 +105,11 @@ def _kafka(topic: str, replicas: dict[int, list[int]], size: Any) -> None:
             for n, r in replicas.items()
             if b in r
         ]
-        folder = {"logDir": "/var/lib/kafka", "error": None, "partitions": held}
-        brokers.append({"broker": b, "logDirs": [folder]})
+        folders = [
+            {"logDir": f"/data/{name}", "error": None, "partitions": some}
+            for name, some in (("a", held[:2]), ("b", held[2:]))
+        ]
+        brokers.append({"broker": b, "logDirs": folders})
     heading = (
         "Querying brokers for log directories information\nReceived log directory information from brokers 1,2,3,4\n"
     )
@@ -180,6 +183,7 @@ def measured(file: str, kept: dict[str, str] | list[str] | None = None, shape: s
     if isinstance(kept, dict):
         frame = frame.rename(columns=kept)
         frame["difference"] = frame["measured"] - frame["predicted"]
+    frame = frame.apply(lambda column: column.map({True: "yes", False: "no"}) if column.dtype == bool else column)
     rows = [
         [f"{v:{shape}}" if isinstance(v, float) else str(v) for v in row]
         for row in frame.fillna("-").itertuples(index=False)
@@ -204,8 +208,8 @@ def redis_measured() -> str:
 
 
 def kafka_measured() -> str:
-    """Kafka: leaders, of `make kafka`."""
-    return measured("0.3.0/kafka_leaders.csv")
+    """Kafka: the cases of `make kafka`."""
+    return measured("0.4.0/kafka_cases.csv")
 
 
 def flink_measured() -> str:
@@ -217,7 +221,7 @@ def flink_measured() -> str:
 def methods(problem: str) -> str:
     """A table of a problem's methods, from the catalogue, for a page in a folder beside the lessons."""
     from keyshift.catalogue import FORMULATIONS
-    from keyshift.commands.methods import as_row
+    from keyshift.commands.model import as_row
 
     columns = ("method", "kind", "certain", "for", "options", "source", "code", "lesson")
     rows = [_table_row(as_row(FORMULATIONS[problem], method)) for method in FORMULATIONS[problem].methods]

@@ -40,7 +40,7 @@ BLOCK = re.compile(
     r"^(?P<fence>`{3,})(?P<kind>console|python transcript)\n(?P<text>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL
 )
 GENERATED = re.compile(r"^<!-- generated: (\w+)( [\w -]+)? -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
-COLUMNS = "100"
+COLUMNS = "120"
 
 
 def masked(text: str) -> list[str]:

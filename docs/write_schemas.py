@@ -14,7 +14,7 @@ from keyshift.files.workload import WorkloadFile, WorkloadManifest
 from keyshift.fronts.front import FrontFile
 from keyshift.models.base.schema import FileFormat
 from keyshift.models.routing.table_file import RoutingTableFile
-from keyshift.replays.checkpoint import PeriodFile, ReplayFile
+from keyshift.replays.results import PeriodFile, ReplayFile
 from keyshift.solvers.intervals.policy.policy_files import PolicyHeader, ProgressHeader
 from keyshift.spark_stats.statistics_files import StatisticsManifest
 

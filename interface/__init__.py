@@ -99,7 +99,7 @@ GONE_IN = "0.5"
 _WENT = {
     ("", "models.base"): "compiling figures frames guards integers kernel_cache labels lazily names pyomo",
     ("files.", "models.base"): "arrow disk schema tables yaml_text",
-    ("plans.", "plans"): "made_for plan saved staying",
+    ("plans.", "plans"): "made_for plan saved",
 }
 MOVED = {
     f"keyshift.models.{folder}{name}": f"keyshift.{now}.{name}"
@@ -107,10 +107,14 @@ MOVED = {
     for name in names.split()
 } | {
     "keyshift.models.families": "keyshift.generators",
+    "keyshift.models.families.collocation": "keyshift.generators.allocation",
+    "keyshift.models.families.replication": "keyshift.generators.allocation",
     "keyshift.models.files": "keyshift.files",
     "keyshift.models.files.policy": "keyshift.solvers.intervals.policy.policy_files",
     "keyshift.models.files.routing_table": "keyshift.models.routing.table_file",
     "keyshift.models.files.statistics": "keyshift.spark_stats.statistics_files",
+    "keyshift.models.files.replay": "keyshift.replays.adaptation",
+    "keyshift.models.plans.staying": "keyshift.plans.targets",
     "keyshift.models.simulation": "keyshift.simulation",
 }
 """Modules that stand elsewhere since 0.4, with what is in them; the old names go in 0.6."""
@@ -140,7 +144,7 @@ sys.meta_path.insert(0, _Moved())
 
 
 def _methods_by_name() -> None:
-    """`from keyshift.heuristics import albic`: the floors below know nothing of the catalogue, this package tells them."""
+    """`from keyshift.heuristics import albic`: the floors below do not import the catalogue, so this package adds the names."""
     import keyshift.heuristics
     import keyshift.solvers
 
@@ -155,11 +159,11 @@ def _methods_by_name() -> None:
 
 
 _methods_by_name()
-# Models know nothing of what stands above them: this package names it.
+# Models import nothing that stands above them: this package names it.
 Problem._reader, Solution.planner = _LAZY["read_workload"], _LAZY["plan"]
 Solution.mover = Named("keyshift.plans.targets", "bare_moves")
 Solution.writer = Named("keyshift.files.solution", "write_solution")
-Plan.reporter = Named("keyshift.report.plan_page", "write_plan_report")
+Plan.reporter = Named("keyshift.report.drawings", "write_plan_report")
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,7 @@ try:
     from keyshift.models.errors import BoundError, KeyshiftError
     from keyshift.terminal import Terminal, visible
     from keyshift.version import __version__
-except KeyboardInterrupt:  # half a second in which nothing of ours could hear it
+except KeyboardInterrupt:  # half a second in which no handler of ours is installed
     sys.exit("keyshift: interrupted")
 
 PLUGINS = "KEYSHIFT_PLUGINS"
@@ -65,8 +65,8 @@ PANELS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "replay": "replay",
             "reproduce": "study",
         },
-        "Look inside": {"methods": "methods", **dict.fromkeys(("model", "certify", "verify"), "model")},
-        "Learn, set up": {"demo": "demo", "grade": "methods", "warm-up": "methods"},
+        "Look inside": dict.fromkeys(("methods", "model", "certify", "verify"), "model"),
+        "Learn, set up": {"demo": "demo", "grade": "model", "warm-up": "model"},
     }
 )
 """The commands in groups, as `keyshift --help` shows them, with their modules: only what is called is loaded."""
@@ -101,7 +101,11 @@ def application(wanted: Sequence[str] = ()) -> typer.Typer:
 
         takes = inspect.signature(loaded).parameters
         cls = (
-            own.ProblemCommand if "asked" in takes else own.FamilyCommand if "context" in takes else common.JsonCommand
+            own.ProblemCommand
+            if "request" in takes
+            else own.FamilyCommand
+            if "context" in takes
+            else common.JsonCommand
         )
         app.command(name, cls=cls, help=escape(inspect.getdoc(loaded) or ""), rich_help_panel=panel)(loaded)
     return app
@@ -232,7 +236,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         asked = line or [word for name in COMPLETED for word in os.environ.get(name, "").split()]
         _plugged(line)
         code = application([token for token in asked if token in COMMANDS][:1])(args=line, standalone_mode=False)
-        sys.stdout.flush()  # a full disk is heard here, not at the interpreter's end
+        sys.stdout.flush()  # a full disk is reported here, not at the interpreter's end
         if code == 130:  # typer's silent exit code for Ctrl-C; no command of ours ends with it
             raise KeyboardInterrupt
     except USAGE as error:
@@ -262,7 +266,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 
 class LateFortran(importlib.machinery.PathFinder):
-    """Has NumPy's reader of Fortran loaded when somebody uses it: SciPy names all of NumPy, which took a tenth of a call."""
+    """Has NumPy's reader of Fortran loaded at its first use: SciPy names all of NumPy, which took a tenth of a call."""
 
     @classmethod
     def find_spec(cls, fullname: str, path: Any = None, target: Any = None) -> Any:

@@ -15,6 +15,7 @@ from keyshift.models.base.figures import figure, percent
 from keyshift.models.base.guards import real, whole
 from keyshift.solving import answered, interruptible, make_ready, own_effort
 from keyshift.terminal import printed, table
+from keyshift.terminal import progress as showing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,6 +133,7 @@ def compare(
     seed: int = 0,
     watch: Callable[[Progress], None] | None = None,
     effort: float | None = None,
+    progress: bool = True,
     **options: Any,
 ) -> Comparison:
     """Run several methods on one problem and compare them.
@@ -150,6 +152,8 @@ def compare(
         Called with a `Progress` while a method runs.
     effort : float, optional
         As in `solve`: limits the work of each method, in place of `time_limit`.
+    progress : bool, default True
+        As in `solve`.
     **options
         Passed to every method that has an option of that name.
 
@@ -180,9 +184,10 @@ def compare(
                 raise
             break
         settings, most = own_effort(method, settings, work)
-        budget = Budget(limit, watch, share, problem.scale, most)
-        with interruptible(budget.interrupt):
-            solutions.append(answered(problem, method, budget, seed, None, settings))
+        with showing(f"{problem.name}: {method.name}", limit, watch, progress) as watching:
+            budget = Budget(limit, watching, share, problem.scale, most)
+            with interruptible(budget.interrupt):
+                solutions.append(answered(problem, method, budget, seed, None, settings))
         if budget.interrupted:
             break
     return Comparison(problem, tuple(solutions))

@@ -18,13 +18,17 @@ from typing import Any
 
 import numpy as np
 
+from keyshift import heuristics, solvers
+from keyshift import models as models_floor
 from keyshift.catalogue import FORMULATIONS, Method, find_method, formulation_of, methods
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress, Settings
 from keyshift.models.base.compiling import COMPILING, off_clock
 from keyshift.models.base.guards import real, whole
+from keyshift.models.base.kernel_cache import is_warmed, note_warmed
 from keyshift.models.base.lazily import load
 from keyshift.models.objectives import Prioritised
+from keyshift.terminal import progress as showing
 
 _LOG = logging.getLogger("keyshift")
 _STOPS: list[Callable[[], None]] = []
@@ -50,6 +54,7 @@ def solve(
     watch: Callable[[Progress], None] | None = None,
     settings: Sequence[Settings] = (),
     effort: float | None = None,
+    progress: bool = True,
     **options: Any,
 ) -> Solution:
     """Answer a problem.
@@ -77,6 +82,8 @@ def solve(
         A limit on work instead of seconds, in units of about a second of one core; it replaces `time_limit`. A run that
         ends at it gives the same answer again, on any machine and under any load. If a method has an option of this
         name, it gets the value.
+    progress : bool, default True
+        Whether a terminal or a notebook shows a line after a second: the phase, the best answer and bound, the time left.
     **options
         The method's own options.
 
@@ -96,10 +103,11 @@ def solve(
     limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
     seed = whole("seed", seed, most=MOST_SEED, optional=False)
     known = read_start(problem, start)
-    make_ready(problem, chosen, known)
-    budget = Budget(limit, watch, share, problem.scale, real("effort", effort), settings)
-    with interruptible(budget.interrupt):
-        return answered(problem, chosen, budget, seed, known, options)
+    with showing(f"{problem.name}: {chosen.name}", limit, watch, progress) as watching:
+        make_ready(problem, chosen, known)
+        budget = Budget(limit, watching, share, problem.scale, real("effort", effort), settings)
+        with interruptible(budget.interrupt):
+            return answered(problem, chosen, budget, seed, known, options)
 
 
 def own_effort(method: Method, options: dict[str, Any], effort: float | None) -> tuple[dict[str, Any], float | None]:
@@ -363,9 +371,17 @@ def warm_up(problem: Problem | str | None = None) -> float:
         methods = [*FORMULATIONS[problem].methods]
     else:
         raise InputError(f"problem {problem!r}: choose one of {', '.join(FORMULATIONS)}")
-    before = COMPILING.anew
+    before, name = COMPILING.anew, "all" if problem is None else problem if isinstance(problem, str) else ""
+    floors = [
+        Path(__file__).parent,
+        *(Path(next(iter(floor.__path__))) for floor in (models_floor, solvers, heuristics)),
+    ]
+    if name and is_warmed(name, floors):
+        return 0.0
     for method in methods:
         method.compile_ahead()
+    if name:
+        note_warmed(name, floors)
     return COMPILING.anew - before
 
 

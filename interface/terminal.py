@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Container, Iterable
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.segment import Segment
 from rich.text import Text
+
+from keyshift.models.answer import Progress
+from keyshift.models.base.compiling import COMPILING
+from keyshift.models.base.figures import figure
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,18 +66,51 @@ def table(
     heads : iterable of str
     rows : iterable of iterables
     right, whole : container of str
-        Heads of columns whose cells stand on the right; of those that are never folded.
+        Heads of columns whose cells stand on the right; of others that are never folded, as these and the first are not.
     **style
         For `rich.table.Table`.
     """
-    from rich.table import Table
-
-    made = Table(**style)
-    for head in heads:
-        made.add_column(head, justify="right" if head in right else "left", overflow="fold", no_wrap=head in whole)
+    made = _fitted()(**style)
+    for place, head in enumerate(heads):
+        kept = place == 0 or head in right or head in whole
+        made.add_column(head, justify="right" if head in right else "left", overflow="fold", no_wrap=kept)
     for row in rows:
         made.add_row(*map(str, row))
     return made
+
+
+@cache
+def _fitted() -> type[Table]:
+    """A table that leaves out columns where the terminal is too narrow for them, the last ones first, and says which."""
+    from rich.measure import Measurement
+    from rich.table import Table
+
+    class Fitted(Table):
+        """The first column, and those of numbers, stand whole: what does not fit is left out and named."""
+
+        def __rich_console__(self, console: Any, options: Any) -> Any:
+            """As many columns as fit; two at least, which fold where even they do not."""
+            every, gone = self.columns, list[str]()
+            wide = options.update(max_width=10_000)
+            need = []
+            for column in every:
+                sizes = [Measurement.get(console, wide, cell) for cell in (column.header, *column.cells)]
+                need.append(max(size.maximum if column.no_wrap else size.minimum for size in sizes))
+            own = self._extra_width + sum(self._get_padding_width(at) for at in range(len(every)))
+            shown = list(range(len(every)))
+            while len(shown) > 2 and sum(need[at] for at in shown) + own > options.max_width:
+                at = shown.pop()
+                own -= self._get_padding_width(at) + bool(self.box)
+                gone.insert(0, str(every[at].header))
+            self.columns = [every[at] for at in shown]
+            try:
+                yield from super().__rich_console__(console, options)
+            finally:
+                self.columns = every
+            if gone:
+                yield Text(f"not shown: {', '.join(gone)} (a wider terminal shows them)", style="dim")
+
+    return Fitted
 
 
 def printed(shown: Any, width: int, notes: Iterable[str] = ()) -> str:
@@ -76,3 +120,67 @@ def printed(shown: Any, width: int, notes: Iterable[str] = ()) -> str:
     for note in notes:
         terminal.print(note, markup=False, highlight=False)
     return str(terminal.file.getvalue())  # type: ignore[attr-defined]
+
+
+# What a run does just now ----------------------------------------------------------------------------------------------
+
+_ONE = threading.Lock()
+"""Only one line is shown at a time: that of the outermost call."""
+DELAY = 1.0
+"""Seconds before a line is shown."""
+
+
+class _Line:
+    """The spinner's words, by what a run does just now; Rich asks for it as long as the spinner turns."""
+
+    def __init__(self, title: str, limit: float | None) -> None:
+        self.title, self.limit, self.now, self.began = title, limit, Progress(), time.monotonic() - COMPILING.seconds
+
+    def __rich__(self) -> str:
+        if COMPILING.now:
+            return escape(f"{self.title} - compiling, once for this machine: {COMPILING.anew:.0f} s")
+        best, bound = self.now.objective, self.now.bound
+        words = [f"{name} {figure(value)}" for name, value in (("best", best), ("bound", bound)) if value is not None]
+        if best and bound is not None:
+            words.append(f"gap {figure(100 * max(0.0, best - bound) / best, 100, 3)} %")
+        if self.limit is not None:
+            left = self.limit - (time.monotonic() - COMPILING.seconds - self.began)
+            words.append(f"{max(0.0, left):.0f} s left")
+        return escape(" ".join(filter(None, [self.title, self.now.note, *words])))
+
+
+@contextmanager
+def progress(
+    title: str, limit: float | None = None, watch: Callable[[Progress], None] | None = None, shown: bool = True
+) -> Iterator[Callable[[Progress], None] | None]:
+    """Show a line with the phase and the best figures so far once a run takes longer than a second.
+
+    It is shown on a terminal or in a notebook, for the outermost call in the main thread, not in workers or pipes, and not where
+    the caller watches. The variable KEYSHIFT_PROGRESS=0 turns it off.
+    """
+    console = Terminal(stderr=True)
+    here = (
+        threading.current_thread() is threading.main_thread()
+        and multiprocessing.current_process().name == "MainProcess"
+    )
+    wanted = shown and watch is None and here and os.environ.get("KEYSHIFT_PROGRESS") != "0"
+    if not wanted or not (console.is_terminal or console.is_jupyter) or not _ONE.acquire(blocking=False):
+        yield watch
+        return
+    line, running = _Line(title, limit), threading.Event()
+    status = console.status(line)
+
+    def show() -> None:
+        status.start()
+        running.set()
+
+    timer = threading.Timer(DELAY, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield partial(setattr, line, "now")
+    finally:
+        timer.cancel()
+        if running.is_set():
+            status.stop()
+        _ONE.release()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -25,7 +25,8 @@ from keyshift.models.base import guards
 from keyshift.models.base.figures import apart
 from keyshift.models.base.labels import aligned, in_time, ordered
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Problem, below_step, read_assignment, step_of_sums
+from keyshift.models.problem import below_step, read_assignment, step_of_sums
+from keyshift.models.rules.ruled import BROKEN, NoWorse, Ruled
 from keyshift.models.workload import FloatArray, IntArray, MoveSpace, Workload
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Searched(NamedTuple):
     near: FloatArray | None = None
 
 
-class Prioritised(Problem):
+class Prioritised(Ruled):
     r"""A problem whose answer may be the best in more than one measure, one after another.
 
     With ``priorities = (f1, f2, ...)`` the answer is the lexicographic minimum: of least :math:`f_1`; among those
@@ -152,9 +153,6 @@ class Prioritised(Problem):
 
     measures: ClassVar[tuple[str, ...]]
     """The metrics that `priorities` may name."""
-
-    workload: Workload
-    priorities: str | tuple[str, ...]
 
     @property
     def own_measure(self) -> str:
@@ -187,8 +185,21 @@ class Prioritised(Problem):
         return self.measured(self.stages[0], assignment)
 
     def plain(self) -> Self:
-        """The same problem with nothing but its own objective."""
-        return replace(self, priorities=()) if self.priorities else self  # type: ignore[type-var]
+        """The same problem with its own objective alone; rules that may stay broken still may."""
+        soft = self.soft_rule
+        if soft is not None and self.rules != (soft,):
+            return self.changed(rules=(soft,), priorities=())
+        return self.changed(priorities=()) if self.priorities else self
+
+    def hard(self) -> Self:
+        """The same problem, in which every rule must be kept."""
+        soft, left = self.soft_rule, tuple(name for name in self.priorities if name != BROKEN)
+        return self if soft is None else self.changed(rules=soft.rules, priorities=left)
+
+    def elastic_at(self, assignment: IntArray) -> Self:
+        """The same problem, in which no rule may be broken by more than this assignment breaks it."""
+        rules = (NoWorse(tuple(self.stated_rules), tuple(assignment.tolist())),)
+        return self.changed(rules=rules, priorities=())
 
     def _read_priorities(self) -> None:
         """Read the field `priorities`, or raise `InputError`."""
@@ -248,7 +259,11 @@ class Prioritised(Problem):
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         """A measure of a canonical assignment."""
-        return float(self.metrics(assignment)[measure])
+        return self.stated.excess(assignment) if measure == BROKEN else float(self.metrics(assignment)[measure])
+
+    def _excess_of_rules(self, assignment: np.ndarray) -> dict[str, float]:
+        """By how much rules are broken, where they give way: for `metrics`."""
+        return {} if self.soft_rule is None else {BROKEN: self.stated.excess(assignment)}
 
     def rank(self, assignment: np.ndarray) -> tuple[float, ...]:
         """The measures of a canonical assignment in the order of the priorities."""
@@ -258,20 +273,20 @@ class Prioritised(Problem):
 class OverWindows(Prioritised):
     """A problem that may be about k windows: the fields are its dataclass's own, their reading is here."""
 
-    workload: Workload
-    windows: int
-    scenarios: ArrayLike | None
+    OF_WINDOWS: ClassVar = ("windows", "scenarios", "over", "level", "probabilities")
+    windows: int = 1
+    scenarios: ArrayLike | None = None
     over: Over = "max"
     level: float = 0.9
     probabilities: ArrayLike | None = None
+    resource_capacity: Mapping[str, Any] | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Without what is said of windows where that is nothing: such a problem's fingerprint is what it always was."""
-        mine = OverWindows.__annotations__
-        usual: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name in mine}  # type: ignore[arg-type]  # it is a dataclass
         given = super().arguments()
         if self.several:
             return given
+        usual = {name: getattr(type(self), name) for name in self.OF_WINDOWS}
         return {k: v for k, v in given.items() if k not in usual or not np.array_equal(v, usual[k])}
 
     def _read_windows(self) -> None:
@@ -355,13 +370,11 @@ class OverWindows(Prioritised):
     def _about(self, workload: Workload) -> Self:
         """The problem about the last window of a workload; a capacity, or a rule, for the load of today's has no part in it."""
         rest: dict[str, Any] = {} if self.probabilities is None else {"probabilities": None}
-        limits = getattr(self, "resource_capacity", None)
-        if limits and "load" in limits:
+        if (limits := self.resource_capacity) and "load" in limits:
             rest["resource_capacity"] = {name: limit for name, limit in limits.items() if name != "load"}
-        rules = getattr(self, "rules", ())
-        if any(rule.of_today for rule in rules):
-            rest["rules"] = [rule for rule in rules if not rule.of_today]
-        return replace(self, workload=workload, windows=1, scenarios=None, **rest)  # type: ignore[type-var]
+        if any(rule.of_today for rule in self.rules):
+            rest["rules"] = [rule for rule in self.rules if not rule.of_today]
+        return self.changed(workload=workload, windows=1, scenarios=None, **rest)
 
     def typical(self) -> Workload:
         """The workload with the mean load and traffic over the windows as its last one.

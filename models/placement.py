@@ -1,4 +1,4 @@
-"""Key groups -> nodes: where an engine puts a key group when nobody has planned anything."""
+"""Key groups -> nodes: where an engine puts a key group that has not been planned."""
 
 from __future__ import annotations
 

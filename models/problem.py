@@ -1,6 +1,6 @@
 """The answers that every problem gives without any solver: about an assignment, of its own limits, of the next period.
 
-`Problem` is the one protocol of all formulations: what plans, remedies, replays and engines have to know of one, they ask it.
+`Problem` is the one protocol of all formulations: plans, remedies, replays and engines depend on nothing else.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Limit:
     down : bool
         Whether the limit loosens as the value falls.
     ordered : bool
-        Whether a looser value admits whatever a tighter one does. Another number of nodes does not: it moves the mean.
+        Whether a looser value admits all that a tighter one does. Another number of nodes does not: it moves the mean.
     arithmetic : callable or None
         The least value by arithmetic alone, where all other limits cannot stand in its way.
     drops : bool
@@ -157,17 +157,20 @@ class Problem(ABC):
     `limits`               its limits: value, the problem with another one, what an assignment needs (`remedies`, `explain`)
     `binding`              which of them an answer uses up, in words
     `worth`, `aim`         what a move is worth, in plans; which figure a replay's plans should lower
-    `repairable`           limits that the current nodes may exceed, and `repair` loosens; `mended`: with other values
+    `repairable`           limits that the current nodes may exceed, and `repair` loosens; `repaired`: with other values
     `reached`              the move of key groups that an answer asks for now
     `in_period`, `after`   the problem of one period of a replay; of the next period
     `rescue`, `fallback`   what a replay does where there is no answer
     `chooses_nodes`        whether answers say how many nodes there are; `in_steps`: whether they are more than one assignment
     `by_table`             whether answers are exceptions to a hash, for a routing table
-    `played`               what a page needs to value an assignment that somebody makes by hand
+    `played`               what a page needs to value an assignment that is made by hand
     =====================  =============================================================================================
 
     Problems with several measures have further methods: see `keyshift.models.objectives.Prioritised`.
     """
+
+    workload: Workload
+    """What it is about; problems about a stream of keys have none."""
 
     name: ClassVar[str]
     """The name used by the catalogue and the command line, such as ``"key-group-allocation"``."""
@@ -191,7 +194,7 @@ class Problem(ABC):
     """A replay's choice where a method has no answer: stay; take the offer that breaks a limit; use `fallback`."""
 
     limits_first: ClassVar[bool] = False
-    """Whether to keep the limits matters more than `aim`: then a plan that mends them is always worth its state."""
+    """Whether to keep the limits matters more than `aim`: then a plan that repairs them is always worth its state."""
 
     chooses_nodes: ClassVar[bool] = False
     """Whether the number of nodes is part of the problem: plans name new ones, and a node that they empty is removed."""
@@ -235,13 +238,13 @@ class Problem(ABC):
 
     def _require_workload(self) -> None:
         """Refuse anything else in the field `workload`."""
-        given = self.workload  # type: ignore[attr-defined]  # a field of the subclass
+        given = self.workload
         if not isinstance(given, Workload):
             raise InputError(f"workload must be a Workload, not a {type(given).__name__}")
 
     def _require_equal_nodes(self, why: str) -> None:
         """Refuse nodes of different capacities."""
-        capacity = self.workload.capacity  # type: ignore[attr-defined]  # a field of the subclass
+        capacity = self.workload.capacity
         if (capacity != capacity[0]).any():
             i = int(np.argmax(capacity != capacity[0]))
             raise InputError(f"nodes[{i}] = {capacity[i]:g} differs from nodes[0] = {capacity[0]:g}: {why}")
@@ -299,12 +302,12 @@ class Problem(ABC):
 
     def more_nodes(self, **changes: Callable[[int], Any]) -> Limit:
         """Nodes added to the workload, each like the largest; `changes` of other parameters, by the number of new ones."""
-        workload = self.workload  # type: ignore[attr-defined]  # a field of the subclass
+        workload = self.workload
 
         def at(nodes: Number) -> Problem:
             new = int(nodes) - workload.nodes
             made = {name: change(new) for name, change in changes.items()}
-            return replace(self, workload=grown(workload, int(nodes)), **made)  # type: ignore[type-var]
+            return self.changed(workload=grown(workload, int(nodes)), **made)
 
         return Limit("nodes", workload.nodes, at, whole=True, ordered=False)
 
@@ -324,7 +327,7 @@ class Problem(ABC):
         """The problem with other values of some parameters."""
         return replace(self, **changes)  # type: ignore[type-var]
 
-    def mended(self, **changes: Any) -> Self:
+    def repaired(self, **changes: Any) -> Self:
         """The problem with other values of its `repairable` limits, so that the current assignment keeps them."""
         return self.changed(**changes)
 
@@ -340,7 +343,7 @@ class Problem(ABC):
         self, assignment: np.ndarray, step: int = 0, nodes_after: int | None = None
     ) -> tuple[Workload, IntArray]:
         """The workload before a step, and the node of each key group after it; `nodes_after` selects the step of a policy."""
-        return self.workload, assignment  # type: ignore[attr-defined]  # a field of the subclass
+        return self.workload, assignment
 
     @classmethod
     def in_period(cls, workload: Workload, options: Mapping[str, Any], counts: Sequence[int] = ()) -> tuple[Self, str]:
@@ -369,7 +372,7 @@ class Problem(ABC):
             node_names=nodes.node_names,
             home=workload.home,
         )
-        return replace(self, workload=here)  # type: ignore[type-var]
+        return self.changed(workload=here)
 
     def played(self) -> dict[str, Any] | str:
         """The constants that a page needs to compute the figures of `check`; or a sentence on what the page shows instead."""
@@ -389,7 +392,7 @@ class Problem(ABC):
         Raises
         ------
         InputError
-            Where certificates do not know the formulation, or one of its options.
+            Where certificates do not cover the formulation, or one of its options.
         """
         raise InputError(f"there are no certificates for {self.name}")
 
@@ -429,11 +432,11 @@ class MovesState(Problem):
     @property
     def scale(self) -> float:
         """All the state (1 when there is none)."""
-        return float(self.workload.state.sum()) or 1.0  # type: ignore[attr-defined]  # a field of the subclass
+        return float(self.workload.state.sum()) or 1.0
 
     @property
     def step(self) -> float:
-        return step_of_sums(self.workload.state)  # type: ignore[attr-defined]  # a field of the subclass
+        return step_of_sums(self.workload.state)
 
 
 def _plain(value: Any) -> Any:

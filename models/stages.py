@@ -189,12 +189,12 @@ class WholeMeasure:
         exact = (
             numbers.exact and numbers.scale <= 1 and Fraction(numbers.total) / numbers.scale < 2**53
         )  # sums of whole floats
-        doubt = 0.0 if exact and rest == 0.0 else FLOATS * unit + numbers.error * terms
+        error_bound = 0.0 if exact and rest == 0.0 else FLOATS * unit + numbers.error * terms
 
         def most(value: float) -> int:
-            return math.floor(Fraction(value - rest + doubt) * numbers.scale)
+            return math.floor(Fraction(value - rest + error_bound) * numbers.scale)
 
-        return cls(expression, most, lambda whole: float(Fraction(whole) / numbers.scale) + rest - doubt)
+        return cls(expression, most, lambda whole: float(Fraction(whole) / numbers.scale) + rest - error_bound)
 
 
 class CpSatStages(OfStage, ABC):

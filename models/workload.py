@@ -1,11 +1,11 @@
-"""The workload: what a stream engine knows about its key groups when it asks who should run where."""
+"""The workload: loads, states and current nodes of key groups, and the nodes: the data of every problem but key splitting."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,6 +27,22 @@ BoolArray = NDArray[Any]
 
 MOST_NODES = 100_000
 """More nodes than any cluster has: a larger number is a slip, and would only fill the memory."""
+
+
+def _by_name(init: Callable[..., None]) -> Callable[..., None]:
+    """The same, which says what to write in place of a table, or of values without names."""
+
+    @wraps(init)
+    def named(self: Workload, *given: Any, **arguments: Any) -> None:
+        if given:
+            kind = type(given[0])
+            instead = "each by its name, such as load="
+            if hasattr(kind, "columns") or hasattr(kind, "column_names"):
+                instead = "Workload.from_frame(table), which finds columns by name"
+            raise InputError(f"Workload takes load, state, current and nodes, not a {kind.__name__}: write {instead}")
+        init(self, **arguments)
+
+    return named
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -101,6 +117,7 @@ class Workload:
     """When the window begins whose workload this is, where it was counted from a log window by window."""
 
     # Anything array-like goes in, read-only arrays come out: hence an __init__ of our own.
+    @_by_name
     def __init__(
         self,
         *,
@@ -220,9 +237,9 @@ class Workload:
         cls,
         frame: Any,
         *,
-        load: Hashable | Sequence[Hashable] = "load",
-        state: Hashable = "state",
-        node: Hashable = "node",
+        load: Hashable | Sequence[Hashable] = None,
+        state: Hashable = None,
+        node: Hashable = None,
         key: Hashable | Sequence[Hashable] | None = None,
         nodes: int | Sequence[str | int] | Mapping[str | int, float] | None = None,
         home: Hashable | None = None,
@@ -235,19 +252,26 @@ class Workload:
     ) -> Workload:
         """A workload from a table with one row for each key group.
 
+        A column that is not named is found where it is called what it usually is: load, weight, cpu or rate; state, size or
+        bytes; node, broker, worker or current; key, partition or shard, and the like. If two might be meant, or none is
+        found, the message says so.
+
         Parameters
         ----------
         frame : DataFrame
-            Of pandas, Polars, Arrow, DuckDB or whatever else narwhals reads.
-        load : label or list of labels, default "load"
+            Of pandas, Polars, Arrow, DuckDB or anything else that narwhals reads.
+        load : label or list of labels, optional
             The column of loads; or columns, one for each window, the oldest first.
-        state, node : label
-            The columns of state and of the node that runs the key group now: names, or numbers.
+        state : label or number, optional
+            The column of state; or a number, the same for each key group.
+        node : label, optional
+            The column of the node that runs the key group now: names, or numbers.
         key : label or list of labels, optional
             The column of the key groups' names; of more, as in ``["topic", "partition"]``, the names are joined by
             hyphens. None takes the index of a pandas frame, where it has a name or holds names.
         nodes : int, list of names, or mapping of names to capacities, optional
-            All nodes, in order: those without key groups have to be named. None takes the ones that are met, sorted.
+            All nodes, in order: those without key groups have to be named. A number: nodes are numbered from 0, or as many
+            as the table has. None takes the ones that are met, sorted.
         home, operator : label, optional
         resources : list of labels, optional
             Columns of further resources.
@@ -364,7 +388,7 @@ def grown(workload: Workload, nodes: int) -> Workload:
     names = workload.node_names
     if names is not None:
         names = (*names, *fresh(names, new))
-    # A new node is in no rack that one knows of: in one of its own.
+    # A new node is in no known rack: it is in one of its own.
     domains = {name: (*labels, *fresh(labels, new)) for name, labels in workload.domains.items()}
     return workload.replace(
         domains=domains,
@@ -374,14 +398,14 @@ def grown(workload: Workload, nodes: int) -> Workload:
     )
 
 
-# Where key groups are and where they may go: what searches, bounds and certificates know of it ----------------------------
+# Where key groups are and where they may go: as searches, bounds and certificates use it ----------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class MoveSpace:
     """Every key group may stay where it is, unless rules forbid it, or enter a node that is open to key groups of its kind.
 
-    Whoever needs to know who may go where asks this, and nothing else: a rule that closes nodes to key groups is then kept
+    All code that needs the allowed pairs takes them from here: a rule that closes nodes to key groups is then kept
     by every search, bound and heuristic at once.
 
     Attributes
@@ -390,7 +414,7 @@ class MoveSpace:
     kind : ndarray of int, shape (p,)
         Key groups of one kind may enter the same nodes.
     enter : ndarray of bool, shape (kinds, n)
-        Each row is of somebody's kind.
+        Each row is the kind of some key group.
     stay : ndarray of bool, shape (p,), or None
         Who may stay where it is; None: everybody. Searches and bounds that take it for granted work on a relaxation.
     """
@@ -406,6 +430,12 @@ class MoveSpace:
         here = np.ascontiguousarray(current, dtype=np.int64)
         return cls(here, np.zeros(here.size, dtype=np.int64), np.array(enter, dtype=bool)[None])
 
+    @classmethod
+    def within(cls, current: IntArray, nodes: BoolArray) -> MoveSpace:
+        """All key groups run on these nodes, shape (n,), and nowhere else."""
+        space, stay = cls.of(current, nodes), nodes[current]
+        return space if stay.all() else replace(space, stay=stay)
+
     def closed(self, key_groups: IntArray, nodes: IntArray | slice = slice(None)) -> MoveSpace:
         """The same, but some key groups may enter some nodes - all by default - no more."""
         chosen = np.zeros(self.current.size, dtype=bool)
@@ -418,15 +448,17 @@ class MoveSpace:
 
     def without(self, closed: BoolArray) -> MoveSpace:
         """The same, but for pairs that are closed, shape (p, n): such a key group neither enters such a node nor stays there."""
-        enter = self.enter[self.kind] & ~closed
-        enter, kind = np.unique(enter, axis=0, return_inverse=True)
+        n = self.enter.shape[1]
+        rows = np.packbits(self.enter[self.kind] & ~closed, axis=1)  # an eighth to sort
+        rows, kind = np.unique(rows, axis=0, return_inverse=True)
+        enter = np.unpackbits(rows, axis=1, count=n).astype(bool)
         stay = ~closed[np.arange(self.current.size), self.current]
         stay = stay if self.stay is None else stay & self.stay
         return MoveSpace(self.current, kind.ravel().astype(np.int64), enter, None if stay.all() else stay)
 
     @cached_property
     def open(self) -> BoolArray:
-        """Nodes that somebody may enter, shape (n,)."""
+        """Nodes that some key group may enter, shape (n,)."""
         return np.asarray(self.enter.any(axis=0))
 
     @cached_property

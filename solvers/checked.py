@@ -25,6 +25,8 @@ STRICT = os.environ.get("KEYSHIFT_STRICT") == "1"
 """Whether a candidate that breaks what its search promises to keep is an error: tests set it. Else it is passed over."""
 LAST_WORDS = 0.2
 """Seconds for a thread that is told to stop."""
+STATED = 1_000_000
+"""Pairs of a key group and a node of the largest statement that is written down: each takes some kilobytes, and 10 us or more."""
 NO_ASSIGNMENT = "no assignment meets all limits"
 Made = TypeVar("Made")
 
@@ -109,6 +111,15 @@ def within(budget: Budget, make: Callable[[], Made], variables: float = math.inf
     if failures:
         raise failures[0]
     return made[0]
+
+
+def too_large(problem: Any) -> str:
+    """Why a problem's statement is not written down, where it has too many pairs; else nothing."""
+    workload = getattr(problem, "workload", None)
+    pairs = 0 if workload is None else workload.key_groups * getattr(problem, "node_limit", workload.nodes)
+    if pairs <= STATED:
+        return ""
+    return f"a statement of {pairs:,} pairs of a key group and a node is too large: at most {STATED:,} are written down"
 
 
 def _stop(worker: threading.Thread) -> None:
@@ -261,6 +272,8 @@ def answered(
     **asked
         As for the solver's `solve`.
     """
+    if said := too_large(problem):
+        return Answer(start, least, message=said)
     with off_clock():
         solve, make = import_module(f"keyshift.solvers.{solver}").solve, load(statement)
     stated = within(budget, lambda: make(problem, *given))

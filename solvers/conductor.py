@@ -1,7 +1,7 @@
 """The conductor: a search, bounds and solvers take turns around one incumbent until bound and objective meet.
 
-An exact method is a list of parts. Each part is an iterator that does a little work at each turn, and tells the incumbent what it
-has found and proven. Next is always the part that has done least work for its share (stride scheduling, [Waldspurger1995]).
+An exact method is a list of components. Each is an iterator that does a little work at each turn, and tells the incumbent what it
+has found and proven. Next is always the one that has done least work for its share (stride scheduling, [Waldspurger1995]).
 Work is counted and not timed (`Budget.work`), so that turns, and with them the answer and the time of a proof, depend neither
 on the limit nor on the machine: a limit ends them, and nothing else. A solver that cannot go on where it stopped begins again
 with twice the work, which costs at most twice what the last run does [Luby1993].
@@ -22,7 +22,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 
 SHORTEST = 0.05
-"""The least work that a turn counts for: a part that waits for the others does not wait for ever."""
+"""The least work that a turn counts for: who waits for the others does not wait for ever."""
 A_GAIN, OF_A_GAIN = 0.1, 0.25
 """Of a turn in which the bound closes the first share of the gap only the second share of its work counts: what helps goes on."""
 
@@ -54,6 +54,8 @@ class Incumbent:
     bound: float = 0.0
     infeasible: str = ""
     """Why there is no assignment, once that is proven."""
+    message: str = ""
+    """What the reader is told of the run."""
     vouched: bool = False
     """Whether a solver ended by proof, within its tolerances."""
     details: dict[str, Any] = field(default_factory=dict)
@@ -111,11 +113,11 @@ class Incumbent:
             return Answer(None, termination="infeasible", message=self.infeasible, details=self.details)
         ended = self.budget.why if self.budget.expired else "completed"
         termination = "optimal" if self.proven or self.vouched else ended
-        return Answer(self.best, min(self.bound, self.objective), termination, details=self.details)
+        return Answer(self.best, min(self.bound, self.objective), termination, self.message, self.details)
 
 
 class Component(NamedTuple):
-    """One of the parts of a method.
+    """A search, a bound or a solver of a method.
 
     Attributes
     ----------
@@ -134,17 +136,19 @@ class Component(NamedTuple):
     after: float = 0.0
 
 
-def conduct(found: Incumbent, parts: Sequence[Component]) -> None:
-    """Let parts take turns until all is proven, all parts have ended, or the budget has; of equals the first begins."""
-    waiting = [(part.after, place, part) for place, part in enumerate(parts)]
+def conduct(found: Incumbent, components: Sequence[Component]) -> None:
+    """Let components take turns until all is proven, they have all ended, or the budget has; of equals the first begins."""
+    waiting = [(component.after, place, component) for place, component in enumerate(components)]
     heapq.heapify(waiting)
-    while waiting and not found.done:
-        spent, place, part = heapq.heappop(waiting)
-        work, gap, bound = found.budget.work, found.objective - found.bound, found.bound
-        for _ in part.turns:
-            gained = found.bound - bound >= A_GAIN * gap > 0
-            cost = max(SHORTEST, found.budget.work - work) * (OF_A_GAIN if gained else 1.0)
-            heapq.heappush(waiting, (spent + cost / part.share, place, part))
+    idle = set[int]()
+    while len(idle) < len(waiting) and not found.done:  # where all only wait for each other nothing comes any more
+        spent, place, component = heapq.heappop(waiting)
+        begun, gap, bound = found.budget.work, found.objective - found.bound, found.bound
+        for _ in component.turns:
+            work = found.budget.work - begun
+            idle = {*idle, place} if work == 0 else set()
+            cost = max(SHORTEST, work) * (OF_A_GAIN if found.bound - bound >= A_GAIN * gap > 0 else 1.0)
+            heapq.heappush(waiting, (spent + cost / component.share, place, component))
             break
 
 

@@ -24,7 +24,7 @@ from keyshift.models.base.lazily import load
 from keyshift.models.base.pyomo import errors, pyo, standard_form
 from keyshift.models.errors import InputError
 from keyshift.models.workload import IntArray
-from keyshift.solvers.checked import NO_ASSIGNMENT, within, within_bounds
+from keyshift.solvers.checked import NO_ASSIGNMENT, too_large, within, within_bounds
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 from keyshift.solvers.scaling import Units, in_units, without_small
 from keyshift.solvers.threads import until_limit
@@ -465,6 +465,8 @@ def relaxed(
     -----
     The bound is weak duality on HiGHS's row multipliers, whatever these are worth (`safe_bounds.dual_bound`).
     """
+    if said := too_large(problem):
+        return Answer(None, least, message=said)
     with off_clock():
         make = load(statement)
     ended: Termination = "infeasible"

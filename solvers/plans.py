@@ -10,8 +10,7 @@ import numpy as np
 
 from keyshift.models import Budget
 from keyshift.models.base.compiling import njit
-from keyshift.models.plans.transfers import TransferScheduling
-from keyshift.models.plans.way import RuledWay, Way
+from keyshift.models.plans.transfers import RuledWay, TransferScheduling, Way
 from keyshift.models.rules.lowered import ROUNDING
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
@@ -178,7 +177,7 @@ class Phases:
 def ruled_phases(way: RuledWay, order: IntArray) -> Phases:
     """Phases in each of which moves may overlap at will without breaking a rule, or break rules as little as can be.
 
-    A phase takes, in the given order, every unit of moves that (1) of `keyshift.models.plans.way` lets join. Where none
+    A phase takes, in the given order, every unit of moves that (1) of `keyshift.models.plans.transfers` lets join. Where none
     may go first, the one that breaks least goes alone. Of up to `EXACT` units all orders are searched where that breaks
     anything (over sets of done units, O(2^u u)). Of more, it is proven best where no room is entered by two units and none has
     a least: then a move that can be made never stands in another's way, and a move that is stuck is stuck in every order.

@@ -18,18 +18,19 @@ from keyshift.spark_stats.topology import Operator, Topology
 # Public names that load on first use: `__getattr__` finds them.
 with lazily() as _LAZY:
     from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
+    from keyshift.spark_stats.estimates import Estimate, estimate
     from keyshift.spark_stats.hadoop import fetch
     from keyshift.spark_stats.keys import collect_keys
     from keyshift.spark_stats.periods import transitions_of
     from keyshift.spark_stats.session import local_session
-    from keyshift.spark_stats.sources import read_log, read_log_stream
+    from keyshift.spark_stats.sources import read_log, read_log_stream, read_query, read_table
     from keyshift.spark_stats.statistics import Stats, collect
     from keyshift.spark_stats.streaming import StatsStream
 _opened = on_first_use(globals(), _LAZY)
 
 __all__ = [
-    "Operator", "Stats", "StatsStream", "Topology", "collect", "collect_keys", "fetch", "local_session", "node_counts",
-    "read_log", "read_log_stream", "transition_matrix", "transitions_of",
+    "Estimate", "Operator", "Stats", "StatsStream", "Topology", "collect", "collect_keys", "estimate", "fetch", "local_session",
+    "node_counts", "read_log", "read_log_stream", "read_query", "read_table", "transition_matrix", "transitions_of",
 ]  # fmt: skip
 
 

@@ -2,12 +2,12 @@
 
 Load, state and traffic are all counts of the same tuples by different keys. Spark reads the log, evaluates the
 topology's expressions and hashes the keys; each task then tallies its tuples for all operators and edges at once in
-NumPy (`keyshift.spark_stats.tallies`), the tallies are brought together by window, and added up.
+NumPy (`keyshift.spark_stats.tallies`), and Spark adds up what the tasks have counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from pyspark import cloudpickle
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -35,31 +35,16 @@ cloudpickle.register_pickle_by_value(tallies)
 
 @dataclass(frozen=True)
 class Facts:
-    """Packed tallies (window, kind, content), see `keyshift.spark_stats.tallies`; a window lies in one partition."""
+    """Tallies of the whole log, added up: see `keyshift.spark_stats.tallies`."""
 
     frame: DataFrame
     measures: Measures
-    width: int
-    codes: int = 1
-    """Numbers that say why a tuple is refused."""
-
-    def rows(self, condition: Column, sums: int = 0) -> DataFrame:
-        """Unpack those for which a condition on window and kind holds: window, kind, a, b, tuples, and so many sums."""
-        schema = "window bigint, kind int, a bigint, b int, tuples bigint"
-        schema += "".join(f", sum_{i} bigint" for i in range(sums))
-        return in_arrow(self.frame.where(condition), partial(tallies.unpack, width=sums), schema)
+    plan: TallyPlan
 
     def arrivals_and_refusals(self) -> dict[str, NDArray[np.int64]]:
-        """Arrivals and refusals, window by window, in the driver.
-
-        window, kind, a (why refused), b (1: no window), tuples, and sum_0, ...: why, for further operators.
-        """
-        table = self.rows(F.col("kind") < 0, self.codes - 1).toArrow()
-        return {name: table[name].to_numpy().astype(np.int64) for name in table.column_names}
-
-    def summary(self, block: int) -> list[Row]:
-        """Totals of the facts over blocks of so many windows, in the driver; see `tallies.summarise`."""
-        return in_arrow(self.frame, partial(tallies.summarise, block=block), tallies.SUMMARISED).collect()
+        """Arrivals and refusals, window by window, in the driver: the columns of a tally up to the tuples."""
+        table = self.frame.where(F.col("kind") < 0).select(*self.plan.keys, "tuples").toArrow()
+        return {name: table[name].to_numpy() for name in table.column_names}
 
     def limbs(self, operator: int, name: str) -> range:
         """Which of the sums hold a measure; none where every tuple counts 1."""
@@ -69,12 +54,6 @@ class Facts:
     def sums(self, operator: int, name: str) -> list[str]:
         """The columns of these sums, or that of the tuples."""
         return [f"sum_{i}" for i in self.limbs(operator, name)] or ["tuples"]
-
-    def numbers(self, o: int, name: str, tuples: int, sums: Sequence[int]) -> list[int]:
-        """The whole numbers of an operator's measure, of the sums of its rows, or of an edge's; none where it has none."""
-        if (o, name) not in self.measures:
-            return []
-        return [sums[i] for i in self.limbs(o, name)] or [tuples]
 
 
 def plan_of(topology: Topology, tuples: Tuples) -> TallyPlan:
@@ -89,14 +68,30 @@ def plan_of(topology: Topology, tuples: Tuples) -> TallyPlan:
 def gather(tuples: Tuples, topology: Topology) -> Facts:
     """Aggregate the tuples into facts."""
     plan = plan_of(topology, tuples)
-    tallied = in_arrow(tuples.frame, partial(tallies.count, plan=plan), tallies.PACKED)
-    return Facts(merged(tallied), tuples.measures, plan.width, len(plan.codes))
+    tallied = in_arrow(tuples.frame, partial(tallies.count, plan=plan), schema_of(plan))
+    return Facts(merged(tallied, plan), tuples.measures, plan)
 
 
-def merged(tallied: DataFrame) -> DataFrame:
-    """Bring packed tallies together by window, and add them up."""
-    parts = 2 * tallied.sparkSession.sparkContext.defaultParallelism
-    return in_arrow(tallied.repartition(parts, "window"), tallies.merge, tallies.PACKED)
+def schema_of(plan: TallyPlan) -> str:
+    """The columns of a tally, for Spark."""
+    return ", ".join(f"{name} bigint" for name in plan.columns)
+
+
+TOO_LARGE = "the sum of a cost, state or bytes does not fit in 64 bits"
+
+
+def merged(tallied: DataFrame, plan: TallyPlan) -> DataFrame:
+    """Add up the rows of all tasks.
+
+    Each task has added up its own, so that the rows go to their places first, and are added up once.
+    """
+    added = plan.columns[len(plan.keys) :]
+    return tallied.repartition(*plan.keys).groupBy(*plan.keys).agg(*map(added_up, added))
+
+
+def added_up(name: str) -> Column:
+    """The sum of a column of whole numbers; one that leaves 64 bits stops the job, whatever the session does on overflow."""
+    return F.coalesce(F.try_sum(name), F.raise_error(TOO_LARGE).cast("bigint")).alias(name)
 
 
 def in_arrow(frame: DataFrame, function: Any, schema: str | StructType) -> DataFrame:
@@ -113,11 +108,11 @@ def rows_of(
 ) -> pd.DataFrame:
     """Bring a table to the driver, unless it has more than so many rows; it is known to have `at_most` so many.
 
-    Spark brings all rows to one place to say which are the first so many: it is not asked where there cannot be more.
+    What tables are made of is kept by Spark, so that counting them does not read the log.
     """
-    rows: pd.DataFrame = (table if at_most <= most else table.limit(most + 1)).toPandas()
-    if len(rows) > most:
+    if at_most > most and table.count() > most:
         raise InputError(refusal.format(most=most))
+    rows: pd.DataFrame = table.toPandas()
     return rows
 
 

@@ -23,6 +23,8 @@ _KNOWN = (
     (r"Cannot run program \"([^\"]+)\"", "Spark's workers cannot run {0}: set PYSPARK_PYTHON to a Python they have"),
     (r"PYTHON_VERSION_MISMATCH", "the Python on Spark's workers has another version: set PYSPARK_PYTHON to this one"),
     (r"Illegal Parquet type: INT64 \(TIMESTAMP\(NANOS", "a Parquet file has timestamps in nanoseconds"),
+    (r"Failed to find (?:the )?data source: (\w+)", "Spark has no reader of {0}: give it the package that has one, "
+     "such as --conf spark.jars.packages=org.apache.spark:spark-avro_2.13:VERSION"),
     (r"\[DIVIDE_BY_ZERO[^\]]*\]", "an expression divides by zero on some row: write try_divide, or filter such rows"),
     (r"\[CAST_INVALID_INPUT\] (The value '[^\n]*' of the type \"STRING\" cannot be cast to \"\w+\")",
      "an expression fails on some row: {0} (the columns of CSV are texts unless a schema gives their types)"),
@@ -30,7 +32,7 @@ _KNOWN = (
      "an expression fails on some row: {0}"),
     (r"(\S+) is not a Parquet file", "{0} is not a Parquet file, or is damaged"),
     (r"Encountered error while reading file (\S+?)\.? ", "the file {0} cannot be read: it is damaged, or of another kind"),
-    (r"(?:OverflowError|ValueError): ([^\n]+)", "{0}"),
+    (r"(?:OverflowError: |ValueError: |\[USER_RAISED_EXCEPTION\] )([^\n]+?)(?: SQLSTATE|\n|$)", "{0}"),
     (r"java\.lang\.OutOfMemoryError", "Spark ran out of memory: give it more, such as spark.driver.memory=4g"),
     (r"Permission denied", "permission denied: a folder cannot be read or written"),
     (r"Read-only file system", "the disk is read-only"),

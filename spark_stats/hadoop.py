@@ -1,8 +1,8 @@
 """Directories of statistics on Hadoop's file systems - HDFS, object stores, viewfs - by the Hadoop that Spark brings.
 
-`HadoopPath` has those methods of `pathlib.Path` that writing statistics calls, so that one code writes to both. What
-such file systems lack is a lock that ends with its process: two runs into one directory at once both count, and the
-last one wins where they hold the same window; folders that a killed job left stay.
+`HadoopPath` has those methods of `pathlib.Path` that writing statistics calls, so that one code writes to both. A path without
+a scheme lies where Spark's ``fs.defaultFS`` says. Such file systems lack a lock that ends with its process: a writer keeps a
+small file fresh instead, and one that has not been for two minutes is of a job that was killed.
 """
 
 from __future__ import annotations
@@ -10,10 +10,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
+import time
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
 
 from keyshift.models.base.disk import only_writer, write_text
 from keyshift.models.errors import InputError
@@ -30,12 +35,22 @@ def is_remote(path: str | Path) -> bool:
 
 
 def place(path: str | Path | HadoopPath, spark: SparkSession) -> Path | HadoopPath:
-    """The directory of a path or URL; a local one as an absolute path, since Spark may run in another folder."""
+    """The directory of a path or URL; a local one as an absolute path, since Spark may run in another folder.
+
+    Without a scheme it is one of the file system that Spark's ``fs.defaultFS`` names; a `Path` is always a folder here.
+    """
     if isinstance(path, HadoopPath):
         return path
-    if is_remote(path):
+    session: Any = spark
+    default = str(session._jsparkSession.sessionState().newHadoopConf().get("fs.defaultFS"))
+    if is_remote(path) or (isinstance(path, str) and not path.startswith("file:") and not default.startswith("file:")):
         return HadoopPath(str(path), spark)
     return Path(str(path).removeprefix("file:")).absolute()
+
+
+def url_of(path: Path | HadoopPath) -> str:
+    """What Spark calls a path, whatever file system it takes for its own."""
+    return f"file:{path}" if isinstance(path, Path) else str(path)
 
 
 def fetch(spark: SparkSession, source: str, directory: str | Path) -> Path:
@@ -53,10 +68,12 @@ class HadoopPath:
 
     def __init__(self, url: str, spark: SparkSession) -> None:
         session: Any = spark
-        self.url, self._spark, self._jvm = url.rstrip("/"), spark, session._jvm
+        self._spark, self._jvm = spark, session._jvm
         self._conf = session._jsparkSession.sessionState().newHadoopConf()
-        self._path = self._jvm.org.apache.hadoop.fs.Path(self.url)
+        self._path = self._jvm.org.apache.hadoop.fs.Path(url)
         self._files = self._path.getFileSystem(self._conf)
+        self._path = self._files.makeQualified(self._path)
+        self.url = str(self._path.toString()).rstrip("/")
 
     def __str__(self) -> str:
         return self.url
@@ -92,21 +109,39 @@ class HadoopPath:
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
         """Write a file; replaces one that is there in one step."""
-        scratch = self._jvm.org.apache.hadoop.fs.Path(f"{self.url}.part")
-        stream = self._files.create(scratch, True)
-        stream.write(bytearray(text.encode(encoding)))
-        stream.close()
+        if self._files.hasPathCapability(self._path, "fs.capability.outputstream.abortable"):
+            self.create(text, overwrite=True)  # an object store, where a file is there once it has been closed
+            return
+        scratch = HadoopPath(f"{self.url}.part", self._spark)
+        scratch.create(text, overwrite=True)
         context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._path.toUri(), self._conf)
         rename: Any = self._jvm.org.apache.hadoop.fs.Options.Rename
         options = self._spark.sparkContext._gateway.new_array(rename, 1)  # type: ignore[union-attr]
         options[0] = rename.OVERWRITE
-        context.rename(scratch, self._path, options)
+        context.rename(scratch._path, self._path, options)
+
+    def create(self, text: str, *, overwrite: bool) -> None:
+        """Write a file that others may see before it is whole."""
+        stream = self._files.create(self._path, overwrite)
+        stream.write(bytearray(text.encode("utf-8")))
+        stream.close()
+
+    def age(self) -> float:
+        """Seconds since the file was written; 0 where there is none."""
+        try:
+            return time.time() - self._files.getFileStatus(self._path).getModificationTime() / 1000
+        except Py4JError:
+            return 0.0
 
     def copy_to(self, target: Path) -> None:
         """Copy the file or directory to this machine."""
         self._files.copyToLocalFile(
             False, self._path, self._jvm.org.apache.hadoop.fs.Path(str(target.absolute())), True
         )
+
+    def unlink(self) -> None:
+        """Delete the file."""
+        self.remove_tree()
 
     def remove_tree(self) -> None:
         """Delete the directory with all that is in it."""
@@ -128,7 +163,9 @@ def local_copy(file: HadoopPath) -> tempfile.TemporaryDirectory[str]:
 
 MARK = ".keyshift"
 _WORDS = "keyshift made this folder, and may delete it when it writes here again\n"
-_held: set[Path] = set()
+FRESH, STALE = 30, 120
+"""Seconds after which a writer to one of Hadoop's file systems says that it is still there, and after which it is gone."""
+_held: set[Path | str] = set()
 """Directories that this process holds."""
 
 
@@ -136,17 +173,14 @@ _held: set[Path] = set()
 def claim(target: Path | HadoopPath) -> Iterator[None]:
     """Be the only writer of a directory of statistics until the block ends; makes the directory if it is not there.
 
-    On Hadoop's file systems, which have no locks, the directory is only marked as ours.
-
     Raises
     ------
     InputError
         The directory holds something else, cannot be written to, or another process is writing.
     """
     if isinstance(target, HadoopPath):
-        if _ours(target):
-            (target / MARK).write_text(_WORDS)
-        yield
+        with nullcontext() if target.url in _held else _only_writer(target):
+            yield
         return
     place = Path(os.path.abspath(target))  # noqa: PTH100 - resolve() would follow a link that may be exchanged
     if place in _held:
@@ -166,6 +200,38 @@ def claim(target: Path | HadoopPath) -> Iterator[None]:
             if fresh and [entry.name for entry in target.iterdir()] == [MARK]:  # it was made in vain
                 (target / MARK).unlink()
                 target.rmdir()
+
+
+@contextmanager
+def _only_writer(target: HadoopPath) -> Iterator[None]:
+    """Be the only writer of a directory of Hadoop's, by a file that is made anew while the block runs."""
+    if _ours(target):
+        (target / MARK).write_text(_WORDS)
+    lock, token, done = target / f"{MARK}-writer", uuid.uuid4().hex, threading.Event()
+    if lock.age() > STALE:
+        lock.remove_tree()
+    try:
+        lock.create(token, overwrite=False)
+    except Py4JError as error:
+        if not lock.exists():
+            raise
+        said = f"{target} is being written by another run, or was until it was killed less than {STALE} s ago"
+        raise InputError(said) from error
+
+    def stay() -> None:
+        while not done.wait(FRESH):
+            lock.create(token, overwrite=True)
+
+    keeper = threading.Thread(target=stay, daemon=True)
+    keeper.start()
+    _held.add(target.url)
+    try:
+        yield
+    finally:
+        _held.discard(target.url)
+        done.set()
+        keeper.join()
+        lock.remove_tree()
 
 
 def _ours(target: Path | HadoopPath) -> bool:

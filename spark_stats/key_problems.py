@@ -48,10 +48,10 @@ def key_placement(
 
 def _histogram(keys: KeyTables, max_rows: int) -> tuple[Callable[[], Iterator[IntArray]], tuple[IntArray, IntArray]]:
     kind = keys.log.kind(keys.operator)
-    counted = keys.frame.where("tuples > 0").select(label(F.col("key"), kind).alias("label"), "tuples")
-    table = rows_of(counted, max_rows, f"{TOO_MANY}: take fewer keys, or a larger max_rows").sort_values(
-        "label", ignore_index=True
-    )
+    with keys.held():
+        counted = keys.frame.where("tuples > 0").select(label(F.col("key"), kind).alias("label"), "tuples")
+        found = rows_of(counted, max_rows, f"{TOO_MANY}: take fewer keys, or a larger max_rows")
+    table = found.sort_values("label", ignore_index=True)
     known = as_keys(table["label"].tolist() if table["label"].dtype == object else table["label"].to_numpy())
     counts = table["tuples"].to_numpy(dtype=np.int64)
     return lambda: messages(known, counts), (known, counts)
@@ -92,17 +92,17 @@ def workload(
         Downstream operators whose keys come in as well, with the traffic to them. Labels are then
         "<operator>/<key>", else the keys alone. An operator that sends to itself may be its own.
     """
-    others = [KeyTables.of(keys.log, name, keys.number) for name in to if name != keys.name]
-    tables = [_table(part, max_rows) for part in (keys, *others)]
-    places = {part.name: number for number, part in enumerate((keys, *others))}
+    places = {name: number for number, name in enumerate(dict.fromkeys((keys.name, *to)))}
+    with keys.held(*to):
+        tables = [_table(keys, keys.log.topology.number(name), max_rows) for name in places]
+        found = [rows_of(_labelled(keys, name), max_rows, f"{TOO_MANY}: take a shorter window") for name in to]
     start = np.concatenate([[0], np.cumsum([len(table) for table in tables])])
     homes = place(placement, keys.key_groups, node_count(nodes))
     home = np.concatenate([homes[table["key_group"].to_numpy()] for table in tables])
     traffic = None
     if to:
         blocks = []
-        for name in to:
-            pairs = rows_of(_labelled(keys, name), max_rows, f"{TOO_MANY}: take a shorter window")
+        for name, pairs in zip(to, found, strict=True):
             source = pd.Index(tables[0]["label"]).get_indexer(pairs["src"])
             if (source < 0).any():
                 unknown = pairs["src"][source < 0].iloc[0]
@@ -127,8 +127,8 @@ def workload(
     )
 
 
-def _table(keys: KeyTables, max_rows: int) -> pd.DataFrame:
-    named = keys.frame.withColumn("label", label(F.col("key"), keys.log.kind(keys.operator)))
+def _table(keys: KeyTables, o: int, max_rows: int) -> pd.DataFrame:
+    named = keys.of_operator(o).withColumn("label", label(F.col("key"), keys.log.kind(o)))
     chosen = named.select("label", "key_group", "load", "state")
     return rows_of(chosen, max_rows, f"{TOO_MANY}: take key groups instead of keys").sort_values(
         "label", ignore_index=True

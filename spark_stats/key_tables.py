@@ -6,10 +6,11 @@ limited in rows, and asking for more is an error that names the limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import Column, DataFrame
@@ -21,6 +22,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.placement import placement as placed
 from keyshift.spark_stats import exact_sums
 from keyshift.spark_stats.acceptance import Log, Measures, read_all, read_tuples
+from keyshift.spark_stats.facts import added_up
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.statistics_files import DRIVER_ROWS
@@ -75,38 +77,63 @@ class KeyLog:
         frame = tuples.frame.withColumnsRenamed({name: f"key_{o}" for o, name in enumerate(names)})
         return cls(frame, tuples.measures, topology, windows, groups)
 
-    def accepted(self, o: int) -> DataFrame:
-        """The tuples that pass an operator."""
-        return self.frame.where(F.col(f"group_{o}") >= 0)
+    def counted(self, *sides: Sequence[int], first: int | None = None, end: int | None = None) -> DataFrame:
+        """One pass over the log for all sides: the tuples that pass an operator, or both ends of an edge, by window and keys.
 
-    def sums(self, o: int, name: str, where: Column | None = None) -> list[Column]:
-        """Sums of the whole numbers of a measure, over the tuples for which a condition holds."""
-        values = [F.col(column) for column in self.measures[o, name]] or [F.lit(1)]
-        return [F.sum(value if where is None else value * where.cast("long")) for value in values]
+        Rows of a side have ``key_<o>`` and ``group_<o>`` of its operators, and null in those of the others; `tuples`, and the
+        sums of all whole numbers. See `side`.
+        """
+        ends = sorted({o for side in sides for o in side})
+        inside = [F.col("window") >= first] if first is not None else []
+        inside += [F.col("window") <= end] if end is not None else []
+        passes = reduce(or_, (F.col(f"group_{o}") >= 0 for o in ends))
+        keys = {
+            f"key_{o}": F.when(F.col(f"group_{o}") >= 0, F.col(f"key_{o}")) for o in ends
+        }  # of the others one row in all
+        rows = self.frame.where(reduce(and_, inside, passes)).withColumns(keys)
+        numbers = dict.fromkeys(
+            column for o in ends for (p, _), own in self.measures.items() if p == o for column in own
+        )
+        columns = [["window", *(f"{name}_{o}" for o in side for name in ("key", "group"))] for side in sides]
+        found = rows.groupingSets(columns, *dict.fromkeys(name for own in columns for name in own))
+        return found.agg(F.count(F.lit(1)).alias("tuples"), *(added_up(name) for name in numbers))
 
     def kind(self, o: int) -> T.DataType:
         """Type of an operator's keys."""
         return self.frame.schema[f"key_{o}"].dataType
 
+    def joined(self, o: int, name: str, where: Column | None = None) -> Column:
+        """A measure's value, of the sums of its whole numbers; added up over the rows for which a condition holds."""
+        values = [F.col(column) for column in self.measures[o, name] or ("tuples",)]
+        return exact_sums.joined(
+            values if where is None else [F.sum(F.when(where, value).otherwise(0)) for value in values]
+        )
+
+
+def side(counted: DataFrame, *operators: int) -> DataFrame:
+    """The rows of one side in a pass for several."""
+    groups = [name for name in counted.columns if name.startswith("group_")]
+    own = {f"group_{o}" for o in operators}
+    return counted.where(reduce(and_, (F.col(name) >= 0 if name in own else F.col(name).isNull() for name in groups)))
+
 
 class KeyTables:
-    """The tables of one operator's keys in one window, lazily; `Keys` says what each holds."""
+    """The tables of one operator's keys in one window, lazily; `Keys` says what each holds.
 
-    def __init__(self, log: KeyLog, operator: int, number: int) -> None:
-        self.log, self.operator, self.number = log, operator, number
+    Without a number of a window, the first question counts the keys of all windows, and keeps them for the others until `close`.
+    """
+
+    def __init__(self, log: KeyLog, operator: int, number: int | None) -> None:
+        self.log, self.operator, self._number = log, operator, number
         self.key_groups = log.key_groups.count
+        self._kept: tuple[DataFrame, tuple[tuple[int, ...], ...]] | None = None
 
     @classmethod
     def of(cls, log: KeyLog, operator: str | None, number: int | None) -> Self:
         """The keys of one operator in one window, by default the last in which it accepts a tuple."""
         if operator is None and len(log.topology.operators) > 1:
             raise InputError(f"give the operator whose keys are meant, one of {', '.join(log.topology.names)}")
-        o = 0 if operator is None else log.topology.number(operator)
-        if number is None:
-            number = log.accepted(o).agg(F.max("window")).collect()[0][0]
-        if number is None:
-            raise InputError(f"operator {log.topology.names[o]!r} accepts no tuple of the log")
-        return cls(log, o, int(number))
+        return cls(log, 0 if operator is None else log.topology.number(operator), number)
 
     @property
     def name(self) -> str:
@@ -114,30 +141,51 @@ class KeyTables:
         return self.log.topology.names[self.operator]
 
     @cached_property
+    def number(self) -> int:
+        if self._number is not None:
+            return self._number
+        self.persist()
+        windows = side(self._counted((self.operator,)), self.operator).select("window").distinct().collect()
+        if not windows:
+            raise InputError(f"operator {self.name!r} accepts no tuple of the log")
+        return max(window for (window,) in windows)
+
+    def _counted(self, *sides: tuple[int, ...]) -> DataFrame:
+        """A pass over the log, or what is kept of one."""
+        if self._kept is not None and set(sides) <= set(self._kept[1]):
+            return self._kept[0]
+        reach = max(
+            self.log.topology.operators[o].windows for own in sides for o in own if o < len(self.log.topology.operators)
+        )
+        known = {} if self._number is None else {"first": self._number - reach + 1, "end": self._number}
+        return self.log.counted(*sides, **known)
+
+    @property
     def frame(self) -> DataFrame:
-        o, key = self.operator, F.col(f"key_{self.operator}").alias("key")
-        inside = F.col("window") == self.number
-        reach = self.log.topology.operators[o].windows
-        recent = self.log.accepted(o).where((F.col("window") <= self.number) & (F.col("window") > self.number - reach))
-        return recent.groupBy(key, F.col(f"group_{o}").alias("key_group")).agg(
-            F.sum(inside.cast("long")).alias("tuples"),
-            exact_sums.joined(self.log.sums(o, "cost", inside)).alias("load"),
-            exact_sums.joined(self.log.sums(o, "state")).alias("state"),
+        return self.of_operator(self.operator)
+
+    def of_operator(self, o: int) -> DataFrame:
+        """The same of another operator, in this window."""
+        number, log = self.number, self.log
+        reach, rows = log.topology.operators[o].windows, side(self._counted((o,)), o)
+        rows = rows.where(F.col("window").between(number - reach + 1, number))
+        if reach == 1:
+            return by_window(log, rows, o).drop("window").withColumnRenamed("state_added", "state")
+        inside, always = F.col("window") == number, F.lit(True)
+        return rows.groupBy(F.col(f"key_{o}").alias("key"), F.col(f"group_{o}").alias("key_group")).agg(
+            F.sum(F.when(inside, F.col("tuples")).otherwise(0)).alias("tuples"),
+            log.joined(o, "cost", inside).alias("load"),
+            log.joined(o, "state", always).alias("state"),
         )
 
-    @cached_property
+    @property
     def by_window(self) -> DataFrame:
         """window, key, key_group, tuples, load, and what the window adds to the state: every window of the log."""
         o = self.operator
-        found = self.log.accepted(o).groupBy("window", f"key_{o}", f"group_{o}")
-        made = found.agg(
-            F.count(F.lit(1)).alias("tuples"),
-            exact_sums.joined(self.log.sums(o, "cost")).alias("load"),
-            exact_sums.joined(self.log.sums(o, "state")).alias("state_added"),
-        )
-        return made.withColumnsRenamed({f"key_{o}": "key", f"group_{o}": "key_group"})
+        every = self._counted((o,)) if self._number is None else self.log.counted((o,))
+        return by_window(self.log, side(every, o), o)
 
-    @cached_property
+    @property
     def series(self) -> DataFrame:
         """The same with window_start, the instant, in place of the window's number."""
         start = self.log.windows.start(F.col("window")).alias("window_start")
@@ -149,18 +197,26 @@ class KeyTables:
         One tuple that passes both ends counts once; bytes is null unless the operator has `bytes`. Exact; where the
         pairs are hundreds of millions, see `heavy_traffic`.
         """
-        pairs = self._pairs(to)
+        ends = self._ends(to)
+        if self._number is None and self._kept is None:
+            self.persist(self.log.topology.names[self._downstream(to)])
         size = F.lit(None).cast("double")
         if (self.operator, "bytes") in self.log.measures:
-            size = exact_sums.joined(self.log.sums(self.operator, "bytes"))
-        return pairs.groupBy("src_key", "dst_key").agg(F.count(F.lit(1)).alias("tuples"), size.alias("bytes"))
+            size = self.log.joined(self.operator, "bytes")
+        number = self.number
+        keys = (F.col(f"key_{o}").alias(name) for o, name in zip(ends, ("src_key", "dst_key"), strict=True))
+        return (
+            side(self._counted(ends), *ends)
+            .where(F.col("window") == number)
+            .select(*keys, "tuples", size.alias("bytes"))
+        )
 
     def heavy_traffic(
         self, to: str | None = None, *, capacity: int = 10_000, max_rows: int = DRIVER_ROWS
     ) -> tuple[pd.DataFrame, int]:
         """The `capacity` heaviest pairs, and what the heaviest of all others has.
 
-        Spark counts the pairs, on disk where memory does not suffice, and one task never has more than the heaviest of each.
+        Spark counts the pairs, on disk where memory does not suffice, and no task brings more than so many.
 
         Returns
         -------
@@ -172,21 +228,16 @@ class KeyTables:
         guards.whole("capacity", capacity, least=1, optional=False)
         if capacity > max_rows:
             raise InputError(f"capacity = {capacity} pairs are more than max_rows = {max_rows} rows")
-        pairs = self._pairs(to).select(*(label(F.col(n), self._type(n, to)).alias(n) for n in ("src_key", "dst_key")))
-        heaviest = pairs.groupBy("src_key", "dst_key").agg(F.count(F.lit(1)).alias("tuples"))
+        names = zip(("src_key", "dst_key"), (self.operator, self._downstream(to)), strict=True)
+        labels = [label(F.col(name), self.log.kind(o)).alias(name) for name, o in names]
         with in_one_sentence():
-            found = heaviest.orderBy(F.desc("tuples"), "src_key", "dst_key").limit(capacity + 1).toPandas()
+            found = heaviest(self.traffic(to).select(*labels, "tuples"), capacity + 1, "tuples", "src_key", "dst_key")
         return found.head(capacity), int(found["tuples"].iloc[capacity:].sum())
 
-    def _type(self, side: str, to: str | None) -> T.DataType:
-        return self.log.kind(self.operator if side == "src_key" else self._downstream(to))
-
-    def _pairs(self, to: str | None) -> DataFrame:
+    def _ends(self, to: str | None) -> tuple[int, int]:
+        """Whose keys lie at the ends of the edge to an operator."""
         topology = self.log.topology
-        o, d = topology.ends[topology.numbered_edges.index((self.operator, self._downstream(to)))]
-        both = (F.col(f"group_{o}") >= 0) & (F.col(f"group_{d}") >= 0) & (F.col("window") == self.number)
-        keys = F.col(f"key_{o}").alias("src_key"), F.col(f"key_{d}").alias("dst_key")
-        return self.log.frame.where(both).select(*keys, *self.log.measures.get((self.operator, "bytes"), ()))
+        return topology.ends[topology.numbered_edges.index((self.operator, self._downstream(to)))]
 
     def _downstream(self, to: str | None) -> int:
         follow = [d for s, d in self.log.topology.numbered_edges if s == self.operator]
@@ -211,7 +262,7 @@ class KeyTables:
         count = guards.whole("count", count, least=1, optional=False)
         if count > max_rows:
             raise InputError(f"top {count} keys are more than max_rows = {max_rows} rows")
-        return self.frame.orderBy(F.desc("load"), "key").limit(count).toPandas()
+        return heaviest(self.frame, count, "load", "key")
 
     def homed(self, nodes: int, placement: str) -> DataFrame:
         """The keys with their home."""
@@ -219,28 +270,48 @@ class KeyTables:
         return self.frame.withColumn("home", F.element_at(homes, F.col("key_group") + 1))
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep the keys in Spark while questions are asked, unless they are kept already."""
-        ours = not self.frame.is_cached
-        if ours:
-            self.frame.persist()
+    def held(self, *to: str) -> Iterator[None]:
+        """Keep the keys in Spark while questions are asked, unless they are kept already; with those of operators downstream."""
+        ours = self._kept is None
+        self.persist(*to)
         try:
             yield
         finally:
             if ours:
-                self.frame.unpersist()
+                self.close()
 
-    def persist(self) -> Self:
+    def persist(self, *to: str) -> Self:
         """Keep the keys in Spark's memory and disks, for more than one question; `close` frees them."""
-        self.frame.persist()
+        downstream = {(self.log.topology.number(name),) for name in to}
+        sides = tuple(sorted({(self.operator,), *downstream, *map(self._ends, to)}))
+        if self._kept is None or not set(sides) <= set(self._kept[1]):
+            self.close()
+            self._kept = self._counted(*sides).persist(), sides
         return self
 
     def close(self) -> None:
-        """Free what `persist` keeps."""
-        self.frame.unpersist()
+        """Free what is kept."""
+        if self._kept is not None:
+            self._kept[0].unpersist()
+            self._kept = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def by_window(log: KeyLog, rows: DataFrame, o: int) -> DataFrame:
+    """window, key, key_group, tuples, load, state_added, of the rows of an operator's side."""
+    measures = (log.joined(o, name).alias(shown) for name, shown in (("cost", "load"), ("state", "state_added")))
+    return rows.select(
+        "window", F.col(f"key_{o}").alias("key"), F.col(f"group_{o}").alias("key_group"), "tuples", *measures
+    )
+
+
+def heaviest(table: DataFrame, count: int, by: str, *names: str) -> pd.DataFrame:
+    """The first rows by a number, ties in the order of the names: each task brings its own, and the driver chooses."""
+    import pandas as pd
+
+    return pd.DataFrame(table.orderBy(F.desc(by), *names).limit(count).collect(), columns=table.columns)

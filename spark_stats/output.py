@@ -16,34 +16,35 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.base.disk import write_text
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import counts_by_kind
-from keyshift.spark_stats.hadoop import HadoopPath, local_copy
+from keyshift.spark_stats.facts import choose
+from keyshift.spark_stats.hadoop import HadoopPath, local_copy, url_of
 from keyshift.spark_stats.key_groups import KeyGroups, label
-from keyshift.spark_stats.key_tables import KeyTables
 from keyshift.spark_stats.periods import rows_at_most
-from keyshift.spark_stats.statistics_files import FORMAT, HIGH, LOW, MANIFEST, STATE, read_manifest, unit_of
+from keyshift.spark_stats.statistics_files import FORMAT, MANIFEST, STATE, read_manifest, runs_of, unit_of
 from keyshift.spark_stats.tallied import Tallied
-from keyshift.spark_stats.tallies import ARRIVED, LATE
+from keyshift.spark_stats.tallies import LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
-FOLDERS, FEWER, ROWS = 1000, 100, 500_000
-"""Up to so many windows lie in a folder each; more are put together, into about so many folders, of at most so many rows each."""
+FOLDERS, ROWS = 16, 500_000
+"""Up to so many windows lie in a folder each; more are put together, into about as many folders, of at most so many rows each.
+Hadoop without a native library starts a process for each file and folder that it makes: 20 ms."""
+ORDER = ("window", "operator", "key_group", "key", "src_operator", "src_key_group", "dst_operator", "dst_key_group")
 
 
 def write(
@@ -66,6 +67,7 @@ def write(
             if not stats.seen and stats.refusals:
                 raise UnusableLogError(stats.rejected_counts())
             stats.refuse_far_off()
+            clear(target)
         run = uuid.uuid4().hex[:12]
         hadoop.make(target / "runs" / run)
         block = windows_together(stats)
@@ -121,19 +123,22 @@ def description(topology: Topology, windows: Windows, key_groups: KeyGroups) -> 
     }
 
 
-def manifest_of(target: Path | HadoopPath) -> dict[str, Any]:
+def manifest_of(target: Path | HadoopPath, *, whole: bool = True) -> dict[str, Any]:
     """Read the manifest of a directory, wherever that is."""
     if isinstance(target, Path):
-        return read_manifest(target)
+        return read_manifest(target, whole=whole)
     with local_copy(target / MANIFEST) as folder:
-        return read_manifest(Path(folder))
+        manifest = read_manifest(Path(folder), whole=False)
+        for part in manifest.get("older", []) if whole else []:
+            (target / part["file"]).copy_to(Path(folder) / part["file"])
+        return read_manifest(Path(folder), whole=whole)
 
 
 def open_manifest(target: Path | HadoopPath, description: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest of a directory, a fresh one where there is none; refuse one of other statistics."""
     if not (target / MANIFEST).exists():
         return {**description, "runs": {}}
-    manifest = manifest_of(target)
+    manifest = manifest_of(target, whole=False)
     for name in (*manifest["runs"], *manifest.get("stream", {}).get("pending", {})):
         if not re.fullmatch(r"\w{1,64}", str(name)):
             raise InputError(f"{target / MANIFEST} names a folder {name!r}: not one that keyshift makes")
@@ -148,7 +153,7 @@ def windows_together(stats: Tallied) -> int:
     numbers, rows = np.asarray(stats.seen, dtype=np.int64), rows_at_most(stats)
     if numbers.size <= FOLDERS:
         return 1
-    together = -(-numbers.size // FEWER)
+    together = -(-numbers.size // FOLDERS)
     while together > 1:
         _, at = np.unique(numbers // together, return_inverse=True)
         if np.bincount(at, weights=rows).max() <= ROWS:
@@ -165,15 +170,26 @@ def write_tables(
     tables = {"load": stats.added, "arrivals": stats.arrived}
     if stats.topology.edges:
         tables["traffic"] = stats.pairs
+    kept: list[DataFrame] = []
     if keys:
-        tables["keys"] = key_table(stats, keys)
+        tables["keys"], kept = key_table(stats, keys)
     unit = unit_of(block)
-    with _without_sorting(stats.added.sparkSession):
-        for name, table in tables.items():  # a window lies in one partition
-            columns = [column for column in table.columns if column != "window" or block > 1]
-            chosen = table.select(_block("window", block).alias(unit), start, *columns)
-            chosen.write.partitionBy(unit).parquet(str(folder / name))
-    return checks(stats, block, stats._facts.summary(block), tables.get("keys"))
+    for name, table in tables.items():
+        columns = [column for column in table.columns if column != "window" or block > 1]
+        chosen = table.select(_block("window", block).alias(unit), start, *columns)
+        # Spark's sort spreads the rows evenly over its tasks; those of a folder are neighbours, in one file or two.
+        chosen = chosen.orderBy(unit, *(column for column in columns if column in ORDER))
+        chosen.write.partitionBy(unit).parquet(url_of(folder / name))
+    if isinstance(folder, Path) and stats.seen and not any((folder / "arrivals").rglob("*.parquet")):
+        said = (
+            f"Spark's workers wrote to disks of their own, not to {folder}: name a file system that all of them share"
+        )
+        raise InputError(f"{said}, such as hdfs://... or s3a://...")
+    try:
+        return checks(tables, block)
+    finally:
+        for table in kept:
+            table.unpersist()
 
 
 def _block(window: str, block: int) -> Column:
@@ -183,74 +199,64 @@ def _block(window: str, block: int) -> Column:
     return F.call_function("div", F.col(window) - F.pmod(F.col(window), F.lit(block)), F.lit(block))
 
 
-@contextmanager
-def _without_sorting(spark: SparkSession) -> Iterator[None]:
-    """Let a task write the files of many windows at once, instead of sorting rows that are in order already."""
-    setting = "spark.sql.maxConcurrentOutputFileWriters"
-    before = spark.conf.get(setting, "0")
-    # Files that one task holds open; for windows beyond these Spark sorts.
-    spark.conf.set(setting, str(max(32, int(before or 0))))
-    try:
-        yield
-    finally:
-        spark.conf.set(setting, before or "0")
-
-
-def key_table(stats: Tallied, operators: Sequence[str]) -> DataFrame:
-    """window, operator, key, key_group, tuples, load, state_added: of single keys, written as texts."""
+def key_table(stats: Tallied, operators: Sequence[str]) -> tuple[DataFrame, list[DataFrame]]:
+    """window, operator, key, key_group, tuples, load, state_added: single keys, as texts; and what Spark keeps for them."""
     if stats.log is None:
         raise InputError("these statistics are of a stream that has ended: statistics of single keys need the log")
-    parts = []
-    for name in operators:
-        o, log = stats.topology.number(name), stats.log(name)
-        text = label(F.col("key"), log.kind(o)).cast("string")
-        rows = KeyTables.of(log, name, stats.seen[-1]).by_window
-        parts.append(rows.withColumns({"key": text, "operator": F.lit(o)}))
-    columns = ("window", "operator", "key", "key_group", "tuples", "load", "state_added")
-    whole = reduce(DataFrame.union, [part.select(*columns) for part in parts])
-    return whole.repartition(F.col("window")).sortWithinPartitions("window", "operator", "key")
-
-
-def checks(
-    stats: Tallied, block: int, summary: list[Row], keys: DataFrame | None = None
-) -> dict[str, dict[str, dict[str, float]]]:
-    """Return {table: {block: {"rows": number of rows, column: sum of the column, ...}}}, without sums that are null."""
-    found: dict[str, dict[str, dict[str, float]]] = {"load": {}, "arrivals": {}}
-    if stats.topology.edges:
-        found["traffic"] = {}
-    for table, number, made in _sums(stats, summary):
-        kept = found[table].setdefault(str(number), {})
-        kept |= {name: kept.get(name, 0) + value for name, value in made.items()}
-    if keys is not None:
-        added = {name: F.sum(name).alias(name) for name in ("tuples", "load", "state_added")}
-        of_block = keys.groupBy(_block("window", block).alias("block"))
-        rows = of_block.agg(F.count(F.lit(1)).alias("rows"), *added.values()).orderBy("block").collect()
-        found["keys"] = {str(row["block"]): {name: row[name] for name in ("rows", *added)} for row in rows}
-    return found
-
-
-def _sums(stats: Tallied, summary: list[Row]) -> Iterator[tuple[str, int, dict[str, float]]]:
-    """Table, block, and what each operator's or edge's rows there add up to: exact until the last division."""
-    totals: dict[tuple[int, int], list[int]] = {}
-    for number, kind, rows, tuples, more in summary:
-        exact = [rows, tuples, *((high << 32) + low for high, low in zip(more[::2], more[1::2], strict=True))]
-        before = totals.get((number, kind), [])
-        totals[number, kind] = [x + y for x, y in zip_longest(before, exact, fillvalue=0)]
-    operators = len(stats.topology.operators)
-    for (number, kind), (rows, tuples, *sums) in sorted(totals.items()):
-        made: dict[str, float] = {"rows": rows, "tuples": tuples}
-        if kind == ARRIVED:
-            yield "arrivals", number, made
+    parts, kept = [], []
+    numbers = {stats.topology.number(name): name for name in operators}
+    for of_log in stats.topology.logs or (None,):
+        own = [o for o in numbers if stats.topology.operators[o].log == of_log]
+        if not own:
             continue
-        o = kind if kind < operators else stats.topology.numbered_edges[kind - operators][0]
-        for name in ("cost", "state") if kind < operators else ("bytes",):
-            limbs = stats._facts.numbers(o, name, tuples, sums)
-            if name == "state":
-                made |= dict(zip(STATE, (*limbs, 0, 0) if len(limbs) == 1 else (0, *limbs), strict=True))
-            elif limbs:
-                value = float(limbs[0]) if len(limbs) == 1 else limbs[0] / HIGH + limbs[1] / LOW
-                made["load" if name == "cost" else name] = value
-        yield "load" if kind < operators else "traffic", number, made
+        log = stats.log(numbers[own[0]])
+        counted = log.counted(*((o,) for o in own)).persist()
+        kept.append(counted)
+        of_group = {o: F.col(f"group_{o}") for o in own}
+        made = {
+            "key": {o: label(F.col(f"key_{o}"), log.kind(o)).cast("string") for o in own},
+            "key_group": of_group,
+            "load": {o: log.joined(o, "cost") for o in own},
+            "state_added": {o: log.joined(o, "state") for o in own},
+        }
+        which = F.coalesce(*(F.when(group >= 0, o) for o, group in of_group.items()))
+        found = counted.withColumn("operator", which).where("operator is not null")
+        columns = {name: choose(F.col("operator"), values).alias(name) for name, values in made.items()}
+        parts.append(
+            found.select(
+                "window",
+                "operator",
+                columns["key"],
+                columns["key_group"],
+                "tuples",
+                columns["load"],
+                columns["state_added"],
+            )
+        )
+    return reduce(DataFrame.union, parts), kept
+
+
+MEASURES = ("load", *STATE, "bytes", "state_added")
+
+
+def checks(tables: Mapping[str, DataFrame], block: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Return {table: {block: {"rows": number of rows, column: sum of the column, ...}}}, without sums that are null."""
+    found = {}
+    for name, table in tables.items():
+        sums = (F.sum(F.col(column).cast("double")).alias(column) for column in MEASURES if column in table.columns)
+        of_block = table.groupBy(_block("window", block).alias("block"))
+        rows = (
+            of_block.agg(F.count(F.lit(1)).alias("rows"), F.sum("tuples").alias("tuples"), *sums)
+            .orderBy("block")
+            .collect()
+        )
+        found[name] = {
+            str(row["block"]): {
+                what: value for what, value in row.asDict().items() if what != "block" and value is not None
+            }
+            for row in rows
+        }
+    return found
 
 
 def commit(
@@ -262,15 +268,63 @@ def commit(
     stays.
     """
     with hadoop.claim(target):
-        before: dict[str, Any] = manifest_of(target)["runs"] if (target / MANIFEST).exists() else {}
-        runs = before
+        there = (target / MANIFEST).exists()
+        before = manifest_of(target, whole=False) if there else {"runs": {}}
+        runs, older, replaced = before["runs"], before.get("older", []), set[str]()
         if run is not None and about is not None:
             fresh = set(about["windows"])
-            runs = {name: left for name, old in before.items() if (left := _without(old, fresh))}
+            for part in tuple(older):
+                if fresh and part["first"] <= max(fresh) and min(fresh) <= part["last"]:
+                    runs = {**_former(target, part), **runs}
+                    older = [other for other in older if other is not part]
+            held, runs = runs, {name: left for name, old in runs.items() if (left := _without(old, fresh))}
+            replaced = set(held) - set(runs)
             runs[run] = about
-        counts = rejected_counts({**manifest, "runs": runs})
-        replace_file(target / MANIFEST, json.dumps({**manifest, "runs": runs, "rejected": counts}) + "\n")
-        clear(target, set(runs), set(before))
+        runs, older = _moved(target, runs, older)
+        manifest = {**manifest, "runs": runs, "older": older}
+        replace_file(target / MANIFEST, json.dumps({**manifest, "rejected": rejected_counts(manifest)}) + "\n")
+        for name in replaced:
+            hadoop.remove(target / "runs" / name, known=True)
+        for part in before.get("older", []):
+            if part not in older:
+                (target / part["file"]).unlink()
+
+
+RUNS, PARTS = 32, 8
+"""Runs that the manifest itself holds, and files of so many runs, or of the same number of these, that are put together."""
+
+
+def _moved(
+    target: Path | HadoopPath, runs: dict[str, Any], older: list[dict[str, Any]]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Put runs into a file of their own where the manifest has many, and such files together, so that it stays small.
+
+    A run is written anew O(log(runs)) times, however many there are.
+    """
+    if len(runs) <= RUNS:
+        return runs, older
+    level = 0
+    while len(alike := [part for part in older if part["level"] == level]) >= PARTS - 1:
+        for part in alike:
+            runs = {**_former(target, part), **runs}
+        older, level = [part for part in older if part["level"] != level], level + 1
+    name = f"runs-{uuid.uuid4().hex[:12]}.json"
+    replace_file(target / name, json.dumps(runs) + "\n")
+    windows = [window for run in runs.values() for window in run["windows"]]
+    sums: Counter[int] = Counter()
+    for run in runs.values():
+        for _, why, count in run["refused"]:
+            sums[why] += count
+    refused = [[None, why, count] for why, count in sorted(sums.items())]
+    return {}, [*older, {"file": name, "first": min(windows), "last": max(windows), "level": level, "refused": refused}]
+
+
+def _former(target: Path | HadoopPath, part: dict[str, Any]) -> dict[str, Any]:
+    """The runs of such a file."""
+    if isinstance(target, Path):
+        return runs_of(target / part["file"])
+    with local_copy(target / part["file"]) as folder:
+        return runs_of(Path(folder) / part["file"])
 
 
 def _without(run: dict[str, Any], fresh: set[int]) -> dict[str, Any] | None:
@@ -290,6 +344,7 @@ def rejected_counts(manifest: dict[str, Any]) -> dict[str, int]:
     topology = Topology.from_dict(manifest["topology"], trust=True)  # nothing is run: only the names are asked for
     rows = [row for run in manifest["runs"].values() for row in run["refused"]]
     rows += manifest.get("stream", {}).get("refused", [])
+    rows += [row for part in manifest.get("older", []) for row in part["refused"]]
     return dict(sorted(counts_by_kind(((code, count) for _, code, count in rows), topology).items()))
 
 
@@ -302,9 +357,10 @@ def replace_file(file: Path | HadoopPath, text: str) -> None:
     write_text(file, text)
 
 
-def clear(target: Path | HadoopPath, runs: set[str], before: set[str]) -> None:
-    """Delete the runs that the manifest does not name any more, and, where we hold a lock, those that a killed job left."""
+def clear(target: Path | HadoopPath) -> None:
+    """Delete the runs that the manifest does not name: those that a killed job left."""
     folders = target / "runs"
+    runs = set(manifest_of(target)["runs"]) if (target / MANIFEST).exists() else set()
     for folder in folders.iterdir() if folders.is_dir() else []:
-        if folder.name not in runs and (isinstance(folder, Path) or folder.name in before):
-            hadoop.remove(folder, known=folder.name in before)
+        if folder.name not in runs:
+            hadoop.remove(folder)

@@ -37,10 +37,13 @@ def refuse_tables(spark: SparkSession, path: str) -> None:
                 kind == "Iceberg" and not any("metadata.json" in e.name for e in inside.iterdir())
             ):
                 continue
-            reader = f"Spark's reader for {kind}{' (or deltalake)' if kind == 'Delta' else ''}"
+            how = (
+                f"format {kind.lower()}"
+                if kind != "Hudi"
+                else "Spark's reader for Hudi, and pass the DataFrame to collect"
+            )
             raise InputError(
-                f"{folder} is a table of {kind}, and its files alone hold rows that it has replaced: read it with {reader}, and "
-                "pass the DataFrame to keyshift.spark_stats.collect"
+                f"{folder} is a table of {kind}, and its files alone hold rows that it has replaced: read it with {how}"
             )
 
 

@@ -38,6 +38,7 @@ BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java for a job of seconds: what it compiles, it compiles once and lightly."""
 SMALL_LOG = {
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -169,6 +170,26 @@ def _log_file() -> Iterator[Path]:
         raise
     else:
         file.unlink(missing_ok=True)
+
+
+@contextmanager
+def work_of(spark: SparkSession) -> Iterator[dict[str, int]]:
+    """What Spark did within the block, once it is over: its stages and tasks, rows read (also of what it keeps), bytes."""
+    context: Any = spark.sparkContext
+    store, gateway = context._jsc.sc().statusStore(), context._gateway
+    none = gateway.new_array(gateway.jvm.double, 0)
+    before = store.stageList(None, False, False, none, None).size()
+    found: dict[str, int] = {}
+    yield found
+    context._jsc.sc().listenerBus().waitUntilEmpty()
+    stages = store.stageList(None, False, False, none, None)  # the newest first
+    new = [stages.apply(i) for i in range(max(0, stages.size() - before))]
+    found["stages"], found["tasks"] = len(new), sum(stage.numCompleteTasks() for stage in new)
+    found |= {
+        "rows_read": sum(s.inputRecords() for s in new),
+        "bytes_shuffled": sum(s.shuffleWriteBytes() for s in new),
+    }
+    found["bytes_spilled"] = sum(s.diskBytesSpilled() for s in new)
 
 
 NEEDED = ("numpy", "pandas", "pyarrow")

@@ -1,4 +1,4 @@
-"""Logs in files: Parquet, CSV, JSON lines (also gzipped), and text split into words.
+"""Logs in files: Parquet, CSV, JSON lines (also gzipped), words of texts, ORC, Avro; tables, also of Delta and Iceberg; queries.
 
 What stands in the name of a folder, such as ``shop=007``, is a column of texts. Rows that a reader cannot parse are kept, in the
 column ``_corrupt_record``, and counted as "malformed row".
@@ -6,7 +6,7 @@ column ``_corrupt_record``, and counted as "malformed row".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from glob import glob
 from itertools import accumulate
@@ -25,7 +25,7 @@ from keyshift.models.errors import InputError
 from keyshift.spark_stats.acceptance import CORRUPT
 from keyshift.spark_stats.csv_files import dialect_of, quoted, read_csv, read_csv_stream
 from keyshift.spark_stats.expressions import check_schema
-from keyshift.spark_stats.failures import first_line, sentence
+from keyshift.spark_stats.failures import first_line, quiet, sentence
 from keyshift.spark_stats.parquet_files import data_files, read_parquet, refuse_tables
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
@@ -33,7 +33,9 @@ Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 SMALL = 8 * 2**20
 """Bytes of a small log."""
 
-FORMATS = ("parquet", "csv", "json", "words")
+OF_SPARK = ("orc", "avro", "delta", "iceberg")
+"""Formats that Spark reads as they are; all but the first need a package of theirs on its class path."""
+FORMATS = ("parquet", "csv", "json", "words", *OF_SPARK)
 _SUFFIXES = {
     ".parquet": "parquet",
     ".csv": "csv",
@@ -41,6 +43,8 @@ _SUFFIXES = {
     ".jsonl": "json",
     ".ndjson": "json",
     ".txt": "words",
+    ".orc": "orc",
+    ".avro": "avro",
 }
 
 
@@ -55,6 +59,7 @@ def read_log(
     encoding: str | None = None,
     header: bool | None = None,
     escape: str | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Read a log from a file or a folder.
 
@@ -62,7 +67,7 @@ def read_log(
     ----------
     path : str
         A path or a URL that Spark can read; globs are allowed.
-    format : {"parquet", "csv", "json", "words"}, optional
+    format : {"parquet", "csv", "json", "words", "orc", "avro", "delta", "iceberg"}, optional
         Default: by the name's ending (``.csv.gz`` is CSV), or by those of the files in a local folder. JSON is one object
         a line. "words" splits text into lower-case words, one row with the column `word` for each.
     schema : str, optional
@@ -81,6 +86,8 @@ def read_log(
     escape : str, optional
         Of CSV: a sign that takes the meaning from the next one. Default: none. Quotes are doubled within quotes, where line
         breaks may stand too.
+    options : mapping of str to str, optional
+        Of Spark's reader of ORC, Avro, Delta and Iceberg: ``versionAsOf`` is a version of Delta, ``snapshot-id`` one of Iceberg.
 
     Raises
     ------
@@ -92,9 +99,13 @@ def read_log(
     written = {"separator": separator, "null_word": null_word, "encoding": encoding, "header": header, "escape": escape}
     dialect = dialect_of(kind, **written)
     given = None if schema is None else _schema(schema)
-    refuse_tables(spark, path)
+    _refuse_options(kind, options, schema)
+    if kind not in OF_SPARK[2:]:
+        refuse_tables(spark, path)
     try:
         with _folders_as_text(spark):
+            if kind in OF_SPARK:
+                return spark.read.format(kind).options(**(options or {})).load(path)
             if kind == "csv":
                 return read_csv(spark, path, dialect, _without_corrupt(given), CORRUPT)
             if kind == "json":
@@ -105,6 +116,42 @@ def read_log(
         raise InputError(f"cannot read {path}: {sentence(error)}") from None
     except ValueError as error:
         raise error if isinstance(error, InputError) else InputError(f"cannot read {path}: {error}") from None
+
+
+def read_table(
+    spark: SparkSession, name: str, options: Mapping[str, str] | None = None, *, stream: bool = False
+) -> DataFrame:
+    """A table of a catalog, such as ``catalog.database.name``; `options` as for `read_log`: a version, or a snapshot."""
+    with _told(f"the table {name}"):
+        reader: Any = spark.readStream if stream else spark.read
+        return reader.options(**(options or {})).table(name)
+
+
+def read_query(spark: SparkSession, text: str) -> DataFrame:
+    """The rows of a query in Spark SQL; statements that change something are refused."""
+    session: Any = spark
+    with _told(f"the query {text!r}"):
+        session._jsparkSession.sessionState().sqlParser().parseQuery(text)
+        return spark.sql(text)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Raise what Spark says of a source in a sentence."""
+    try:
+        with quiet():
+            yield
+    except (PySparkException, Py4JError) as error:
+        raise InputError(f"cannot read {what}: {sentence(error)}") from None
+
+
+def _refuse_options(kind: str, options: Mapping[str, str] | None, schema: str | None) -> None:
+    if options and kind not in OF_SPARK:
+        raise InputError(
+            f"{next(iter(options))} is an option of {', '.join(OF_SPARK)} and of tables; the log is {kind}"
+        )
+    if schema is not None and kind in OF_SPARK:
+        raise InputError(f"a schema is for CSV and JSON; the log is {kind}, which has its own")
 
 
 def read_log_stream(
@@ -122,7 +169,12 @@ def read_log_stream(
     well: for Kafka, give Spark the connector (``spark.jars.packages``) and parse the value with `from_json`.
     """
     kind = _format(path, format)
+    options = written.pop("options", None)
     dialect = dialect_of(kind, **written)
+    _refuse_options(kind, options, schema)
+    if kind in OF_SPARK[2:]:
+        with _told(path):
+            return spark.readStream.format(kind).options(**(options or {})).load(path)
     refuse_tables(spark, path)
     given = None if schema is None else _schema(schema)
     known = given
@@ -135,8 +187,8 @@ def read_log_stream(
         with _folders_as_text(spark):
             if known is None:
                 return _words(reader.text(path))
-            if kind == "parquet":
-                return reader.schema(known).parquet(path)
+            if kind in ("parquet", *OF_SPARK):
+                return reader.schema(known).format(kind).load(path)
             if kind == "csv":
                 return read_csv_stream(reader, path, dialect, known, _without_corrupt(given), CORRUPT)
             return _with_a_column(_configured(reader).schema(_with_corrupt(known)).load(path))

@@ -120,7 +120,7 @@ class Stats(Tallied):
 
     @in_one_sentence()
     def keys(self, operator: str | None = None, *, number: int | None = None) -> Keys:
-        """Return load, state and traffic of each single key of an operator. This reads the log again.
+        """Return load, state and traffic of each single key of an operator. This reads the log again, once for each question.
 
         Parameters
         ----------
@@ -133,7 +133,14 @@ class Stats(Tallied):
 
         if self.log is None:
             raise InputError("these statistics are of a stream that has ended: statistics of single keys need the log")
-        return Keys.of(self.log(operator), operator, number)
+        if number is None and "arrivals_and_refusals" in self.__dict__:  # what has been counted says it
+            accepted = F.col("kind") == (0 if operator is None else self.topology.number(operator))
+            windows = self._facts.frame.where(accepted).select("window").distinct().collect()
+            number = max((window for (window,) in windows), default=None)
+        keys = Keys.of(self.log(operator), operator, number)
+        self.of_keys.append(keys)
+        keys.number  # noqa: B018 - refuses an operator that accepts nothing
+        return keys
 
     @in_one_sentence()
     def write(

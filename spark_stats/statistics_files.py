@@ -91,6 +91,16 @@ class RunPart(Part):
     checks: dict[str, dict[str, dict[str, Finite]]] | None = None
 
 
+class FormerPart(Part):
+    """Runs in a file of their own: between which windows theirs lie, and the rows they refused."""
+
+    file: FileName
+    first: int
+    last: int
+    level: int
+    refused: list[list[int | None]]
+
+
 class NodesPart(Part):
     """The nodes: their capacities, those to be removed, and where each key group runs now."""
 
@@ -110,18 +120,35 @@ class StatisticsManifest(FileFormat, kind="keyshift-statistics", newest=FORMAT, 
     key_groups: Annotated[int, Field(ge=1, le=2**20, description="Key groups of every operator")]
     hash: str
     runs: Annotated[dict[FileName, RunPart], Field(description="Folders under runs/")]
+    older: Annotated[list[FormerPart], Field(description="Files of further runs")] = Field(default_factory=list)
     nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = None
     placement: Literal["ranges", "modulo", "consistent"] | None = None
     cluster: NodesPart | None = None
 
 
-def read_manifest(source: Path) -> dict[str, Any]:
-    """Read and check ``statistics.json``."""
+def runs_of(file: Path) -> dict[str, Any]:
+    """The runs in a file of their own."""
+    runs = read_json(file)
+    if not isinstance(runs, dict):
+        raise InputError(f"{file} must be a mapping of runs")
+    return runs
+
+
+def read_manifest(source: Path, *, whole: bool = True) -> dict[str, Any]:
+    """Read and check ``statistics.json``, with the runs that have moved to other files unless it is not asked for whole."""
     file = source / MANIFEST
     if not file.exists():
         raise InputError(f"{source} holds no statistics: it has no {MANIFEST}")
     manifest = read_json(file)
     checked = StatisticsManifest.of(manifest, str(file))
+    if whole and checked.older:
+        former = [runs_of(source / part.file) for part in checked.older]
+        manifest = {
+            **manifest,
+            "runs": {**{name: run for runs in former for name, run in runs.items()}, **manifest["runs"]},
+        }
+        del manifest["older"]
+        checked = StatisticsManifest.of(manifest, str(file))
     names = {operator.name for operator in checked.topology.operators}
     for at, edge in enumerate(checked.topology.edges):
         if len(edge) not in (2, 3) or not names.issuperset(edge[:2]):

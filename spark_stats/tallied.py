@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
@@ -20,7 +20,7 @@ from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of, whole_co
 from keyshift.spark_stats.facts import Facts, choose
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups
-from keyshift.spark_stats.key_tables import KeyLog
+from keyshift.spark_stats.key_tables import KeyLog, KeyTables
 from keyshift.spark_stats.statistics_files import STATE
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
@@ -35,6 +35,7 @@ class Tallied:
         self._facts = facts
         self.log: Callable[[str | None], KeyLog] | None = None
         """The log of an operator again, for single keys; None where it has gone by."""
+        self.of_keys: list[KeyTables] = []
         facts.frame.persist()
 
     # What the tables are made of: numbers instead of names -------------------------------------------------------
@@ -50,8 +51,7 @@ class Tallied:
                 values.append(value)
         load, *sums = (choose(F.col("kind"), dict(enumerate(values))) for values in parts)
         of_operators = (F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators))
-        rows = self._facts.rows(of_operators, self._facts.width)
-        return rows.select(
+        return self._facts.frame.where(of_operators).select(
             "window",
             F.col("kind").alias("operator"),
             F.col("a").cast("int").alias("key_group"),
@@ -69,12 +69,12 @@ class Tallied:
             source[number], destination[number] = map(F.lit, edge)
             if (edge[0], "bytes") in self._facts.measures:
                 size[number] = exact_sums.joined([F.col(name) for name in self._facts.sums(edge[0], "bytes")])
-        return self._facts.rows(F.col("kind") >= operators, 2 if size else 0).select(
+        return self._facts.frame.where(F.col("kind") >= operators).select(
             "window",
             choose(F.col("kind"), source).alias("src_operator"),
             F.col("a").cast("int").alias("src_key_group"),
             choose(F.col("kind"), destination).alias("dst_operator"),
-            F.col("b").alias("dst_key_group"),
+            F.col("b").cast("int").alias("dst_key_group"),
             "tuples",
             choose(F.col("kind"), size).cast("double").alias("bytes"),
         )
@@ -93,14 +93,9 @@ class Tallied:
         return self._facts.arrivals_and_refusals()
 
     @property
-    def counted(self) -> list[Row]:
-        """Rows and sums of the tables of each window, in the driver; see `keyshift.spark_stats.tallies.summarise`."""
-        return self._facts.summary(1)
-
-    @property
     def arrived(self) -> DataFrame:
         """Rows of the log that have a window: window, tuples."""
-        return self._facts.rows(F.col("kind") == ARRIVED).select("window", "tuples")
+        return self._small(**dict(zip(("window", "tuples"), map(pa.array, self.tuples), strict=True)))
 
     @property
     def tuples(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -209,6 +204,8 @@ class Tallied:
     def close(self) -> None:
         """Free what Spark keeps in memory. The tables can still be read, but then Spark reads the log again."""
         self._facts.frame.unpersist()
+        for keys in self.of_keys:
+            keys.close()
 
     def __enter__(self) -> Self:
         return self
@@ -221,7 +218,7 @@ def refused(held: Mapping[str, NDArray[np.int64]]) -> list[tuple[int | None, int
     """Refused rows among arrivals and refusals; see `Tallied.refusals`."""
     chosen = held["kind"] == REFUSED
     rows = zip(*(values[chosen].tolist() for values in held.values()), strict=True)
-    found = [(None if nowhere else w, whole_code((code, *more)), n) for w, _, code, nowhere, n, *more in rows]
+    found = [(None if nowhere else w, whole_code((code, *more)), n) for w, _, code, nowhere, *more, n in rows]
     return sorted(found, key=lambda row: (row[0] is not None, row))
 
 

@@ -9,14 +9,13 @@ A tally has rows (window, kind, a, b, tuples, sum_0, sum_1, ...):
 kind                      meaning
 ========================  ==================================================================================
 ``ARRIVED``               rows that have a window; a = b = 0
-``REFUSED``               rows refused; a = the number that says why; b = 1 where the row has no window; sums: the
-                          further numbers, where there are more than `PER_NUMBER` operators
+``REFUSED``               rows refused; a = the number that says why; b = 1 where the row has no window; refused_1,
+                          ...: the further numbers, where there are more than `PER_NUMBER` operators
 0 .. operators - 1        tuples that pass the operator; a = key group; sums: its cost, then its state
 operators + e             tuples that pass both ends of edge e; a, b = key groups; sums: the bytes
 ========================  ==================================================================================
 
-Between tasks the rows of one window and kind travel *packed*: one Spark row (window, kind, content), whose content is
-the matrix of their columns from a on, 64 bits each. Shuffling a million pairs then costs no more than copying them.
+Spark adds up the rows of all tasks by their first columns, see `keyshift.spark_stats.facts`.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,17 +41,8 @@ NOWHERE = (-1, -2, BEYOND, OUTSIDE)
 PER_NUMBER = 19
 """Operators whose reasons to refuse a tuple are packed in one 64-bit number: 9 ** 19 < 2 ** 63."""
 
-PACK = 100_000
-"""Rows in one piece of packed content, and in one Arrow batch of unpacked rows."""
-PACKED = "window bigint, kind int, content binary"
-_WHOLE = {name: pa.int32() if name in ("kind", "b") else pa.int64() for name in ("window", "kind", "a", "b", "tuples")}
-SUMMARY = {**{name: pa.int64() for name in ("block", "kind", "rows", "tuples")}, "more": pa.list_(pa.int64())}
-SUMMARISED = "block bigint, kind bigint, rows bigint, tuples bigint, more array<bigint>"
-"""Columns that `summarise` gives."""
-
-Item = TypeVar("Item")
-Piece = tuple[int, int, IntArray]
-"""Window, kind, and the matrix of the columns from a on."""
+BATCH = 100_000
+"""Rows of a tally in one Arrow batch."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +67,33 @@ class TallyPlan:
         """The columns that say why a tuple is refused."""
         return code_columns(self.operators)
 
+    @property
+    def keys(self) -> list[str]:
+        """The columns of a tally by which rows of several tasks are one."""
+        return ["window", "kind", "a", "b", *self.codes[1:]]
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns of a tally, whole numbers of 64 bits."""
+        return [*self.keys, "tuples", *(f"sum_{i}" for i in range(self.width))]
+
+    def rows(
+        self,
+        kind: int,
+        window: IntArray,
+        *groups: IntArray,
+        tuples: IntArray,
+        codes: Sequence[IntArray] = (),
+        sums: Sequence[IntArray] = (),
+    ) -> IntArray:
+        """The rows of one kind, shape (columns, rows); what it has not is 0."""
+        made = np.zeros((len(self.columns), window.size), dtype=np.int64)
+        first = len(self.keys)
+        made[:2] = [window, np.full_like(window, kind)]
+        for at, values in [*enumerate(groups, 2), *enumerate(codes, 4), *enumerate((tuples, *sums), first)]:
+            made[at] = values
+        return made
+
 
 def code_columns(operators: int) -> list[str]:
     """Names of the columns that say why a tuple is refused, by so many operators."""
@@ -91,111 +107,28 @@ def settled(batches: Iterable[pa.RecordBatch], function: Callable[..., Any]) -> 
         gc.freeze()
 
 
-def count(
-    batches: Iterable[pa.RecordBatch], plan: TallyPlan, block: int = 4_000_000, pack: int = PACK
-) -> Iterator[pa.RecordBatch]:
-    """Tally the tuples of one task, so many at a time, of which each takes about 50 bytes; gives packed rows."""
-    for held in _gathered(batches, lambda batch: batch.num_rows, block):
-        yield from _together(_count_block(held, plan, pack))
+def count(batches: Iterable[pa.RecordBatch], plan: TallyPlan, block: int = 4_000_000) -> Iterator[pa.RecordBatch]:
+    """Tally the tuples of one task, so many at a time, of which each takes about 50 bytes."""
+    for held in _gathered(batches, block):
+        for rows in _count_block(held, plan):
+            # Java takes the rows a batch at a time.
+            for at in range(0, rows.shape[1], BATCH):
+                yield pa.record_batch([pa.array(column) for column in rows[:, at : at + BATCH]], plan.columns)
 
 
-def _gathered(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
-    """Neighbouring items together, until they come to so much: each call over them has its price."""
-    held: list[Item] = []
-    total = 0
-    for item in items:
-        held.append(item)
-        total += size(item)
-        if total >= most:
+def _gathered(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
+    """Neighbouring batches together, until they come to so many rows: each call over them has its price."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(part.num_rows for part in held) >= most:
             yield held
-            held, total = [], 0
+            held = []
     if held:
         yield held
 
 
-def merge(batches: Iterable[pa.RecordBatch], pack: int = PACK) -> Iterator[pa.RecordBatch]:
-    """Add up the packed tallies of one partition, which holds all that there is of its windows; sorted by window and kind."""
-    pieces: dict[int, list[tuple[int, IntArray]]] = {}
-    for window, kind, matrix in unpacked_pieces(batches):
-        pieces.setdefault(window, []).append((kind, matrix))
-    yield from _together(_merged(pieces, pack))
-
-
-def unpacked_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
-    """Each piece of packed rows: window, kind, matrix of its columns."""
-    for batch in batches:
-        for window, kind, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield window, kind, _matrix(np.frombuffer(content, dtype=np.int64))
-
-
-def _merged(pieces: dict[int, list[tuple[int, IntArray]]], pack: int) -> Iterator[Piece]:
-    """Add up neighbouring windows together, as many as make up a pack: one window may hold a handful of rows."""
-    by_window = ([(window, *piece) for piece in pieces.pop(window)] for window in sorted(pieces))
-    for windows in _gathered(by_window, lambda own: sum(matrix.shape[1] for _, _, matrix in own), pack):
-        yield from _added_up([piece for own in windows for piece in own], pack)
-
-
-def _added_up(pieces: list[Piece], pack: int) -> list[Piece]:
-    """Add up the pieces of the same window and kind."""
-    made: list[Piece] = []
-    by_kind: dict[int, list[tuple[int, IntArray]]] = {}
-    for at, kind, matrix in pieces:
-        by_kind.setdefault(kind, []).append((at, matrix))
-    for kind, own in by_kind.items():
-        window = np.repeat([at for at, _ in own], [matrix.shape[1] for _, matrix in own])
-        rows = np.concatenate([matrix for _, matrix in own], axis=1)
-        if len({at for at, _ in own}) < len(own):
-            keys = [0, 1, *range(3, len(rows))] if kind == REFUSED else [0, 1]
-            found, sums = group_sum([window, *rows[keys]], [rows[i] for i in range(2, len(rows)) if i not in keys])
-            window, *found = found
-            rows = np.stack([*found[:2], *sums, *found[2:]])
-        made += _pieces(kind, window, rows, pack)
-    return sorted(made, key=lambda piece: piece[:2])
-
-
-def _together(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Pack pieces, many in one Arrow batch."""
-    types = {"window": pa.int64(), "kind": pa.int32(), "content": pa.binary()}
-    packed = ((w, kind, np.append(len(rows), rows).astype(np.int64).tobytes()) for w, kind, rows in pieces)
-    # Bytes of packed content that travel together.
-    for held in _gathered(packed, lambda row: len(row[2]) + 100, 2**23):
-        columns = (pa.array(c, t) for c, t in zip(zip(*held, strict=True), types.values(), strict=True))
-        yield pa.record_batch(list(columns), list(types))
-
-
-def unpack(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
-    """Turn packed rows into rows (window, kind, a, b, tuples, sum_0, ...); sums that a kind lacks are zero."""
-    for pieces in _gathered(unpacked_pieces(batches), lambda piece: piece[2].shape[1], PACK):
-        sizes = [matrix.shape[1] for _, _, matrix in pieces]
-        rows = np.zeros((3 + width, sum(sizes)), dtype=np.int64)
-        for end, (_, _, matrix) in zip(np.cumsum(sizes).tolist(), pieces, strict=True):
-            rows[: len(matrix), end - matrix.shape[1] : end] = matrix[: 3 + width]
-        window, kind = (np.repeat([piece[i] for piece in pieces], sizes) for i in range(2))
-        columns = dict(zip(_WHOLE, (window, kind, *rows[:3]), strict=True))
-        arrays = {name: pa.array(values, _WHOLE[name]) for name, values in columns.items()}
-        yield pa.record_batch({**arrays, **{f"sum_{i}": pa.array(values) for i, values in enumerate(rows[3:])}})
-
-
-def summarise(batches: Iterable[pa.RecordBatch], block: int) -> Iterator[pa.RecordBatch]:
-    """Totals of the packed rows of a task: rows (block, kind, rows, tuples, more), for blocks of so many windows.
-
-    `more` holds for each sum the total of ``value >> 32`` and that of the rest, which cannot overflow.
-    """
-    found: dict[tuple[int, int], IntArray] = {}
-    for window, kind, rows in unpacked_pieces(batches):
-        if kind == REFUSED:  # in no table
-            continue
-        high, low = (rows[3:] >> 32).sum(axis=1), (rows[3:] & (2**32 - 1)).sum(axis=1)
-        totals = np.array([rows.shape[1], rows[2].sum(), *np.stack([high, low], axis=1).ravel()])
-        at = (window // block, kind)
-        found[at] = found[at] + totals if at in found else totals
-    if found:
-        columns = [[*at, *totals[:2].tolist(), totals[2:].tolist()] for at, totals in found.items()]
-        arrays = [pa.array(c, t) for c, t in zip(zip(*columns, strict=True), SUMMARY.values(), strict=True)]
-        yield pa.record_batch(arrays, list(SUMMARY))
-
-
-def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> Iterator[Piece]:
+def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan) -> Iterator[IntArray]:
     columns = pa.Table.from_batches(batches)
     table = {name: columns[name].to_numpy().astype(np.int64, copy=False) for name in columns.column_names}
     window, codes = table["window"], [table[name] for name in plan.codes]
@@ -205,34 +138,18 @@ def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> I
         at = np.flatnonzero(wrong)
         nowhere = np.isin(refused, NOWHERE).astype(np.int64)
         found, (tuples,) = group_sum([window[at], refused[at], nowhere[at], *(code[at] for code in codes[1:])], [None])
-        w, code, missing, *further = found
-        yield from _pieces(REFUSED, w, np.stack([code, missing, tuples, *further]), pack)
+        yield plan.rows(REFUSED, *found[:3], codes=found[3:], tuples=tuples)
         there = np.flatnonzero((nowhere == 0) & (refused != LATE))
     (w,), (tuples,) = group_sum([window[there]], [None])
-    yield from _pieces(ARRIVED, w, np.stack([np.zeros_like(w), np.zeros_like(w), tuples]), pack)
+    yield plan.rows(ARRIVED, w, tuples=tuples)
     groups = [table[f"group_{o}"] for o in range(plan.operators + plan.senders)]
     for kind, sides in enumerate([*((o,) for o in range(plan.operators)), *plan.edges]):
         passes = np.logical_and.reduce([groups[o] >= 0 for o in sides])
         chosen = slice(None) if passes.all() else np.flatnonzero(passes)
         names = list(dict.fromkeys(plan.sums[kind]))  # a cost that is the state as well is added up once
         measures = [table[name][chosen] for name in names]
-        found, sums = group_sum([window[chosen], *(groups[o][chosen] for o in sides)], [None, *measures])
-        sums = [sums[0], *(sums[1 + names.index(name)] for name in plan.sums[kind])]
-        w, a, b = found if len(sides) == 2 else (*found, np.zeros_like(found[0]))
-        yield from _pieces(kind, w, np.stack([a, b, *sums]), pack)
-
-
-def _pieces(kind: int, window: IntArray, rows: IntArray, pack: int) -> Iterator[Piece]:
-    """Cut the columns of a tally of one kind, whose windows are in order, window by window and piece by piece."""
-    starts = np.flatnonzero(np.diff(window, prepend=window[:1] - 1)) if len(window) else window
-    for start, end in pairwise([*starts.tolist(), len(window)]):
-        for at in range(start, end, pack):
-            yield int(window[at]), kind, rows[:, at : min(at + pack, end)]
-
-
-def _matrix(content: IntArray) -> IntArray:
-    """Unpack: the first number is the number of columns."""
-    return content[1:].reshape(int(content[0]), -1)
+        found, (tuples, *sums) = group_sum([window[chosen], *(groups[o][chosen] for o in sides)], [None, *measures])
+        yield plan.rows(kind, *found, tuples=tuples, sums=[sums[names.index(name)] for name in plan.sums[kind]])
 
 
 def group_sum(columns: Sequence[IntArray], values: Sequence[IntArray | None]) -> tuple[list[IntArray], list[IntArray]]:

@@ -1,291 +1,477 @@
-"""A real Kafka: our files through its own tools, phase by phase, and what its brokers then hold and serve.
+"""A real Kafka 4.3: from what its tools print to a plan, through its tools, and back.
 
-``make kafka`` starts ZooKeeper and three brokers (0.9.0.1, Java 17), writes messages whose keys follow a Zipf law, reads the
-cluster by its own tools - offsets twice, the current assignment, sizes of the logs -, plans, and runs each phase's files.
-Loads are offsets that grow, by the leader that took them. Ends with 1 if a prediction fails or a message is lost.
+``make kafka`` starts four brokers (KRaft, two log directories each, racks a a b b), fills topics, and lets a client write and read
+all the while. Each case reads the cluster by Kafka's own tools, imports, plans and exports by our commands, runs the files phase
+by phase, and runs them back. Messages are counted by the leader that took them, bytes by broker and directory; both must be as
+predicted, to the message and to the byte, and the way back must be exact. Ends with 1 if anything is otherwise.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections import Counter
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))  # the other benchmarks' own modules
 
-from brokers import PORTS, SERVERS, ZOOKEEPER, Brokers, running
+from cluster import RACKS, until
+from operation import FAILED, QUIET, TOPICS, WORDS, Live, Place, Planned, State, demand, filled
 from page import run
 
-import keyshift as ks
-from keyshift.engines import kafka
 from keyshift.papers.page import Page
 
-TOPIC, PARTITIONS = "orders", 24
-KEEPER = ("--zookeeper", f"127.0.0.1:{ZOOKEEPER}")
-FAILED: list[str] = []
+# The cases ---------------------------------------------------------------------------------------------------------------
 
 
-def demand(holds: bool, otherwise: str) -> None:
-    """Note what fails; the page is written nevertheless."""
-    if not holds:
-        FAILED.append(otherwise)
+class Table:
+    """The rows of the page: a line a case, and a line a figure."""
 
+    def __init__(self) -> None:
+        self.cases: list[dict[str, Any]] = []
+        self.figures: list[dict[str, Any]] = []
 
-class Topic:
-    """A topic on the running brokers, the messages that are sent to it again and again, and what its tools say."""
-
-    def __init__(self, brokers: Brokers, messages: int, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
-        chance = np.arange(1, 301.0) ** -0.9
-        keys = rng.choice(300, messages, p=chance / chance.sum())
-        self.lines = "".join(
-            f"user-{k}\t{'x' * int(size)}\n" for k, size in zip(keys, rng.integers(50, 400, messages), strict=True)
-        )
-        self.brokers, self.messages = brokers, messages
-        brokers.tool(
-            "kafka.admin.TopicCommand",
-            *KEEPER,
-            "--create",
-            "--topic",
-            TOPIC,
-            "--partitions",
-            PARTITIONS,
-            "--replication-factor",
-            2,
-        )
-        while len(counted(self.offsets())) < PARTITIONS:  # until every partition has a leader
-            time.sleep(0.5)
-
-    def send(self) -> Path:
-        """Send the messages; the offsets afterwards, as the tool prints them."""
-        self.brokers.tool(
-            "kafka.tools.ConsoleProducer", "--broker-list", SERVERS, "--topic", TOPIC, "--property", "parse.key=true",
-            "--request-required-acks", "-1", "--request-timeout-ms", 60_000, given=self.lines,
-        )  # fmt: skip
-        return self.offsets()
-
-    def offsets(self) -> Path:
-        """What the tool of today calls kafka-get-offsets prints."""
-        path = self.brokers.folder / f"offsets-{time.monotonic_ns()}.txt"
-        path.write_text(
-            self.brokers.tool("kafka.tools.GetOffsetShell", "--broker-list", SERVERS, "--topic", TOPIC, "--time", "-1")
-        )
-        return path
-
-    def assignment(self) -> Path:
-        """The current assignment, as the tool prints it."""
-        topics, path = self.brokers.folder / "topics.json", self.brokers.folder / "current.txt"
-        topics.write_text(json.dumps({"version": 1, "topics": [{"topic": TOPIC}]}))
-        brokers = ",".join(map(str, PORTS))
-        path.write_text(
-            self.tool(
-                "ReassignPartitionsCommand",
-                "--generate",
-                "--topics-to-move-json-file",
-                topics,
-                "--broker-list",
-                brokers,
-            )
-        )
-        return path
-
-    def log_dirs(self) -> Path:
-        """The sizes of all logs, in the words of kafka-log-dirs, which this release does not have."""
-        path = self.brokers.folder / "log-dirs.txt"
-        found = []
-        for broker in PORTS:
-            held = [
-                {
-                    "partition": folder.name,
-                    "size": sum(f.stat().st_size for f in folder.glob("*.log")),
-                    "offsetLag": 0,
-                    "isFuture": False,
-                }
-                for folder in sorted((self.brokers.folder / f"data-{broker}").glob(f"{TOPIC}-*"))
-            ]
-            found.append(
-                {"broker": broker, "logDirs": [{"logDir": f"data-{broker}", "error": None, "partitions": held}]}
-            )
-        path.write_text(json.dumps({"version": 1, "brokers": found}))
-        return path
-
-    def tool(self, name: str, *words: object) -> str:
-        """What an administrator's tool prints."""
-        return self.brokers.tool(f"kafka.admin.{name}", *KEEPER, *words)
-
-    def leaders(self) -> dict[int, int]:
-        """The leader of each partition."""
-        said = self.tool("TopicCommand", "--describe", "--topic", TOPIC).splitlines()
-        rows = [dict(part.split(": ", 1) for part in line.strip().split("\t")) for line in said if "Leader: " in line]
-        return {int(row["Partition"]): int(row["Leader"]) for row in rows}
-
-    def started(self, file: Path) -> None:
-        """--execute, as STEPS.md says."""
-        demand(
-            "Successfully started"
-            in self.tool("ReassignPartitionsCommand", "--reassignment-json-file", file, "--execute"),
-            f"{file.name}: not started",
-        )
-
-    def verified(self, file: Path, seconds: float = 60) -> float:
-        """Ask --verify until all is complete; how long it took. Infinite where it never is."""
+    def carried_out(
+        self, live: Live, case: str, planned: Planned, before: State, messages: Counter[Place], back: bool = True
+    ) -> None:
+        """Run a plan, compare, and run it back."""
         begun = time.monotonic()
-        while time.monotonic() < begun + seconds:
-            said = self.tool("ReassignPartitionsCommand", "--reassignment-json-file", file, "--verify")
-            if "in progress" not in said and "failed" not in said:
-                return time.monotonic() - begun
-            time.sleep(0.5)
-        return np.inf
-
-    def carried_out(self, file: Path, elect: Path | None) -> float:
-        """A phase, or its way back: --execute, --verify, election; seconds."""
-        self.started(file)
-        took = self.verified(file)
-        demand(np.isfinite(took), f"{file.name}: not complete")
-        if elect is not None and elect.exists():
-            self.tool("PreferredReplicaLeaderElectionCommand", "--path-to-json-file", elect)
-            time.sleep(2)
-        return took
-
-
-def counted(offsets: Path) -> dict[int, int]:
-    """Messages by partition."""
-    return {int(line.split(":")[1]): int(line.split(":")[2]) for line in offsets.read_text().split()}
-
-
-def served(before: Path, after: Path, leaders: dict[int, int]) -> np.ndarray:
-    """Messages that each broker took as the leader."""
-    first, last, taken = counted(before), counted(after), Counter()  # type: ignore[var-annotated]
-    for p, broker in leaders.items():
-        taken[broker] += last[p] - first[p]
-    return np.array([taken[b] for b in PORTS], dtype=float)
-
-
-def leaders(page: Page) -> None:
-    """Leaders, planned and measured.
-
-    The messages are sent, the cluster is read, the plan's phases are run by Kafka's tools, and the same messages are sent
-    again. Predicted and measured must be alike to the message.
-    """
-    with running() as brokers:
-        topic = Topic(brokers, 3_000 if page.quick else 30_000)
-        before = topic.offsets()
-        after = topic.send()
-        w = kafka.read_workload(topic.log_dirs(), assignment=topic.assignment(), offsets=(before, after), seconds=1.0)
-        plan = ks.solve(ks.KeyGroupAllocation(w, max_migrations=6), time_limit=10).plan(bandwidth=5e6, phase_moves=3)
-        made = kafka.write_reassignment(plan, brokers.folder / "there", assignment=topic.assignment())
-        files = sorted((brokers.folder / "there").glob("*-reassign.json"))
-        took = sum(topic.carried_out(f, f.with_name(f.name.replace("reassign", "elect"))) for f in files)
-        again = topic.offsets()
-        measured = served(again, topic.send(), topic.leaders())
-        sizes = kafka.read_workload(topic.log_dirs(), assignment=topic.assignment())
-        table = ks.compare_measured(plan, {"load": measured, "moves": int((sizes.current != w.current).sum())})
-        copied = made.state_copied
-        total = sum(counted(topic.offsets()).values())
-    page.table(table.reset_index(), "leaders")
-    page.say(
-        "",
-        f"{made.elections} by election alone, {made.copies} by a copy of {copied:,.0f} bytes in all; the tools took {took:.1f} s. {total:,} messages of {2 * topic.messages:,} are there.",
-        "",
-    )
-    demand(bool((table["difference"] == 0).all()), "a prediction does not hold")
-    demand(total == 2 * topic.messages, "messages are lost")
-
-
-def replicas(page: Page) -> None:
-    """Each replica a key group.
-
-    Leaders and followers are planned together, no two of a partition on one broker; the load is the bytes. Sizes of the logs on
-    each broker, predicted and measured; followers' logs are byte for byte those of their leaders.
-    """
-    with running() as brokers:
-        topic = Topic(brokers, 3_000 if page.quick else 30_000, seed=1)
-        topic.send()
-        w = kafka.read_workload(topic.log_dirs(), assignment=topic.assignment(), replicas=True)
-        problem = ks.KeyGroupAllocation(w, max_migrations=8, rules=kafka.replica_rules(w))
-        plan = ks.solve(problem, time_limit=10).plan(phase_moves=4)
-        made = kafka.write_reassignment(plan, brokers.folder / "there", assignment=topic.assignment())
-        for f in sorted((brokers.folder / "there").glob("*-reassign.json")):
-            topic.carried_out(f, f.with_name(f.name.replace("reassign", "elect")))
-        time.sleep(3)
-        now = kafka.read_log_dirs(topic.log_dirs()).sizes
-        held = np.array([sum(size.get(b, 0) for size in now.values()) for b in PORTS], dtype=float)
-        table = ks.compare_measured(plan, {"load": held})
-        apart = all(len(set(r)) == len(r) for r in kafka.read_assignment(topic.assignment()).values())
-    page.table(table.reset_index(), "replicas")
-    page.say(
-        "",
-        f"{made.copies} replicas copied; load distance {plan.load_distance[0]:,.0f} -> {plan.load_distance[1]:,.0f} bytes.",
-        "",
-    )
-    demand(bool((table["difference"] == 0).all()) and apart, "replicas are not where the plan wants them")
-
-
-def back(page: Page) -> None:
-    """The way back, and a broker that is killed.
-
-    The first phase is run and rolled back: lists must be exactly what they were. Then the second phase's target is killed
-    with kill -9 right before --execute, and started again some seconds later. The way on: the same --execute once more, if
-    --verify says *failed*, and an election of all preferred leaders, since the broker lost what it led.
-    """
-    with running() as brokers:
-        topic = Topic(brokers, 3_000 if page.quick else 30_000, seed=2)
-        before = topic.offsets()
-        after = topic.send()
-        w = kafka.read_workload(topic.log_dirs(), assignment=topic.assignment(), offsets=(before, after), seconds=1.0)
-        plan = ks.solve(ks.KeyGroupAllocation(w, max_migrations=6), time_limit=10).plan(phase_moves=3)
-        lists = kafka.read_assignment(topic.assignment())
-        kafka.write_reassignment(plan, brokers.folder / "there", assignment=topic.assignment())
-        there = brokers.folder / "there"
-        topic.carried_out(there / "00-reassign.json", there / "00-elect.json")
-        moved = kafka.read_assignment(topic.assignment()) != lists
-        topic.carried_out(there / "01-rollback.json", there / "00-elect.json")
-        same = kafka.read_assignment(topic.assignment()) == lists and topic.leaders() == {
-            p.number: r[0] for p, r in lists.items()
-        }
-        topic.carried_out(there / "00-reassign.json", there / "00-elect.json")
-        killed = int(w.node_names[int(plan.target[plan.phases[1].moves[0]])])
-        brokers.kill(killed)
-        topic.started(there / "02-reassign.json")
-        said = topic.tool(
-            "ReassignPartitionsCommand", "--reassignment-json-file", there / "02-reassign.json", "--verify"
+        wanted = planned.after(before)
+        for number in planned.phases:
+            live.phase(planned.out, number)
+        now = live.state()
+        until(lambda: live.state().held() == wanted.held(), "", 20) if now.held() != wanted.held() else None
+        now = live.state()
+        led: Counter[int] = Counter()
+        for p, count in messages.items():
+            led[wanted.leaders[p]] += count
+        taken = live.send()
+        exact = self._figures(
+            case, "messages", {str(b): n for b, n in led.items()}, {str(b): n for b, n in taken.items()}
         )
-        waited = topic.verified(there / "02-reassign.json", 8)
-        brokers.start(killed)
-        brokers.wait(list(PORTS))
-        began, again = time.monotonic(), not np.isfinite(topic.verified(there / "02-reassign.json", 10))
-        if again:  # the controller gave it up while the target was away
-            topic.started(there / "02-reassign.json")
-        took = topic.verified(there / "02-reassign.json", 90) + time.monotonic() - began
-        topic.tool("PreferredReplicaLeaderElectionCommand")  # of all: the broker lost what it led while it was away
-        time.sleep(3)
-        led = topic.leaders()
-        wanted = {
-            kafka.partition_of(str(w.keys[k]))[0].number: int(w.node_names[i])
-            for k, i in enumerate(plan.assignment.tolist())
-        }
-        total = sum(counted(topic.offsets()).values())
-    page.table(
-        [
-            {"": "the first phase moved leaders", "so": moved},
-            {"": "rolled back: lists and leaders as before", "so": same},
-            {"": f"broker {killed} killed before --execute: --verify then says", "so": next((line for line in said.splitlines() if "progress" in line or "fail" in line or "completed" in line), "")},
-            {"": "complete without it, within 8 s", "so": bool(np.isfinite(waited))},
-            {"": "started again: --execute had to be repeated", "so": again},
-            {"": "started again: complete after seconds", "so": round(took, 1)},
-            {"": "leaders as planned", "so": led == wanted},
-            {"": "messages lost", "so": topic.messages - total},
-        ]
-    )  # fmt: skip
-    demand(
-        moved and same and np.isfinite(took) and led == wanted and total == topic.messages, "the way back, or on, fails"
+        named = [{f"{b}:{Path(d).name}": n for (b, d), n in held.items()} for held in (wanted.held(), now.held())]
+        exact &= self._figures(case, "bytes", *named)
+        exact &= demand(all(now.lists[p] == r for p, r in wanted.lists.items()), f"{case}: lists are not as planned")
+        row = {"case": case, "phases": len(planned.phases), "partitions": len(list(planned.lists()))}
+        copies = _figure(planned.said, "replicas copied") + _figure(planned.said, "between directories")
+        row |= {"copies": copies, "as predicted": exact}
+        if back:
+            row["back"] = self.back(live, case, planned, before)
+        self.cases.append({**row, "seconds": round(time.monotonic() - begun, 1)})
+        print(self.cases[-1], flush=True)
+
+    def back(self, live: Live, case: str, planned: Planned, before: State) -> bool:
+        """Run a plan back; whether lists, leaders and directories are what they were."""
+        for number in reversed(planned.phases):
+            live.phase(planned.out, number, "rollback")
+        live.settled()
+        now = live.state()
+        same = demand(now.lists == before.lists, f"{case}: lists after the way back")
+        moved = {p for p, _, _ in planned.lists()}
+        leaders = {p: now.leaders[p] for p in moved}
+        same &= demand(
+            leaders
+            == {
+                p: before.lists[p][0] if (planned.out / "00-elect.json").exists() else before.leaders[p] for p in moved
+            },
+            f"{case}: leaders after the way back",
+        )
+        away = {k: (d, now.directories.get(k)) for k, d in before.directories.items() if now.directories.get(k) != d}
+        return same & demand(not away, f"{case}: directories after the way back: {away}")
+
+    def _figures(self, case: str, what: str, predicted: dict[str, int], measured: dict[str, int]) -> bool:
+        for where in sorted({*predicted, *measured}):
+            row = {
+                "case": case,
+                "figure": what,
+                "where": where,
+                "predicted": predicted.get(where, 0),
+                "measured": measured.get(where, 0),
+            }
+            self.figures.append({**row, "difference": row["measured"] - row["predicted"]})
+        wrong = [row for row in self.figures if row["case"] == case and row["figure"] == what and row["difference"]]
+        return demand(not wrong, f"{case}: {wrong}")
+
+
+def _figure(said: str, name: str) -> int:
+    found = said.partition(f"{name} ")[2].split()
+    return int(found[0].replace(",", "")) if found and found[0].replace(",", "").isdigit() else 0
+
+
+def sent() -> Counter[Place]:
+    return Counter({(t, n): count(n) for t, (r, count, _) in TOPICS.items() for n in range(len(r))})
+
+
+TABLE, FINDINGS = Table(), list[dict[str, Any]]()
+
+
+def found(what: str, holds: object, said: str = "") -> None:
+    """A step of what was found on a real Kafka: whether it holds, and what was printed."""
+    printed = " ".join(re.sub(r"/\S+/data-", "data-", said).split())
+    FINDINGS.append({"step": what, "as it should be": bool(holds), "printed": printed[:150]})
+    demand(holds, f"{what}: {said[-500:]}")
+    print(FINDINGS[-1], flush=True)
+
+
+def healthy(live: Live) -> None:
+    """The cases of a cluster that is well."""
+    first, files = live.cluster.keep("before.txt", live.cluster.tool("get-offsets", "--time", "-1")), None
+    live.client.fill()
+    last = live.cluster.keep("after.txt", live.cluster.tool("get-offsets", "--time", "-1"))
+    offsets = f"--offsets {first} {last} --seconds 1 --topics '!stream,!__*'"
+    for case, options, planning in (
+        ("leaders only", offsets, "--max-migrations 8 --phase-moves 3"),
+        ("leadership only, no copies", f"{offsets} --no-copies", ""),
+        ("replicas with racks", f"--replicas {WORDS} {QUIET}", "--max-migrations 10 --phase-moves 4"),
+        (
+            "replication factor by the plan",
+            f"--replicas {WORDS} {QUIET} --replication 'orders:3,audit-log:2,single:2'",
+            "",
+        ),
+        ("directories of broker 1", f"--directories 1 {QUIET}", ""),
+        ("directories of broker 3", f"--directories 3 {QUIET}", ""),
+        ("a topic by pattern, broker 4 excluded", f"--replicas {WORDS} --topics 'o*,!stream' --excluded 4", ""),
+    ):
+        before = live.state()
+        planned = live.planned(options, planning, files)
+        TABLE.carried_out(live, case, planned, before, sent())
+        if "excluded" in case:
+            more = [p for p, r, _ in planned.lists() if 4 in r and 4 not in before.lists[p]]
+            others = {p[0] for p, _, _ in planned.lists()} - {"orders"}
+            found("an excluded broker gets nothing more, other topics stay", not more and not others)
+
+
+def draining(live: Live) -> None:
+    """A broker that drains: with each replica planned, and with leaders alone."""
+    before = live.state()
+    planned = live.planned(f"--replicas {WORDS} --draining 4")
+    TABLE.carried_out(live, "broker 4 drains, internal topics too", planned, before, sent(), back=False)
+    now = live.state()
+    found(
+        "a drained broker leads and holds nothing",
+        not any(4 in r for r in now.lists.values()) and not any(b == 4 for _, b in now.directories),
     )
+    TABLE.cases[-1]["back"] = TABLE.back(live, "broker 4 drains", planned, before)
+    both = live.planned(f"--replicas {WORDS} --topics orders --draining 3,4").said
+    found(
+        "a drain that leaves partitions on fewer racks says so",
+        "On fewer racks than before: 12" in both,
+        both[both.find("On fewer") :],
+    )
+    before = live.state()
+    planned = live.planned(f"--draining 4 {WORDS} {QUIET}")
+    TABLE.carried_out(live, "broker 4 drains, leaders only, with racks", planned, before, sent(), back=False)
+    now = live.state()
+    fewer = [p for p, r in now.lists.items() if len({RACKS[b] for b in r}) < len({RACKS[b] for b in before.lists[p]})]
+    found(
+        "leaders only, draining, racks: no partition on fewer racks",
+        not fewer and not any(now.leaders[p] == 4 for p in now.leaders if p[0] in TOPICS),
+        str(fewer),
+    )
+    TABLE.cases[-1]["back"] = TABLE.back(live, "leaders drain", planned, before)
+    some = live.cluster.keep(
+        "some.txt",
+        json.dumps(
+            {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": before.lists["orders", 0]}]}
+        ),
+    )
+    said = live.shell(
+        f"import kafka --log-dirs {live.fetch()['log_dirs']} --assignment {some} --out {live.folder}/some"
+    )
+    found(
+        "an assignment of some partitions names what it leaves",
+        "Left where they are" in said,
+        said[said.find("Left where") :],
+    )
+
+
+def in_flight(live: Live) -> None:
+    """A reassignment under way is refused; after --cancel the rollback file and an election bring all back."""
+    before, c = live.state(), live.cluster
+    order = before.lists["orders", 7]
+    goal = [b for b in (4, 2) if b not in order] or [4]
+    file = c.keep(
+        "00-reassign.json",
+        json.dumps(
+            {
+                "version": 1,
+                "partitions": [{"topic": "orders", "partition": 7, "replicas": goal, "log_dirs": ["any"] * len(goal)}],
+            }
+        ),
+    )
+    held = [before.directories[("orders", 7), b] for b in order]
+    back = c.keep(
+        "00-rollback.json",
+        json.dumps(
+            {"version": 1, "partitions": [{"topic": "orders", "partition": 7, "replicas": order, "log_dirs": held}]}
+        ),
+    )
+    elect = c.keep("00-elect.json", json.dumps({"partitions": [{"topic": "orders", "partition": 7}]}))
+    live.reassign(file, "--execute", "--throttle", 2_000)
+    files = live.fetch()
+    listed = c.keep("list.txt", c.tool("reassign-partitions", "--list"))
+    for words in (
+        f"--describe {files['describe']}",
+        f"--assignment {files['assignment']}",
+        f"--assignment {files['assignment']} --reassigning {listed}",
+    ):
+        said = live.shell(f"import kafka --log-dirs {files['log_dirs']} {words} --out {live.folder}/flight", code=2)
+        found(f"in flight, refused by {words.split()[-2]}", "orders-7" in said and "--cancel" in said, said)
+    live.reassign(file, "--cancel")
+    until(lambda: "No partition reassignments" in c.tool("reassign-partitions", "--list").out, "not cancelled")
+    after = live.state().lists["orders", 7]
+    found(
+        "--cancel: the same replicas, perhaps in another order", sorted(after) == sorted(order), f"{order} -> {after}"
+    )
+    live.reassign(back, "--execute")
+    live.complete(back)
+    live.elect(elect)
+    now = live.state()
+    found(
+        "the rollback file and an election bring list, leader and directories back",
+        now.lists["orders", 7] == order
+        and now.leaders["orders", 7] == order[0]
+        and all(now.directories[("orders", 7), b] == d for b, d in zip(order, held, strict=True)),
+    )
+    said = live.elect(elect)
+    found("an election of leaders that lead says so", "Valid replica already elected" in said, said)
+    said = live.reassign(file, "--verify", check=False).all
+    found(
+        "--verify of a list that did not come about says what is there",
+        "There is no active reassignment" in said and "rather than" in said,
+        said[said.find("There is no") :],
+    )
+
+
+def elsewhere(live: Live) -> None:
+    """A broker is killed and comes back: others lead what it led. Loads are counted there, and every planned leader is elected."""
+    live.cluster.kill(1)
+    live.cluster.wait()
+    until(lambda: 1 not in live.state().leaders.values(), "broker 1 still leads")
+    live.cluster.start(1)
+    live.cluster.wait()
+    live.settled()
+    before = live.state()
+    led = [p for p, b in before.leaders.items() if b != before.lists[p][0] and p[0] in TOPICS]
+    planned = live.planned(f"--loads {ones(live)} {QUIET}", "--max-migrations 0")
+    found("leaders are elsewhere than the first of their lists", len(led) > 5, f"{len(led)} partitions")
+    TABLE.carried_out(live, "leaders elsewhere: nothing moves, all are elected", planned, before, sent(), back=False)
+    now = live.state()
+    found(
+        "every planned leader is elected, also those that the plan leaves",
+        all(now.leaders[p] == now.lists[p][0] == before.leaders[p] for p in led),
+    )
+    TABLE.cases[-1]["back"] = TABLE.back(live, "leaders elsewhere", planned, before)
+
+
+def ones(live: Live) -> Path:
+    rows = [f"{t},{n},1" for t, (r, _, _) in TOPICS.items() for n in range(len(r))]
+    return live.cluster.keep("ones.csv", "\n".join(["topic,partition,value", *rows, ""]))
+
+
+def replaced(live: Live) -> None:
+    """Broker 4 is killed, and broker 5, new and empty, takes its place."""
+    before, files = live.state(), live.fetch("alive")
+    live.cluster.kill(4)
+    live.cluster.wait()
+    live.cluster.start(5)
+    live.cluster.wait()
+    until(lambda: 4 not in live.state().leaders.values(), "broker 4 still leads")
+    now = {
+        **live.fetch(),
+        "assignment": files["assignment"],
+    }  # the lists are the same, and name the dead broker's directories
+    planned = live.planned(f"--replicas --racks 1:a,2:a,3:b,4:b,5:b {QUIET}", "", now, "--racks 1:a,2:a,3:b,4:b,5:b")
+    found("a broker that is down is named, and left", "Broker 4 did not answer" in planned.said, planned.said)
+    TABLE.carried_out(live, "broker 4 killed, replaced by 5", planned, live.state(), sent(), back=False)
+    said = live.reassign(planned.out / "00-rollback.json", "--execute", check=False)
+    found(
+        "a list that names a broker that is down: Unknown broker id",
+        said.code == 1 and "Unknown broker id" in said.all,
+        said.all.splitlines()[0] if said.all else "",
+    )
+    live.cluster.start(4)
+    live.cluster.wait()
+    TABLE.cases[-1]["back"] = TABLE.back(live, "broker 4 killed", planned, before)
+    live.cluster.stop(5)
+    live.cluster.wait()
+
+
+def offline(live: Live) -> None:
+    """Directory b of broker 4 goes offline while the broker runs."""
+    before, folder = live.state(), live.cluster.directory(4, "b")
+    aside = folder.with_name("b-aside")
+    folder.rename(aside)
+    folder.write_text("")
+    until(
+        lambda: not any(b == 4 and d == str(folder) for (_, b), d in live.state().directories.items()),
+        "the directory is not noticed",
+    )
+    planned = live.planned(f"--replicas {WORDS} {QUIET}")
+    found(
+        "a directory that is offline is named, and what it held leaves first",
+        f"Broker 4 cannot read {folder}" in planned.said,
+        planned.said,
+    )
+    TABLE.carried_out(live, "directory b of broker 4 offline", planned, live.state(), sent(), back=False)
+    live.cluster.kill(4)
+    folder.unlink()
+    aside.rename(folder)
+    live.cluster.start(4)
+    live.cluster.wait()
+    TABLE.cases[-1]["back"] = TABLE.back(live, "directory offline", planned, before)
+
+
+# A client all the while, and kills --------------------------------------------------------------------------------------
+
+MOMENTS = (
+    ("before --execute", "target"), ("while it copies", "target"), ("while it copies", "source"), ("while it copies", "controller"),
+    ("before the election", "target"), ("after the election", "target"),
+)  # fmt: skip
+"""When a broker is killed, and which: one that gets a copy, one that leads what is copied, the leader of the controllers."""
+BREAKS = ("in --execute", "between --execute and --verify", "in --verify", "in the election")
+"""When the tool is killed."""
+
+
+def victim(live: Live, file: Path, which: str) -> int:
+    """The broker to kill."""
+    if which == "controller":
+        said = live.cluster.tool("metadata-quorum", "describe", "--status").out
+        return int(next(line for line in said.splitlines() if line.startswith("LeaderId")).split()[-1])
+    state = live.state()
+    for each in json.loads(file.read_text())["partitions"]:
+        p = each["topic"], each["partition"]
+        if more := [b for b in each["replicas"] if b not in state.lists[p]]:
+            return more[0] if which == "target" else state.leaders[p]
+    return json.loads(file.read_text())["partitions"][0]["replicas"][0]
+
+
+def disturbed(live: Live, file: Path, elect: Path, moment: str, which: str) -> dict[str, Any]:
+    """A phase with a kill in it, taken up again: what was killed, and how often --execute had to be repeated."""
+    c, limit = live.cluster, ("--throttle", 700_000)
+    b = 0 if which == "the tool" else victim(live, file, which)
+
+    def strike(now: str) -> None:
+        if b and moment == now:
+            c.kill(b)
+            c.wait()  # until the controllers have noticed
+            c.start(b)
+
+    strike("before --execute")
+    if moment == "in --execute":
+        c.break_off("reassign-partitions", "--reassignment-json-file", file, "--execute", *limit)
+    else:
+        live.reassign(file, "--execute", *limit, check=False)
+    strike("while it copies")
+    if moment == "between --execute and --verify":
+        c.kill_tools()
+    if moment == "in --verify":
+        c.break_off("reassign-partitions", "--reassignment-json-file", file, "--verify")
+    c.wait()
+    again = live.complete(file, again=True)
+    strike("before the election")
+    if moment == "in the election":
+        c.break_off("leader-election", "--election-type", "PREFERRED", "--path-to-json-file", elect)
+    c.wait()
+    live.settled()
+    live.elect(elect)
+    strike("after the election")
+    c.wait()
+    live.settled()
+    live.elect(elect)
+    state, wanted = live.state(), json.loads(file.read_text())["partitions"]
+    right = all(
+        state.lists[w["topic"], w["partition"]] == w["replicas"]
+        and state.leaders[w["topic"], w["partition"]] == w["replicas"][0]
+        for w in wanted
+    )
+    return {
+        "killed": f"broker {b}, {which}" if b else which,
+        "when": moment,
+        "file": file.name,
+        "--execute again": again,
+        "as planned": right,
+    }
+
+
+def all_kills(live: Live) -> None:
+    """Brokers and tools are killed while the client's own topic moves with the others, there and back."""
+    before = live.state()
+    planned = live.planned(f"--replicas {WORDS} --topics '!__*'", "--max-migrations 24 --phase-moves 3")
+    wanted = planned.after(before)
+    there = [(planned.out / f"{n}-reassign.json", n) for n in planned.phases]
+    back = [(planned.out / f"{n}-rollback.json", n) for n in reversed(planned.phases)]
+    wishes = [*MOMENTS, *((when, "the tool") for when in BREAKS)]
+    order = [*wishes, *MOMENTS[:4]]  # ten kills of brokers, four of the tool
+    while order:
+        for way, goal in ((there, wanted), (back, before)):
+            for file, n in way:
+                moment, which = order.pop(0) if order else ("never", "the tool")
+                row = disturbed(live, file, planned.out / f"{n}-elect.json", moment, which)
+                if moment != "never":
+                    client = live.client.said()
+                    row |= {
+                        "acknowledged": client["acknowledged"],
+                        "not read yet": client["missing"],
+                        "twice": client["twice"],
+                    }
+                    demand(row["as planned"], f"kill: {row}")
+                    KILLS.append(row)
+                    print(row, flush=True)
+            live.cluster.tool("leader-election", "--election-type", "PREFERRED", "--all-topic-partitions", check=False)
+            now = live.state()
+            demand(now.lists == goal.lists, "kills: lists are not as planned")
+            demand(now.directories == goal.directories, "kills: directories are not as planned")
+
+
+KILLS: list[dict[str, Any]] = []
+
+
+def cases(page: Page) -> None:
+    """Cases, predicted and measured.
+
+    A line a case: whether messages by leader and bytes by broker and directory are as predicted, to the message and the byte, and
+    whether lists, leaders and directories are exactly what they were after the way back. `kafka_figures.csv` has every figure.
+    """
+    with filled() as live:
+        try:
+            for part in (healthy, draining, in_flight, elsewhere, replaced, offline):
+                begun = time.monotonic()
+                part(live)
+                print(f"-- {part.__name__}: {time.monotonic() - begun:.0f} s", flush=True)
+        finally:
+            page.table(TABLE.cases, "cases")
+            page.keep(TABLE.figures, "figures")
+            differ = sum(row["difference"] != 0 for row in TABLE.figures)
+            page.say("", f"{len(TABLE.figures)} figures, of which {differ} differ.", "")
+            page.table(FINDINGS, "findings")
+        ended(page, live, "while cases ran")
+
+
+def kills(page: Page) -> None:
+    """A client all the while, and kills.
+
+    A plan moves all topics, that of the client as well, there and back, a kill in each phase: brokers by kill -9, and the tool. The
+    plan is taken up as ``STEPS.md`` says: *--execute again* is how often that was needed.
+    """
+    with filled() as live:
+        try:
+            all_kills(live)
+        finally:
+            page.table(KILLS, "kills")
+        ended(page, live, "while brokers and tools were killed", "client")
+
+
+def ended(page: Page, live: Live, when: str, name: str = "") -> None:
+    """What the client sent and read in the end."""
+    client = live.client.end()
+    page.table([{"client": when, **{k: v for k, v in client.items() if k not in ("why", "errors")}}], name)
+    demand(client["missing"] == client["twice"] == client["failed"] == 0, f"the client: {client}")
 
 
 if __name__ == "__main__":
-    run("kafka", "Kafka, live", __doc__, [leaders, replicas, back])
+    run("kafka", "Kafka, live", __doc__, [cases, kills])
     sys.exit("; ".join(FAILED) or None)

@@ -22,7 +22,7 @@ from keyshift.papers.queues import BANDWIDTH, RATE, ROOM, ms
 KEYS = ["gaussian", "zipf"]
 HEURISTICS = ("elb", "clb", "clb-moment", "uhlb", "pkg")
 BEST = "best found"
-METHODS = ("elb", "clb-moment", "uhlb", "pkg", BEST, "clb")
+METHODS = ("elb", "clb-moment", "uhlb", "pkg", "clb")
 PERIOD = 24
 """Windows between two runs of CLB: five in 120 windows, as in the paper."""
 STATE = 0.1 / 60
@@ -137,17 +137,19 @@ def queues(page: Page) -> None:
     """[Guo2018], Table 2, Figures 5 and 6: rebalancing every minute.
 
     Words, one node more at a time; every node that sends or receives state stands still until it has, and tuples are
-    buffered. CLB and the best found rebalance every third window, the others in each. Figure 5: the mean latency on one node
+    buffered. CLB rebalances every third window, the others in each. Figure 5: the mean latency on one node
     over that on n; 80 % of what the nodes can serve comes. Figure 6: 100 % comes, the source stops where 1,000 tuples are at a node. The
-    state is a tenth of the rate, as in the paper: of the tuples of a second.
+    state is a tenth of the rate, as in the paper: of the tuples of a second. All is measured after three windows, since in the first one
+    key groups lie as they were dealt.
     """
-    rows, windows = [], 4 if page.quick else 10
-    for nodes in (1, 4) if page.quick else (1, 2, 3, 4, 6, 8, 10, 12, 15):
+    rows, windows, before = [], 7 if page.quick else 13, 3
+    for nodes in (1, 4) if page.quick else (1, 2, 3, 4, 6, 8, 12, 15):
         for share in (0.5, 0.8, 1.0) if nodes == (4 if page.quick else 15) else (0.8, 1.0):
             w = words(nodes=nodes, windows=windows, rate=share * RATE * nodes, seed=page.seed)
-            how = ks.simulation.Migration(BANDWIDTH, STATE * w.load[:-1], pause="nodes")
+            how = ks.simulation.Migration(BANDWIDTH, STATE * w.load[before:-1], pause="nodes")
             for method in METHODS:
-                found = ks.simulate(w, replay(w, method, period=3)[1], service_rate=RATE, window_seconds=60, migration=how,
+                made = replay(w, method, period=before)[1][before:]
+                found = ks.simulate(w.replace(load=w.load[before:]), made, service_rate=RATE, window_seconds=60, migration=how,
                                     queue=ROOM if share == 1 else None)  # fmt: skip
                 rows.append(
                     {"method": method, "nodes": nodes, "load": share, **ms(found), "throughput": found.throughput}
@@ -179,7 +181,7 @@ def frequencies(page: Page) -> None:
     w, rows = words(nodes=10, windows=48 if page.quick else 120, rate=10_000.0, seed=page.seed), []
     busy = words(nodes=15, windows=8 if page.quick else 24, rate=15 * RATE, seed=page.seed)
     how = ks.simulation.Migration(BANDWIDTH, STATE * busy.load[:-1], pause="nodes")
-    for method, every in product(("clb-moment", "clb"), (4, 24) if page.quick else (1, 2, 4, 8, 12, 24, 40, 60)):
+    for method, every in product(("clb-moment", "clb"), (4, 24) if page.quick else (1, 4, 12, 24, 60)):
         frame = replay(w, method, period=every)[0]
         v, moved = frame["variance"][every:], frame["moved, %"]
         found = {"method": method, "every": every, "mean var(L_t)": v.mean(), "moved a run, %": moved.mean(), "amortised, %": moved.sum() / w.windows}  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 import keyshift as ks
-from keyshift.generators.collocation import BUSY
+from keyshift.generators.allocation import BUSY
 from keyshift.generators.real import data_file
 from keyshift.generators.real import flights as flight_log
 from keyshift.spark_stats import Operator, Topology, collect, local_session

@@ -1,16 +1,20 @@
 """The fence ``{reproduce} nasir2015:9``: a line of shell, our figures beside the paper's, the verdict, all from the registry.
 
-``{reproduce} all`` is every row, paper by paper. The text is put in before the page is read as Markdown.
+Where three values of the paper can be read, its picture and ours stand side by side; ``{reproduce} all`` is every row, paper by
+paper. The text is put in before the page is read as Markdown.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
+import pandas as pd
+from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 
-from keyshift.papers.registry import PAPERS, PaperFigure, compared, figures, tables
+from keyshift.papers.registry import PAPERS, PaperFigure, compared, figures, stem, tables
 
 FENCE = re.compile(r"^```\{reproduce\} *(.*)\n```$", flags=re.M)
 SECONDS = {"full": "processor seconds in full", "quick": "s quick"}
@@ -18,6 +22,26 @@ SECONDS = {"full": "processor seconds in full", "quick": "s quick"}
 
 SIZES = ("quick", "full")
 HOLDS = {True: "holds", False: "**does not hold**", None: "not run"}
+
+
+PICTURES = Path(__file__).parents[1] / "benchmarks" / "reproduced"
+
+
+def pictures(row: PaperFigure, numbers: pd.DataFrame) -> str:
+    """The paper's values and ours as two pictures with one axis; none where fewer than three can be read."""
+    both = numbers.set_index("figure").apply(pd.to_numeric, errors="coerce").dropna()[::-1]
+    if len(both) < 3:
+        return ""
+    figure = Figure(figsize=(8, 0.6 + 0.3 * len(both)), layout="constrained")
+    axes = figure.subplots(1, 2, sharex=True, sharey=True)
+    wide = both.min().min() > 0 and both.max().max() > 100 * both.min().min()
+    for one, said, color in zip(axes, ("paper", "kept, full"), ("#999999", "#0072B2"), strict=True):
+        one.barh(both.index, both[said], color=color)
+        one.set(title={"paper": "the paper"}.get(said, "keyshift"), xscale="log" if wide else "linear")
+        one.tick_params(labelsize=7)
+    PICTURES.mkdir(exist_ok=True)
+    figure.savefig(PICTURES / f"{stem(row.id)}.png", dpi=90)
+    return f"![{row.shows}: the paper's values and ours](reproduced/{stem(row.id).replace('%', '%25')}.png)\n"
 
 
 def shown(value: object) -> str:
@@ -41,8 +65,11 @@ def one(name: str) -> str:
     text = [f"```shell\nkeyshift reproduce {name}\n```\n"]
     if row.numbers:
         text += ["", f"| {row.shows} | the paper | keyshift, in full |", "|---|---|---|"]
-        for what, paper, ours in compared(row, tables(row), "kept, full").itertuples(index=False):
-            text.append(f"| {what} | {shown(paper)} | {shown(ours)} |")
+        numbers = compared(row, tables(row), "kept, full")
+        text += [
+            f"| {what} | {shown(paper)} | {shown(ours)} |" for what, paper, ours in numbers.itertuples(index=False)
+        ]
+        text += ["", pictures(row, numbers)]
     text.append("")
     for check, held in zip(row.checks, row.kept.get("holds", [None] * len(row.checks)), strict=True):
         text.append(f"- {HOLDS[held]}: {check['says']}.")

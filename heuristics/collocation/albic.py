@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.heuristics.collocation.allocation_program import allocate
+from keyshift.heuristics.collocation.comparisons import allocate
 from keyshift.heuristics.collocation.partitions import Scored, collocated_sets, score, split_by_place, split_set
 from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
@@ -91,7 +91,7 @@ def albic(
 
 @dataclass(frozen=True, eq=False)
 class Invocation:
-    """What an invocation of ALBIC knows once it has scored the pairs and drawn one (steps 1 and 3)."""
+    """The state of an invocation of ALBIC once it has scored the pairs and drawn one (steps 1 and 3)."""
 
     problem: CollocatedAllocation
     measured: Workload

@@ -1,18 +1,65 @@
-"""Baselines for ALBIC: balancers that ignore collocation, applied to the collocated problem."""
+"""What [Madsen2016] compares ALBIC with: COLA and balancers that ignore collocation; and its allocation program."""
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
 
-from keyshift.heuristics.allocation import flux as flux_module
-from keyshift.heuristics.collocation.allocation_program import allocate
-from keyshift.models import Answer, Budget
+from keyshift.heuristics.allocation.flux import flux as uncollocated_flux
+from keyshift.heuristics.collocation.partitions import graph_parts
+from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.base.compiling import off_clock
 from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
+
+
+def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int, enough: float) -> np.ndarray | None:
+    """The allocation program's plan ("lp-solver" in Algorithm 2), None when it finds none.
+
+    Parameters
+    ----------
+    problem : KeyGroupAllocation
+    budget : Budget
+    seed : int
+    rounds : int
+        Rounds of its search at most.
+    enough : float
+        A load distance at which it may stop.
+
+    Notes
+    -----
+    The solver stops after this many rounds, not by the clock: the same seed gives the same plan on any machine.
+    """
+    with off_clock():
+        from keyshift.solvers.allocation.portfolio import solve_milp
+        from keyshift.solvers.allocation.settings import AllocationSettings
+
+    if problem.space.pairs <= AllocationSettings().small:
+        return _small(problem, budget, seed)
+    start = uncollocated_flux(problem, budget=budget, seed=seed).assignment
+    if start is None or problem.violations(start):
+        start = None if problem.violations(problem.workload.current) else problem.workload.current
+    silent = budget.part(1.0, scale=0.0, silent=True)  # the plan's objective is not the method's
+    return solve_milp(problem, budget=silent, seed=seed, start=start, rounds=rounds, enough=enough).assignment
+
+
+def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray | None:
+    """The plan of an instance so small that `solve_milp` would leave it to CP-SAT, which here counts its own work."""
+    with off_clock():
+        from keyshift.models.allocation.cpsat_model import AllocationCpSat
+        from keyshift.solvers import cpsat
+
+    statement = AllocationCpSat(problem)
+    effort = 0.5
+    outcome = cpsat.minimise(statement.model, budget, seed=seed, max_deterministic_time=effort)
+    return statement.assignment(outcome.solver.value) if outcome.found else None
+
 
 PRIME = 2**31 - 1
 """The prime modulus of the 2-universal hash of `two_choices`."""
@@ -31,7 +78,7 @@ def flux(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, rounds
     rounds : int, optional
         At most this many rounds.
     """
-    return flux_module.flux(balancing_problem(problem.averaged()), budget=budget, seed=seed, rounds=rounds)
+    return uncollocated_flux(balancing_problem(problem.averaged()), budget=budget, seed=seed, rounds=rounds)
 
 
 def allocation_milp(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, plan_rounds: Whole = 15) -> Answer:
@@ -51,7 +98,7 @@ def potc(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Ans
     """The power of two choices, once: key groups in order, each to the less loaded of its two hashed nodes.
 
     The scheme of Nasir et al. splits every key over its two nodes; an assignment cannot, so this is its static form. It
-    knows no migration limit. O(p).
+    keeps no migration limit. O(p).
 
     Notes
     -----
@@ -81,3 +128,110 @@ def two_choices(key_groups: int, nodes: int, seed: int) -> tuple[IntArray, IntAr
     first = (a * numbers + b) % PRIME % nodes
     second = (c * numbers + d) % PRIME % max(nodes - 1, 1)
     return first, np.where(second >= first, second + 1, second) if nodes > 1 else first
+
+
+# COLA ([Khandekar2009]), as [Madsen2016] describes and compares it ----------------------------------------------------
+
+A_SECOND = 1_000_000
+"""Entries of the traffic that METIS cuts in a second or less."""
+TOO_LARGE = "the next cut would take longer than the limit allows"
+
+
+def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabel: bool = False) -> Answer:
+    """Cut all key groups into ever smaller parts, evenly and with little traffic cut, until they balance.
+
+    It begins with one part. While the parts, dealt out to the nodes, break the load distance, the heaviest part is cut
+    in two. Parts are dealt out heaviest first, each to the node that is least loaded.
+
+    A cut that METIS cannot make (all in one half) falls back to halves by number.
+
+    A static optimizer: it does not use where key groups run now, so nearly all of them move and a migration limit
+    is mostly broken; `solve` then refuses its plan. No guarantee. At most p - 1 cuts by METIS, each followed
+    by a deal in O(parts log parts + parts log n).
+
+    Parameters
+    ----------
+    problem : CollocatedAllocation
+    budget : Budget
+    seed : int
+        Seeds METIS.
+    relabel : bool, default False
+        Give the finished groups to the nodes such that the fewest key groups move: not in the paper, where it would
+        spare COLA part of its migrations.
+
+    Notes
+    -----
+    Source: [Madsen2016], section 2.1 and 5, after [Khandekar2009]. Departure: capacities weigh the
+    deal, and draining nodes get nothing.
+    """
+    problem = problem.averaged()
+    w = problem.workload
+    load = problem.load_model.measured(w).last_load
+    traffic = sp.csr_array(w.traffic + w.traffic.T)  # type: ignore[union-attr]
+    parts = _Parts(load)
+    parts.add(np.arange(w.key_groups))
+    cuts, best, least = 0, None, np.inf
+    while not budget.expired:
+        plan = deal(parts.all, load, w.capacity, np.flatnonzero(w.kept))
+        distance = problem.metrics(plan)["load_distance"]
+        if distance < least:
+            best, least = plan, distance
+        if not problem.broken_load_distance(plan) or not parts.heap:
+            break
+        part = parts.pop()
+        entries = int((traffic.indptr[part + 1] - traffic.indptr[part]).sum())
+        if entries > A_SECOND and entries > A_SECOND * budget.remaining:  # METIS knows no limit
+            return Answer(best, message=TOO_LARGE, details={"cuts": cuts})
+        for half in graph_parts(part, traffic, load, 2, seed):
+            parts.add(half)
+        cuts += 1
+    if best is not None and relabel:
+        best = fewest_moves(best, w)
+    return Answer(best, termination=budget.why if budget.expired else "completed", details={"cuts": cuts})
+
+
+class _Parts:
+    """The parts so far; those that can be cut, heaviest first."""
+
+    def __init__(self, load: FloatArray) -> None:
+        self.load = load
+        self.heap: list[tuple[float, int, IntArray]] = []  # (-load, first member, members)
+        self.single: list[IntArray] = []
+
+    @property
+    def all(self) -> list[IntArray]:
+        return self.single + [part for _, _, part in self.heap]
+
+    def add(self, part: IntArray) -> None:
+        if part.size == 1:
+            self.single.append(part)
+        else:
+            heapq.heappush(self.heap, (-float(self.load[part].sum()), int(part[0]), part))
+
+    def pop(self) -> IntArray:
+        return heapq.heappop(self.heap)[2]
+
+
+def deal(parts: list[IntArray], load: FloatArray, capacity: FloatArray, kept: IntArray) -> IntArray:
+    """Deal parts out, heaviest first, each to the kept node that is least loaded for its capacity, shape (p,)."""
+    weight = [float(load[part].sum()) for part in parts]
+    waiting = [(0.0, int(i)) for i in kept]
+    heapq.heapify(waiting)
+    plan = np.empty(load.size, dtype=np.int64)
+    for j in sorted(range(len(parts)), key=lambda j: (-weight[j], int(parts[j][0]))):
+        full, i = heapq.heappop(waiting)
+        plan[parts[j]] = i
+        heapq.heappush(waiting, (full + weight[j] / capacity[i], i))
+    return plan
+
+
+def fewest_moves(plan: IntArray, workload: Workload) -> IntArray:
+    """The same groups on other nodes of the same capacity, so that the fewest key groups move."""
+    n = workload.nodes
+    stay = np.zeros((n, n))
+    np.add.at(stay, (plan, workload.current), 1.0)  # group i, were it on node j
+    alike = (workload.capacity[:, None] == workload.capacity) & (workload.kept[:, None] == workload.kept)
+    group, node = linear_sum_assignment(np.where(alike, -stay, workload.key_groups + 1.0))
+    name = np.empty(n, dtype=np.int64)
+    name[group] = node
+    return name[plan]

@@ -76,7 +76,7 @@ def _silent() -> Iterator[None]:
     try:
         sys.stdout.flush()
         os.fstat(1)
-    except OSError:  # closed: nobody reads it
+    except OSError:  # closed: it is not read
         yield
         return
     flush(None)

@@ -22,7 +22,7 @@ def nodes_alive(problem: IntervalMigration) -> IntArray:
 
 
 def storm(problem: IntervalMigration) -> IntArray:
-    """Give every node the same number of consecutive tasks, the i-th node the i-th interval, whoever had them before.
+    """Give every node the same number of consecutive tasks, the i-th node the i-th interval, whichever node had them before.
 
     O(m). Source: Storm's default scheduler, as [Ding2015], section 6, describes it.
     """

@@ -114,11 +114,9 @@ def is_quick(problem: MCLB) -> bool:
 def too_large(core: Core) -> Answer | None:
     """Refuse more key groups than have room for some matrices of all pairs: 30 bytes each."""
     p = core.load.shape[0]
-    if 30 * p**2 <= 4e9:
+    if 30 * p**2 <= 5e8:
         return None
-    said = (
-        f"matrices of all pairs of {p} key groups would take {30e-9 * p**2:.1f} GB, more than 4: choose another method"
-    )
+    said = f"matrices of all pairs of {p} key groups would take {30e-9 * p**2:.1f} GB, more than 0.5: choose another method"
     return Answer(None, message=said)
 
 

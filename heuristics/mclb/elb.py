@@ -15,6 +15,8 @@ from keyshift.models.rules.lowered import Lowered, RowTally
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 Threshold = Literal["mean", "upper"]
+LOOK = 1000
+"""Key groups placed between two looks at the clock."""
 
 
 def elb(
@@ -44,8 +46,8 @@ def elb(
 
     Notes
     -----
-    Source: [Guo2018], Algorithm 1. It sees one window, the last, and knows no budget: an answer over the budget is
-    dropped. Departures: the number of nodes is the problem's, whatever v and u ask for (see
+    Source: [Guo2018], Algorithm 1. It uses the last window alone, and no budget: an answer over the budget is
+    dropped. Departures: the number of nodes is the problem's, not what v and u give (see
     `MovementWithinLimits` for ELB with nodes added and removed); draining nodes are the set R; a key group that no
     underloaded node can hold goes to the least loaded one; rules are asked before each is placed.
     """
@@ -57,7 +59,7 @@ def elb(
     limits = (mean - width if lower is None else lower, mean + width if upper is None else upper)
     if limits[0] > limits[1]:
         raise InputError(f"lower = {limits[0]:g} must not be above upper = {limits[1]:g}")
-    placed = rebalance(load, w.current, w.kept, limits, overloaded_above, RowTally(problem.lowered, w.current))
+    placed = rebalance(load, w.current, w.kept, limits, overloaded_above, RowTally(problem.lowered, w.current), budget)
     return Answer(placed, message=broken_assumption(w, limits))
 
 
@@ -90,7 +92,7 @@ def elb_within_limits(
         open_nodes = np.flatnonzero(kept)
         kept[open_nodes[np.argsort(loads[open_nodes], kind="stable")[:surplus]]] = False
     limits = (problem.lower, problem.upper)
-    placed = rebalance(load, w.current, kept, limits, overloaded_above, RowTally(problem.lowered, w.current))
+    placed = rebalance(load, w.current, kept, limits, overloaded_above, RowTally(problem.lowered, w.current), budget)
     return Answer(placed, message=broken_assumption(w, limits))
 
 
@@ -111,7 +113,8 @@ def rebalance(
     limits: tuple[float, float],
     overloaded_above: Threshold = "mean",
     rules: RowTally | None = None,
-) -> IntArray:
+    budget: Budget | None = None,
+) -> IntArray | None:
     """Run phases two and three of Algorithm 1: take key groups off overloaded and closing nodes, place them.
 
     Parameters
@@ -124,10 +127,12 @@ def rebalance(
     overloaded_above : {"mean", "upper"}
     rules : RowTally, optional
         Asked before each key group is placed.
+    budget : Budget, optional
 
     Returns
     -------
-    ndarray of int, shape (p,)
+    ndarray of int, shape (p,), or None
+        None when the time is over before all are placed.
     """
     loads = np.bincount(current, weights=load, minlength=kept.size)
     mean = float(load.sum()) / int(kept.sum())
@@ -135,7 +140,7 @@ def rebalance(
     waiting = np.flatnonzero(~kept[current]).tolist()
     waiting += _taken_off(load, current, kept, loads, mean, line, (limits[1] - limits[0]) / 2)
     known = RowTally(Lowered(current), current) if rules is None else rules
-    return _placed(load, current, kept, loads, waiting, line, limits[1], known)
+    return _placed(load, current, kept, loads, waiting, known, budget or Budget())
 
 
 def _taken_off(
@@ -146,9 +151,10 @@ def _taken_off(
     The threshold falls as key groups leave, and the key groups are met in descending order: one traversal does.
     """
     leaving = []
+    order = np.lexsort((-load, current))
+    begins = np.searchsorted(current[order], np.arange(kept.size + 1))
     for j in np.flatnonzero(kept & (loads > line)):
-        members = np.flatnonzero(current == j)
-        for k in members[np.argsort(-load[members], kind="stable")]:
+        for k in order[begins[j] : begins[j + 1]]:
             if 0 < load[k] <= min(loads[j] - mean, half):
                 leaving.append(int(k))
                 loads[j] -= load[k]
@@ -161,21 +167,22 @@ def _placed(
     kept: BoolArray,
     loads: FloatArray,
     waiting: list[int],
-    line: float,
-    upper: float,
     rules: RowTally,
-) -> IntArray:
-    """Phase three: the largest waiting key group goes to the least loaded underloaded node that can hold it.
+    budget: Budget,
+) -> IntArray | None:
+    """Phase three: the largest waiting key group goes to the least loaded node, of those that rules leave open to it.
 
-    Of nodes that rules leave open to it; where they leave none it goes back.
+    That is the least loaded underloaded node that can hold it, where one can: if the least loaded one cannot, none can.
+    Where rules leave it none it goes back; None when the time is over before.
     """
     loads = np.where(kept, loads, np.inf)
-    for k in sorted(waiting, key=lambda k: (-load[k], k)):
+    for number, k in enumerate(sorted(waiting, key=lambda k: (-load[k], k)), start=1):
+        if number % LOOK == 0 and budget.expired:
+            return None
         here = int(current[k])
         may = rules.open_to(k, kept.size)
-        fits = may & (loads <= line) & (loads + load[k] <= upper)
         # Departure: where no underloaded node holds it the print leaves it homeless.
-        i = int(np.argmin(np.where(fits if fits.any() else may & kept, loads, np.inf)))
+        i = int(np.argmin(np.where(may, loads, np.inf)))
         i = i if may[i] else here
         rules.move(k, i)
         loads[i] += load[k]

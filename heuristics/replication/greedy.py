@@ -10,9 +10,12 @@ from keyshift.models import Answer, Budget
 from keyshift.models.replication.problem import ReplicatedAllocation
 from keyshift.models.workload import IntArray
 
+LOOK = 1000
+"""Copies placed between two looks at the clock."""
+
 
 def eplb(problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
-    """Greedy replication, then balanced packing, from scratch; it knows no limit on migrations.
+    """Greedy replication, then balanced packing, from scratch; it keeps no limit on migrations.
 
     Copy after copy goes to the key group whose copies carry most, O(copies log p); then the heaviest copy first goes to the
     least loaded node that has room and no copy of that key group, O(copies n). No guarantee.
@@ -23,7 +26,7 @@ def eplb(problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0) -> Ans
     and keeping copies of one key group apart are ours; a copy that finds no node is left out, unless it is the only one.
     """
     count = replicated(problem, min(problem.copies, int(problem.slots.sum())))
-    return Answer(packed(problem, count))
+    return Answer(packed(problem, count, budget), termination=budget.why if budget.expired else "completed")
 
 
 def replicated(problem: ReplicatedAllocation, copies: int) -> IntArray:
@@ -44,22 +47,24 @@ def replicated(problem: ReplicatedAllocation, copies: int) -> IntArray:
     return count
 
 
-def packed(problem: ReplicatedAllocation, count: IntArray) -> IntArray:
-    """The heaviest copy first to the least loaded node that has room and no copy of its key group, shape (p, n)."""
+def packed(problem: ReplicatedAllocation, count: IntArray, budget: Budget) -> IntArray | None:
+    """The heaviest copy first to the least loaded node with room and no copy of its key group, shape (p, n); None if too late."""
     w, room = problem.workload, problem.slots.copy()
     made, load = np.zeros((w.key_groups, w.nodes), dtype=np.int64), np.zeros(w.nodes)
     copies = np.repeat(np.arange(count.size), count)
     first = np.arange(copies.size) == np.searchsorted(copies, copies)
     share = problem.load[copies] / count[copies]
-    for at in np.lexsort(
-        (copies, ~first, -share)
-    ):  # of equal copies the first of a key group, which has to be somewhere
+    spare, met = int(room.sum()) - count.size, np.zeros(count.size, dtype=bool)
+    # Of equal copies the first of a key group, which has to be somewhere.
+    for number, at in enumerate(np.lexsort((copies, ~first, -share)), start=1):
+        if number % LOOK == 0 and budget.expired:
+            return None
         k = copies[at]
-        spare = int(room.sum()) - int((made.sum(axis=1) == 0).sum())
-        if made[k].any() and spare <= 0:  # the room that is left is for key groups without any copy
+        if met[k] and spare <= 0:  # the room that is left is for key groups without any copy
             continue
         free = (room > 0) & (made[k] == 0)
         if free.any():
             i = int(np.argmin(np.where(free, (load + share[at]) / w.capacity, np.inf)))
             made[k, i], load[i], room[i] = 1, load[i] + share[at], room[i] - 1
+            spare, met[k] = spare - int(met[k]), True
     return made

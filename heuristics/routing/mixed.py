@@ -12,8 +12,7 @@ from keyshift.heuristics.routing.three_phases import RoutingPlan, RoutingPlanner
 from keyshift.models import Answer, Budget
 from keyshift.models.base.guards import Count, Finite
 from keyshift.models.routing import MixedRouting
-from keyshift.models.routing.compact import CompactKeys
-from keyshift.models.routing.hlhe import discretised
+from keyshift.models.routing.compact import CompactKeys, discretised
 from keyshift.models.workload import FloatArray
 
 DOUBLED = 8

@@ -15,9 +15,8 @@ from keyshift.models.base import guards
 from keyshift.models.base.compiling import sealed
 from keyshift.models.base.guards import non_negative, whole
 from keyshift.models.base.labels import aligned
-from keyshift.models.splitting.data import grown, read_speeds
+from keyshift.models.splitting.data import KeyIndex, grown, read_speeds
 from keyshift.models.splitting.hashing import candidates
-from keyshift.models.splitting.key_index import KeyIndex
 from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -44,7 +43,7 @@ class Partitioner:
     feed : {"shuffle", "key"}, default "shuffle"
         Which messages a source sends: every S-th, or those whose key (or source key) hashes to it.
     estimate : {"local", "global"}, default "local"
-        What a source knows of the workers' loads: the messages that it sent itself (L), or all messages (G).
+        What a source counts of the workers' loads: the messages that it sent itself (L), or all messages (G).
     probe_every : int, optional
         With "local": every so many messages of the stream all sources learn the true loads (LP).
     hash_seed : int, default 0

@@ -48,8 +48,12 @@ def pkg(
 
     Notes
     -----
-    Source: [Nasir2015], sections 3 and 5. Theorem 5.1: if no key has more than 1/(5 W) of the messages, the imbalance
-    is O(m/W) for d = 2, with probability 1 - 1/W. O(1) a message, S W counters.
+    Source: [Nasir2015], sections 3 and 5. Theorem 5.1: if no key has more than 1/(5 W) of the messages and there are
+    m >= W^2 of them, the imbalance is O(m/W) for d = 2 and O(m/W ln W / ln ln W) for d = 1, with probability 1 - 1/W.
+    Uniform keys, 5 W of them, attain both orders: the bounds are tight. The proof rests on an expander property: for no
+    set B of at most W/5 workers have the keys whose candidates all lie in B more than |B|/W of the messages (Lemmas 5.4
+    and 5.5). With local loads the imbalance is at most the sum of the sources' own (section 3.2), since the largest sum
+    is at most the sum of the largest. O(1) a message, S W counters.
     """
     return _partitioned(problem, budget, "pkg", estimate=estimate, probe_every=probe_every)
 
@@ -125,7 +129,7 @@ def on_greedy(
 def off_greedy(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
     """Off-Greedy: keys by decreasing weight, each to the then least loaded of all workers.
 
-    It ignores the candidates, and knows the whole stream beforehand. Within 4/3 - 1/(3 W) of the best placement
+    It ignores the candidates, and needs the whole stream beforehand. Within 4/3 - 1/(3 W) of the best placement
     on equal workers without candidates [Graham1969]. O(K log K + K W) for K keys.
 
     Notes

@@ -27,7 +27,6 @@ from keyshift.catalogue.method import (
     formulation_of,
     methods,
 )
-from keyshift.files.problem import CLASSES
 from keyshift.models import InputError, Problem
 
 __all__ = [
@@ -131,7 +130,7 @@ def register_problem(
     made = Formulation(name, summary, problem, lesson, *entries)
     for method in made.methods:
         _refuse_unimportable(method)
-    BY_NAME[name], CLASSES[name] = made, problem
+    BY_NAME[name] = made
     return made
 
 

@@ -4,8 +4,7 @@ from keyshift.catalogue.method import Formulation, Trade, kinds, pyomo_and_cpsat
 from keyshift.models.base.lazily import lazily
 
 with lazily():
-    from keyshift.heuristics.allocation.drain_first import drain_first
-    from keyshift.heuristics.allocation.flux import flux, potc
+    from keyshift.heuristics.allocation.flux import drain_first, flux, potc
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.allocation.cpsat_model import AllocationCpSat
     from keyshift.models.allocation.problem import drains

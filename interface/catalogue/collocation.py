@@ -5,8 +5,7 @@ from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.collocation.albic import albic
-    from keyshift.heuristics.collocation.cola import cola
-    from keyshift.heuristics.collocation.comparisons import allocation_milp, flux, potc
+    from keyshift.heuristics.collocation.comparisons import allocation_milp, cola, flux, potc
     from keyshift.models.collocation import CollocatedAllocation
     from keyshift.models.collocation.cpsat_model import CollocationCpSat
     from keyshift.models.collocation.pyomo_model import CollocationPyomo
@@ -18,6 +17,7 @@ with lazily():
     from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
 
 exact, relaxation, heuristic = kinds(rules=True)
+balanced, moves = ("max_load_distance",), ("max_migrations", "max_migration_cost")
 FORMULATION = Formulation(
     name="collocated-allocation",
     summary="Key-group allocation that also keeps talkative key groups together.",
@@ -59,12 +59,16 @@ FORMULATION = Formulation(
             "local-search", "keyshift: joins, moves, swaps and returns, annealed", local_search, warm_up=collocation,
             rescue=("albic",),
         ),
-        heuristic("albic", "[Madsen2016], Algorithm 2", albic, warm_up=collocation_balanced, rules=False),
-        heuristic("cola", "[Khandekar2009], as [Madsen2016] describes it", cola, rules=False),
-        heuristic("flux", "[Shah2003]: balances only", flux, warm_up=collocation),
-        heuristic("potc", "[Nasir2015], static: balances only", potc, warm_up=collocation, rules=False),
+        heuristic("albic", "[Madsen2016], Algorithm 2", albic, warm_up=collocation_balanced, rules=False, ignores=balanced),
+        heuristic("cola", "[Khandekar2009], as [Madsen2016] describes it", cola, rules=False, ignores=(*balanced, *moves)),
+        heuristic("flux", "[Shah2003]: balances only", flux, warm_up=collocation, ignores=balanced),
         heuristic(
-            "allocation-milp", "[Madsen2016], sec. 4.3.1: balances only", allocation_milp, warm_up=collocation_balanced,
+            "potc", "[Nasir2015], static: balances only", potc, warm_up=collocation, rules=False,
+            ignores=(*balanced, *moves),
+        ),
+        heuristic(
+            "allocation-milp", "[Madsen2016], sec. 4.3.1: balances only", allocation_milp,
+            warm_up=collocation_balanced, ignores=balanced,
         ),
     ),
 )  # fmt: skip

@@ -19,12 +19,10 @@ from keyshift.models.rules.rule import Rule
 with lazily():
     from keyshift.generators import (
         allocation,
-        collocation,
         hard,
         intervals,
         mclb,
         real,
-        replication,
         routing,
         splitting,
     )
@@ -86,12 +84,14 @@ _BY_PROBLEM: Mapping[str, tuple[tuple[Any, ...], ...]] = {
         (hard.hard_allocation, "Ties, a giant, two scales, draining most, a limit met exactly.", "keyshift", _KINDS),
     ),
     "collocated-allocation": (
-        (collocation.madsen_collocation, "A chain of operators of which a share of the key groups sends one to one.",
+        (allocation.madsen_collocation, "A chain of operators of which a share of the key groups sends one to one.",
          "[Madsen2016], section 5.3, Figures 10 and 11"),
-        (collocation.madsen_patterns, "Two operators under each of the four patterns of partitioning.",
+        (allocation.madsen_patterns, "Two operators under each of the four patterns of partitioning.",
          "[Madsen2016], Figure 1", {"pattern": ("one-to-one", "partial-merge", "partial-partitioning", "full")}),
-        (collocation.madsen_collocation_windows, "The same over windows in which every load and all traffic fluctuate anew.",
+        (allocation.madsen_collocation_windows, "The same over windows in which every load and all traffic fluctuate anew.",
          "[Madsen2016], section 5.3; the windows are keyshift's"),
+        (allocation.madsen_collocation_racks, "The same on racks: a tuple between two of them costs three times as much.",
+         "[Madsen2016], section 5.3; the racks are keyshift's"),
         (hard.hard_collocation, "The hard workloads, every key group talking to three others.", "keyshift", _KINDS),
     ),
     "mclb": (
@@ -106,7 +106,7 @@ _BY_PROBLEM: Mapping[str, tuple[tuple[Any, ...], ...]] = {
         (hard.hard_movement, "Limits that a hidden plan keeps, one of them exactly.", "keyshift", _KINDS),
     ),
     "replicated-allocation": (
-        (replication.zipf_replicas, "Zipf loads, a quarter more copies than key groups, equal room on nodes.",
+        (allocation.zipf_replicas, "Zipf loads, a quarter more copies than key groups, equal room on nodes.",
          "keyshift, after [DeepSeek2024]"),
         (hard.hard_replicas, "The hard workloads with a quarter more copies, which just fit.", "keyshift", _KINDS),
     ),

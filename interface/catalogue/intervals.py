@@ -7,6 +7,7 @@ with lazily():
     from keyshift.heuristics.intervals.baselines import solve_consistent_hashing, solve_redist, solve_storm
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.intervals.cpsat_model import FreeCpSat, IntervalCpSat
+    from keyshift.models.intervals.policy.mathopt_model import OccupationMathOpt
     from keyshift.models.intervals.policy.pyomo_model import OccupationPyomo, PolicyPyomo
     from keyshift.models.intervals.pyomo_model import IntervalPyomo
     from keyshift.solvers.intervals.policy.mtm import solve_mtm
@@ -58,11 +59,11 @@ MIGRATION = Formulation(
         heuristic("storm", "Storm's default, as in [Ding2015], sec. 6", solve_storm, warm_up=None),
         heuristic(
             "consistent-hashing", "[Karger1997], as in [Ding2015], sec. 6", solve_consistent_hashing,
-            "none; tasks are not contiguous", warm_up=None,
+            "none; tasks are not contiguous", warm_up=None, ignores=("intervals",),
         ),
         heuristic(
             "redist", "[Gedik2014] in outline, after [Ding2015]", solve_redist, "none; tasks are not contiguous",
-            warm_up=None,
+            warm_up=None, ignores=("intervals",),
         ),
     ),
 )  # fmt: skip
@@ -107,6 +108,10 @@ POLICY = Formulation(
             "pyomo-occupation", "pyomo", OccupationPyomo,
             "The dual. u[state,n,p]: how often partition p of class n is chosen; y[state]: how often it is visited.",
             "OccupationPyomo, (5), (6); [Puterman1994], sec. 6.9", integer=False,
+        ),
+        Statement(
+            "mathopt", "mathopt", OccupationMathOpt, "The dual in MathOpt, for GLOP (a corner) and PDLP (near an optimum).",
+            "OccupationPyomo, (5), (6)", integer=False,
         ),
     ),
     methods=(

@@ -1,5 +1,7 @@
 """Methods for minimum-cost load balancing (MCLB) [Guo2018]."""
 
+from functools import partial
+
 from keyshift.catalogue.method import Formulation, Statement, Trade, kinds
 from keyshift.models.base.lazily import lazily
 
@@ -19,6 +21,7 @@ with lazily():
     from keyshift.solvers.rehearsals import mclb, mclb_search
 
 exact, relaxation, heuristic = kinds(rules=True)
+published = partial(heuristic, rules=False, ignores=("max_state_moved",))
 FORMULATION = Formulation(
     name="mclb",
     summary="Balance over many windows within a budget of state to move.",
@@ -74,12 +77,10 @@ FORMULATION = Formulation(
         ),
         heuristic("local-search", "keyshift: moves and swaps, annealed", local_search, warm_up=mclb_search),
         relaxation("qp", "shares in place of whole key groups, [Frank1956]", qp_bound),
-        heuristic("elb", "[Guo2018], Algorithm 1", elb),
-        heuristic("clb", "[Guo2018], Algorithm 2, covariance as printed", clb, useful=is_quick, rules=False),
-        heuristic(
-            "clb-moment", "[Guo2018], Algorithm 2, second moment instead", clb_moment, useful=is_quick, rules=False,
-        ),
-        heuristic("uhlb", "[Guo2018], sec. 5", uhlb, rules=False),
-        heuristic("pkg", "[Guo2018], sec. 5; [Nasir2015] without its splitting", pkg, rules=False),
+        published("elb", "[Guo2018], Algorithm 1", elb, rules=True),
+        published("clb", "[Guo2018], Algorithm 2, covariance as printed", clb, useful=is_quick),
+        published("clb-moment", "[Guo2018], Algorithm 2, second moment instead", clb_moment, useful=is_quick),
+        published("uhlb", "[Guo2018], sec. 5", uhlb),
+        published("pkg", "[Guo2018], sec. 5; [Nasir2015] without its splitting", pkg),
     ),
 )  # fmt: skip

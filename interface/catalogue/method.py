@@ -59,6 +59,8 @@ class Method(NamesCode):
         ``"module:function"`` that, called with the method's own function, compiles what that needs; see `compile_ahead`.
     lesson : str
         The page of the docs that shows it, if it is not the formulation's.
+    ignores : tuple of str
+        Limits of the problem that the published algorithm does not know: an answer that breaks them is refused and shown.
     rules : bool
         Whether it keeps the rules of a problem (`keyshift.rules`); if not, it is not among the methods of a problem
         with rules.
@@ -83,6 +85,7 @@ class Method(NamesCode):
     lesson: str = ""
     rules: bool = False
     later: Any = None
+    ignores: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -315,7 +318,7 @@ class Statement(NamesCode):
     The class that `code` names is made from the problem, by its classmethod ``of`` where it has one. If it takes
     ``strengthened``, this says whether it may exclude feasible answers as long as an optimum remains - interchangeable
     nodes in order, a limit from a known answer, variables fixed or limited from one side only -, which is wrong as soon
-    as somebody adds a rule. It has
+    where a rule is added. It has
 
     * ``model``: the ConcreteModel, CpModel or mathopt.Model itself;
     * ``set_start(assignment)`` (Pyomo, CP-SAT) or ``hint(assignment)`` (MathOpt, a `SolutionHint`), where it answers;

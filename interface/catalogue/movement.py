@@ -32,6 +32,6 @@ FORMULATION = Formulation(
         ),
         relaxation("lp", "the linear relaxation of keyshift's statement; HiGHS", lp_bound),
         heuristic("local-search", "keyshift: moves, swaps and returns, annealed", local_search),
-        heuristic("elb", "[Guo2018], Algorithm 1", elb_within_limits, warm_up=None),
+        heuristic("elb", "[Guo2018], Algorithm 1", elb_within_limits, warm_up=None, ignores=("limits", "nodes_after")),
     ),
 )  # fmt: skip

@@ -25,7 +25,7 @@ FORMULATION = Formulation(
         exact("milp", "keyshift's statement; HiGHS", solve_milp, warm_start=("eplb",)),
         relaxation("counting", "keyshift: no copy more than its share of a node", counting_bound),
         heuristic("descent", "keyshift: moves, exchanges and copies, the best first", descent, warm_start=("eplb",)),
-        heuristic("eplb", "[DeepSeek2024], replication and packing", eplb),
+        heuristic("eplb", "[DeepSeek2024], replication and packing", eplb, ignores=("max_migrations",)),
     ),
     trades=(
         Trade("migrations", "migrations", "max_migrations", "new copies", whole=True),

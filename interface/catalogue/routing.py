@@ -1,5 +1,7 @@
 """Methods for mixed routing [Fang2016]."""
 
+from functools import partial
+
 from keyshift.catalogue.method import Formulation, Statement, Trade, kinds, pyomo_and_cpsat
 from keyshift.models.base.lazily import lazily
 
@@ -15,6 +17,7 @@ with lazily():
     from keyshift.solvers.stages.exact import by_cpsat, by_search_and_solvers
 
 exact, relaxation, heuristic = kinds(rules=True, warm_up=rehearsal)
+published = partial(heuristic, rules=False, ignores=("theta_max", "max_table_size"))
 FORMULATION = Formulation(
     name="mixed-routing",
     summary="A hash for most keys, a bounded table for the exceptions.",
@@ -47,11 +50,11 @@ FORMULATION = Formulation(
         ),
         relaxation("lp", "[Fang2016], problem (3) without integrality, by its Lagrangian dual", lp_bound),
         heuristic("local-search", "keyshift: single keys, swaps and exchanges, annealed", local_search),
-        heuristic("llfd", "[Fang2016], Algorithm 1", llfd, rules=False),
-        heuristic("min-table", "[Fang2016], Algorithm 2", min_table, rules=False),
-        heuristic("min-mig", "[Fang2016], Algorithm 3", min_mig, rules=False),
-        heuristic("mixed", "[Fang2016], Algorithm 4", mixed, rules=False),
-        heuristic("mixed-bf", "[Fang2016], sec. III-C", mixed_bf, rules=False),
-        heuristic("readj", "[Gedik2014], as [Fang2016] describes it", readj, rules=False),
+        published("llfd", "[Fang2016], Algorithm 1", llfd),
+        published("min-table", "[Fang2016], Algorithm 2", min_table),
+        published("min-mig", "[Fang2016], Algorithm 3", min_mig),
+        published("mixed", "[Fang2016], Algorithm 4", mixed),
+        published("mixed-bf", "[Fang2016], sec. III-C", mixed_bf),
+        published("readj", "[Gedik2014], as [Fang2016] describes it", readj),
     ),
 )  # fmt: skip

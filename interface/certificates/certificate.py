@@ -154,8 +154,8 @@ def _optimal(case: Any, partitions: list[list[Any]], budget: Budget) -> list[lis
         if change <= 1e-10 * most * (1 - gamma) or budget.expired:  # from below, they are a bound at any time
             break
     grid = _grid(case)
-    doubt = 4 * grid / (1 - case.discount)
-    return [[text(max(Fraction(0), (Fraction(float(v)) - doubt) // grid * grid)) for v in row] for row in values]
+    error_bound = 4 * grid / (1 - case.discount)
+    return [[text(max(Fraction(0), (Fraction(float(v)) - error_bound) // grid * grid)) for v in row] for row in values]
 
 
 def _cost(case: Any, old: Any, new: Any, mode: int) -> int:
@@ -188,12 +188,12 @@ def values_of(problem: Any, case: Any, solution: Solution, rows: list[Any]) -> l
     step = sp.csc_array((table.chance[known], (at, table.target[known])), shape=(size, size))
     exact = splu(sp.eye_array(size, format="csc") - problem.discount * step).solve(table.expected)
     grid = _grid(case) * case.unit
-    doubt = 4 * grid / (1 - case.discount)
+    error_bound = 4 * grid / (1 - case.discount)
     costly, before = table.expected > 0, np.zeros(size, dtype=bool)
     while (costly != before).any():  # where nothing ever moves, the value is 0 and no more
         costly, before = costly | (step @ costly > 0), costly
     paid = zip(exact[: len(rows)], costly[: len(rows)], strict=True)
-    return [text(-((-Fraction(float(v)) - doubt) // grid) * grid) if some else 0 for v, some in paid]
+    return [text(-((-Fraction(float(v)) - error_bound) // grid) * grid) if some else 0 for v, some in paid]
 
 
 def _values_of_chain(case: Any, rows: list[list[list[int]]]) -> list[int | str]:

@@ -1,13 +1,13 @@
 """Check a keyshift certificate: python -I -S verify.py certificate.json
 
-One file, the standard library alone, exact whole numbers and fractions; it knows nothing of keyshift. A certificate holds an
+One file, the standard library alone, exact whole numbers and fractions; it imports nothing of keyshift. A certificate holds an
 instance, an assignment, a claim and a proof. This program works out whether the assignment keeps every rule and has the value
 that is claimed, and whether the proof shows that no assignment has less. It prints one sentence and exits with 0 (proven) or 1.
 
 Loads and states are whole numbers of a unit, so that sums of them are exact. Three ideas carry all proofs:
 
 * Prices. Charge a price for what is scarce - room on a node, entries of a table - and let every key group choose what is cheapest
-  for it alone. If even that costs more than all the room there is would pay, nobody can keep the limits.
+  for it alone. If even that costs more than all the room there is would pay, no assignment keeps the limits.
 * Branches. Something is at most 3, or at least 4: refute both, and nothing is left.
 * Tables. Where everything can be listed, values that no step improves are the values of the best.
 """
@@ -426,7 +426,7 @@ class AllocationCase(PlacedCase):
 
         def refutes(node, counts):
             prices, left = wholes(node["prices"], "prices", self.size, None, None), self.moves * one + 1
-            safe = all(0 <= price <= one for price in prices)  # then nobody is paid for moving, and one may stop early
+            safe = all(0 <= price <= one for price in prices)  # then no move is paid for, and the search may stop early
             for i in range(self.nodes):
                 if left > 0 or not safe:
                     rest = (slopes, left if safe else self.moves * one + 1)
@@ -510,7 +510,7 @@ class Arrivals:
 
 
 class CollocationCase(AllocationCase):
-    """Least traffic between nodes, while nobody deviates from the mean by more than a limit."""
+    """Least traffic between nodes, while no node deviates from the mean by more than a limit."""
 
     objective = "traffic between nodes"
 
@@ -818,7 +818,7 @@ class IntervalsCase(PlacedCase):
                     yield (0, *made)
 
     def reached(self, most):
-        """The partitions of each mode: in a chain those within reach, for whoever passes others has moved that much already."""
+        """The partitions of each mode: in a chain those within reach, for what passes others has moved that much."""
         self.listed, all_state = 0, self.sums_of_state[-1]
 
         def within(cuts):
@@ -827,7 +827,7 @@ class IntervalsCase(PlacedCase):
         return [[self.now], *(list(self.partitions(n, within)) for n, _ in self.modes[1:])]
 
     def arcs(self):
-        """Modes that follow each other; in a chain nobody need move where the number of nodes stays: later costs no more."""
+        """Modes that follow each other; in a chain nothing need move where the number of nodes stays: later costs no more."""
         arcs = {(m, to) for m, (_, after) in enumerate(self.modes) for to, _ in after}
         return {(m, to) for m, to in arcs if not (m and self.chain and self.modes[m][0] == self.modes[to][0])}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import threading
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,18 +12,18 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from typer.core import TyperCommand
 
+from keyshift import terminal
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Solution
 from keyshift.models.answer import Progress
-from keyshift.models.base.compiling import COMPILING
-from keyshift.models.base.figures import figure
-from keyshift.plans.staying import staying
+from keyshift.plans.targets import staying
 from keyshift.terminal import Terminal
 
-PathArgument = Annotated[Path, typer.Argument(help="A workload: a directory of Parquet tables or a .json file.")]
+PathArgument = Annotated[
+    Path, typer.Argument(help="A workload: a directory, a .json file, or a table as .csv or .parquet.")
+]
 LastOption = Annotated[
     int | None, typer.Option(min=1, help="Only so many windows of the workload, counted from the last.")
 ]
@@ -57,7 +57,7 @@ SettingOption = Annotated[
 ]
 
 
-# What all commands do: reply to the line -------------------------------------------------------------------------------
+# What all commands do: respond to the line --------------------------------------------------------------------------------
 
 
 class Unbroken(str):
@@ -66,8 +66,8 @@ class Unbroken(str):
     __slots__ = ()
 
 
-class Reply(NamedTuple):
-    """What a command replies: a record for --json, else lines and tables; and whether its exit code is 0."""
+class Response(NamedTuple):
+    """The response of a command: a record for --json, else lines and tables; and whether its exit code is 0."""
 
     record: Any
     shown: Iterable[Any]
@@ -86,23 +86,23 @@ def _printed(as_json: JsonOption = False) -> None:
 
 
 class JsonCommand(TyperCommand):
-    """A command that shows the `Reply` of its function, or prints its record as JSON. What is shown is made only then."""
+    """A command that shows the `Response` of its function, or prints its record as JSON. What is shown is made only then."""
 
     def __init__(self, *given: Any, **settings: Any) -> None:
         super().__init__(*given, **settings)
         self.params += options_of(_printed)
 
     def invoke(self, ctx: Any) -> None:
-        """Call the function, and show what it replies."""
+        """Call the function, and show its response."""
         as_json = ctx.params.pop("as_json")
-        reply: Reply = super().invoke(ctx)
+        response: Response = super().invoke(ctx)
         if as_json:
-            print_json(reply.record)
+            print_json(response.record)
         else:
             terminal = console()
-            for part in reply.shown:
+            for part in response.shown:
                 terminal.print(part, soft_wrap=isinstance(part, Unbroken))
-        if not reply.good:
+        if not response.good:
             raise typer.Exit(1)
 
 
@@ -111,8 +111,8 @@ def console() -> Console:
 
     Names are data and may hold brackets: nothing is read as Rich's markup, and nothing is coloured by guessing.
     """
-    terminal = Terminal()
-    width = None if terminal.is_terminal else max(120, terminal.width)
+    found = Terminal()
+    width = None if found.is_terminal or "COLUMNS" in os.environ else 120
     return Terminal(width=width, markup=False, highlight=False)
 
 
@@ -126,7 +126,7 @@ def expect_places(*files: Path | None) -> None:
 
 
 def expect_problem(name: str | None) -> None:
-    """Refuse a problem that nobody knows."""
+    """Refuse an unknown problem."""
     if name is not None and name not in FORMULATIONS:
         raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
 
@@ -201,44 +201,11 @@ def has_answer(solution: Solution) -> bool:
     return solution.assignment is not None or (solution.status == "none" and solution.bound is not None)
 
 
-class _Line:
-    """The spinner's words, by what a run does just now; Rich asks for it as long as the spinner turns."""
-
-    def __init__(self, title: str) -> None:
-        self.title, self.words = title, [""]
-
-    def __rich__(self) -> str:
-        if COMPILING.now:
-            return escape(f"{self.title} - compiling, once for this machine: {COMPILING.anew:.0f} s")
-        return escape(" ".join([self.title, *self.words]))
-
-
 @contextmanager
-def progress(title: str) -> Iterator[Callable[[Progress], None]]:
-    """Show a spinner with the best figures so far on the terminal, once a run takes longer than two seconds."""
-    console = Terminal(stderr=True)
-    line = _Line(title)
-    status = console.status(line)
-    shown = threading.Event()
-
-    def show() -> None:
-        if console.is_terminal:
-            status.start()
-            shown.set()
-
-    def watch(now: Progress) -> None:
-        known = {"best": now.objective, "bound": now.bound}
-        line.words = [now.note, *(f"{name} {figure(value)}" for name, value in known.items() if value is not None)]
-
-    timer = threading.Timer(2.0, show)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield watch
-    finally:
-        timer.cancel()
-        if shown.is_set():
-            status.stop()
+def progress(title: str, limit: float | None = None) -> Iterator[Callable[[Progress], None]]:
+    """The line of `keyshift.terminal.progress`, and what a run reports to."""
+    with terminal.progress(title, limit) as watch:
+        yield watch or (lambda now: None)
 
 
 # Options that several commands have -------------------------------------------------------------------------------------

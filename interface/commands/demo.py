@@ -24,7 +24,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the tables and the picture.")] = Path("out"),
     time_limit: common.TimeOption = 10.0,
     seed: common.SeedOption = 0,
-) -> common.Reply:
+) -> common.Response:
     """Rebalance a real stream: New York's flights of 2013 on 20 nodes (needs pip install '.[demo]' and Java)."""
     with common.progress("demo: flights through Spark, then every method") as watch:
         comparison = run_demo(out, time_limit=time_limit, seed=seed, watch=watch)
@@ -33,7 +33,7 @@ def demo(
         f"workload/, flights.parquet, topology.yaml; and {out}/explore.html: open it in a browser and play with it"
     )
     shown = [comparison.to_table(common.console().width), closing_sentence(comparison), written]
-    return common.Reply([common.as_record(s) for s in comparison], shown)
+    return common.Response([common.as_record(s) for s in comparison], shown)
 
 
 # The demo: [Madsen2016]'s Real Job 2 on New York's flights of 2013, from tuples to a proven allocation -----------------

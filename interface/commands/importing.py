@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
 
 from keyshift.commands import common, showing
-from keyshift.commands.own import beside
+from keyshift.commands.own import OwnOptions, Request, beside, path_of
+from keyshift.files.table import TABLES, is_table, said_of_columns, table_options
 from keyshift.models import InputError, Workload
 from keyshift.models.base.figures import figure
 from keyshift.models.base.guards import as_number
@@ -20,6 +21,10 @@ from keyshift.plans.plan import Plan
 if TYPE_CHECKING:
     from keyshift.models.rules import Rule
 
+if TYPE_CHECKING:
+    TableArgument: TypeAlias = Request
+else:
+    TableArgument = path_of("A table with a row for each key group: .csv, .tsv or .parquet.")
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where to write the workload: a folder, or a .json file.")]
 DrainingOption = Annotated[str | None, typer.Option(help="Brokers to be removed, such as 3,4.")]
 
@@ -29,6 +34,17 @@ ReplicasOption = Annotated[
 
 RacksOption = Annotated[
     str | None, typer.Option(help="kafka: racks of all brokers, such as 1:a,2:b; or a file of such lines.")
+]
+TopicsOption = Annotated[
+    str | None, typer.Option(help="Patterns of the topics to plan, such as 'orders-*,clicks', or '!__*' for others.")
+]
+ReplicationOption = Annotated[
+    str | None, typer.Option(help="With --replicas: how many replicas topics are to have, such as 'orders:3,t-*:2'.")
+]
+ExcludedOption = Annotated[str | None, typer.Option(help="Brokers that get nothing more, such as 3,4.")]
+DirectoriesOption = Annotated[int | None, typer.Option(help="Plan what stands on this broker, among its directories.")]
+NoCopiesOption = Annotated[
+    bool, typer.Option("--no-copies", help="Only leadership moves, among the replicas of each partition.")
 ]
 EMPTY_FIRST = ("draining_key_groups", "load_distance", "migrations")
 """The priorities of a workload whose nodes drain: they are emptied, loads are balanced, nothing moves without need."""
@@ -65,7 +81,12 @@ def kafka(
     seconds: Annotated[float, typer.Option(help="Seconds between the two files of --offsets.")] = 0.0,
     replicas: ReplicasOption = False,
     racks: RacksOption = None,
-) -> common.Reply:
+    topics: TopicsOption = None,
+    excluded: ExcludedOption = None,
+    replication: ReplicationOption = None,
+    directories: DirectoriesOption = None,
+    no_copies: NoCopiesOption = False,
+) -> common.Response:
     """Kafka: a key group for each partition, where its leader is, or for each replica; a node for each broker."""
     from keyshift.engines import kafka as engine
 
@@ -83,9 +104,15 @@ def kafka(
         racks=racks,
         offsets=offsets,
         seconds=seconds,
+        topics=[] if topics is None else topics.split(","),
+        excluded=common.several("--excluded", excluded, int, "3,4"),
+        replication=pairs("--replication", replication, int, "orders:3,t-*:2", of=str),
+        directories=directories,
+        copies=not no_copies,
         notes=notes,
     )
-    return _written_for_kafka(read, out, "kafka", replicas, notes)
+    note = engine.DIRECTORIES if directories is not None else engine.ALL_REPLICAS if replicas else engine.LEADERS_ONLY
+    return _written_for_kafka(read, out, "kafka", note, notes)
 
 
 @importing.command("cruise-control", cls=common.JsonCommand)
@@ -103,9 +130,10 @@ def cruise_control(
     assignment: Annotated[
         Path | None, typer.Option(help="A file for the assignment that the proposals lead to, for `keyshift check`.")
     ] = None,
-) -> common.Reply:
+) -> common.Response:
     """Cruise Control: the brokers and partitions of a Kafka cluster as it measured them; dead and demoted brokers drain."""
     from keyshift.engines import cruise_control as engine
+    from keyshift.engines import kafka as kafka_engine
     from keyshift.engines.formats import as_json as line
     from keyshift.models.base.disk import write_text
 
@@ -126,13 +154,14 @@ def cruise_control(
     )
     theirs = None if proposals is None else engine.assignment_of(read, engine.read_proposals(proposals))
     limits = [] if capacity is None else engine.capacity_rules(read, capacity, balance)
-    reply = _written_for_kafka(read, out, "cruise-control", replicas, notes, limits)
+    note = kafka_engine.ALL_REPLICAS if replicas else kafka_engine.LEADERS_ONLY
+    response = _written_for_kafka(read, out, "cruise-control", note, notes, limits)
     if theirs is None or assignment is None:
-        return reply
+        return response
     write_text(assignment, line(theirs.tolist()))
     moved, what = int((theirs != read.current).sum()), "replicas" if replicas else "leaders"
     said = f"Cruise Control's proposals change {moved} {what}: {assignment}, for `keyshift check`"
-    return reply._replace(shown=[*reply.shown, said])
+    return response._replace(shown=[*response.shown, said])
 
 
 @importing.command("flink", cls=common.JsonCommand)
@@ -149,16 +178,16 @@ def flink(
     advise: Annotated[
         str | None, typer.Option(help="Parallelisms to compare, such as 6,7,8: state moved and loads of each.")
     ] = None,
-) -> common.Reply:
+) -> common.Response:
     """Flink: a node for each subtask of a vertex, a key group for each of Flink's."""
     from keyshift.engines import flink as engine
 
     wanted = common.several("--advise", advise, int, "6,7,8")
     read = engine.read_workload(rest, job, saved=saved, vertex=vertex, load=load, keep=keep)  # type: ignore[arg-type]
     advised = engine.advise(read, wanted).to_dict("records") if wanted else []
-    reply = written(read, out, "flink", engine.SPREAD)
+    response = written(read, out, "flink", engine.SPREAD)
     if not advised:
-        return reply
+        return response
     heads = ["parallelism", "groups", "max load", "above mean", "moved by Flink", "least moved"]
     rows = [
         (
@@ -167,7 +196,7 @@ def flink(
         )
         for r in advised
     ]  # fmt: skip
-    return common.Reply(advised, [*reply.shown, showing.plain_table(heads, rows)])
+    return common.Response(advised, [*response.shown, showing.plain_table(heads, rows)])
 
 
 @importing.command("storm", cls=common.JsonCommand)
@@ -180,7 +209,7 @@ def storm(
     ],
     out: OutOption,
     keys: Annotated[bool, typer.Option("--keys", help="Of a folder: a key group for each key, with its home.")] = False,
-) -> common.Reply:
+) -> common.Response:
     """Storm: a key group for each of a topology's, a node for each task; or a key group for each task, a node for each slot."""
     from keyshift.engines import storm as engine
     from keyshift.engines.formats import some
@@ -199,11 +228,26 @@ def storm(
 def kafka_streams(
     assignment: Annotated[Path, typer.Argument(help="JSON: which process runs which tasks; see the docs.")],
     out: OutOption,
-) -> common.Reply:
+) -> common.Response:
     """Kafka Streams: a key group for each active task, a node for each process."""
     from keyshift.engines import kafka_streams as engine
 
     return written(engine.read_workload(assignment), out, "kafka-streams")
+
+
+class TableCommand(OwnOptions):
+    """A command about a table, whose columns are options of its line."""
+
+    def owners(self, given: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
+        return {"the table": table_options}
+
+
+@importing.command("table", cls=TableCommand)
+def table(request: TableArgument, out: OutOption) -> common.Response:
+    """Any table: a key group for each row. Columns with usual names are found, others are named by options."""
+    if not is_table(request.path):
+        raise InputError(f"{request.path}: a table's name ends in {', '.join(TABLES)}")
+    return written(request.workload(), out, "table", notes=[said_of_columns(request.path, **request.table)])
 
 
 @importing.command("redis", cls=common.JsonCommand)
@@ -213,7 +257,7 @@ def redis(
     counts: Annotated[Path | None, typer.Option(help="CSV of key,count: how often each key is asked for.")] = None,
     sample: Annotated[int, typer.Option(help="Keys of a slot whose memory is measured; 0: all.")] = 10_000,
     draining: Annotated[str | None, typer.Option(help="Masters to be emptied: host:port,host:port.")] = None,
-) -> common.Reply:
+) -> common.Response:
     """Redis Cluster: a key group for each slot that holds something, a node for each master."""
     from keyshift.engines import redis as engine
 
@@ -223,13 +267,13 @@ def redis(
 
 
 def _written_for_kafka(
-    workload: Workload, out: Path, engine: str, replicas: bool, notes: Sequence[str], limits: Sequence[Rule] = ()
-) -> common.Reply:
-    """Write a workload, with a file of the rules that it needs, and say what a reader has to know."""
+    workload: Workload, out: Path, engine: str, note: str, notes: Sequence[str], limits: Sequence[Rule] = ()
+) -> common.Response:
+    """Write a workload, with a file of the rules that it needs, and print what a reader must be told."""
     from keyshift.engines import kafka
 
+    replicas = note == kafka.ALL_REPLICAS
     rules = [*(kafka.replica_rules if replicas else kafka.standing_rules)(workload), *limits]
-    note = kafka.ALL_REPLICAS if replicas else kafka.LEADERS_ONLY
     return written(workload, out, engine, note, notes, rules if rules or replicas else None)
 
 
@@ -240,7 +284,7 @@ def written(
     note: str = "",
     notes: Sequence[str] = (),
     rules: Sequence[Rule] | None = None,
-) -> common.Reply:
+) -> common.Response:
     """Write a workload, and the rules that it needs beside it, and say what it is."""
     from keyshift.files.workload import write_workload
     from keyshift.models.base.disk import write_text
@@ -267,7 +311,7 @@ def written(
         "notes": list(notes),
         "rules": [str(r) for r in rules or ()],
     }
-    return common.Reply(record, shown)
+    return common.Response(record, shown)
 
 
 def _priorities(workload: Workload, out: Path) -> list[str]:
@@ -286,17 +330,20 @@ def _priorities(workload: Workload, out: Path) -> list[str]:
     ]
 
 
-def pairs(option: str, text: str | None, kind: Callable[[str], common.Value], example: str) -> dict[int, common.Value]:
+def pairs(
+    option: str, text: str | None, kind: Callable[[str], common.Value], example: str, of: Callable[[str], Any] = int
+) -> dict[Any, common.Value]:
     """Read ``1:a,2:b``; of numbers the workload itself checks the values."""
-    found: dict[int, common.Value] = {}
+    what = "broker" if of is int else "topic"
+    found: dict[Any, common.Value] = {}
     for part in [] if text is None else text.split(","):
         name, colon, value = part.partition(":")
         if not name or not colon or not value:
-            raise InputError(f"{option} {part:.60}: write broker and value with a colon, such as {example}")
-        (broker,) = common.several(option, name, int, example)
-        if broker in found:
-            raise InputError(f"{option} names broker {broker} twice")
-        found[broker] = common.several(option, value, kind, example)[0]
+            raise InputError(f"{option} {part:.60}: write {what} and value with a colon, such as {example}")
+        (named,) = common.several(option, name, of, example)
+        if named in found:
+            raise InputError(f"{option} names {what} {named} twice")
+        found[named] = common.several(option, value, kind, example)[0]
     return found
 
 
@@ -315,12 +362,16 @@ def export(
     describe: Annotated[
         Path | None, typer.Option(help="kafka: what kafka-topics --describe prints now, for the same, and for leaders.")
     ] = None,
+    log_dirs: Annotated[
+        Path | None,
+        typer.Option(help="kafka: what kafka-log-dirs --describe prints now: where copies, and the way back, go."),
+    ] = None,
     racks: RacksOption = None,
     topology: Annotated[str | None, typer.Option(help="storm: the topology's name, for a plan of tasks.")] = None,
     counts: Annotated[
         Path | None, typer.Option(help="storm: the folder that was imported, for a plan of key groups; read again.")
     ] = None,
-) -> common.Reply:
+) -> common.Response:
     """Write a plan as the files that an engine's own tools read, phase by phase, with the way back."""
     from keyshift.plans.saved import read_plan
 
@@ -328,14 +379,14 @@ def export(
         raise InputError(f"--to {to:.60}: choose one of {', '.join(ENGINES)}")
     own = (
         ("--assignment", assignment, "kafka"), ("--describe", describe, "kafka"), ("--racks", racks, "kafka"),
-        ("--topology", topology, "storm"), ("--counts", counts, "storm"),
+        ("--log-dirs", log_dirs, "kafka"), ("--topology", topology, "storm"), ("--counts", counts, "storm"),
     )  # fmt: skip
     for name, value, engine in own:
         if value is not None and to != engine:
             raise InputError(f"{name} is for {engine} alone")
     made = read_plan(plan)
     if to == "kafka":
-        figures, files = _kafka(made, out, assignment, describe, racks)
+        figures, files = _kafka(made, out, assignment=assignment, describe=describe, log_dirs=log_dirs, racks=racks)
     else:
         figures, files = (
             {"note": "", "said": [], "phases": len(made.phases)},
@@ -346,23 +397,22 @@ def export(
     note, sentences = figures.pop("note"), figures.pop("said")
     counted = showing.lines((name.replace("_", " "), _shown(value)) for name, value in figures.items())
     said = f"{len(files)} files written to {out}; begin with {files[0].name}"
-    return common.Reply(
+    return common.Response(
         record, [*filter(None, [note]), *counted, *sentences, *showing.lines(("note", n) for n in notes), said]
     )
 
 
-def _kafka(
-    made: Plan, out: Path, assignment: Path | None, describe: Path | None, racks: str | None
-) -> tuple[dict[str, Any], list[Path]]:
+def _kafka(made: Plan, out: Path, **files: Any) -> tuple[dict[str, Any], list[Path]]:
     from keyshift.engines import kafka
 
-    found = kafka.write_reassignment(made, out, assignment=assignment, describe=describe, racks=racks)
+    found = kafka.write_reassignment(made, out, **files)
     figures = {
         "note": found.note,
         "said": list(found.said),
         "phases": sum(file.name.endswith("-reassign.json") for file in found.files),
         "leaders_elected": found.elections,
         "replicas_copied": found.copies,
+        **({"between_directories": found.between} if found.note == kafka.DIRECTORIES else {}),
         "state_copied": found.state_copied,
         "followers_left": found.followers_left,
     }
@@ -379,7 +429,9 @@ def _assignments(made: Plan, out: Path, to: str, topology: str | None, counts: P
 
         return kafka_streams.write_assignment(made, out)
     if (topology is None) == (counts is None):
-        raise InputError("--to storm needs either --topology, the topology's name, or --counts, the folder that was imported")
+        raise InputError(
+            "--to storm needs either --topology, the topology's name, or --counts, the folder that was imported"
+        )
     from keyshift.engines import storm
 
     if counts is not None:
@@ -415,7 +467,7 @@ def run_redis(
     bytes_per_second: Annotated[float | None, typer.Option(help="The pace, in bytes of memory.")] = None,
     batch: Annotated[int, typer.Option(help="Keys sent at once; source and target serve no clients meanwhile.")] = 100,
     phases: Annotated[int | None, typer.Option(min=1, help="Carry out this many phases only.")] = None,
-) -> common.Reply:
+) -> common.Response:
     """Redis Cluster: move the plan's slots while clients read and write. After a break, run the same line again."""
     from keyshift.engines.redis_moving import execute
     from keyshift.plans.saved import read_plan
@@ -432,4 +484,4 @@ def run_redis(
         ("seconds", f"{done.seconds:.2f}"),
     ]  # fmt: skip
     shown = [*showing.lines(rows), *["nothing was moved; --execute does it"] * bool(dry_run and done.slots)]
-    return common.Reply(done._asdict(), shown)
+    return common.Response(done._asdict(), shown)

@@ -22,7 +22,8 @@ from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.families import FAMILIES, GENERATORS, find_family, is_instance
 from keyshift.catalogue.options import flag, no_rules, read_option, refuse_missing
 from keyshift.commands.common import JsonCommand, LastOption, expect_problem, options_of
-from keyshift.models import InputError, Problem
+from keyshift.files.table import TABLES, is_table, table_options
+from keyshift.models import InputError, Problem, Workload
 from keyshift.models.base.guards import annotations_of
 from keyshift.models.base.lazily import load
 
@@ -76,9 +77,9 @@ class OwnOptions(JsonCommand):
         """Call the command; `obj` of its context has the further options, each with all the texts that the line gives it."""
         own = {parameter.name: ctx.params.pop(parameter.name) for parameter in ctx.meta["keyshift.own"]}
         ctx.obj = {name.removeprefix("own_"): texts for name, texts in own.items() if texts}
-        if "asked" in ctx.params:
+        if "request" in ctx.params:
             posed = {name: ctx.params.pop(name, None) for name in ("problem", "last")}
-            ctx.params["asked"] = Asked(Path(ctx.params["asked"]), own=ctx.obj, **posed)
+            ctx.params["request"] = Request(Path(ctx.params["request"]), own=ctx.obj, **posed)
         return super().invoke(ctx)
 
 
@@ -210,7 +211,7 @@ ProblemOption = Annotated[
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """The problem that a line asks about: PATH, --problem, --last, and the texts of the problem's own parameters."""
 
     path: Path
@@ -222,7 +223,20 @@ class Asked:
         """The problem itself; with the priorities that lie beside the workload, or as it is printed."""
         expect_problem(self.problem)
         chosen = (self._priorities() if beside else {}) | self.options()
-        return FORMULATIONS[self.problem].problem_class.from_path(self.path, last=self.last, **chosen)
+        cls = FORMULATIONS[self.problem].problem_class
+        return cls(self.workload(), **chosen) if self.table else cls.from_path(self.path, last=self.last, **chosen)  # type: ignore[call-arg]
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """What the line says of the columns of a table."""
+        known = parameters(table_options) if is_table(self.path) else {}
+        return table_options(**dict(once({name: texts for name, texts in self.own.items() if name in known})))
+
+    def workload(self) -> Workload:
+        """The workload itself."""
+        from keyshift.files.workload import read_workload
+
+        return read_workload(self.path, last=self.last, **self.table)
 
     def options(self) -> dict[str, Any]:
         """The problem's parameters; with the rules that lie beside the workload, unless the line names others."""
@@ -231,6 +245,7 @@ class Asked:
         file = beside(self.path, "rules")
         lies = "rules" in parameters(cls) and "rules" not in self.own and file.is_file()
         own = {**self.own, "rules": [str(file)]} if lies else self.own
+        own = {name: texts for name, texts in own.items() if name not in self.table}
         return read_own(cls, own, f"the problem {self.problem}")
 
     def _priorities(self) -> dict[str, Any]:
@@ -249,21 +264,22 @@ class Asked:
 
 def beside(workload: Path, what: str) -> Path:
     """Where an import writes the `rules` or the `priorities` that its workload needs; they hold unless a line says otherwise."""
-    return workload.with_suffix(f".{what}.yaml") if workload.suffix == ".json" else workload / f"{what}.yaml"
+    return workload.with_suffix(f".{what}.yaml") if workload.suffix in (".json", *TABLES) else workload / f"{what}.yaml"
 
 
-def _path(words: str) -> Any:
+def path_of(words: str) -> Any:
+    """The path of a line, with its words of help."""
     return Annotated[str, typer.Argument(metavar="PATH", help=words)]  # a text: versions of typer make paths of paths
 
 
 if TYPE_CHECKING:
-    AskedArgument: TypeAlias = Asked
-    PeriodsArgument: TypeAlias = Asked
-    CertifiedArgument: TypeAlias = Asked
+    RequestArgument: TypeAlias = Request
+    PeriodsArgument: TypeAlias = Request
+    CertifiedArgument: TypeAlias = Request
 else:  # the path of a line, which `OwnOptions` completes to what is asked
-    AskedArgument = _path("A workload: a directory of Parquet tables or a .json file.")
-    PeriodsArgument = _path("Statistics of `keyshift stats`, a workload, or a folder of workloads.")
-    CertifiedArgument = _path("A workload, which is solved first; or a solution's file.")
+    RequestArgument = path_of("A workload: a directory, a .json file, or a table as .csv or .parquet.")
+    PeriodsArgument = path_of("Statistics of `keyshift stats`, a workload, or a folder of workloads.")
+    CertifiedArgument = path_of("A workload, which is solved first; or a solution's file.")
 
 USUAL = {"pareto": "mclb", "replay": "collocated-allocation"}
 """The problem of a command whose line names none, where it is not key-group allocation."""
@@ -291,7 +307,10 @@ class ProblemCommand(OwnOptions):
         """The problem that is named, or the usual one."""
         name = given["problem"]
         expect_problem(name)
-        return {f"the problem {name}": FORMULATIONS[name].problem_class}
+        cls = FORMULATIONS[name].problem_class
+        path = str(given.get("request"))
+        table = self.name != "replay" and is_table(path) and "workload" in inspect.signature(cls).parameters
+        return {f"the problem {name}": cls, **({f"the table {path}": table_options} if table else {})}
 
 
 # Families of instances, as a line draws from them ----------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyshift.commands import common, showing
-from keyshift.commands.own import AskedArgument
+from keyshift.commands.own import RequestArgument
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.base.figures import figure
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    asked: AskedArgument,
+    request: RequestArgument,
     method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
@@ -40,12 +40,12 @@ def plan(
     out: common.OutOption = None,
     report: common.ReportOption = None,
     every: common.AllOption = False,
-) -> common.Reply:
+) -> common.Response:
     """Solve a problem and plan how to carry the answer out: which key group moves when."""
     if check is not None:
-        return _check(asked, check)
+        return _check(request, check)
     common.expect_places(out, report)
-    posed = asked.read()
+    posed = request.read()
     with common.progress(f"{posed.name}: {method or 'solving'}"):
         if solution is not None:
             answer = _saved(posed, solution)
@@ -53,7 +53,7 @@ def plan(
             answer = showing.answered(posed, method, repair, time_limit, gap, seed)
     if answer.assignment is None:
         said = "there is no plan: `keyshift remedies` says what would have to give"
-        return common.Reply(common.as_record(answer), [*showing.figures_of(answer), said], False)
+        return common.Response(common.as_record(answer), [*showing.figures_of(answer), said], False)
     from keyshift.plans.making import plan as make
 
     made = make(
@@ -69,7 +69,7 @@ def plan(
     )
     showing.save(made, out, report)
     figures = itertools.chain(showing.figures_of(answer, 4), showing.lines(showing.plan_lines(made)))
-    return common.Reply(made.as_record(), itertools.chain(figures, showing.plan_moves(made, every)))
+    return common.Response(made.as_record(), itertools.chain(figures, showing.plan_moves(made, every)))
 
 
 def _saved(posed: Problem, path: Path) -> Solution:
@@ -84,23 +84,22 @@ def _saved(posed: Problem, path: Path) -> Solution:
     return found
 
 
-def _check(asked: AskedArgument, saved: Path) -> common.Reply:
-    from keyshift.files.workload import read_workload
+def _check(request: RequestArgument, saved: Path) -> common.Response:
     from keyshift.plans.saved import read_plan
 
     made = read_plan(saved)
-    workload = read_workload(asked.path, last=asked.last)
+    workload = request.workload()
     report = made.check(workload)  # one that has changed is bad input: exit code 2
     record = {"feasible": report.feasible, "objective": report.objective, "metrics": report.metrics}
     said = "the plan was made for this workload, and keeps its limits"
-    return common.Reply(record, [said, *showing.lines(showing.plan_lines(made))], report.feasible)
+    return common.Response(record, [said, *showing.lines(showing.plan_lines(made))], report.feasible)
 
 
 # keyshift explain: what each move is worth, what holds the answer back, what a little more would bring -----------------
 
 
 def explain(
-    asked: AskedArgument,
+    request: RequestArgument,
     method: common.MethodOption = None,
     time_limit: common.TogetherOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
@@ -111,16 +110,16 @@ def explain(
     ] = None,
     marginals: Annotated[bool, typer.Option(help="Solve again with a little more of each limit.")] = True,
     every: common.AllOption = False,
-) -> common.Reply:
+) -> common.Response:
     """Solve a problem and explain the answer."""
     from keyshift.plans.explaining import explain as run
     from keyshift.solving import solve
 
-    posed = asked.read()
+    posed = request.read()
     with common.progress(f"{posed.name}: explaining"):
         answer = solve(posed, method, time_limit=None if time_limit is None else 0.4 * time_limit, gap=gap, seed=seed)
         if answer.assignment is None:
-            return common.Reply(common.as_record(answer), showing.figures_of(answer), False)
+            return common.Response(common.as_record(answer), showing.figures_of(answer), False)
         found = run(
             posed,
             answer,
@@ -131,7 +130,7 @@ def explain(
             gap=gap,
             seed=seed,
         )
-    return common.Reply(found.as_record(), _explained(found, every))
+    return common.Response(found.as_record(), _explained(found, every))
 
 
 def _explained(found: Explanation, every: bool) -> Iterator[Any]:
@@ -167,7 +166,7 @@ def diff(
     other: PlanArgument,
     every: common.AllOption = False,
     report: common.ReportOption = None,
-) -> common.Reply:
+) -> common.Response:
     """Compare two plans for the same key groups: figures, then the moves that differ."""
     from keyshift.plans.saved import read_plan
 
@@ -190,7 +189,7 @@ def diff(
             lambda m: (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change),
             every,
         )
-    return common.Reply(record, shown)
+    return common.Response(record, shown)
 
 
 def _node(value: object) -> str:
@@ -201,22 +200,22 @@ def _node(value: object) -> str:
 
 
 def remedies(
-    asked: AskedArgument,
+    request: RequestArgument,
     target: Annotated[
         float | None, typer.Option(help="An objective that would be good enough; none: any answer.")
     ] = None,
     method: common.MethodOption = None,
     time_limit: common.TogetherOption = TIME_LIMIT,
     seed: common.SeedOption = 0,
-) -> common.Reply:
+) -> common.Response:
     """For each limit: the smallest change that gives the problem an answer, or one that is good enough."""
     from keyshift.plans.remedying import remedies as run
 
-    posed = asked.read()
+    posed = request.read()
     with common.progress(f"{posed.name}: looking for remedies"):
         found = run(posed, target, method=method, time_limit=time_limit, seed=seed)
     if not found:
-        return common.Reply([], ["no limit has to be relaxed: the problem has an answer as it is"])
+        return common.Response([], ["no limit has to be relaxed: the problem has an answer as it is"])
     rows = [
         (
             r.limit,
@@ -232,7 +231,7 @@ def remedies(
     heads = ["limit", "now", "enough", "not enough", "proven", posed.objective_name]
     conflicts = (f"- {conflict}" for conflict in posed.conflicts()[:3])
     shown = [*conflicts, showing.plain_table(heads, rows), *map(str, found)]
-    return common.Reply([r.as_record() for r in found], shown, any(r.value is not None for r in found))
+    return common.Response([r.as_record() for r in found], shown, any(r.value is not None for r in found))
 
 
 # keyshift simulate: queues at the nodes, before, during and after a plan. A simulation, never a measurement ------------
@@ -258,7 +257,7 @@ def simulate(
     queue: Annotated[int | None, typer.Option(help="Most tuples at a node: then the source stops.")] = None,
     method: Annotated[str, typer.Option(help="events, fluid or auto.")] = "auto",
     seed: common.SeedOption = 0,
-) -> common.Reply:
+) -> common.Response:
     """Simulate throughput and latency of a workload on its nodes, and what a plan does to them."""
     from keyshift.files.workload import read_workload
     from keyshift.plans.saved import read_plan
@@ -279,4 +278,4 @@ def simulate(
         seed=seed,
         **chosen,
     )
-    return common.Reply(found.as_record(), [str(found)])
+    return common.Response(found.as_record(), [str(found)])

@@ -43,7 +43,7 @@ AheadOption = Annotated[int, typer.Option(help="How many of the future counts a 
 
 
 def replay(
-    asked: PeriodsArgument,
+    request: PeriodsArgument,
     method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated.")] = None,
     periods: Annotated[int | None, typer.Option(help="At most this many periods.")] = None,
     nodes: Annotated[int | None, typer.Option(help="Nodes, where the statistics name none.")] = None,
@@ -69,21 +69,21 @@ def replay(
     counts_ahead: AheadOption = 1,
     memory: Annotated[int, typer.Option(help="A move back within this many periods is an oscillation.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Folder for checkpoints, results.parquet and figures.")] = None,
-) -> common.Reply:
+) -> common.Response:
     """Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."""
     from keyshift.figures.comparison import expect_pictures
-    from keyshift.files.replay import count_periods, read_periods
+    from keyshift.replays.adaptation import count_periods, read_periods
     from keyshift.replays.adaptation import replay as run
 
     chosen = method or ["albic"]
     if out is not None:
         expect_pictures()
-    path, posed = asked.path, asked.options()
+    path, posed = request.path, request.options()
     with bar(len(chosen) * len(range(count_periods(path))[:periods])) as watch:
         result = run(
             read_periods(path, nodes),
             chosen,
-            problem=asked.problem,
+            problem=request.problem,
             periods=periods,
             load_model=load_model(path, nodes, serialisation, deserialisation, remote_share),
             scaling=scaling_rule(node_load, node_counts, counts_ahead),
@@ -105,20 +105,20 @@ def replay(
     return replied(result, out)
 
 
-def replied(result: Any, out: Path | None) -> common.Reply:
-    """Draw the figures, and reply with the rows or their summary."""
+def replied(result: Any, out: Path | None) -> common.Response:
+    """Draw the figures, and respond with the rows or their summary."""
     if out is not None and not result.interrupted:
         result.plot(out / "figures")
     ended = "interrupted" + ("; run it again to go on" if out is not None else "")
     shown = [summary(result.to_frame()), *[ended] * result.interrupted]
     record = {"interrupted": result.interrupted, "rows": list(result.rows)}
-    return common.Reply(record, shown, not result.interrupted and bool(result.rows))
+    return common.Response(record, shown, not result.interrupted and bool(result.rows))
 
 
 def load_model(path: Path, nodes: int | None, serialisation: float, deserialisation: float, share: float | None) -> Any:
     """The load model of the options; a share is of the first period."""
-    from keyshift.files.replay import read_periods
     from keyshift.models.collocation import LoadModel
+    from keyshift.replays.adaptation import read_periods
 
     if share is None:
         return LoadModel(serialisation, deserialisation)

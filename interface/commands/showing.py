@@ -12,7 +12,7 @@ from rich import box
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.base.figures import NOTHING, figure, percent
 from keyshift.models.workload import Workload
-from keyshift.plans.staying import staying
+from keyshift.plans.targets import staying
 from keyshift.terminal import table
 
 if TYPE_CHECKING:
@@ -162,11 +162,11 @@ def as_plan(solution: Solution, **options: Any) -> Plan | None:
 def answered(
     posed: Problem, method: str | None, repair: bool, time_limit: float | None, gap: float, seed: int, **options: Any
 ) -> Solution:
-    """Solve a problem, or mend what its limits break already; the options of the method are for solving alone."""
+    """Solve a problem, or repair what its limits break already; the options of the method are for solving alone."""
     if repair:
-        from keyshift.plans.remedying import repair as mend
+        from keyshift.plans.remedying import repair as repaired
 
-        return mend(posed, method, time_limit=time_limit, seed=seed)
+        return repaired(posed, method, time_limit=time_limit, seed=seed)
     from keyshift.solving import solve
 
     return solve(posed, method, time_limit=time_limit, gap=gap, seed=seed, **options)

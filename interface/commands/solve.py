@@ -11,14 +11,14 @@ import typer
 
 from keyshift.catalogue import find_method
 from keyshift.commands import common, showing
-from keyshift.commands.own import AskedArgument
+from keyshift.commands.own import RequestArgument
 from keyshift.models import InputError
 from keyshift.models.answer import COMPARED, GAP, TIME_LIMIT
 from keyshift.models.base.figures import figure
 
 
 def solve(
-    asked: AskedArgument,
+    request: RequestArgument,
     method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
@@ -29,11 +29,11 @@ def solve(
     every: common.AllOption = False,
     out: common.OutOption = None,
     report: common.ReportOption = None,
-) -> common.Reply:
+) -> common.Response:
     """Answer a problem about a workload: its figures, then the moves."""
     common.expect_places(out, report)
 
-    posed = asked.read()
+    posed = request.read()
     chosen = find_method(posed, method).checked(common.read_settings(settings))
     if repair and chosen:
         raise InputError("--set: with --repair a method takes no options")
@@ -46,14 +46,14 @@ def solve(
         showing.save(made, out, report)
     moves = showing.bare_moves(solution, every) if made is None else showing.plan_moves(made, every)
     shown = itertools.chain(showing.figures_of(solution), moves)
-    return common.Reply(common.as_record(solution), shown, common.has_answer(solution))
+    return common.Response(common.as_record(solution), shown, common.has_answer(solution))
 
 
 # keyshift compare: one problem, methods side by side ----------------------------------------------------------------
 
 
 def compare(
-    asked: AskedArgument,
+    request: RequestArgument,
     method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated; default: all.")] = None,
     time_limit: common.TimeOption = COMPARED,
     gap: common.GapOption = GAP,
@@ -61,27 +61,27 @@ def compare(
     effort: common.EffortOption = None,
     plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
     wide: Annotated[bool, typer.Option("--wide", help="All columns, whatever the terminal's width.")] = False,
-) -> common.Reply:
+) -> common.Response:
     """Run methods on one problem and show them side by side."""
     from keyshift.comparison import compare as run
     from keyshift.figures.comparison import figure_path
 
     target = None if plot is None else figure_path(plot)  # before the work, not after it
-    posed = asked.read(beside=False)
+    posed = request.read(beside=False)
     with common.progress(f"{posed.name}: comparing") as watch:
         comparison = run(posed, method, time_limit, gap=gap, seed=seed, watch=watch, effort=effort)
     if target is not None:
         comparison.plot(target)
     shown = [comparison.to_table(common.console().width, wide=wide or None), *comparison.notes()]
     good = any(map(common.has_answer, comparison))
-    return common.Reply([common.as_record(s) for s in comparison], shown, good)
+    return common.Response([common.as_record(s) for s in comparison], shown, good)
 
 
 # keyshift pareto: the trade-off between a problem's two objectives -----------------------------------------------------
 
 
 def pareto(
-    asked: AskedArgument,
+    request: RequestArgument,
     against: Annotated[str | None, typer.Option(help="The second objective, such as migrations or table-size.")] = None,
     points: Annotated[int, typer.Option(help="Number of points, the extremes among them; 0: the whole front.")] = 10,
     time_limit: common.TogetherOption = TIME_LIMIT,
@@ -92,13 +92,13 @@ def pareto(
         Path | None, typer.Option(help="A .json file to write finished points to and resume from.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
-) -> common.Reply:
+) -> common.Response:
     """Trace the front of a problem's objective against a second one, with a bound at every point."""
     from keyshift.figures.comparison import figure_path
     from keyshift.fronts.front import pareto as trace
 
     target = None if plot is None else figure_path(plot)  # before the work, not after it
-    posed = asked.read(beside=False)
+    posed = request.read(beside=False)
     with common.progress(f"{posed.name}: tracing the front") as watch:
         front = trace(
             posed,
@@ -113,14 +113,14 @@ def pareto(
         )
     if target is not None:
         front.plot(target)
-    return common.Reply([common.as_record(s) for s in front], [front.to_table()], len(front) > 0)
+    return common.Response([common.as_record(s) for s in front], [front.to_table()], len(front) > 0)
 
 
 # keyshift explore: the same front as a page that one can play with ------------------------------------------------------
 
 
 def explore(
-    asked: AskedArgument,
+    request: RequestArgument,
     against: Annotated[str | None, typer.Option(help="The second objective, such as migrations or table-size.")] = None,
     budgets: Annotated[int | None, typer.Option(help="Points of the front, 2 to 30; 12 by default.")] = None,
     bandwidth: common.BandwidthOption = None,
@@ -133,11 +133,11 @@ def explore(
     ] = None,
     title: Annotated[str, typer.Option(help="The page's heading.")] = "",
     out: Annotated[Path, typer.Option(help="The page, an .html file.")] = Path("explore.html"),
-) -> common.Reply:
+) -> common.Response:
     """Trace the front and write it as one interactive page: a slider, key groups moved by hand, answers side by side."""
     from keyshift.report.exploring import explore as run
 
-    posed = asked.read()
+    posed = request.read()
     with common.progress(f"{posed.name}: tracing the front") as watch:
         points = run(
             posed,
@@ -156,26 +156,26 @@ def explore(
     proven = sum(s.status == "optimal" for s in points)
     answers = "one answer" if len(points) == 1 else f"{len(points)} answers"
     said = f"{out}: {answers}, {proven} proven, {out.stat().st_size / 1e6:.2g} MB; open it in a browser"
-    return common.Reply([common.as_record(s) for s in points], [said])
+    return common.Response([common.as_record(s) for s in points], [said])
 
 
 # keyshift check: is this assignment allowed, and what is it worth? -----------------------------------------------------
 
 
 def check(
-    asked: AskedArgument,
+    request: RequestArgument,
     assignment: Annotated[
         Path, typer.Option("--assignment", "-a", help="JSON: a list of nodes, or what `solve --json` printed.")
     ],
-) -> common.Reply:
+) -> common.Response:
     """Check an assignment without any solver. Exit code 0: feasible; 1: not."""
-    posed = asked.read()
+    posed = request.read()
     report = posed.check(read_assignment(assignment))
     shown = ["feasible" if report.feasible else "not feasible", *(f"- {violation}" for violation in report.violations)]
     shown.append(f"{posed.objective_name}: {figure(report.objective, posed.scale)}")
     metrics = ((name.replace("_", " "), value) for name, value in report.metrics.items())
     shown += [f"{name}: {figure(value)}" for name, value in metrics if name != posed.objective_name]
-    return common.Reply({**vars(report), "violations": list(map(vars, report.violations))}, shown, report.feasible)
+    return common.Response({**vars(report), "violations": list(map(vars, report.violations))}, shown, report.feasible)
 
 
 def read_assignment(path: Path) -> Any:

@@ -47,7 +47,25 @@ TransitionsOption = Annotated[
     float | None,
     typer.Option(help="Target utilisation: write transitions.json, how node counts follow each other (needs --nodes)."),
 ]
-FormatOption = Annotated[str | None, typer.Option("--format", help="parquet, csv, json or words.")]
+SampleOption = Annotated[
+    float | None,
+    typer.Option(
+        help="A quick look in place of statistics: estimate loads from this share of the rows, and write nothing."
+    ),
+]
+TableOption = Annotated[
+    list[str] | None, typer.Option("--table", help="A table of Spark's catalogs in place of files; or NAME=TABLE each.")
+]
+SqlOption = Annotated[
+    list[str] | None, typer.Option("--sql", help="A query in Spark SQL in place of files; or NAME=QUERY each.")
+]
+ReaderOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="Of the reader of ORC, Avro, Delta, Iceberg and tables: versionAsOf=3; repeatable."),
+]
+FormatOption = Annotated[
+    str | None, typer.Option("--format", help="parquet, csv, json, words, orc, avro, delta or iceberg.")
+]
 SchemaOption = Annotated[
     str | None,
     typer.Option(help='Columns of CSV and JSON, by name: "ts timestamp, k string". Else those of CSV are texts.'),
@@ -66,16 +84,19 @@ EscapeOption = Annotated[
 
 
 def stats(
+    *,
     log: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            help="Parquet, CSV, JSON lines or text: a file, folder or URL; of more than one log NAME=PATH each."
+            help="Parquet, CSV, JSON lines, text, ORC or Avro: a file, folder or URL; of more than one log NAME=PATH each."
         ),
-    ],
+    ] = None,
     topology: Annotated[Path, typer.Option("--topology", help="A YAML file: operators and edges.")],
     out: Annotated[
-        str, typer.Option("--out", "-o", help="Directory of statistics, or a URL; windows are added or replaced.")
-    ],
+        str | None,
+        typer.Option("--out", "-o", help="Directory of statistics, or a URL; windows are added or replaced."),
+    ] = None,
+    sample: SampleOption = None,
     time: Annotated[str | None, typer.Option(help="Spark SQL for a tuple's time.")] = None,
     window: Annotated[str | None, typer.Option(help='Length of the windows, such as "1 hour". Default: one.')] = None,
     origin: Annotated[str | None, typer.Option(help="An instant at which a window starts (ISO 8601).")] = None,
@@ -93,6 +114,9 @@ def stats(
         list[str] | None, typer.Option(help="Operator whose single keys are written too; repeatable.")
     ] = None,
     transitions: TransitionsOption = None,
+    table_: TableOption = None,
+    sql: SqlOption = None,
+    option: ReaderOption = None,
     format_: FormatOption = None,
     schema: SchemaOption = None,
     separator: SeparatorOption = None,
@@ -106,9 +130,9 @@ def stats(
     master: Annotated[str | None, typer.Option(help="Spark master. Default: local[*].")] = None,
     conf: Annotated[list[str] | None, typer.Option("--conf", help="A Spark setting, name=value; repeatable.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a log with a single unusable row.")] = False,
-) -> common.Reply:
+) -> common.Response:
     """Gather load, state and traffic of a topology from a log of tuples."""
-    return StatsJob(**locals()).reply()
+    return StatsJob(**locals()).response()
 
 
 # One run of `keyshift stats`: what was asked for, refused early, and done ----------------------------------------------
@@ -129,8 +153,12 @@ class Running:
 class StatsJob(SimpleNamespace):
     """The options of `stats`, by the names that they have there."""
 
-    def reply(self) -> common.Reply:
+    def response(self) -> common.Response:
         """Run, and say what was written and what was refused; without an answer where most rows were refused."""
+        if self.sample is not None:
+            return self._estimated()
+        if self.out is None:
+            raise InputError("give --out, the directory of the statistics, or --sample for a quick look")
         from keyshift.spark_stats.statistics_files import windows_of
 
         try:
@@ -138,7 +166,9 @@ class StatsJob(SimpleNamespace):
         except InputError as error:
             if not hasattr(error, "rejected"):
                 raise
-            return common.Reply({"path": self.out, "windows": 0, "rejected": error.rejected}, [str(error)], good=False)
+            return common.Response(
+                {"path": self.out, "windows": 0, "rejected": error.rejected}, [str(error)], good=False
+            )
         from keyshift.spark_stats.output import share_refused
 
         record = {"path": self.out, "windows": len(windows_of(manifest)), "key_groups": manifest["key_groups"]}
@@ -151,10 +181,43 @@ class StatsJob(SimpleNamespace):
         rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
         refused = table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
         bad, rows_in_all = share_refused(manifest)
-        record |= {"rows": rows_in_all, "rows_refused": bad}
+        record |= {"rows": rows_in_all, "rows_refused": bad, "spark": self.work}
         most = 2 * bad > rows_in_all
         said = f"most rows are refused: {bad:,} of {rows_in_all:,} ({bad / max(rows_in_all, 1):.1%})"
-        return common.Reply(record, [refused, *([said] if most else [])], good=not most)
+        return common.Response(record, [refused, *([said] if most else [])], good=not most)
+
+    def _estimated(self) -> common.Reply:
+        """A quick look at a sample of the log."""
+        from keyshift.spark_stats import Topology, estimate, local_session
+        from keyshift.spark_stats.failures import in_one_sentence
+
+        topology = Topology.from_yaml(self.topology)
+        unfit = {"--out": self.out, "--stream": self.stream, "--window": self.window, "--keys": self.keys}
+        if given := [name for name, value in unfit.items() if value]:
+            raise InputError(f"--sample estimates one window and writes nothing: leave {given[0]} out")
+        logs = self._logs(topology)
+        self._refuse_values(logs)
+        settings = dict(named_values("--conf", self.conf, "name=value"))
+        with local_session("keyshift stats", master=self.master, conf=settings) as spark, in_one_sentence():
+            options = {name: getattr(self, name) for name in ("time", "since", "until", "key_groups")}
+            log = self._frame(spark, next(iter(logs.values())))
+            found = estimate(log, topology, self.sample, hash=self.hash_, **options)
+        record: dict[str, Any] = {"sample": found.sample, "estimate": {}}
+        shown_ = []
+        for name in topology.names:
+            loads, heavy = (
+                part[part["operator"] == name].drop(columns="operator") for part in (found.loads, found.keys)
+            )
+            record["estimate"][name] = {"key_groups": loads.to_dict("records"), "keys": heavy.to_dict("records")}
+            title = f"{name}: an estimate from {found.sample:.3%} of the rows (not statistics)"
+            heaviest = loads[["key_group", "load", "error"]].head(10).to_numpy()
+            lines = [(f"{group:.0f}", f"{load:,.0f}", f"{error:,.0f}") for group, load, error in heaviest]
+            shown_.append(
+                table(("key group", "load", "standard error"), lines, right=("load", "standard error"), title=title)
+            )
+            rows = [(str(key), f"{count:,}") for key, count in heavy[["key", "tuples"]].to_numpy()]
+            shown_.append(table(("frequent key", "tuples"), rows, right=("tuples",), title=f"{name}: keys"))
+        return common.Reply(record, shown_)
 
     def run(self) -> dict[str, Any]:
         """Refuse what can be refused before Spark takes its seconds to start; then gather and write; gives the manifest."""
@@ -173,6 +236,7 @@ class StatsJob(SimpleNamespace):
         from keyshift.spark_stats.failures import in_one_sentence
         from keyshift.spark_stats.hadoop import claim, is_remote, place
         from keyshift.spark_stats.output import manifest_of
+        from keyshift.spark_stats.session import work_of
         from keyshift.spark_stats.sources import is_small
 
         logs = self._logs(described)
@@ -186,22 +250,22 @@ class StatsJob(SimpleNamespace):
             raise InputError("--transitions needs --nodes, the most there may be")
         options = {"nodes": nodes, "placement": self.placement, "cluster": cluster}
         settings = dict(named_values("--conf", self.conf, "name=value"))
-        brief = self._here and not self.stream and all(map(is_small, logs.values()))
+        brief = self._here and not self.stream and bool(self.log) and all(map(is_small, logs.values()))
         with (
-            nullcontext() if is_remote(self.out) else claim(Path(self.out.removeprefix("file:"))),
+            claim(Path(self.out.removeprefix("file:"))) if self._here and not is_remote(self.out) else nullcontext(),
             local_session("keyshift stats", master=self.master, conf=settings, brief=brief) as spark,
             _progress(spark) as say,
+            work_of(spark) as self.work,
             in_one_sentence(),
         ):
             say("reading the log")
             out = place(self.out, spark)
+            self.out = self.out if isinstance(out, Path) else str(out)
             running = Running(spark, described, logs, out, options, say)
             (self._stream if self.stream else self._batch)(running)
             return manifest_of(out)
 
     def _refuse_combinations(self, described: Topology) -> None:
-        from keyshift.spark_stats.hadoop import is_remote
-
         for name in self.keys or []:
             described.number(name)
         if not self.stream:
@@ -210,8 +274,8 @@ class StatsJob(SimpleNamespace):
             raise InputError("--stream needs --time and --window")
         if described.logs:
             raise InputError("--stream reads one log: the operators name more than one")
-        if is_remote(self.out):
-            raise InputError(f"--stream keeps the stream's position in a local folder, not in {self.out}")
+        if self.sql:
+            raise InputError("--stream reads a folder or a table; a query has an end: leave --stream out")
         if self.strict:
             raise InputError("--strict needs the whole log and cannot be used with --stream")
         if self.keys or self.transitions is not None:
@@ -224,8 +288,9 @@ class StatsJob(SimpleNamespace):
         guards.whole("--nodes", self.nodes, least=1)
         groups = guards.whole("--key-groups", self.key_groups, least=1, optional=False)
         place(self.placement, groups, self.nodes or 1)
-        for path in logs.values():
+        for path in logs.values() if self.log else []:
             check_log(path, self.format_, here=self._here)
+        self._options()
         if self.time is not None:
             check_text("--time", self.time)
         if self.schema is not None:
@@ -238,17 +303,21 @@ class StatsJob(SimpleNamespace):
 
     def _logs(self, described: Topology) -> dict[str, str]:
         """Where the logs are, by name; a session that was started in another folder must find them too."""
-        found = {"": self.log[0]} if not described.logs else {}
-        for part in self.log if described.logs else []:
+        given = [named for named in (self.log, self.table_, self.sql) if named]
+        if len(given) != 1:
+            raise InputError("give the log as files, or by --table, or by --sql: one of them")
+        (listed,) = given
+        found = {"": listed[0]} if not described.logs else {}
+        for part in listed if described.logs else []:
             name, sign, path = part.partition("=")
             if not sign or name not in described.logs or name in found:
                 raise InputError(f"log {part!r}: write NAME=PATH once for each of {', '.join(described.logs)}")
             found[name] = path
-        if len(found) < max(1, len(described.logs)) or len(self.log) > len(found):
+        if len(found) < max(1, len(described.logs)) or len(listed) > len(found):
             known = ", ".join(described.logs)
             said = f"give NAME=PATH for each of {known}" if known else "more than one log: the operators name none"
             raise InputError(said)
-        here = self._here
+        here = self._here and bool(self.log)
         return {n: os.path.abspath(p) if here and ":" not in p else p for n, p in found.items()}  # noqa: PTH100 - may hold globs
 
     @property
@@ -263,12 +332,27 @@ class StatsJob(SimpleNamespace):
         written = {name: getattr(self, name) for name in ("separator", "null_word", "encoding", "header", "escape")}
         return {"format": self.format_, "schema": self.schema, **written}
 
+    def _options(self) -> dict[str, str]:
+        return dict(named_values("--option", self.option, "name=value"))
+
+    def _frame(self, spark: SparkSession, source: str) -> Any:
+        """A log, of whatever it is read from."""
+        from keyshift.spark_stats import read_log, read_query, read_table
+
+        if self.sql:
+            return read_query(spark, source)
+        return (
+            read_table(spark, source, self._options())
+            if self.table_
+            else read_log(spark, source, **self._read, options=self._options())
+        )
+
     def _batch(self, run: Running) -> None:
-        from keyshift.spark_stats import collect, read_log
+        from keyshift.spark_stats import collect
         from keyshift.spark_stats.output import replace_file
         from keyshift.spark_stats.statistics import refuse
 
-        frames = {name: read_log(run.spark, path, **self._read) for name, path in run.logs.items()}
+        frames = {name: self._frame(run.spark, source) for name, source in run.logs.items()}
         with collect(frames if run.topology.logs else frames[""], run.topology, **self._gather) as found:
             run.say("counting tuples")
             rejected = found.rejected_counts()
@@ -281,18 +365,19 @@ class StatsJob(SimpleNamespace):
                 replace_file(run.out / "transitions.json", json.dumps(matrix) + "\n")
 
     def _stream(self, run: Running) -> None:
-        from keyshift.spark_stats import StatsStream, read_log_stream
-        from keyshift.spark_stats.output import commit, with_defaults
-        from keyshift.spark_stats.statistics_files import read_manifest
+        from keyshift.spark_stats import StatsStream, read_log_stream, read_table
+        from keyshift.spark_stats.output import commit, manifest_of, with_defaults
 
-        events = read_log_stream(run.spark, run.logs[""], **self._read)
+        source = run.logs[""]
+        read = read_table(run.spark, source, self._options(), stream=True) if self.table_ else None
+        events = read_log_stream(run.spark, source, **self._read, options=self._options()) if read is None else read
         nodes = (run.options["cluster"] or {}).get("capacities", run.options["nodes"])
         stream = StatsStream(events, run.topology, run.out, watermark=self.watermark, nodes=nodes, **self._gather)
         run.say("counting tuples, window by window")
         stream.start().awaitTermination()
         if self.finish:
             stream.finish()
-        commit(run.out, with_defaults(read_manifest(run.out), **run.options))
+        commit(run.out, with_defaults(manifest_of(run.out), **run.options))
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def study(
     best: Annotated[Path | None, typer.Option(help="A table of best known answers to compare with.")] = None,
     update_best: Annotated[bool, typer.Option("--update-best", help="Write improvements into that table.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write a page (.html).")] = None,
-) -> common.Reply:
+) -> common.Response:
     """Solve many instances by many methods. A family's parameters are options; 20,40 stands for both values.
 
     --rules and --rule add rules to every instance.
@@ -96,7 +96,7 @@ def study(
         summary_as_table(summary, common.console().width),
         *(f"better than known: {sentence}" for sentence in better),
     ]
-    return common.Reply(record, shown, any(row["objective"] is not None for row in done.rows))
+    return common.Response(record, shown, any(row["objective"] is not None for row in done.rows))
 
 
 def _drawn(
@@ -158,14 +158,14 @@ def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
 def families(
     name: Annotated[str | None, typer.Argument(help="Show this family's parameters.")] = None,
     problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only families of this problem.")] = None,
-) -> common.Reply:
+) -> common.Response:
     """List the families of instances; with a name, what its parameters are."""
     common.expect_problem(problem)
     chosen = listed(problem) if name is None else [find_family(name)]
     rows = ((family.name, family.problem, f"{family.summary} {family.source}") for family in chosen)
     listing = table(("family", "problem", "what it draws"), rows, whole=("family",))
     shown = [listing] if name is None else _parameters(chosen[0])
-    return common.Reply([_record(family) for family in chosen], shown)
+    return common.Response([_record(family) for family in chosen], shown)
 
 
 def _record(family: Family) -> dict[str, object]:
@@ -188,14 +188,14 @@ def generate(
     context: typer.Context,
     kind: Annotated[str, typer.Argument(help="A family, see `keyshift families`; or allocation, a plain workload.")],
     out: Annotated[Path, typer.Argument(help="Where to write it: a folder, or a .json file; a stream is .parquet.")],
-) -> common.Reply:
+) -> common.Response:
     """Write a synthetic instance; the family's parameters are options, such as --nodes 20 --seed 3."""
     function = generator(kind)
     given = read_own(function, context.obj, f"the generator {kind}")
     made = function(**given)
     said = _write_workload(made, out) if isinstance(made, Workload) else _write_problem(made, out)
     shown = [f"{said['workload']} written to {out}", *map(common.Unbroken, filter(None, [said.get("solve")]))]
-    return common.Reply({"path": str(out), "kind": kind, "parameters": given, **said}, shown)
+    return common.Response({"path": str(out), "kind": kind, "parameters": given, **said}, shown)
 
 
 def _write_workload(workload: Workload, out: Path) -> dict[str, str]:
@@ -258,7 +258,7 @@ def reproduce(
     records: Annotated[Path | None, typer.Option(help="Judge what --out wrote there, not what is kept.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run small sizes for a first impression.")] = False,
     out: Annotated[Path, typer.Option(help="A folder for pictures, their data and tables.")] = Path("reproduced"),
-) -> common.Reply:
+) -> common.Response:
     """Run figures, tables or claims of the five papers again; with --list, name all of them; with --judge, check verdicts."""
     from keyshift.papers import registry
 
@@ -269,22 +269,22 @@ def reproduce(
         said = [line for row in judged for line in row.lines()]
         wrong = sum(not row.stands for row in judged)
         said.append(f"{len(judged)} rows: {len(judged) - wrong} as listed" + (f", {wrong} not" if wrong else ""))
-        return common.Reply([row.to_dict() for row in judged], map(common.Unbroken, said), not wrong)
+        return common.Response([row.to_dict() for row in judged], map(common.Unbroken, said), not wrong)
     if list_all:
         rows = registry.chosen(names or [""])
-        return common.Reply([row.to_dict() for row in rows], _listed(rows))
+        return common.Response([row.to_dict() for row in rows], _listed(rows))
     if not names:
         raise InputError("say which figure, such as nasir2015:9; keyshift reproduce --list has all")
-    replies, shown = [], []
+    responses, shown = [], []
     for row in map(registry.find, names):
         with common.progress(f"{row.id}: {row.shows}"):
             made = registry.reproduce(row.id, quick=quick, out=out)
-        replies.append(made.to_dict())
+        responses.append(made.to_dict())
         columns = list(made.numbers.columns)
         cells = (map(_cell, values) for values in made.numbers.itertuples(index=False))
         numbers = [table(columns, cells, right=columns[1:])] if len(made.numbers) else []
         shown += [common.Unbroken(f"{row.id}: {row.shows}"), *numbers, *map(common.Unbroken, made.lines())]
-    return common.Reply(replies if len(replies) > 1 else replies[0], shown)
+    return common.Response(responses if len(responses) > 1 else responses[0], shown)
 
 
 def _cell(value: Any) -> str:

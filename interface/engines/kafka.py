@@ -9,8 +9,10 @@ followers; the output counts them. `keyshift.engines.kafka_cluster` says what is
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from keyshift.engines.formats import counted, some
 from keyshift.engines.kafka_cluster import LEADERS_ASSUMED, KafkaCluster, PartitionState, listed, read_cluster
@@ -19,6 +21,7 @@ from keyshift.engines.kafka_files import (
     Racks,
     RacksOf,
     Replicas,
+    chosen_topics,
     read_assignment,
     read_loads,
     read_log_dirs,
@@ -26,6 +29,7 @@ from keyshift.engines.kafka_files import (
     read_racks,
 )
 from keyshift.engines.kafka_reassignment import (
+    DIRECTORIES,
     LEADERS_ONLY,
     Reassignment,
     moved_leader,
@@ -34,6 +38,12 @@ from keyshift.engines.kafka_reassignment import (
 )
 from keyshift.engines.kafka_replicas import (
     ALL_REPLICAS,
+    ANYWHERE,
+    EXCLUDED,
+    FOLLOWER,
+    LEADER,
+    MOVING,
+    UNPLACED,
     WELL,
     Shares,
     labels,
@@ -47,7 +57,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.workload import Workload
 
 __all__ = [
-    "ALL_REPLICAS", "LEADERS_ONLY", "Reassignment", "made_of", "moved_leader", "partition_of", "read_assignment",
+    "ALL_REPLICAS", "DIRECTORIES", "LEADERS_ONLY", "Reassignment", "made_of", "moved_leader", "partition_of", "read_assignment",
     "read_log_dirs", "read_workload", "replica_rules", "standing_rules", "write_reassignment",
 ]  # fmt: skip
 
@@ -66,6 +76,11 @@ def read_workload(
     racks: Racks | None = None,
     offsets: tuple[str | Path, str | Path] | None = None,
     seconds: float = 0.0,
+    topics: Sequence[str] = (),
+    excluded: Sequence[int] = (),
+    replication: Mapping[str, int] | None = None,
+    directories: int | None = None,
+    copies: bool = True,
     notes: list[str] | None = None,
 ) -> Workload:
     """Read a workload from the output of Kafka's tools: a key group for each partition, a node for each broker.
@@ -100,6 +115,20 @@ def read_workload(
         Brokers to be removed. Everything that stands on them is planned, without a load where none is known.
     capacities : mapping of int to float, optional
         Capacity of brokers; 1 for others.
+    topics : sequence of str, optional
+        Patterns of the topics to plan, such as ``orders-*``; what fits a pattern such as ``!__*`` is left out.
+    excluded : sequence of int, optional
+        Brokers that get nothing more (`standing_rules`). The others are balanced among themselves: the capacity of an excluded
+        broker is such that its load is their mean.
+    replication : mapping of str to int, optional
+        Replicas that partitions of topics are to have, by pattern; the last that fits counts. New ones stand on the node
+        ``unplaced``, which drains. Those that go are followers: first on brokers that drain or are down, then in the rack with
+        most replicas of the partition, then on the broker with most bytes.
+    directories : int, optional
+        A key group for each replica on this broker, and a node for each of its directories, such as ``4:/var/lib/kafka/b``.
+    copies : bool, default True
+        Whether a leader may move where a copy has to be made first. Else only among its replicas (in sync, where `describe` says
+        so; `standing_rules`), and nothing has a state.
     notes : list of str, optional
         Filled with what is assumed, left out or not well; without a list, warnings say it.
 
@@ -127,18 +156,20 @@ def read_workload(
         values = {p: value for p, value in values.items() if p in cluster.partitions}
     lists = None if assignment is None else read_assignment(assignment)
     called = Names("broker", cluster.brokers, len(cluster.brokers))
-    leaving = [cluster.brokers[called.position("draining", b)] for b in draining]
-    chosen, said = _chosen(cluster, values, without, lists, {*leaving, *cluster.down}, offsets is not None)
+    leaving, closed = (
+        [cluster.brokers[called.position(said, b)] for b in given]
+        for said, given in (("draining", draining), ("excluded", excluded))
+    )
+    chosen, said = _chosen(cluster, values, without, lists, {*leaving, *cluster.down}, offsets is not None, topics)
     cluster.refuse_under_way(chosen)
-    made = _made_of(cluster, chosen, values, leaving, capacities, replicas, known)
-    told = cluster.notes + said
-    if replicas and (most := max(len(s.replicas) for s in chosen.values())) > made.kept.sum():
-        told.append(
-            f"There are partitions of {most} replicas, and {made.kept.sum()} brokers stay: no plan has a place for all."
-        )
-    if cluster.down and not replicas:
-        told.append(
-            "Where only leaders are planned, followers on a broker that is down stay there: plan with --replicas."
+    wish = _Wish(values, leaving, closed, capacities or {}, replicas, known, replication or {}, copies)
+    wish.refuse_contradiction(directories is not None)
+    if directories is None:
+        made = _made_of(cluster, chosen, wish)
+        told = cluster.notes + said + _no_places(cluster, made, replicas)
+    else:
+        made, told = _of_directories(
+            cluster, chosen, wish, cluster.brokers[called.position("directories", directories)]
         )
     if notes is not None:
         notes.extend(told)
@@ -155,6 +186,7 @@ def _chosen(
     lists: Iterable[Partition] | None,
     leaving: set[int],
     by_offsets: bool,
+    patterns: Sequence[str],
 ) -> tuple[dict[Partition, PartitionState], list[str]]:
     """The partitions of the topics to plan, and all that stand on a broker that is left or that are offline somewhere.
 
@@ -162,6 +194,9 @@ def _chosen(
     """
     named = values if values is not None else cluster.partitions if lists is None else lists
     topics, leaves = {p.topic for p in named}, cluster.standing_on(leaving)
+    if patterns:
+        wanted = chosen_topics(patterns, {p.topic for p in [*cluster.partitions, *cluster.unlisted]})
+        topics, leaves = topics & wanted, {p for p in leaves if p.topic in wanted}
     if values is not None:
         if unknown := [p for p in values if p not in cluster.partitions]:
             logs = unknown[0] in cluster.unlisted
@@ -193,36 +228,64 @@ def _chosen(
             notes.append(
                 f"Broker {b} drains, and keeps {some(stays)}, in no list: --describe of all topics plans them, too."
             )
+        if apart := sorted(cluster.standing_on([b], offline=False) - {*chosen, *lost}):
+            notes.append(f"Broker {b} drains, and keeps {some(apart)}, which the topics to plan leave out.")
     return chosen, notes
 
 
-def _made_of(
-    cluster: KafkaCluster,
-    chosen: Mapping[Partition, PartitionState],
-    values: Mapping[Partition, tuple[float, ...]] | None,
-    draining: Sequence[int],
-    capacities: Mapping[int, float] | None,
-    each: bool,
-    racks: RacksOf | None,
-) -> Workload:
+def _no_places(cluster: KafkaCluster, made: Workload, each: bool) -> list[str]:
+    """What is said where a plan cannot empty what it should."""
+    kept, found = int(made.kept.sum()), []
+    if each and (most := max(map(int, made.groups["replicas"]))) > kept:
+        found.append(f"There are partitions of {most} replicas, and {kept} brokers stay: no plan has a place for all.")
+    if cluster.down and not each:
+        found.append(
+            "Where only leaders are planned, followers on a broker that is down stay there: plan with --replicas."
+        )
+    return found
+
+
+class _Wish(NamedTuple):
+    """What is planned, of the options of `read_workload`."""
+
+    values: Mapping[Partition, tuple[float, ...]] | None
+    draining: Sequence[int]
+    excluded: Sequence[int]
+    capacities: Mapping[int, float]
+    each: bool
+    racks: RacksOf | None
+    replication: Mapping[str, int]
+    copies: bool
+
+    def refuse_contradiction(self, directories: bool) -> None:
+        """Refuse options that cannot go together."""
+        if (self.each or directories) and not self.copies:
+            raise InputError("where replicas or directories are planned, copies are made: plan leaders alone")
+        if self.replication and not self.each:
+            raise InputError("replication changes how many replicas there are: plan each replica (--replicas)")
+        if directories and any((self.each, self.racks, self.draining, self.excluded, self.capacities)):
+            raise InputError("directories: those of one broker are planned alone, without any option about brokers")
+
+    def loads(self, partitions: Collection[Partition]) -> list[Sequence[float]]:
+        """The columns of the loads, a value for each partition; none without loads."""
+        width = 1 if self.values is None else len(next(iter(self.values.values()), (0.0,)))
+        none = (0.0,) * width
+        found = [] if self.values is None else zip(*(self.values.get(p, none) for p in partitions), strict=True)
+        return list(found)
+
+
+def _made_of(cluster: KafkaCluster, chosen: Mapping[Partition, PartitionState], wish: _Wish) -> Workload:
     """The workload of a cluster's partitions, or of each of their replicas."""
-    order: dict[Partition, tuple[int, ...]] = {}
-    for p, s in chosen.items():
-        assert s.leader is not None
-        order[p] = (s.leader, *(b for b in s.replicas if b != s.leader))
-    stay = {*draining, *cluster.down}
-    for p, s in chosen.items():
-        if stuck := s.moving & stay:
-            said = f"{p} moves between two directories of broker {min(stuck)}, which drains"
-            raise InputError(f"{said}: wait until it is done")
-    held = {p: order[p] if each else order[p][:1] for p in chosen}
-    sizes = [s.size(b) for p, s in chosen.items() for b in held[p]]
-    state, load, use = sizes, sizes, dict[str, Sequence[float]]()
-    width = 1 if values is None else len(next(iter(values.values()), (0.0,)))
-    given = [] if values is None else list(zip(*(values.get(p, (0.0,) * width) for p in chosen), strict=True))
-    if not each:
+    leaving = [*dict.fromkeys((*wish.draining, *cluster.down))]
+    wish = wish._replace(excluded=[b for b in wish.excluded if b not in leaving])
+    order = _orders(cluster, chosen, wish)
+    held = order if wish.each else {p: r[:1] for p, r in order.items()}
+    sizes = [chosen[p].size(b) for p, r in held.items() for b in r]
+    state, load, use, given = sizes, sizes, dict[str, Sequence[float]](), wish.loads(chosen)
+    if not wish.each:
         everywhere = set(cluster.brokers) - set(cluster.down)
-        state = [0.0 if set(r) >= everywhere else s for s, r in zip(sizes, order.values(), strict=True)]
+        still = [not wish.copies or set(r) >= everywhere for r in order.values()]
+        state = [0.0 if stays else size for size, stays in zip(sizes, still, strict=True)]
         load = list(given[0]) if given else sizes
     else:
         use["disk"] = sizes
@@ -231,39 +294,136 @@ def _made_of(
         elif given:
             use |= {name: share.of(order) for name, share in traffic(order, *given).items()}
             load = [i + o for i, o in zip(use["network_in"], use["network_out"], strict=True)]
-    domains: dict[str, Mapping[int, str]] = {}
-    if racks is not None:
-        domains["rack"] = racks.of_all(cluster.brokers)
-    if cluster.down:
-        domains["state"] = {b: "DEAD" if b in cluster.down else "ALIVE" for b in cluster.brokers}
-    marks = [standing(b, s.offline.difference(cluster.down), s.moving) for p, s in chosen.items() for b in held[p]]
+    used = [b for r in held.values() for b in r]
+    unplaced, brokers = UNPLACED in used, [b for b in cluster.brokers if b not in wish.excluded or b in used]
+    domains: dict[str, dict[Any, str]] = {} if wish.racks is None else {"rack": wish.racks.of_all(cluster.brokers)}
+    if cluster.down or wish.excluded:
+        domains["state"] = dict.fromkeys(brokers, "ALIVE") | dict.fromkeys(wish.excluded, EXCLUDED)
+        domains["state"] |= dict.fromkeys(cluster.down, "DEAD")
+    domains = {name: {b: label for b, label in of.items() if b in brokers} for name, of in domains.items()}
+    for of_broker in domains.values() if unplaced else ():
+        of_broker[UNPLACED] = UNPLACED
+    label = {p: standing(s.offline.difference(cluster.down), s.moving) for p, s in chosen.items()}
+    marks = [label[p] for p, r in held.items() for _ in r]
+    groups = {"standing": marks} if set(marks) - {WELL} else {}
+    if not wish.each and {*(allowed := [_allowed(cluster, chosen[p], r, wish) for p, r in order.items()])} - {ANYWHERE}:
+        groups["allowed"] = allowed
     return made_of(
         order,
-        cluster.brokers,
-        each=each,
+        [*brokers, *[UNPLACED] * unplaced],
+        each=wish.each,
         lists={p: s.replicas for p, s in chosen.items()},
         load=load,
         state=state,
-        draining=[*draining, *(b for b in cluster.down if b not in draining)],
-        capacities=capacities,
+        draining=[*leaving, *[UNPLACED] * unplaced],
+        capacities=_capacities(wish, used, load, {*brokers} - {*leaving}),
         resources=use,
         domains=domains,
-        groups={"standing": marks} if set(marks) - {WELL} else None,
+        groups=groups,
     )
+
+
+def _capacities(wish: _Wish, used: Sequence[Any], load: Sequence[float], staying: set[int]) -> dict[int, float]:
+    """Those that are given, and of each excluded broker that by which its load is the mean of the others."""
+    carried = dict.fromkeys(wish.excluded, 0.0)
+    for b, value in zip(used, load, strict=True):
+        if b in carried:
+            carried[b] += value
+    mean = (sum(load) - sum(carried.values())) / max(
+        sum(wish.capacities.get(b, 1.0) for b in staying - {*carried}), 1.0
+    )
+    return {b: value / mean for b, value in carried.items() if value > 0 < mean} | {**wish.capacities}
+
+
+def _orders(
+    cluster: KafkaCluster, chosen: Mapping[Partition, PartitionState], wish: _Wish
+) -> dict[Partition, tuple[Any, ...]]:
+    """The replicas of each partition, its leader first, with those that are to be made and without those that are to go."""
+    left = {*wish.draining, *cluster.down}
+    most = len({*cluster.brokers} - left)
+    held: Counter[int] = Counter()
+    for p, s in cluster.partitions.items():
+        held.update({b: int(s.size(b)) for b in s.replicas})
+        if p in chosen and (stuck := s.moving & left):
+            said = f"{p} moves between two directories of broker {min(stuck)}, which drains"
+            raise InputError(f"{said}: wait until it is done")
+    wanted: dict[str, int] = {}
+    for pattern, count in wish.replication.items():
+        if not 0 < count <= most:
+            raise InputError(f"replication: {pattern:.60} is to have {count} replicas; 1 to {most} are possible")
+        wanted |= dict.fromkeys(chosen_topics([pattern], {p.topic for p in chosen}), count)
+    made: dict[Partition, tuple[Any, ...]] = {}
+    for p, s in chosen.items():
+        r = [s.leader, *(b for b in s.replicas if b != s.leader)]
+        while len(r) > wanted.get(p.topic, len(r)):
+            racks = Counter(wish.racks.of.get(b) for b in r) if wish.racks else Counter()
+            of = wish.racks.of if wish.racks else {}
+            gone = max(r[1:], key=lambda b: (b in left or b in s.offline, racks[of.get(b)], held[b], r.index(b)))
+            r.remove(gone)
+            held[gone] -= int(s.size(gone))
+        made[p] = (*r, *[UNPLACED] * (wanted.get(p.topic, len(r)) - len(r)))
+    return made
+
+
+def _allowed(cluster: KafkaCluster, s: PartitionState, order: tuple[int, ...], wish: _Wish) -> str:
+    """The brokers that may lead a partition, where only leaders are planned: who does so, and others.
+
+    Without copies these are its replicas. What a draining broker leads goes to a replica, or where the replicas have no rack
+    in common with it: else the export would put it in the place of that replica, and the draining broker would stay.
+    """
+    found = {*order} - s.offline
+    if wish.copies:
+        if wish.racks is None or order[0] not in wish.draining:
+            return ANYWHERE
+        taken = {wish.racks.of[b] for b in order[1:]}
+        found |= {b for b in cluster.brokers if wish.racks.of[b] not in taken}
+    elif s.in_sync:
+        found &= {*s.in_sync}
+    return listed(sorted({order[0], *found})).replace(" ", "")
+
+
+def _of_directories(
+    cluster: KafkaCluster, chosen: Mapping[Partition, PartitionState], wish: _Wish, broker: int
+) -> tuple[Workload, list[str]]:
+    """The workload of one broker's directories, a key group for each replica that stands in one; and what to know of it."""
+    logs, names = cluster.logs, [f"{broker}:{folder}" for folder in sorted(cluster.logs.readable.get(broker, []))]
+    here = {p: s for p, s in chosen.items() if broker in logs.directories.get(p, {}) and broker in s.replicas}
+    if len(names) < 2 or not here:
+        raise InputError(
+            f"directories: broker {broker} has {len(names)} that can be read, and {len(here)} replicas there"
+        )
+    keys = [f"{p}/{s.replicas.index(broker)} [{listed(s.replicas).replace(' ', '')}]" for p, s in here.items()]
+    sizes, given = [s.size(broker) for s in here.values()], wish.loads(here)
+    leads = [s.leader == broker for s in here.values()]
+    load = sizes
+    if len(given) == 1:
+        load = [value * first for value, first in zip(given[0], leads, strict=True)]
+    elif given:
+        # What comes in is written here; what goes out is read where the leader is.
+        load = [i + o * first for i, o, first in zip(*given, leads, strict=True)]
+    current = [names.index(f"{broker}:{logs.directories[p][broker]}") for p in here]
+    marks = [MOVING if broker in s.moving else WELL for s in here.values()]
+    groups = {"topic": [p.topic for p in here], "role": [LEADER if first else FOLLOWER for first in leads]}
+    unread = logs.offline.get(broker, [])
+    made = Workload(
+        load=load, state=sizes, current=current, nodes=len(names), node_names=names, keys=keys, resources={"disk": sizes},
+        groups={**groups, **({"standing": marks} if set(marks) - {WELL} else {})},
+    )  # fmt: skip
+    return made, [f"Broker {broker} cannot read {some(unread)}: what is there is not planned."] if unread else []
 
 
 def made_of(
     replicas: Replicas,
-    brokers: Sequence[int],
+    brokers: Sequence[Any],
     *,
     each: bool,
     load: Sequence[float],
     state: Sequence[float],
     lists: Replicas | None = None,
-    draining: Sequence[int] = (),
+    draining: Sequence[Any] = (),
     capacities: Mapping[int, float] | None = None,
     resources: Mapping[str, Sequence[float]] | None = None,
-    domains: Mapping[str, Mapping[int, str]] | None = None,
+    domains: Mapping[str, Mapping[Any, str]] | None = None,
     groups: Mapping[str, Sequence[str | int]] | None = None,
 ) -> Workload:
     """A workload of partitions, or of `each` of their replicas, the leader first, labelled for a plan that Kafka can read.

@@ -37,6 +37,8 @@ class PartitionState(NamedTuple):
         None: nobody leads it.
     sizes : mapping
         Bytes of the replicas that a directory shows, by broker.
+    in_sync : tuple of int
+        None where no file tells.
     offline, moving : frozenset of int
         Brokers that are down, or cannot read the directory of this replica; brokers that move it between two directories.
     """
@@ -44,6 +46,7 @@ class PartitionState(NamedTuple):
     replicas: tuple[int, ...]
     leader: int | None
     sizes: Mapping[int, int]
+    in_sync: tuple[int, ...]
     offline: frozenset[int]
     moving: frozenset[int]
 
@@ -66,6 +69,8 @@ class KafkaCluster(NamedTuple):
         Partitions of which only logs are seen, and where.
     under_way : dict of partitions to str
         Partitions that are certainly, or perhaps, being reassigned, and what tells.
+    logs : LogDirs
+        The directories, as they were read.
     notes : list of str
         What a reader of a plan has to know.
     """
@@ -75,12 +80,13 @@ class KafkaCluster(NamedTuple):
     partitions: dict[Partition, PartitionState]
     unlisted: dict[Partition, list[int]]
     under_way: dict[Partition, str]
+    logs: LogDirs
     notes: list[str]
 
-    def standing_on(self, brokers: Iterable[int]) -> set[Partition]:
-        """The partitions with a replica on one of these brokers, or with one that is offline."""
+    def standing_on(self, brokers: Iterable[int], offline: bool = True) -> set[Partition]:
+        """The partitions with a replica on one of these brokers, and those with one that is `offline`."""
         named = set(brokers)
-        return {p for p, s in self.partitions.items() if s.offline or not named.isdisjoint(s.replicas)}
+        return {p for p, s in self.partitions.items() if (offline and s.offline) or not named.isdisjoint(s.replicas)}
 
     def refuse_under_way(self, partitions: Iterable[Partition]) -> None:
         """Refuse a plan of partitions that are on their way already: it would make the doubled lists permanent."""
@@ -147,9 +153,9 @@ def read_cluster(
         raise InputError(f"{said}: ask kafka-log-dirs for all brokers")
     partitions: dict[Partition, PartitionState] = {}
     for p in sorted(lists):
-        leader = described[p].leader if p in described else lists[p][0]
-        moving = frozenset(found.moving.get(p, ()))
-        partitions[p] = PartitionState(lists[p], leader, found.sizes.get(p, {}), _offline(p, lists[p], found), moving)
+        leader, in_sync = (described[p].leader, described[p].in_sync) if p in described else (lists[p][0], ())
+        offline, moving = _offline(p, lists[p], found), frozenset(found.moving.get(p, ()))
+        partitions[p] = PartitionState(lists[p], leader, found.sizes.get(p, {}), in_sync, offline, moving)
     if not settled:
         told = set(described) if reassigning is None else set(partitions)
         under_way |= {p: said for p, said in _doubtful(partitions).items() if p not in told and p not in under_way}
@@ -157,7 +163,7 @@ def read_cluster(
         if p not in under_way:
             _refuse_contradiction(p, s, found, settled)
     unlisted = {p: sorted(held) for p, held in sorted(found.sizes.items()) if p not in partitions}
-    made = KafkaCluster(tuple(sorted({*found.brokers, *down})), tuple(down), partitions, unlisted, under_way, [])
+    made = KafkaCluster(tuple(sorted({*found.brokers, *down})), tuple(down), partitions, unlisted, under_way, found, [])
     made.notes.extend(_notes(made, found, described))
     return made
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
+import fnmatch
 import io
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from keyshift.engines.formats import EngineModel, Id, One, OpenModel, documents, read_model
+from keyshift.engines.formats import EngineModel, Id, One, OpenModel, documents, read_model, some
 from keyshift.models.base.disk import MOST_JSON, read_text, shown
 from keyshift.models.base.guards import as_number
 from keyshift.models.base.names import Names
@@ -93,16 +94,25 @@ class LogDirs(NamedTuple):
         Those that answered.
     sizes : mapping
         Bytes of every replica, by partition and broker.
-    offline : dict of int to list of str
-        Directories that a broker cannot read, which may hold more.
+    directories : mapping
+        The directory of every replica, alike.
+    readable, offline : dict of int to list of str
+        Directories of a broker, and those that it cannot read, which may hold more.
     moving : dict of partitions to set of int
         Replicas that move between two directories of these brokers.
     """
 
     brokers: tuple[int, ...]
     sizes: Mapping[Partition, Mapping[int, int]]
+    directories: Mapping[Partition, Mapping[int, str]]
+    readable: Mapping[int, list[str]]
     offline: Mapping[int, list[str]]
     moving: Mapping[Partition, set[int]]
+
+    def directory(self, p: Partition, broker: int) -> str:
+        """The directory of a replica: that which shows it, or else the only one that the broker cannot read."""
+        unread = self.offline.get(broker, [])
+        return self.directories.get(p, {}).get(broker) or (unread[0] if len(unread) == 1 else ANY)
 
 
 def read_log_dirs(file: str | Path) -> LogDirs:
@@ -119,13 +129,16 @@ def read_log_dirs(file: str | Path) -> LogDirs:
     if twice := [b for b, count in Counter(brokers).items() if count > 1]:
         raise InputError(f"{path} names broker {twice[0]} more than once")
     sizes: dict[Partition, dict[int, int]] = {}
+    directories: dict[Partition, dict[int, str]] = {}
+    readable: dict[int, list[str]] = {}
     offline: dict[int, list[str]] = {}
     moving: dict[Partition, set[int]] = {}
     for b, broker in enumerate(found.brokers):
         for d, directory in enumerate(broker.logDirs):
             place = f"{path}: brokers[{b}].logDirs[{d}]"
+            kind = readable if directory.error is None else offline
+            kind.setdefault(broker.broker, []).append(directory.logDir)
             if directory.error is not None:
-                offline.setdefault(broker.broker, []).append(directory.logDir)
                 continue
             for p, replica in enumerate(directory.partitions):
                 name = Partition.of(replica.partition, f"{place}.partitions[{p}].partition")
@@ -136,7 +149,8 @@ def read_log_dirs(file: str | Path) -> LogDirs:
                 if broker.broker in held:
                     raise InputError(f"{place}: broker {broker.broker} holds {name} twice")
                 held[broker.broker] = replica.size
-    return LogDirs(tuple(brokers), sizes, offline, moving)
+                directories.setdefault(name, {})[broker.broker] = directory.logDir
+    return LogDirs(tuple(brokers), sizes, directories, readable, offline, moving)
 
 
 # kafka-reassign-partitions ----------------------------------------------------------------------------------------
@@ -300,17 +314,35 @@ def read_topics(file: str | Path) -> dict[Partition, Described]:
     return made
 
 
+# Words that choose topics -------------------------------------------------------------------------------------------
+
+
+def chosen_topics(patterns: Iterable[str], topics: Iterable[str]) -> set[str]:
+    """The topics that patterns such as ``orders-*`` choose, less those of patterns such as ``!__*``.
+
+    Raises
+    ------
+    InputError
+        For a pattern that fits no topic.
+    """
+    there = set(topics)
+    fit = {p: {t for t in there if fnmatch.fnmatchcase(t, p.removeprefix("!"))} for p in patterns}
+    for pattern, found in fit.items():
+        if not found:
+            raise InputError(f"topics: {pattern:.60} fits no topic; there are {some(sorted(there), 5)}")
+    wanted = [found for pattern, found in fit.items() if not pattern.startswith("!")]
+    return set().union(*(wanted or [there])).difference(*(fit[p] for p in patterns if p.startswith("!")))
+
+
 # What the tools read ------------------------------------------------------------------------------------------------
 
 
-def reassignment(replicas: Replicas, listed: Mapping[Partition, Listed] | None = None) -> dict[str, object]:
-    """Kafka's reassignment of some partitions, as JSON can hold it: into the directories that `listed` names, if any."""
-    known = {p: each.directories for p, each in (listed or {}).items()}
+def reassignment(replicas: Replicas, directory: Callable[[Partition, int], str]) -> dict[str, object]:
+    """Kafka's reassignment of some partitions, as JSON can hold it: each replica into a directory, or into any."""
     return {
         "version": 1,
         "partitions": [
-            {"topic": p.topic, "partition": p.number, "replicas": list(r),
-             "log_dirs": [known.get(p, {}).get(b, ANY) for b in r]}
+            {"topic": p.topic, "partition": p.number, "replicas": list(r), "log_dirs": [directory(p, b) for b in r]}
             for p, r in replicas.items()
         ],
     }  # fmt: skip

@@ -17,32 +17,37 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keyshift.engines.formats import as_json, counted, some, with_notes, write_folder
 from keyshift.engines.kafka_cluster import listed, refuse_under_way, under_way_by
 from keyshift.engines.kafka_files import (
+    ANY,
     Described,
     Listed,
+    LogDirs,
     Partition,
     Racks,
     RacksOf,
     Replicas,
     election,
     read_lists,
+    read_log_dirs,
     read_racks,
     read_topics,
     reassignment,
 )
-from keyshift.engines.kafka_replicas import ALL_REPLICAS, lists_of_plan, members_of
+from keyshift.engines.kafka_replicas import ALL_REPLICAS, UNPLACED, lists_of_plan, members_of, phases_of, replica_of
 from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray
 from keyshift.plans.plan import Plan
 
 LEADERS_ONLY = "Leaders only: followers stay where they are, or make room for a leader; disks are not balanced."
 """Outputs about partitions as a whole begin with this."""
+DIRECTORIES = "The directories of one broker are planned: replicas stay on it, and no leader changes."
 NOT_LOOKED = (
     "Racks are not known here (--racks): whether a partition ends with two replicas in one rack was not looked at."
 )
@@ -56,15 +61,16 @@ class Reassignment(NamedTuple):
     Attributes
     ----------
     files : list of Path
-        ``STEPS.md``, and for each phase ``NN-reassign.json``, ``NN-elect.json`` and ``NN-rollback.json``, NN the plan's number.
-    elections, copies : int
-        Partitions that get another leader without a copy, and replicas that are copied.
+        ``STEPS.md``, and for each phase ``NN-reassign.json``, ``NN-rollback.json`` and, unless directories alone change,
+        ``NN-elect.json``, NN the plan's number.
+    elections, copies, between : int
+        Partitions that get another leader without a copy; replicas that are copied to another broker, and to another directory.
     state_copied : float
-        State of the latter, in the workload's unit (bytes).
+        State of the latter two, in the workload's unit (bytes).
     followers_left : dict of int to int
         Draining brokers, and how many replicas they keep as followers; 0 if each replica is planned.
     note : str
-        What was planned: leaders only, or each replica.
+        What was planned: leaders only, each replica, or the directories of a broker.
     said : tuple of str
         Racks that get two replicas of a partition, or that nobody looked; what else an operator has to know.
     """
@@ -72,6 +78,7 @@ class Reassignment(NamedTuple):
     files: list[Path]
     elections: int
     copies: int
+    between: int
     state_copied: float
     followers_left: dict[int, int]
     note: str = LEADERS_ONLY
@@ -83,6 +90,7 @@ class _Now(NamedTuple):
 
     listed: Mapping[Partition, Listed]
     described: Mapping[Partition, Described]
+    logs: LogDirs | None
 
     @property
     def lists(self) -> dict[Partition, tuple[int, ...]]:
@@ -96,14 +104,35 @@ class _Now(NamedTuple):
         held = {b for each in self.described.values() for b in each.replicas}
         return held - {b for each in self.described.values() for b in each.in_sync}
 
+    def directory(self, p: Partition, broker: int) -> str:
+        """The directory of a replica."""
+        if self.logs is not None and (folder := self.logs.directory(p, broker)) != ANY:
+            return folder
+        return self.listed[p].directories.get(broker, ANY) if p in self.listed else ANY
+
+
+Directories = Mapping[tuple[Partition, int], str]
+"""The directory of a partition's replica on a broker."""
+
 
 class _Change(NamedTuple):
-    """A plan as lists: before it, who leads, after it, and the phase of each partition that changes."""
+    """A plan as lists: before it, who leads, after it, and the phase of each partition that changes.
+
+    Beside them the directories of replicas that go into one, and of those that leave one of the same broker.
+    """
 
     before: Replicas
     leader: Mapping[Partition, int]
     after: Replicas
     phase: Mapping[Partition, int]
+    into: Directories = MappingProxyType({})
+    out_of: Directories = MappingProxyType({})
+
+    @property
+    def changed(self) -> list[Partition]:
+        """The partitions that change."""
+        moved = {p for p, _ in self.out_of}
+        return [p for p, r in self.after.items() if r != self.before[p] or p in moved]
 
 
 def write_reassignment(
@@ -112,6 +141,7 @@ def write_reassignment(
     *,
     assignment: str | Path | None = None,
     describe: str | Path | None = None,
+    log_dirs: str | Path | None = None,
     racks: Racks | None = None,
 ) -> Reassignment:
     """Write the files that ``kafka-reassign-partitions`` reads: for each phase the move, the elections, and the way back.
@@ -119,12 +149,15 @@ def write_reassignment(
     Parameters
     ----------
     plan : Plan
-        Of a workload whose nodes are named by broker ids.
+        Of a workload whose nodes are named by broker ids, or by the directories of one broker.
     path : str or Path
         A folder that does not exist, or is empty.
     assignment, describe : str or Path, optional
         The current assignment, and what ``kafka-topics --describe`` printed, fetched anew: compared with the plan's. One is
         needed if the keys do not list replicas. Directories that `assignment` names are restored on the way back.
+    log_dirs : str or Path, optional
+        What ``kafka-log-dirs --describe`` printed, fetched anew. Each copy goes into the directory of its broker that has the
+        fewest bytes by then, the largest first; the way back leads into the directories of today, also into one that is offline.
     racks : mapping of int to str, or a file or words ``1:a,2:b``, optional
         Rack of each broker. Where two replicas of a partition come into one rack, it is said. Where only leaders are planned,
         a move never brings the replicas of a partition onto fewer racks if it can be avoided.
@@ -135,26 +168,35 @@ def write_reassignment(
         If a node is not a broker id or a key not a partition, if the assignment is not the one that the plan was made
         for, or if partitions are being reassigned.
     """
-    brokers = _brokers(plan)
-    now = _Now({} if assignment is None else read_lists(assignment), {} if describe is None else read_topics(describe))
+    now = _Now(
+        {} if assignment is None else read_lists(assignment), {} if describe is None else read_topics(describe),
+        None if log_dirs is None else read_log_dirs(log_dirs),
+    )  # fmt: skip
     keys = [plan.made_for.key(k) for k in range(plan.current.size)]
     given = None if assignment is None and describe is None else now.lists
     known = None if racks is None else read_racks(racks)
+    folders = _folders(plan)
+    brokers = [] if folders else _brokers(plan)
     members = members_of(keys)
-    if members:
+    if folders:
+        change, note = _change_of_directories(plan, keys, folders, given, now), DIRECTORIES
+        state = dict(zip(change.before, plan.made_for.state.tolist(), strict=True))
+    elif members:
         before, after, phase = lists_of_plan(plan, members, brokers)
         leader = {p: brokers[int(plan.current[held[0]])] for p, held in members.items()}
         before = {p: _replicas(p, replicas, given, leader[p], now) for p, replicas in before.items()}
-        change = _Change(before, leader, after, phase)
+        change, note = _Change(before, leader, after, phase), ALL_REPLICAS
         state = {p: float(plan.made_for.state[held[0]]) for p, held in members.items()}
     else:
-        change = _change_of_leaders(plan, keys, brokers, now, given, known)
+        change, note = _change_of_leaders(plan, keys, brokers, now, given, known), LEADERS_ONLY
         state = dict(zip(change.before, plan.made_for.state.tolist(), strict=True))
+    if now.logs is not None and not folders:
+        change = change._replace(into=_emptiest(change, now.logs))
     refuse_under_way({p: said for p, said in under_way_by(now.described).items() if p in change.before})
     for p, d in now.described.items():
         if p in change.leader and d.leader != change.leader[p]:
             raise InputError(f"{p} is led by broker {d.leader} now, the plan expects {change.leader[p]}: import again")
-    return _write(plan, path, _Written(change, state, bool(members), now, known, brokers))
+    return _write(plan, path, _Written(change, state, note, now, known, brokers))
 
 
 class _Written(NamedTuple):
@@ -162,64 +204,80 @@ class _Written(NamedTuple):
 
     change: _Change
     state: Mapping[Partition, float]
-    each: bool
+    note: str
     now: _Now
     racks: RacksOf | None
-    brokers: Sequence[int]
+    brokers: Sequence[int | str]
 
 
 def _write(plan: Plan, path: str | Path, of: _Written) -> Reassignment:
     change, phases = of.change, dict[int, list[Partition]]()
-    changed = [p for p, r in change.after.items() if r != change.before[p]]
+    changed = change.changed
     first = min((change.phase[p] for p in changed if p in change.phase), default=0)
-    # What the plan leaves, but is led by another than the first of its list, comes with the first phase.
+    # What the plan leaves, but is led by another than the first of its list or loses a replica, comes with the first phase.
     for p in changed:
         phases.setdefault(change.phase.get(p, first), []).append(p)
-    elections, copied, state_copied = 0, 0, 0.0
+    elections, copied, between, state_copied = 0, 0, 0, 0.0
     files: dict[str, str] = {}
-    steps: list[tuple[str, int, bool]] = []  # number, partitions, whether leaders are elected
+    steps: list[tuple[str, int]] = []  # number, partitions
     for number, partitions in sorted(phases.items()):
         lists = {p: change.after[p] for p in partitions}
         copies = {p: len(set(r) - set(change.before[p])) for p, r in lists.items()}
-        elected = [p for p, r in lists.items() if r[0] != change.leader[p] or r[0] != change.before[p][0]]
-        elections += sum(copies[p] == 0 and lists[p][0] != change.leader[p] for p in elected)
+        elections += sum(copies[p] == 0 and r[0] != change.leader[p] for p, r in lists.items() if p in change.leader)
         copied += sum(copies.values())
-        state_copied += sum(of.state[p] * count for p, count in copies.items())
-        steps.append((f"{number:02}", len(lists), bool(elected)))
-        files[f"{number:02}-reassign.json"] = as_json(reassignment(lists))
-        if elected:
-            files[f"{number:02}-elect.json"] = as_json(election(elected))
+        moved = [p for p, _ in change.out_of if p in lists]
+        between += len(moved)
+        state_copied += sum(of.state[p] * count for p, count in copies.items()) + sum(of.state[p] for p in moved)
+        steps.append((f"{number:02}", len(lists)))
+        files[f"{number:02}-reassign.json"] = as_json(reassignment(lists, lambda p, b: change.into.get((p, b), ANY)))
+        if of.note != DIRECTORIES:
+            files[f"{number:02}-elect.json"] = as_json(election(partitions))
         back = {p: change.before[p] for p in lists}
-        files[f"{number:02}-rollback.json"] = as_json(reassignment(back, of.now.listed))
-    leaving = [of.brokers[i] for i in np.flatnonzero(plan.leaving).tolist()]
-    kept = {b: sum(b in r[0 if of.each else 1 :] for r in change.after.values()) for b in sorted(leaving)}
-    note = ALL_REPLICAS if of.each else LEADERS_ONLY
-    said = tuple(_said(of, changed, leaving))
-    made = Reassignment([], elections, copied, state_copied, {b: n for b, n in kept.items() if n}, note, said)
-    count = len(changed) if of.each else sum(r[0] != change.leader[p] for p, r in change.after.items())
+        held = reassignment(back, lambda p, b: change.out_of.get((p, b)) or of.now.directory(p, b))
+        files[f"{number:02}-rollback.json"] = as_json(held)
+    leaving = [of.brokers[i] for i in np.flatnonzero(plan.leaving).tolist() if of.brokers[i : i + 1] != [UNPLACED]]
+    each = of.note != LEADERS_ONLY
+    kept = {int(b): sum(b in r[0 if each else 1 :] for r in change.after.values()) for b in sorted(leaving)}
+    said = tuple(_said(plan, of, changed, leaving))
+    followers = {b: n for b, n in kept.items() if n}
+    made = Reassignment([], elections, copied, between, state_copied, followers, of.note, said)
+    count = len(changed) if each else sum(r[0] != change.leader[p] for p, r in change.after.items())
     text = with_notes(_steps(made, count, steps, plan.bandwidth), plan)
     return made._replace(files=write_folder(path, {"STEPS.md": text, **files}))
 
 
-def _said(of: _Written, changed: Sequence[Partition], leaving: Sequence[int]) -> list[str]:
+def _emptiest(change: _Change, logs: LogDirs) -> Directories:
+    """The directory of each copy: that of its broker which has the fewest bytes by then; the largest are placed first."""
+    held = {b: dict.fromkeys(folders, 0) for b, folders in logs.readable.items()}
+    for p, there in logs.directories.items():
+        for b, folder in there.items():
+            if b in change.after.get(p, (b,)):
+                held[b][folder] += logs.sizes[p][b]
+    largest = {p: max(logs.sizes.get(p, {}).values(), default=0) for p in change.after}
+    copies = [
+        (-largest[p], p, b) for p, r in change.after.items() for b in r if b in held and b not in change.before[p]
+    ]
+    made: dict[tuple[Partition, int], str] = {}
+    for _, p, b in sorted(copies):
+        made[p, b] = min(held[b], key=lambda folder: (held[b][folder], folder))
+        held[b][made[p, b]] += largest[p]
+    return made
+
+
+def _said(plan: Plan, of: _Written, changed: Sequence[Partition], leaving: Sequence[int | str]) -> list[str]:
     """Sentences about racks, about what stands on draining brokers beside the plan, and about brokers that may be down."""
     change, said = of.change, []
-    if of.racks is None:
-        said.append(NOT_LOOKED)
-    else:
-        shared = []
-        for p in changed:
-            needed = [b for b in change.after[p] if b not in of.racks.of]
-            if needed:
-                raise InputError(f"{of.racks.source} does not name broker {needed[0]}, which {p} needs")
-            rack, count = Counter(of.racks.of[b] for b in change.after[p]).most_common(1)[0]
-            if count > 1:
-                there = [b for b in change.after[p] if of.racks.of[b] == rack]
-                shared.append(f"{p} (brokers {listed(there)} in {rack})")
-        many = (
-            f"Two replicas or more in one rack after the plan: {counted(len(shared), 'partition')}, {some(shared, 5)}."
-        )
-        said.append(many if shared else "No partition that changes ends with two replicas in one rack.")
+    counts = Counter((len(change.before[p]), len(change.after[p])) for p in changed)
+    said += [
+        f"{counted(n, 'partition')} with {b} replicas before and {a} after."
+        for (b, a), n in sorted(counts.items())
+        if a != b
+    ]
+    if UNPLACED in of.brokers and (left := int((plan.assignment == of.brokers.index(UNPLACED)).sum())):
+        said.append(f"{counted(left, 'replica')} to be made: the plan has no place for them, and they are not made.")
+    if of.note == DIRECTORIES:
+        return said
+    said += [NOT_LOOKED] if of.racks is None else _about_racks(change, changed, of.racks)
     for b in leaving:
         if beside := [p for p, r in of.now.lists.items() if b in r and p not in change.before]:
             said.append(f"Broker {b} drains, and keeps replicas of {some(beside)}, which the plan does not have.")
@@ -234,10 +292,55 @@ def _said(of: _Written, changed: Sequence[Partition], leaving: Sequence[int]) ->
     return said
 
 
+def _about_racks(change: _Change, changed: Sequence[Partition], racks: RacksOf) -> list[str]:
+    """Sentences about the racks of the partitions that change."""
+    shared, fewer = [], []
+    for p in changed:
+        if needed := [b for b in change.after[p] if b not in racks.of]:
+            raise InputError(f"{racks.source} does not name broker {needed[0]}, which {p} needs")
+        rack, count = Counter(racks.of[b] for b in change.after[p]).most_common(1)[0]
+        if count > 1:
+            there = [b for b in change.after[p] if racks.of[b] == rack]
+            shared.append(f"{p} (brokers {listed(there)} in {rack})")
+        if len({racks.of[b] for b in change.after[p]}) < len({racks.of.get(b) for b in change.before[p]}):
+            fewer.append(p)
+    many = f"Two replicas or more in one rack after the plan: {counted(len(shared), 'partition')}, {some(shared, 5)}."
+    said = [many if shared else "No partition that changes ends with two replicas in one rack."]
+    return said + (
+        [f"On fewer racks than before: {counted(len(fewer), 'partition')}, {some(fewer, 5)}."] if fewer else []
+    )
+
+
+def _change_of_directories(
+    plan: Plan,
+    keys: Sequence[str | int],
+    folders: Sequence[tuple[int, str]],
+    given: Mapping[Partition, tuple[int, ...]] | None,
+    now: _Now,
+) -> _Change:
+    """The change of a plan for the directories of a broker: lists stay as they are."""
+    before: dict[Partition, tuple[int, ...]] = {}
+    for key in keys:
+        replica = replica_of(key)
+        if replica is None or not replica.today:
+            raise InputError(f"the key {str(key)!r:.80} is no replica with a list of brokers, such as orders-3/1 [1,4]")
+        p = replica.partition
+        before[p] = _replicas(p, replica.today, given, replica.today[0], now)
+        broker, folder = folders[int(plan.current[len(before) - 1])]
+        if now.logs is not None and now.logs.directory(p, broker) != folder:
+            raise InputError(f"{p} is not in {folder} of broker {broker} any more: import again")
+    names = list(before)
+    into, out_of = {}, {}
+    for k in np.flatnonzero(plan.assignment != plan.current).tolist():
+        broker, into[names[k], broker] = folders[int(plan.assignment[k])]
+        _, out_of[names[k], broker] = folders[int(plan.current[k])]
+    return _Change(before, {}, before, phases_of(plan, dict(enumerate(names))), into, out_of)
+
+
 def _change_of_leaders(
     plan: Plan,
     keys: Sequence[str | int],
-    brokers: Sequence[int],
+    brokers: Sequence[Any],
     now: _Now,
     given: Mapping[Partition, tuple[int, ...]] | None,
     racks: RacksOf | None,
@@ -286,14 +389,21 @@ def moved_leader(
     return (target, *(leader if b == shared else b for b in followers))
 
 
-def _brokers(plan: Plan) -> list[int]:
+def _folders(plan: Plan) -> list[tuple[int, str]]:
+    """The broker and the directory that nodes such as ``4:/var/lib/kafka/b`` name; empty where nodes are named otherwise."""
+    found = [re.fullmatch("([0-9]{1,9}):(.+)", str(plan.made_for.node(i))) for i in range(plan.capacity.size)]
+    return [(int(name[1]), name[2]) for name in found if name] if all(found) else []
+
+
+def _brokers(plan: Plan) -> list[Any]:
+    """The broker that each node is; `UNPLACED` where it is none yet."""
     named = [plan.made_for.node(i) for i in range(plan.capacity.size)]
     if plan.made_for.node_names is None or plan.capacity.size > len(plan.made_for.node_names):
         raise InputError("the plan's nodes have no names: Kafka needs the broker id of each")
     for name in named:
-        if not isinstance(name, int) or name < 0:
+        if name != UNPLACED and not re.fullmatch("0|[1-9][0-9]{0,9}", str(name)):
             raise InputError(f"node {name!r} is not a broker id")
-    return [int(name) for name in named]
+    return [name if name == UNPLACED else int(name) for name in named]
 
 
 def partition_of(label: str) -> tuple[Partition, tuple[int, ...] | None]:
@@ -328,51 +438,56 @@ def _replicas(
     return given[p]
 
 
-def _steps(
-    made: Reassignment, changed: int, steps: Sequence[tuple[str, int, bool]], bandwidth: FloatArray | None
-) -> str:
+def _steps(made: Reassignment, changed: int, steps: Sequence[tuple[str, int]], bandwidth: FloatArray | None) -> str:
     """The commands to run, in order."""
-    each = made.note == ALL_REPLICAS
-    lines = ["# Reassignment", "", f"**{made.note}**", ""]
-    if each:
-        what = f"Of {counted(changed, 'partition')} the replicas change: {counted(made.elections, 'leader')} without a copy,"
-        lines.append(f"{what} {counted(made.copies, 'replica')} copied ({made.state_copied:,.0f} of state).")
+    within, copies = made.note == DIRECTORIES, counted(made.copies, "replica")
+    if within:
+        what = f"{counted(made.between, 'replica')} copied from one directory to another"
+    elif made.note == ALL_REPLICAS:
+        leaders = f"{counted(made.elections, 'leader')} without a copy"
+        what = f"Of {counted(changed, 'partition')} the replicas change: {leaders}, {copies} copied"
     else:
         what = f"{counted(changed, 'new leader')}: {made.elections} by election alone, {made.copies} by a copy"
-        lines.append(f"{what} ({made.state_copied:,.0f} of state).")
-    role = "" if each else " as a follower"
+    role = " as a follower" if made.note == LEADERS_ONLY else ""
+    lines = ["# Reassignment", "", f"**{made.note}**", "", f"{what} ({made.state_copied:,.0f} of state)."]
     lines += [f"Broker {b} drains, but keeps {counted(n, 'replica')}{role}." for b, n in made.followers_left.items()]
-    lines += [
-        "",
-        *(fill(f"- {sentence}", 100, subsequent_indent="  ", break_long_words=False) for sentence in made.said),
-    ]
+    lines += [""] if made.said else []
+    lines += [_bullet(sentence) for sentence in made.said]
     if steps:
         lines += ["", "For each phase, in this order; go on when `--verify` says that all is complete:", ""]
     tool, elect = "kafka-reassign-partitions.sh --bootstrap-server HOST:9092", "kafka-leader-election.sh"
-    pace = "" if bandwidth is None else f" \\\n  --throttle {max(1, int(bandwidth.min()))}"
-    for n, partitions, elected in steps:
+    limit = "--replica-alter-log-dirs-throttle" if within else "--throttle"
+    pace = "" if bandwidth is None else f" \\\n  {limit} {max(1, int(bandwidth.min()))}"
+    for n, partitions in steps:
+        elected = (
+            f"{elect} --bootstrap-server HOST:9092 \\\n  --election-type PREFERRED --path-to-json-file {n}-elect.json"
+        )
         lines += [
             f"## Phase {int(n)}: {counted(partitions, 'partition')}", "", "```",
             f"{tool} \\\n  --reassignment-json-file {n}-reassign.json --execute{pace}",
             f"{tool} \\\n  --reassignment-json-file {n}-reassign.json --verify",
-            *([f"{elect} --bootstrap-server HOST:9092 \\\n  --election-type PREFERRED --path-to-json-file {n}-elect.json"]
-              if elected else []),
-            "```", "",
-            f"Back again (later phases first): the same {'three' if elected else 'two'} with `{n}-rollback.json` for "
+            *([] if within else [elected]), "```", "",
+            f"Back again (later phases first): the same {'two' if within else 'three'} with `{n}-rollback.json` for "
             f"`{n}-reassign.json`.", "",
         ]  # fmt: skip
     if steps:
-        lines += AFTERWARDS
+        lines += map(_bullet, AFTERWARDS)
         lines += ["- `--verify` takes the throttle away, once all is complete."] if pace else []
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _bullet(sentence: str) -> str:
+    return fill(f"- {sentence}", 100, subsequent_indent="  ", break_long_words=False)
+
+
 AFTERWARDS = [
-    "- `--cancel` in the place of `--execute` stops a phase half-way. The replicas come back, but Kafka may list",
-    "  them in another order, and so prefer other leaders: execute the rollback file as well, and elect.",
-    "- Every broker that a file names has to be up, also one whose replica stays: else `--execute` ends with",
-    "  *Unknown broker id*. What a broker that goes down meanwhile takes part in stays *in progress*.",
-    "- Where `--verify` says that there is no active reassignment, but the replica set is another than that of",
-    "  the file: the same `--execute` again. *Valid replica already elected* says that the right one leads.",
+    "After a break, of the tool or of a broker, `--verify` tells: *in progress* goes on by itself. Where there is no active "
+    "reassignment, but the replica set is another than that of the file, or where a replica *is not being moved* to its "
+    "directory: the same `--execute` again, with `--additional` if other partitions are under way. An election may be repeated "
+    "at any time; of leaders that lead it says *Valid replica already elected*.",
+    "`--cancel` in the place of `--execute` stops a phase half-way. The replicas come back, but Kafka may list them in another "
+    "order, and so prefer other leaders: execute the rollback file as well, and elect.",
+    "Every broker that a file names has to be up, also one whose replica stays: else `--execute` ends with *Unknown broker id*. "
+    "What a broker that goes down meanwhile takes part in stays *in progress* until it is back.",
 ]
-"""What holds of Kafka 4.3, whatever the plan."""
+"""What is true of Kafka 4.3, whatever the plan."""

@@ -3,19 +3,23 @@
 The key ``orders-3/1`` is the second replica in the list of partition 3. The leader's key group comes before those of the
 followers; as a rule it is ``orders-3/0``, the preferred leader. Where leader and follower change places, two key groups
 move, but no data: the reassignment only says who leads.
+
+Where the plan is to change how many replicas there are, keys end with the list of today: ``orders-3/2 [1,4]`` is a replica that
+is to be made, which the node ``unplaced`` has until then, and no key has the place of one that is to go.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from keyshift.engines.kafka_files import Partition, Replicas
 from keyshift.models.errors import InputError
-from keyshift.models.rules import Apart, Never, Pinned, Rule, Spread
+from keyshift.models.rules import Apart, Moves, Never, Only, Pinned, Rule, Spread
 from keyshift.models.workload import IntArray, Workload
 
 if TYPE_CHECKING:
@@ -26,7 +30,10 @@ LEADER, FOLLOWER = "leader", "follower"
 ALL_REPLICAS = "Each replica is planned, leaders and followers; where they change places, only leadership moves."
 """Outputs about replicas begin with this."""
 
-_LABEL = re.compile(r"(?P<partition>[^ /]+)/(?P<number>[0-9]{1,9})")
+UNPLACED = "unplaced"
+"""The node, which drains, of replicas that are to be made."""
+
+_LABEL = re.compile(r"(?P<partition>[^ /]+)/(?P<number>[0-9]{1,9})( \[(?P<replicas>[0-9]+(,[0-9]+)*)\])?")
 
 
 class Shares(NamedTuple):
@@ -50,9 +57,11 @@ def traffic(replicas: Replicas, come: Sequence[float], go: Sequence[float]) -> d
 
 def labels(replicas: Replicas, lists: Replicas) -> tuple[list[str], dict[str, list[str | int]]]:
     """The key of each replica, by its place in Kafka's list, and what rules may name it by; leaders come first."""
-    keys = [f"{p}/{lists[p].index(b)}" for p, r in replicas.items() for b in r]
-    columns: dict[str, list[str | int]] = {"topic": [], "partition": [], "role": [], "replicas": []}
+    keys, columns = [], {"topic": [], "partition": [], "role": [], "replicas": []}  # type: ignore[var-annotated]
     for p, r in replicas.items():
+        more = itertools.count(len(lists[p]))
+        said = "" if len(r) == len(lists[p]) else f" [{','.join(map(str, lists[p]))}]"
+        keys += [f"{p}/{next(more) if b == UNPLACED else lists[p].index(b)}{said}" for b in r]
         columns["topic"] += [p.topic] * len(r)
         columns["partition"] += [str(p)] * len(r)
         columns["role"] += [LEADER, *[FOLLOWER] * (len(r) - 1)]
@@ -60,26 +69,32 @@ def labels(replicas: Replicas, lists: Replicas) -> tuple[list[str], dict[str, li
     return keys, columns
 
 
-WELL, OFFLINE, MOVING = "well", "offline-", "moving"
-"""Labels of the column `standing`: a replica whose directory, on the broker that follows, cannot be read; one on its way."""
+WELL, OFFLINE, MOVING, ANYWHERE, EXCLUDED = "well", "offline-", "moving", "anywhere", "EXCLUDED"
+"""Labels. Of the column `standing`: partitions with replicas that the brokers that follow cannot read; those on their way. Of the
+column `allowed`, which else names brokers. Of the domain `state`: brokers that get nothing more."""
 
 
-def standing(broker: int, offline: Iterable[int], moving: Iterable[int]) -> str:
-    """The label of a replica on a broker."""
-    return f"{OFFLINE}{broker}" if broker in offline else MOVING if tuple(moving) else WELL
+def standing(offline: Collection[int], moving: Collection[int]) -> str:
+    """The label of all replicas of a partition: Kafka makes none on a broker where one cannot be read."""
+    return OFFLINE + ",".join(map(str, sorted(offline))) if offline else MOVING if moving else WELL
 
 
 def standing_rules(workload: Workload) -> list[Rule]:
-    """The rules of a cluster that is not well.
+    """The rules of the labels that `read_workload` of `kafka` gives, whatever is planned.
 
-    Replicas in directories that cannot be read leave their broker, and what moves between two directories of a broker stays;
-    `read_workload` of `kafka` labels them.
+    Partitions with replicas in directories that cannot be read have none on that broker, and what moves between two directories
+    of a broker stays. Leaders stay among the brokers that they are allowed. Excluded brokers get nothing more.
     """
-    found = sorted(set(map(str, workload.groups.get("standing", ()))) - {WELL})
-    left: list[Rule] = [
-        Never({"standing": label}, [label.removeprefix(OFFLINE)]) for label in found if label.startswith(OFFLINE)
-    ]
-    return left + ([Pinned({"standing": MOVING})] if MOVING in found else [])
+
+    def there(brokers: str) -> list[str]:
+        return [b for b in brokers.split(",") if workload.names_of_nodes.find(b) is not None]
+
+    marks, allowed = (sorted(set(map(str, workload.groups.get(name, ())))) for name in ("standing", "allowed"))
+    offline = {mark: there(mark.removeprefix(OFFLINE)) for mark in marks if mark.startswith(OFFLINE)}
+    made: list[Rule] = [Never({"standing": mark}, brokers) for mark, brokers in offline.items() if brokers]
+    made += [Pinned({"standing": MOVING})] if MOVING in marks else []
+    made += [Only({"allowed": brokers}, there(brokers)) for brokers in allowed if brokers != ANYWHERE]
+    return made + ([Moves(0, into={"state": EXCLUDED})] if EXCLUDED in workload.domains.get("state", ()) else [])
 
 
 def replica_rules(workload: Workload) -> list[Rule]:
@@ -117,15 +132,27 @@ def replica_rules(workload: Workload) -> list[Rule]:
 # From assignments to lists of replicas --------------------------------------------------------------------------------
 
 
-def replica_of(key: Any) -> tuple[Partition, int] | None:
-    """The partition and the number that a key such as ``orders-3/1`` names; None for keys of whole partitions."""
+class Replica(NamedTuple):
+    """What a key such as ``orders-3/1`` names, and the list of today if it follows."""
+
+    partition: Partition
+    number: int
+    today: tuple[int, ...]
+
+
+def replica_of(key: Any) -> Replica | None:
+    """The replica that a key names; None for keys of whole partitions."""
     found = _LABEL.fullmatch(str(key))
-    return None if found is None else (Partition.of(found["partition"], "a key"), int(found["number"]))
+    if found is None:
+        return None
+    today = tuple(map(int, (found["replicas"] or "").split(","))) if found["replicas"] else ()
+    return Replica(Partition.of(found["partition"], "a key"), int(found["number"]), today)
 
 
 def members_of(keys: Sequence[Any]) -> dict[Partition, list[int]]:
     """The key groups of each partition, its leader's first; none where keys are of whole partitions."""
     found: dict[Partition, dict[int, int]] = {}
+    listed: set[Partition] = set()
     for k, key in enumerate(keys):
         replica = replica_of(key)
         if replica is None:
@@ -134,20 +161,22 @@ def members_of(keys: Sequence[Any]) -> dict[Partition, list[int]]:
             continue
         if not found and k:
             raise InputError(f"the key {str(keys[0])!r:.80} is not a replica, such as orders-3/0, and others are")
-        found.setdefault(replica[0], {})[replica[1]] = k
+        found.setdefault(replica.partition, {})[replica.number] = k
+        if replica.today:
+            listed.add(replica.partition)
     for p, held in found.items():
-        if sorted(held) != list(range(len(held))):
+        if p not in listed and sorted(held) != list(range(len(held))):
             raise InputError(f"the replicas of {p} are not numbered from 0 on: {', '.join(map(str, sorted(held)))}")
     return {p: list(held.values()) for p, held in found.items()}
 
 
-def lists_of(members: Mapping[Partition, list[int]], nodes: IntArray, brokers: Sequence[int]) -> Replicas:
-    """The replicas of each partition for key groups on these nodes, the leader's broker first."""
-    return {p: tuple(brokers[i] for i in nodes[held].tolist()) for p, held in members.items()}
+def lists_of(members: Mapping[Partition, list[int]], nodes: IntArray, brokers: Sequence[Any]) -> Replicas:
+    """The replicas of each partition for key groups on these nodes, the leader's broker first; those that are to be made not."""
+    return {p: tuple(brokers[i] for i in nodes[held].tolist() if brokers[i] != UNPLACED) for p, held in members.items()}
 
 
 def lists_of_plan(
-    plan: Plan, members: Mapping[Partition, list[int]], brokers: Sequence[int]
+    plan: Plan, members: Mapping[Partition, list[int]], brokers: Sequence[Any]
 ) -> tuple[Replicas, Replicas, dict[Partition, int]]:
     """The lists before a plan, as Kafka has them; those after it, the leader first; and the phase in which each changes.
 
@@ -159,15 +188,21 @@ def lists_of_plan(
     InputError
         If the plan leads two replicas of a partition to one broker.
     """
-    numbered = {p: sorted(held, key=lambda k: replica_of(plan.made_for.key(k))[1]) for p, held in members.items()}  # type: ignore[index]
+    named = {p: {k: replica_of(plan.made_for.key(k)) for k in held} for p, held in members.items()}
+    numbered = {p: sorted(held, key=lambda k: held[k].number) for p, held in named.items()}  # type: ignore[union-attr]
     before, after = lists_of(numbered, plan.current, brokers), lists_of(members, plan.assignment, brokers)
+    before = {p: next(iter(named[p].values())).today or r for p, r in before.items()}  # type: ignore[union-attr]
     for p, listed in after.items():
         if len(set(listed)) < len(listed):
             said = f"the plan leads two replicas of {p} to one broker: solve with rules (--rules), as imported"
             raise InputError(said)
-    partition = {k: p for p, held in members.items() for k in held}
-    phases: dict[Partition, int] = {}
+    return before, after, phases_of(plan, {k: p for p, held in members.items() for k in held})
+
+
+def phases_of(plan: Plan, partition: Mapping[int, Partition]) -> dict[Partition, int]:
+    """The phase in which each partition changes, that of its first move."""
+    found: dict[Partition, int] = {}
     for phase in plan.phases:
         for row in phase.moves:
-            phases.setdefault(partition[int(plan.key_group[row])], phase.number)
-    return before, after, phases
+            found.setdefault(partition[int(plan.key_group[row])], phase.number)
+    return found

@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from keyshift.exercises.exercise import TIME_LIMIT, Exercise, Verdict
-from keyshift.exercises.grading import SHEETS, Grade, Sheet, grade
+from keyshift.exercises.exercise import SHEETS, TIME_LIMIT, Exercise, Grade, Sheet, Verdict, grade
 from keyshift.exercises.questions import PLACEMENT, STREAMS
 from keyshift.models import InputError
 

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
+import os
 import reprlib
+import select
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
 
 import numpy as np
+
+from keyshift.exercises import submission
+from keyshift.models.base.disk import parse_json
+from keyshift.models.errors import InputError
 
 Instance = dict[str, Any]
 """The arguments of one call by name: plain lists and numbers, as a reader would write them."""
@@ -150,7 +163,7 @@ def _alarm(seconds: float) -> Iterator[None]:
         raise _AlarmError
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)  # it rings again: a loop may catch whatever is raised in it
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)  # it rings again: a loop may catch what is raised in it
     try:
         yield
     finally:
@@ -205,3 +218,195 @@ def differs(returned: float | None, expected: float | None, what: str) -> str:
     else:
         same = abs(returned - expected) <= 1e-6 * max(1.0, abs(expected))
     return "" if same else f"you returned {returned}; {what} is {expected}"
+
+
+# Exercise sheets, and the grader: a stranger's file runs in a process of its own, with limits, and is judged from outsi
+
+
+LOADING = 20.0
+"""Seconds in which a file must have run, imports included."""
+PATIENCE = 12
+"""All calls of an exercise together may take so many times as long as one."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Exercises of one week.
+
+    Attributes
+    ----------
+    number : int
+    title : str
+    marks : mapping of str to int
+        What each exercise is worth.
+    by_hand : tuple of int
+        The worksheets of the workbook *First formulation by hand* that go with it.
+    """
+
+    number: int
+    title: str
+    marks: Mapping[str, int]
+    by_hand: tuple[int, ...] = ()
+
+
+_SHEETS = (
+    Sheet(1, "Loads and few moves", {"load-distance": 4, "allocation": 6}, (1, 2)),
+    Sheet(2, "What a bound is worth", {"fewest-moves": 10}, (3, 5)),
+    Sheet(3, "Traffic", {"remote-traffic": 10}, (8,)),
+    Sheet(4, "Over time", {"draining": 10}, (4,)),
+    Sheet(5, "Two objectives", {"front": 10}, (6, 7)),
+    Sheet(6, "Streams of messages", {"greedy-two": 4, "split-optimum": 6}, (10, 11)),
+    Sheet(7, "A hash and its exceptions", {"mixed-routing": 10}, (9,)),
+    Sheet(8, "Intervals and futures", {"intervals": 5, "policy-value": 5}, (12,)),
+)
+SHEETS: Mapping[int, Sheet] = MappingProxyType({sheet.number: sheet for sheet in _SHEETS})
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The marks of a submission.
+
+    Attributes
+    ----------
+    sheet : Sheet
+    verdicts : dict of str to Verdict
+        By exercise.
+    """
+
+    sheet: Sheet
+    verdicts: Mapping[str, Verdict]
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """The marks of each exercise: all of them or none."""
+        return {name: self.sheet.marks[name] if verdict else 0 for name, verdict in self.verdicts.items()}
+
+    @property
+    def total(self) -> int:
+        """The sum of the marks."""
+        return sum(self.marks.values())
+
+    @property
+    def most(self) -> int:
+        """The most marks that the sheet allows."""
+        return sum(self.sheet.marks.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The marks and verdicts as plain values, for JSON."""
+        rows = [
+            {"exercise": name, "marks": self.marks[name], "of": self.sheet.marks[name],
+             **{part: getattr(verdict, part) for part in ("tried", "seed", "instance", "complaint")}}
+            for name, verdict in self.verdicts.items()
+        ]  # fmt: skip
+        return {"sheet": self.sheet.number, "marks": self.total, "of": self.most, "exercises": rows}
+
+
+def grade(path: str | Path, sheet: int, *, seeds: int = 100, first: int = 0, time_limit: float = TIME_LIMIT) -> Grade:
+    """Try the functions of a file on the instances of a sheet's exercises.
+
+    A submission is a program, and it is run: in a process of its own, with a time limit, 2 GB of memory, and unable to write
+    to files. That prevents accidents, not malice: it can read and delete whatever you can. Run strangers' files in a
+    container or as a user without rights. The submission cannot import keyshift, and its answers are judged outside its
+    process.
+
+    Parameters
+    ----------
+    path : str or path
+        A Python file with a function for each exercise, of the name that its task says.
+    sheet : int
+    seeds : int, default 100
+        Instances of each exercise.
+    first : int, default 0
+        The first seed of the drawn ones; for the final marks one that no student has seen.
+    time_limit : float, default 5
+        Seconds for a call; all calls of an exercise may take twelve times as long.
+
+    Returns
+    -------
+    Grade
+    """
+    from keyshift.exercises import EXERCISES
+
+    if sheet not in SHEETS:
+        raise InputError(f"there is no sheet {sheet}: choose one of {', '.join(map(str, SHEETS))}")
+    path, wanted = Path(path), SHEETS[sheet]
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file")
+    verdicts = {}
+    for name in wanted.marks:
+        with Process(path, EXERCISES[name], time_limit) as process:
+            try:
+                process.load()
+            except FailedCallError as failed:
+                verdicts[name] = Verdict(name, 0, complaint=str(failed))
+            else:
+                verdicts[name] = EXERCISES[name].check(process.call, seeds, first, time_limit)
+    return Grade(wanted, verdicts)
+
+
+class Process:
+    """A process that runs a submission and answers calls of one function."""
+
+    def __init__(self, path: Path, exercise: Exercise, time_limit: float) -> None:
+        self.exercise, self.time_limit = exercise, time_limit
+        self.last = time.monotonic() + LOADING + PATIENCE * time_limit
+        self.folder = tempfile.TemporaryDirectory(prefix="keyshift-grade-")
+        seconds = int(LOADING + PATIENCE * time_limit) + 1
+        # Bytes that a submission may use; NumPy alone maps some hundred millions.
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-B", submission.__file__, str(path.resolve()), str(2 << 30), str(seconds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self.folder.name,
+            env={"PATH": os.defpath, "HOME": self.folder.name, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, and what it may have started."""
+        with contextlib.suppress(ProcessLookupError, AttributeError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.communicate()
+        self.folder.cleanup()
+
+    def load(self) -> None:
+        """Wait until the file has run; FailedCallError where it fails or lacks the function."""
+        name = self.exercise.function
+        if name not in (self._answer("functions", LOADING, "the file was not loaded") or []):
+            raise FailedCallError(f"your file has no function {name}")
+
+    def call(self, **given: Any) -> Any:
+        """The value that the submission's function returns; FailedCallError where it returns nothing."""
+        record = {"function": self.exercise.function, "given": given}
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._pipe("stdin"), json.dumps(record).encode() + b"\n")
+        return self._answer("returned", self.time_limit, "your function had not returned")
+
+    def _pipe(self, name: str) -> int:
+        return int(getattr(self.process, name).fileno())
+
+    def _answer(self, key: str, seconds: float, late: str) -> Any:
+        """The record on the next line, read within so many seconds and the rest of the whole time."""
+        text, until = b"", min(time.monotonic() + seconds, self.last)
+        while not text.endswith(b"\n"):
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._pipe("stdout")], [], [], left)[0]:
+                whole = until == self.last
+                said = f"{late} after {seconds:g} seconds" if not whole else "all calls together took too long"
+                raise FailedCallError(said)
+            more = os.read(self._pipe("stdout"), 1 << 16)
+            if not more or len(text) > 10 * submission.MOST_LETTERS:
+                raise FailedCallError("your function ended the process that called it: out of memory, or out of time")
+            text += more
+        try:
+            answer = parse_json(text.decode(), "the answer")
+            if "failed" in answer:
+                raise FailedCallError(str(answer["failed"]))
+            return answer[key]
+        except (InputError, ValueError, TypeError, KeyError):  # written by the submission itself, past what calls it
+            raise FailedCallError("your function changed the process that called it") from None

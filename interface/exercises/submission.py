@@ -1,4 +1,4 @@
-"""The process in which a submission runs: it calls the functions of somebody's file, and knows neither answers nor marks.
+"""The process in which a submission runs: it calls the functions of the file, and has neither answers nor marks.
 
 The grader starts it as ``python -I submission.py FILE BYTES SECONDS``, with limits on memory and processor time, and talks to
 it in lines of JSON. It uses the standard library alone, and hides keyshift from the submission, which is to solve its

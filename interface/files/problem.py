@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from keyshift.catalogue.method import FORMULATIONS
 from keyshift.models.base.disk import shown
 from keyshift.models.base.guards import fraction
-from keyshift.models.base.lazily import lazily, load
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Problem
 from keyshift.models.splitting.stream import Stream
@@ -21,31 +21,6 @@ from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
-
-with lazily():
-    from keyshift.models.allocation import KeyGroupAllocation
-    from keyshift.models.collocation import CollocatedAllocation
-    from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
-    from keyshift.models.mclb import MCLB
-    from keyshift.models.movement import MovementWithinLimits
-    from keyshift.models.replication import ReplicatedAllocation
-    from keyshift.models.routing import MixedRouting
-    from keyshift.models.splitting import KeyPlacement, KeySplitting
-
-CLASSES: dict[str, Any] = {
-    "key-group-allocation": KeyGroupAllocation,
-    "collocated-allocation": CollocatedAllocation,
-    "mclb": MCLB,
-    "movement-within-limits": MovementWithinLimits,
-    "replicated-allocation": ReplicatedAllocation,
-    "mixed-routing": MixedRouting,
-    "key-splitting": KeySplitting,
-    "key-placement": KeyPlacement,
-    "interval-migration": IntervalMigration,
-    "migration-sequence": MigrationSequence,
-    "migration-policy": MigrationPolicy,
-}
-"""The class of each problem, by the problem's name: the only classes a file can ask for."""
 
 
 def parameters_of(problem: Problem) -> dict[str, Any]:
@@ -59,11 +34,11 @@ def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
     Raises
     ------
     InputError
-        For an unknown name, and for whatever the problem refuses.
+        For an unknown name, and for what the problem refuses.
     """
-    if not isinstance(name, str) or name not in CLASSES:
-        raise InputError(f"problem = {shown(name)}: there are {', '.join(CLASSES)}")
-    made = load(CLASSES[name])
+    if not isinstance(name, str) or name not in FORMULATIONS:
+        raise InputError(f"problem = {shown(name)}: there are {', '.join(FORMULATIONS)}")
+    made: Any = FORMULATIONS[name].problem_class
     try:
         problem: Problem = made(data, **{key: decode(value) for key, value in parameters.items()})
     except InputError:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from keyshift.files.table import is_table, workload_of_table
 from keyshift.models.base.disk import MOST_NUMBERS, only_writer, opened, reason, write_file, write_folder
 from keyshift.models.base.guards import indices, numbered, whole
 from keyshift.models.base.schema import (
@@ -125,18 +126,22 @@ def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = Fa
         write_folder(target, lambda folder: _write_tables(workload, folder, ""))
 
 
-def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS, last: int | None = None) -> Workload:
-    """Read a workload that `write_workload` or `keyshift stats` wrote.
+def read_workload(
+    path: str | Path, *, max_numbers: int = MOST_NUMBERS, last: int | None = None, **columns: Any
+) -> Workload:
+    """Read a workload that `write_workload` or `keyshift stats` wrote, or a table with a row for each key group.
 
     Parameters
     ----------
     path : str or Path
         A ``.json`` file or a directory; also statistics, if they name their nodes (see
-        `keyshift.spark_stats.statistics_files`).
+        `keyshift.spark_stats.statistics_files`); or a table: ``.csv``, ``.tsv`` or ``.parquet``.
     max_numbers : int, default 33,554,432
         Rows of one table, or numbers of the load matrix, that may be read.
     last : int, optional
         Read only this many of the last windows.
+    **columns
+        Of a table, as for `Workload.from_frame`: ``nodes=40``, ``load="cpu"``. Columns with usual names are found.
 
     Raises
     ------
@@ -152,7 +157,12 @@ def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS, last: in
                 return statistics.read_statistics(source, last=last)
             if not source.exists():
                 raise InputError(f"{source} does not exist")
-            read = read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
+            if columns and not is_table(source):
+                raise InputError(f"{', '.join(columns)}: only a table has columns to name, and this is none")
+            if is_table(source):
+                read = workload_of_table(source, **columns)
+            else:
+                read = read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
             count = whole("last", last, least=1)
             if count is None:
                 return read
@@ -307,7 +317,7 @@ def replace_tables(workload: Workload, target: Path) -> None:
     """New tables beside the old ones; then the manifest, in one step; then the old ones go."""
     if not (target / MANIFEST).is_file():
         raise InputError(f"{target} exists and is not a workload: it is not overwritten")
-    WorkloadManifest.read(target / MANIFEST)  # somebody else's file of that name stays
+    WorkloadManifest.read(target / MANIFEST)  # a file of that name that is not ours stays
     with only_writer(target, str(target)):
         kept = _write_tables(workload, target, f"-{uuid.uuid4().hex[:8]}")
         for file in target.iterdir():

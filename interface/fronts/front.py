@@ -24,9 +24,10 @@ from keyshift.models.base.disk import only_writer
 from keyshift.models.base.figures import figure, percent
 from keyshift.models.base.guards import real, whole
 from keyshift.models.base.schema import Count, FileFormat, FileModel, Whole, Wholes, naming
-from keyshift.replays.checkpoint import fingerprint
+from keyshift.replays.results import fingerprint
 from keyshift.solving import MOST_SEED, interruptible, make_ready
 from keyshift.terminal import printed, table
+from keyshift.terminal import progress as showing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,6 +227,7 @@ def pareto(
     starts: Sequence[Any] = (),
     checkpoint: str | Path | None = None,
     watch: Callable[[Progress], None] | None = None,
+    progress: bool = True,
 ) -> Front:
     """Trace a problem's Pareto front.
 
@@ -255,6 +257,8 @@ def pareto(
         cannot write to the same file at the same time.
     watch : callable, optional
         Called with a `Progress` while it runs.
+    progress : bool, default True
+        As in `solve`.
 
     Returns
     -------
@@ -277,9 +281,9 @@ def pareto(
     limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
     known = [problem.canonical(s.assignment if isinstance(s, Solution) else s) for s in starts]
     memory = FrontCheckpoint(problem, trade, None if checkpoint is None else Path(checkpoint), points, seed)
-    with memory.open():
+    with memory.open(), showing(f"{problem.name}: the front", limit, watch, progress) as watching:
         make_ready(problem, find_method(problem, None), None)
-        budget = Budget(limit, watch, share)
+        budget = Budget(limit, watching, share)
         with interruptible(budget.interrupt):
             tracer = Tracer(problem, trade, budget, seed, memory.keep, memory.points, known, workers)
             made = tracer.run(points)

@@ -86,7 +86,24 @@ class Tracer:
         if top is None:
             return []
         found = self._downwards(top) if points is None else self._within(self._grid(top, points), points)
-        return self._undominated(self._shared([top, *found]))
+        return self._undominated(self._shared(self._longer([top, *found])))
+
+    def _longer(self, points: list[TracedPoint]) -> list[TracedPoint]:
+        """The points, those whose part of the time ran out solved on as long as others have left some."""
+        while still := [at for at, point in enumerate(points) if point.answer.termination == "time_limit"]:
+            for place, at in enumerate(still):
+                if self.budget.expired:
+                    return points
+                old = points[at]
+                began, part = time.perf_counter(), self.budget.part(1 / (len(still) - place), scale=old.problem.scale)
+                known = self._shared(points)  # a neighbour's answer may be the better start
+                start = min(known, key=lambda p: p.problem is not old.problem)
+                answer = self._answer(old.problem, start, part)
+                bounds = [bound for bound in (answer.bound, old.answer.bound) if bound is not None]
+                answer = dataclasses.replace(answer, bound=max(bounds, default=None))
+                points[at] = TracedPoint(old.problem, answer, old.seconds + time.perf_counter() - began)
+                self.keep(points[at])
+        return points
 
     def _second(self, assignment: np.ndarray) -> float:
         return float(self.problem.metrics(assignment)[self.trade.metric])

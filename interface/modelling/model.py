@@ -343,7 +343,7 @@ class Model(ABC):
         self._taken = assignment
 
     def _refused(self, answer: Answer) -> bool:
-        """Whether tolerances let in what the check refuses, and the statement knows how to go on."""
+        """Whether tolerances let in what the check refuses, and the statement can cut it off."""
         if answer.assignment is None or answer.termination not in ("optimal", "gap"):
             return False
         return hasattr(self.statement, "forbid") and bool(self.problem.violations(answer.assignment))

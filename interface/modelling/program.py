@@ -44,7 +44,7 @@ class NamedProgram:
 
     @property
     def fitting_solver(self) -> str:
-        """The solver that is asked where nobody says which."""
+        """The solver that is used where none is named."""
         if not self.squares:
             return "highs"
         return "scip" if self.whole else "pdlp"

@@ -16,8 +16,7 @@ from keyshift.models.base.figures import figure, signed
 from keyshift.models.base.guards import real, whole
 from keyshift.models.problem import Limit
 from keyshift.plans.remedying import seconds_of
-from keyshift.plans.staying import staying
-from keyshift.plans.targets import Thinned, bare_moves, read_target, thin
+from keyshift.plans.targets import Thinned, bare_moves, read_target, staying, thin
 from keyshift.plans.targets import given as as_solution
 from keyshift.solving import interruptible, solve
 

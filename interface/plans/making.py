@@ -14,14 +14,12 @@ from keyshift.models import Budget, InputError, Problem, Solution, Workload
 from keyshift.models.base.figures import apart, figure, percent
 from keyshift.models.base.guards import non_negative, real, whole
 from keyshift.models.base.labels import by_label, ordered
-from keyshift.models.plans.transfers import TransferScheduling, durations
-from keyshift.models.plans.way import RuledWay, Way
+from keyshift.models.plans.transfers import RuledWay, TransferScheduling, Way, durations
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.made_for import MadeFor
 from keyshift.plans.plan import Plan
-from keyshift.plans.staying import staying
-from keyshift.plans.targets import Phase, Target, read_target, thin
+from keyshift.plans.targets import Phase, Target, read_target, staying, thin
 from keyshift.solvers.plans import Order, Phases, Schedule, cut, fast_schedule, order_of, overload_of, ruled_phases
 from keyshift.solving import interruptible
 

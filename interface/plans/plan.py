@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from keyshift.files.problem import CLASSES, pose
+from keyshift.catalogue.method import FORMULATIONS
+from keyshift.files.problem import pose
 from keyshift.models.base.figures import apart, figure
 from keyshift.models.base.guards import frozen
 from keyshift.models.base.lazily import load
 from keyshift.models.errors import ChangedWorkloadError, InputError
-from keyshift.models.plans.transfers import TransferScheduling, durations, net_change, peaks
-from keyshift.models.plans.way import Way
+from keyshift.models.plans.transfers import TransferScheduling, Way, durations, net_change, peaks
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 from keyshift.plans.made_for import MadeFor
@@ -376,7 +376,7 @@ def worth_on(plan: Plan, workload: Workload) -> str:
     moves = int((workload.current != plan.assignment).sum())
     was, then = apart(before, after, shown=figure)
     said = f"On this one its target would take {moves} moves and bring the load distance from {was} to {then}"
-    cls = load(CLASSES.get(plan.problem))
+    cls = FORMULATIONS[plan.problem].problem_class if plan.problem in FORMULATIONS else None
     if cls is None or cls.in_steps or plan.status == "undo":
         return f"{said}."
     try:

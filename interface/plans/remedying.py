@@ -1,4 +1,4 @@
-"""remedies: which limit to relax, and by how much, for an answer, or a good enough one; repair: mend what is broken already."""
+"""remedies: which limit to relax, and by how much, for an answer, or a good one; repair: where limits are broken already."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def seconds_of(budget: Budget, least: float = 0.5) -> float | None:
     return None if np.isinf(budget.remaining) else max(budget.remaining, least)
 
 
-# repair: what the current nodes break already is mended as far as it can be, and nothing made worse --------------------
+# repair: what the current nodes break already is repaired as far as it can be, and nothing made worse ------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,10 +303,10 @@ class Excess:
                 changes.setdefault(parameter, {})[resource] = allowed
             else:
                 changes[name] = int(np.floor(allowed + 1e-9)) if isinstance(limit, int) else float(allowed)
-        made: Problem = self.problem.mended(**changes)
+        made: Problem = self.problem.repaired(**changes)
         return made
 
-    def yielding(self) -> Excess:
+    def elastic(self) -> Excess:
         """The same of the problem whose broken rules give way; of this one where none is broken."""
         problem = self.problem
         if not isinstance(problem, Ruled) or not problem.broken_rules(problem.scope.workload.current):
@@ -371,7 +371,7 @@ def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -
         answer = solve(problem, method, time_limit=seconds_of(budget, 0.0), seed=seed)
         said = f"{problem.name} keeps its rules as a whole or has no answer: key-group allocation keeps what it can of them"
         return replace(answer, message="; ".join(filter(None, (answer.message, said))))
-    soft = excess.yielding()
+    soft = excess.elastic()
     pose = excess.at if soft is excess else lambda s: soft.at(s).plain()  # type: ignore[attr-defined]  # Prioritised
     share = Limit("excess", 0.0, pose, excess.needed, 1.0)
     remedy = search.bisect(share, budget.part(0.7), verdict == "no" and soft is excess)

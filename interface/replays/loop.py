@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.heuristics.collocation.allocation_program import allocate
+from keyshift.heuristics.collocation.comparisons import allocate
 from keyshift.models import Budget, InputError, Workload, metrics
 from keyshift.models.answer import Progress
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.workload import IntArray
-from keyshift.replays.checkpoint import Checkpoint, fingerprints
 from keyshift.replays.forecasting import Forecast, Past
 from keyshift.replays.planner import Balanced, Cluster, NodeCounts, Planned, Planner, Scaling, ScalingRule
-from keyshift.replays.results import PackedRows, Replay
+from keyshift.replays.results import Checkpoint, PackedRows, Replay, fingerprints
 from keyshift.solving import interruptible, solve
 
 PROMISED = ("load_distance", "load_distance_percent", "theta", "imbalance", "remote_traffic")
@@ -90,7 +89,7 @@ class SideBySide(ABC):
         """Take note of a window whose row is known already."""
 
     def run(self, stream: Iterable[Any], most: int | None, checkpoint: str | Path | None) -> Replay:
-        """Period by period; what the checkpoint knows is not planned again."""
+        """Period by period; what the checkpoint has is not planned again."""
         store = None if checkpoint is None else Checkpoint(Path(checkpoint), self.description())
         rows, seconds = PackedRows(), PackedRows()
         with nullcontext() if store is None else store.open():
@@ -316,7 +315,7 @@ class Loop(SideBySide):
         return figures_of(self.load_model, cluster.workload(window), cluster.start_load, cluster.first_place)
 
     def _waits(self, planner: Planner, workload: Workload, plan: _Plan, resource: str) -> bool:
-        """Whether a plan is not worth its state: see `Patience`. What drains, or mends a broken limit, is always worth it."""
+        """Whether a plan is not worth its state: see `Patience`. What drains, or repairs a broken limit, is always worth it."""
         moved = metrics.moved(workload, plan.assignment)
         if not self.patience or not moved.any() or workload.draining[workload.current[moved]].any():
             return False

@@ -370,7 +370,7 @@ class Cluster(FileModel):
         return [labels[name] if name < len(labels) else f"new {name}" for name in self.names]
 
     def _home(self, statistics: Workload) -> IntArray | None:
-        """The nodes that the hash gives, at the positions they have now: it knows added nodes, and draining ones no more."""
+        """The nodes that the hash gives, at the positions they have now: added nodes included, draining ones left out."""
         if statistics.home is None:
             return None
         position = {name: at for at, name in enumerate(self.names)}

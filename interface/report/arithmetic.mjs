@@ -11,7 +11,7 @@ const SLACK = 1e-9;
 /** @typedef {{rule: string, said: string, amount: number}} Violation */
 /** @typedef {{objective: number, metrics: Record<string, number>, violations: Violation[], loads: Float64Array}} Report */
 /** What the page knows of a problem; `play` holds what its own formulation says of itself. */
-/** @typedef {{keys: string[], nodes: string[], capacity: number[], draining: number[], load: number[][], state: number[], current: number[], count: number[] | null, home: Record<string, number>[] | number[] | null, rules: Rule[], wished: Rule | null, arrays: number[][], traffic: Traffic | null, total_traffic: number, play: any}} Model */
+/** @typedef {{keys: string[], nodes: string[], capacity: number[], draining: number[], load: number[][], state: number[], current: number[], count: number[] | null, home: Record<string, number>[] | number[] | null, rules: Rule[], stated: Rule | null, arrays: number[][], traffic: Traffic | null, total_traffic: number, play: any}} Model */
 
 /** How many key groups stand behind one entry. @param {Model} m @param {number} k */
 export const countOf = (m, k) => (m.count ? m.count[k] : 1);
@@ -23,11 +23,10 @@ function movedSum(m, weights, place) {
   return sum(moved);
 }
 
-/** @param {Traffic} t @param {Numbers} place */
-function remote(t, place) {
-  const away = [];
-  for (let e = 0; e < t.data.length; e++) if (place[t.row[e]] !== place[t.col[e]]) away.push(t.data[e]);
-  return sum(away);
+/** The traffic between nodes; where it costs by level, the cost of the dearest level whose blocks differ. @param {Traffic} t @param {Numbers} place @param {[number, number[]][]} [levels] */
+function remote(t, place, levels) {
+  const price = (/** @type {number} */ i, /** @type {number} */ j) => (levels ? Math.max(0, ...levels.map(([cost, block]) => (block[i] === block[j] ? 0 : cost))) : Number(i !== j));
+  return sum(Float64Array.from(t.data, (v, e) => v * price(place[t.row[e]], place[t.col[e]])));
 }
 
 /** @param {Numbers} values @param {number[]} [mean] */
@@ -206,7 +205,7 @@ function collocation(m, place) {
   metrics.load_distance = Math.max(...distances);
   metrics.load_distance_percent = Math.max(0, ...each.map((/** @type {any} */ w, /** @type {number} */ s) => (w.mean === 0 ? 0 : (100 * distances[s]) / w.mean)));
   const mean = play.over === "mean";
-  metrics.remote_traffic = mean || !perWindow ? remote(typical, place) : combined(play, play.windows.map((/** @type {any} */ w) => remote(play.traffic[w.traffic], place)));
+  metrics.remote_traffic = mean || !perWindow ? remote(typical, place, play.levels) : combined(play, play.windows.map((/** @type {any} */ w) => remote(play.traffic[w.traffic], place, play.levels)));
   metrics.collocation_factor = typicalTotal === 0 ? 1 : 1 - remote(typical, place) / typicalTotal;
   metrics.total_load = mean ? sum(talkingLoads(m, play.typical, typical, place)) : combined(play, each.map((/** @type {any} */ w) => sum(w.of)));
   metrics.migration_cost = movedSum(m, play.migration_cost, place);
@@ -272,7 +271,7 @@ export function check(m, place) {
     report.metrics.remote_traffic ??= away;
     report.metrics.collocation_factor ??= m.total_traffic === 0 ? 1 : 1 - away / m.total_traffic;
   }
-  if (m.wished) report.metrics.broken_rules = broken(m, m.wished, place).amount;
+  if (m.stated) report.metrics.broken_rules = broken(m, m.stated, place).amount;
   for (const rule of m.rules) {
     const { amount, said } = broken(m, rule, place);
     if (amount > 0) report.violations.push({ rule: rule.name, said: `${rule.words}: ${said}`, amount });

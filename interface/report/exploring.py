@@ -248,7 +248,7 @@ def contracted(problem: Problem, block: IntArray) -> Problem:
     """The problem about blocks: loads, states and traffic add up; its rules are counted by `rules_of`."""
     import scipy.sparse as sp
 
-    w: Workload = problem.workload  # type: ignore[attr-defined]  # whoever has blocks has a workload
+    w: Workload = problem.workload  # type: ignore[attr-defined]  # problems with blocks have a workload
     size = int(block.max()) + 1
     join = sp.csr_array((np.ones(block.size), (block, np.arange(block.size))), shape=(size, block.size))
     first = np.unique(block, return_index=True)[1]
@@ -273,18 +273,18 @@ def contracted(problem: Problem, block: IntArray) -> Problem:
 def rules_of(problem: Problem, at: IntArray, arrays: SharedArrays) -> dict[str, Any]:
     """The rules as the four forms, in numbers of entries; those that give way as one, and what they wish."""
     if not isinstance(problem, Ruled) or not problem.rules:
-        return {"rules": [], "wished": None, "rules_left": 0}
-    soft, scope = problem.yielding, problem.scope
+        return {"rules": [], "stated": None, "rules_left": 0}
+    soft, scope = problem.soft_rule, problem.scope
     if soft is None:
         low = [(r, Lowered.of(r.forms(scope), scope.workload.current, scope.places)) for r in problem.rules]
     else:
         low = [(soft, problem.lowered)]
     members = sum(sum(one.size for one in x.merged) + sum(r.key_groups.size for r in x.rooms) for _, x in low)
     if members > 300_000:  # such rules are left to `check`
-        return {"rules": [], "wished": None, "rules_left": len(problem.rules)}
+        return {"rules": [], "stated": None, "rules_left": len(problem.rules)}
     made = [_forms(str(rule), rule.name, lowered, at, arrays) for rule, lowered in low]
-    wished = None if soft is None else _forms("rules", "rules", problem.wished, at, arrays)
-    return {"rules": made, "wished": wished, "rules_left": 0}
+    stated = None if soft is None else _forms("rules", "rules", problem.stated, at, arrays)
+    return {"rules": made, "stated": stated, "rules_left": 0}
 
 
 def _forms(words: str, name: str, low: Lowered, at: IntArray, arrays: SharedArrays) -> dict[str, Any]:

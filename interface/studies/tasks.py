@@ -49,7 +49,7 @@ class SolveTask:
     options : mapping
         The method's own.
     own : Method, optional
-        The method, where somebody registered it: other processes do not know it.
+        The method, where it was registered here: other processes do not have it.
     """
 
     instance: str
@@ -124,7 +124,7 @@ class SolveTask:
         }  # fmt: skip
 
     def _entry(self) -> Method:
-        """The method's entry in the catalogue; another process does not know what was registered in the caller's."""
+        """The method's entry in the catalogue; another process does not have what was registered in the caller's."""
         if self.own is not None:
             register(self.problem.name, self.own)
         return find_method(self.problem, self.method)
@@ -241,7 +241,7 @@ def _begin(memory: float | None) -> None:
 
 
 def _run(task: SolveTask, seconds: float | None) -> Row:
-    """The task's row; the alarm, which nobody handles, ends the process in whatever code it is."""
+    """The task's row; the alarm, which is not handled, ends the process in any code."""
     task.make_ready()
     if seconds is None or not hasattr(signal, "setitimer"):  # Windows: the pool's own, longer limit is left
         return task.run()

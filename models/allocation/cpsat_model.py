@@ -38,7 +38,7 @@ class WholeDistances:
         By node, each key group's load on it, rounded down and up.
     mean_high, mean_low : int
         The mean, rounded up and down.
-    doubt : float
+    error_bound : float
         By how much a load distance computed in floats may be below one computed from these numbers, in load per
         unit of capacity.
     """
@@ -48,7 +48,7 @@ class WholeDistances:
     low: list[list[int]]
     mean_high: int
     mean_low: int
-    doubt: float
+    error_bound: float
 
     @classmethod
     def of(cls, problem: KeyGroupAllocation) -> list[WholeDistances]:
@@ -58,10 +58,10 @@ class WholeDistances:
             # In units of a load's unit over the number of kept nodes, so that a mean is a window's total load.
             kept, capacity = int(w.kept.sum()), float(w.capacity[0])
             made = scaled(it.load.ravel(), BITS + (it.count - 1).bit_length(), whole=MOST_BITS - kept.bit_length())
-            doubt = 2 * made.error * w.key_groups / capacity + problem.rounding
+            error_bound = 2 * made.error * w.key_groups / capacity + problem.rounding
             unit, whole = made.scale * kept * Fraction(capacity), made.values.reshape(it.load.shape).tolist()
             rows = [([[kept * y for y in row]] * w.nodes, sum(row)) for row in whole]
-            return [cls(unit, row, row, total, total, doubt) for row, total in rows]
+            return [cls(unit, row, row, total, total, error_bound) for row, total in rows]
         most = float((it.load.sum(axis=1) / w.capacity.min() + problem.means).max())
         # Where rounding cannot be avoided, no load distance changes by more than this share of the mean, nor a step,
         # if bits allow.
@@ -84,14 +84,14 @@ class WholeDistances:
 
     def units(self, distance: float) -> int:
         """The most that a distance, as floats give it, can be in whole units."""
-        return math.floor((Fraction(distance) + Fraction(self.doubt)) * self.unit)
+        return math.floor((Fraction(distance) + Fraction(self.error_bound)) * self.unit)
 
 
 class AllocationCpSat(PlacedCpSat, CpSatStages):
     """The model of [Madsen2016], section 4.3.1, in whole numbers, one method for each family of constraints.
 
     Loads and the mean become whole multiples of a unit of load distance (`WholeDistances`); costs and uses of resources
-    have units of their own (`Knapsack`). Where that rounds, it widens: the model admits whatever the check admits, and
+    have units of their own (`Knapsack`). Where that rounds, it widens: the model admits all that the check admits, and
     `forbid` cuts off what it admits beyond that. `bound` turns the solver's integer bound back into one that holds for
     the original numbers.
 
@@ -138,7 +138,7 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
         ]
 
     def sides(self) -> None:
-        """D - d_u and d - d_l, neither above d; (8) knows d alone."""
+        """D - d_u and d - d_l, neither above d; (8) has d alone."""
         self.upper = self.lower = self.d
         if len(self.d) == 1:
             it, most = self.distances[0], self.distances[0].most
@@ -202,16 +202,16 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
         if name == "load_distance":
 
             def most(distance: float) -> int:
-                within = Fraction(distance) * Fraction(1 + self.slip) + Fraction(it.doubt)
+                within = Fraction(distance) * Fraction(1 + self.slip) + Fraction(it.error_bound)
                 return math.floor(within * it.unit * self.factor)
 
             return WholeMeasure(self.distance, most, self.least_distance)
         if name == "deviation_sum":
-            doubt = 2 * it.doubt + FLOATS * self.problem.unit(name)
+            error_bound = 2 * it.error_bound + FLOATS * self.problem.unit(name)
             return WholeMeasure(
                 self.upper[0] + self.lower[0],
-                lambda most: math.floor((Fraction(most) + Fraction(doubt)) * it.unit),
-                lambda whole: float(Fraction(whole) / it.unit) - doubt,
+                lambda most: math.floor((Fraction(most) + Fraction(error_bound)) * it.unit),
+                lambda whole: float(Fraction(whole) / it.unit) - error_bound,
             )
         if name in DRAINING:
             nodes = np.flatnonzero(w.draining).tolist()
@@ -224,7 +224,7 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
     def of_moves(self, name: str) -> WholeMeasure:
         """The sum over the key groups that leave their node: their number, or their state; or (5) of the rules."""
         if name == "broken_rules":
-            return broken_in_cpsat(self.model, self.problem.wished, self.x, self.workload.nodes)
+            return broken_in_cpsat(self.model, self.problem.stated, self.x, self.workload.nodes)
         leaves = [self.leaves(k) for k in range(self.workload.key_groups)]
         if name == "migrations":
             return WholeMeasure.count(sum(leaves))
@@ -239,7 +239,7 @@ class AllocationCpSat(PlacedCpSat, CpSatStages):
         """A float not above the combined load distance of any assignment with this integer objective."""
         it = self.distances[0]
         share = float(Fraction(max(whole, 0)) / (it.unit * self.factor))
-        return max(0.0, share * (1 - EPSILON - self.slip) - it.doubt)
+        return max(0.0, share * (1 - EPSILON - self.slip) - it.error_bound)
 
     def load_distance(self, integer_objective: float) -> float:
         """A value of the integer objective in load per unit of capacity."""

@@ -65,8 +65,8 @@ def least_left(problem: Any, loaded: bool) -> float:
         share = np.where(cost[order] > 0, np.clip(rest / np.maximum(cost[order], 1e-300), 0.0, 1.0), 1.0)
         leave.append(float(share @ amount[order]))
     left = float(amounts[here].sum()) - min(leave)
-    doubt = 1e-9 * float(amounts.sum())
-    return max(0.0, left - doubt) if loaded else float(math.ceil(left - doubt))
+    error_bound = 1e-9 * float(amounts.sum())
+    return max(0.0, left - error_bound) if loaded else float(math.ceil(left - error_bound))
 
 
 def _amounts(problem: Any, loaded: bool) -> FloatArray:

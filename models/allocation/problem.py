@@ -24,7 +24,6 @@ from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import SLACK as SLACK
 from keyshift.models.problem import Limit, Violation, step_of_sums
 from keyshift.models.rules.rule import Rule
-from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, MoveSpace, Workload
 
 EPSILON = 2.0**-52
@@ -33,7 +32,7 @@ DRAINING = ("draining_load", "draining_key_groups")
 
 
 @dataclass(frozen=True, eq=False)
-class KeyGroupAllocation(Ruled, OverWindows):
+class KeyGroupAllocation(OverWindows):
     r"""Move key groups, within a migration limit, so that the largest deviation of a node from the mean load is least.
 
     Sets and data: key groups k, nodes i, of which A are kept and B drain; load :math:`y_k` (last window), state
@@ -122,6 +121,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
     * Lemma 1 ("no key group moves from A to B") fails for indivisible loads, so (6) imposes it; with
       ``into_draining=True`` the printed model is back.
     * The distance d covers draining nodes upwards only, since (3) holds for them and (4) does not.
+    * The mean is printed rounded up, which is no average; here it is exact, and ``mean="ceiling"`` is the print.
     """
 
     name: ClassVar[str] = "key-group-allocation"
@@ -330,7 +330,7 @@ class KeyGroupAllocation(Ruled, OverWindows):
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
             **({name: self.measured(name, assignment) for name in DRAINING} if self._drains else {}),
-            **self._left_broken(assignment),
+            **self._excess_of_rules(assignment),
         }
 
     @property
@@ -488,9 +488,9 @@ class KeyGroupAllocation(Ruled, OverWindows):
     def binding(self, chosen: np.ndarray) -> list[str]:
         return binding_limits(self, chosen)
 
-    def mended(self, **changes: Any) -> Self:
+    def repaired(self, **changes: Any) -> Self:
         now = self.distance_floor and self.measured("load_distance", self.workload.current) <= self.mean_load
-        return super().mended(**changes, distance_floor=now)
+        return super().repaired(**changes, distance_floor=now)
 
 
 def drains(problem: KeyGroupAllocation) -> bool:

@@ -191,7 +191,7 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
             on = [(k, i) for k, i in m.x if w.draining[i] and load[k] > 0]
             return pyo.quicksum(float(load[k]) / unit * m.x[k, i] for k, i in on), unit
         if name == "broken_rules":
-            return broken_in_pyomo(m, self.problem.wished, dict(m.x.items()), w.nodes), 1.0
+            return broken_in_pyomo(m, self.problem.stated, dict(m.x.items()), w.nodes), 1.0
         weights = np.ones(w.key_groups) if name == "migrations" else w.state / unit
         return pyo.quicksum(float(c) * self.leaves(k) for k, c in enumerate(weights) if c > 0), unit
 

@@ -30,7 +30,7 @@ from keyshift.models.errors import InputError
 
 try:
     import fcntl
-except ImportError:  # Windows knows no advisory locks of this kind
+except ImportError:  # Windows has no advisory locks of this kind
     fcntl = None  # type: ignore[assignment]
 
 MOST_JSON = 128 * 2**20
@@ -148,7 +148,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def digest(content: Any) -> str:
-    """SHA-256 of a JSON value, whatever the order of its fields: what a file that nobody edits is verified by."""
+    """SHA-256 of a JSON value, whatever the order of its fields: by which a file that must not be edited is verified."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -164,7 +164,7 @@ def digest_of_arrays(arrays: Iterable[ArrayLike], text: str = "") -> str:
 
 
 def shown(value: Any) -> str:
-    """A value for a message: short, whatever it is."""
+    """A value for a message, cut short where it is long."""
     if isinstance(value, dict):
         return "an object" if len(value) > 3 else _cut(repr(value))
     if isinstance(value, list):
@@ -433,7 +433,7 @@ def only_writer(lock: Path, of: str) -> Iterator[None]:
         yield
     finally:
         if not lock.is_dir():
-            lock.unlink(missing_ok=True)  # while it is still held: nobody can hold a file that has no name
+            lock.unlink(missing_ok=True)  # while it is still locked: a file without a name cannot be locked
         os.close(handle)
 
 

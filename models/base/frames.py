@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from keyshift.models.base.guards import as_number
 from keyshift.models.base.names import Names, unique_labels
 from keyshift.models.errors import InputError
+
+USUAL: Mapping[str, tuple[str, ...]] = {
+    "load": (
+        "load", "weight", "cpu", "rate", "throughput", "tuples", "messages", "msgs", "records", "events", "requests", "qps",
+        "rps", "tps", "utilization", "utilisation", "usage", "demand",
+    ),
+    "state": ("state", "size", "bytes", "disk", "storage", "volume"),
+    "node": (
+        "node", "broker", "worker", "current", "host", "server", "machine", "instance", "executor", "leader", "bin",
+        "taskmanager", "vm",
+    ),
+    "key": ("key", "keygroup", "partition", "shard", "slot", "bucket", "task", "subtask", "item", "id", "name"),
+}  # fmt: skip
+"""What columns are usually called: a column is known by its whole name, else by the last of its words that is one of these."""
+_VAGUE = ("id", "name")
+"""Words that say something only as a whole name, and only where no column says more."""
 
 
 class Table:
@@ -38,6 +56,49 @@ class Table:
             raise InputError(f"column {name!r} has no value in row {missing.arg_true()[0]}")
         return values
 
+    def numbers(self, name: Hashable) -> np.ndarray:
+        """A column of numbers; texts are read as numbers, as a CSV file has them."""
+        values = self.column(name).to_list()
+        for row, value in enumerate(values):
+            if isinstance(value, str):
+                try:
+                    values[row] = as_number(value)
+                except ValueError:
+                    raise InputError(f"column {name!r}, row {row}: {value!r:.60} is not a number") from None
+        return np.array(values, dtype=object)
+
+    def found(self, role: str) -> Any:
+        """The column that is called what a role usually is; of loads of several windows, and of topic and partition, more."""
+        columns = self.data.columns
+        words = {name: re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()) for name in columns}
+        whole = {name: "".join(part) for name, part in words.items()}
+        if exact := [name for name in columns if whole[name] == role and re.fullmatch(r"\D*", name)]:
+            chosen = exact
+        elif usual := [name for name in columns if whole[name] in USUAL[role] and whole[name] not in _VAGUE]:
+            chosen = usual
+        else:
+            chosen = [name for name, part in words.items() if _role(part) == role]
+            chosen = chosen or [name for name in columns if whole[name] in USUAL[role]]
+        if len(chosen) == 1:
+            topic = [name for name in columns if whole[name] == "topic"]
+            return [*topic, *chosen] if topic and whole[chosen[0]] == "partition" else chosen[0]
+        if chosen and role == "load" and len({whole[name] for name in chosen}) == 1:
+            return sorted(chosen, key=lambda name: [int(number) for number in re.findall(r"[0-9]+", name)])
+        if not chosen and role == "key":
+            return None
+        said = f"the columns {' and '.join(map(repr, chosen))} may both be the {role}" if chosen else ""
+        said = said or f"no column is called what the {role} usually is, such as {', '.join(USUAL[role][:4])}"
+        same = " or a number, the same for each key group" if role == "state" and not chosen else ""
+        of = ", ".join(map(repr, columns))
+        raise InputError(f"{said}: name it by {role}=, on the shell by --{role}: one of {of}{same}")
+
+    def roles(self, **given: Any) -> dict[str, Any]:
+        """The columns of roles, as they are given, else as they are called."""
+        return {
+            role: self.found(role) if name is None and not (role == "key" and self.index) else name
+            for role, name in given.items()
+        }
+
     def labels(self, name: Hashable) -> list[str | int]:
         """A column as names: texts and whole numbers as they are, of anything else its text."""
         return [v if isinstance(v, str | int) else str(v) for v in self.column(name).to_list()]
@@ -53,6 +114,12 @@ class Table:
         """A column of node names as node numbers."""
         given = enumerate(self.labels(name))
         return np.array([nodes.position(f"column {name!r}, row {row}", one) for row, one in given], dtype=np.int64)
+
+
+def _role(words: Sequence[str]) -> str | None:
+    """What the last of a name's words says, of those that say something."""
+    roles = {usual: role for role, some in USUAL.items() for usual in some if usual not in _VAGUE}
+    return next((roles[word] for word in reversed(words) if word in roles), None)
 
 
 def arguments_from_frame(
@@ -75,16 +142,19 @@ def arguments_from_frame(
         For a column that is not there, a node that is not listed, a value that is missing.
     """
     table, home = Table(frame), columns.get("home")
+    load, state, node, key = table.roles(load=load, state=state, node=node, key=key).values()
     series = list(load) if isinstance(load, list | tuple) else [load]
     listed, capacities = _nodes_of(table, [node] if home is None else [node, home], nodes)
     names = list(unique_labels("nodes", listed, length=len(listed), of="nodes"))
     called = Names("node", names, len(names))
     made: dict[str, Any] = {
-        "load": np.array([table.column(name).to_numpy() for name in series], dtype=object),
-        "state": table.column(state).to_numpy(),
+        "load": np.array([table.numbers(name) for name in series], dtype=object),
+        "state": np.full(len(table.data), _amount(state))
+        if state not in table.data.columns and _amount(state) is not None
+        else table.numbers(state),
         "current": table.numbered(node, called),
         "nodes": capacities,
-        "resources": {str(name): table.column(name).to_numpy() for name in resources},
+        "resources": {str(name): table.numbers(name) for name in resources},
         # A workload whose nodes are already numbered 0..n-1 needs no names.
         "node_names": None if names == list(range(len(names))) else names,
         "keys": table.keys(key),
@@ -96,6 +166,14 @@ def arguments_from_frame(
     if (operator := columns.get("operator")) is not None:
         made["operator"] = np.unique(np.asarray(table.labels(operator)), return_inverse=True)[1]
     return made
+
+
+def _amount(given: Any) -> float | None:
+    """A number in place of a column."""
+    try:
+        return as_number(str(given))
+    except ValueError:
+        return None
 
 
 def _named(column: Hashable, prefix: str) -> str:
@@ -125,12 +203,18 @@ def _domains_of(table: Table, domains: Any, names: Names, current: np.ndarray) -
 
 def _nodes_of(table: Table, columns: Sequence[Hashable], nodes: Any) -> tuple[list[str | int], Any]:
     """The names of all nodes, in order, and their capacities."""
-    if nodes is None:
-        met = {name for column in columns for name in table.labels(column)}
-        found = sorted(met, key=lambda name: (isinstance(name, str), name))
-        return found, len(found)
     if isinstance(nodes, Mapping):
         return list(nodes), list(nodes.values())
-    if isinstance(nodes, int | np.integer) and not isinstance(nodes, bool):
-        return list(range(int(nodes))), int(nodes)
+    counted = isinstance(nodes, int | np.integer) and not isinstance(nodes, bool)
+    if nodes is None or counted:
+        met = {name for column in columns for name in table.labels(column)}
+        numbers = all(re.fullmatch("0|[1-9][0-9]{0,14}", str(name)) for name in met)
+        found = sorted(met, key=int) if numbers else sorted(met, key=lambda name: (isinstance(name, str), name))
+        if nodes is None or (numbers and len(met) == nodes):
+            return found, len(found)
+        if numbers:
+            return list(range(int(nodes))), int(nodes)
+        if len(met) != nodes:
+            raise InputError(f"the table names {len(met)} nodes, not {nodes}: give the names of all, as nodes=")
+        return found, len(found)
     return list(nodes), len(nodes)

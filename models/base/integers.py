@@ -1,4 +1,4 @@
-"""The one place where floats become whole numbers, for solvers and kernels that only know integers, and what it costs.
+"""The one place where floats become whole numbers, for solvers and kernels that take integers only, and what it costs.
 
 A float is a fraction with a power of two below. Where one such power serves all numbers within the bits that a
 solver has, nothing is rounded; else decimals may keep their digits; else every number is rounded, to the nearest unit
@@ -220,7 +220,7 @@ ROUNDING = 2.0**-50
 class Knapsack:
     """Chosen weights must not exceed a limit in sum: never tighter than the check, in numbers that solvers can hold.
 
-    The check adds floats and allows a rounding of its own. A statement must admit whatever the check admits, or it proves
+    The check adds floats and allows a rounding of its own. A statement must admit all that the check admits, or it proves
     falsehoods; what it admits beyond that is cut off by covers, once it is met. Weights above the limit are left out:
     what they weigh would only crowd out the digits of the others.
 

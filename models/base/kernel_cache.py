@@ -1,6 +1,6 @@
 """What is compiled, kept on disk for the next process: beside the package, else in a home, else among temporary files.
 
-A cache that somebody else wrote is read where it cannot be written, one of another version is begun anew, and processes that need
+A cache of another user is read where it cannot be written, one of another version is begun anew, and processes that need
 the same kernels at the same time, such as the workers of a pool, compile them once: the others wait and load them.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import json
 import logging
 import os
 import pickle
@@ -75,7 +76,7 @@ def _index_file() -> Any:
                 return super()._load_index()
             except OSError:
                 raise
-            except Exception:  # whatever unpickling raises
+            except Exception:  # unpickling may raise anything
                 return {}
 
     return Index
@@ -136,7 +137,7 @@ def _layered() -> Any:
             ]
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
-            """What a cache has; where none has it, once more when nobody else is compiling it."""
+            """What a cache has; where none has it, once more when no other process is compiling it."""
             if (found := super().load_overload(sig, target_context)) is None:
                 self._alone()
                 found = super().load_overload(sig, target_context)
@@ -192,7 +193,7 @@ def list_installed(folder: Path, files: str) -> None:
 
 @functools.cache
 def _temporary() -> str | None:
-    """A folder that only this user can write, so that nobody else's code is ever loaded from it."""
+    """A folder that only this user can write, so that no other user's code is ever loaded from it."""
     if not hasattr(os, "getuid"):
         return None
     try:
@@ -212,3 +213,49 @@ def _say_where(folder: str | None) -> None:
         "neither keyshift's folder nor a home folder can be written: compiled code is %s; set NUMBA_CACHE_DIR to another folder",
         "not kept" if folder is None else f"kept in {folder}",
     )
+
+
+# What was compiled ahead: known again without calling every kernel --------------------------------------------------------
+
+
+def _warmed_file() -> Path | None:
+    """Where it is noted: beside what is compiled."""
+    from numba import config
+
+    beside = Path(__file__).parent / "__pycache__"
+    places = [Path(config.CACHE_DIR)] if config.CACHE_DIR else [beside] if os.access(beside, os.W_OK) else []
+    places += [Path(found)] if (found := _temporary()) is not None else []
+    return places[0] / "keyshift-warmed.json" if places else None
+
+
+def _compiled(roots: list[Path]) -> tuple[str, dict[str, int]]:
+    """The state of the package's source, and the size of each compiled kernel."""
+    from numba import config
+
+    sources = sorted((str(f), f.stat().st_size, f.stat().st_mtime_ns) for root in roots for f in root.rglob("*.py"))
+    folders = [*roots, *(Path(f) for f in (config.CACHE_DIR, _temporary()) if f)]
+    kernels = {str(f): f.stat().st_size for folder in folders for f in folder.rglob("*.nbc")}
+    return hashlib.sha256(repr(sources).encode()).hexdigest(), kernels
+
+
+def is_warmed(name: str, roots: list[Path]) -> bool:
+    """Whether everything of that name was compiled from this source, and is still there."""
+    file = _warmed_file()
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        if file is not None:
+            noted, (source, kernels) = json.loads(file.read_text())[name], _compiled(roots)
+            return bool(noted["source"] == source and noted["kernels"] and noted["kernels"].items() <= kernels.items())
+    return False
+
+
+def note_warmed(name: str, roots: list[Path]) -> None:
+    """Note that everything of that name is compiled."""
+    if (file := _warmed_file()) is None:
+        return
+    known: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(file.read_text())
+    source, kernels = _compiled(roots)
+    with contextlib.suppress(OSError):
+        file.write_text(json.dumps({**known, name: {"source": source, "kernels": kernels}}))
+        list_installed(file.parent, file.name)

@@ -65,7 +65,7 @@ def lazily() -> Iterator[dict[str, Named]]:
 
 
 def on_first_use(namespace: dict[str, Any], found: Mapping[str, Named]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package that hands on what it imported lazily: the thing itself, whenever somebody asks."""
+    """The ``__getattr__`` of a package that hands on what it imported lazily: the thing itself, at its first use."""
     for name in found:
         del namespace[name]
 

@@ -24,7 +24,7 @@ LARGEST = 2**53 - 1
 
 
 def _whole_floats(value: Any) -> Any:
-    """Writers that know one kind of number write 3 as 3.0."""
+    """Some writers have one kind of number, and write 3 as 3.0."""
     if isinstance(value, list):
         return [_whole_floats(v) if type(v) in (float, list) else v for v in value]
     return int(value) if type(value) is float and value.is_integer() and abs(value) <= LARGEST else value
@@ -56,7 +56,7 @@ class FileModel(BaseModel):
 
 
 def plain(value: Any) -> Any:
-    """Arrays and tuples as lists, mappings as objects; JSON knows no infinity: null stands for it."""
+    """Arrays and tuples as lists, mappings as objects; JSON has no infinity: null stands for it."""
     if isinstance(value, np.ndarray):
         made: list[Any] = value.tolist()
         finite = value.dtype.kind != "f" or np.isfinite(value).all()
@@ -165,7 +165,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @contextmanager
 def naming(place: str | Path, before: str = ": ") -> Iterator[None]:
-    """Put the file before whatever is refused in the block, unless it is named already."""
+    """Name the file in what is refused within the block, unless it is named already."""
     try:
         yield
     except InputError as error:

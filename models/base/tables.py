@@ -77,8 +77,8 @@ def read_table(
     try:
         with pq.ParquetFile(file, page_checksum_verification=True) as source:
             about, types = source.metadata, source.schema_arrow
-            _expect_size(file, about.num_rows, rows, most_rows)
-            _expect_bytes(file, about)
+            expect_size(file, about.num_rows, rows, most_rows)
+            expect_bytes(file, about)
             chosen = _chosen(file, types, columns)
             texts = [name for name, kind in chosen.items() if kind == "label"]
             labels = [name for name in texts if not pa.types.is_integer(types.field(name).type)]
@@ -86,7 +86,7 @@ def read_table(
         # Not pq.read_table, which imports pyarrow's datasets and with them pandas: most of what a short command takes.
         with pq.ParquetFile(file, read_dictionary=labels, page_checksum_verification=True) as source:
             table = source.read(columns=list(chosen))
-        _expect_size(file, table.num_rows, rows, most_rows)
+        expect_size(file, table.num_rows, rows, most_rows)
         return {name: _array(file, name, table[name], kind) for name, kind in chosen.items()}
     except InputError:
         raise
@@ -101,7 +101,8 @@ def expect_sum(said: str, found: float, stated: float, where: str, why: str) -> 
         raise InputError(f"{said} sums to {read}, {where} says {says}: {why}")
 
 
-def _expect_size(file: Path, found: int, rows: int | None, most: int) -> None:
+def expect_size(file: Path, found: int, rows: int | None, most: int) -> None:
+    """Refuse a table with too many rows, or another number of them than is stated."""
     if rows is not None and found != rows:
         said = f"{file} has {found:,} rows, expected {rows:,}: it is damaged, or not the one that belongs here"
         raise InputError(said)
@@ -109,7 +110,7 @@ def _expect_size(file: Path, found: int, rows: int | None, most: int) -> None:
         raise InputError(f"{file} has {found:,} rows; at most {most:,} are read")
 
 
-def _expect_bytes(file: Path, about: Any) -> None:
+def expect_bytes(file: Path, about: Any) -> None:
     """Refuse a table that unpacks to more than 2**30 bytes, or to more than it declares.
 
     By row group: pyarrow's `ColumnChunkMetaData` crashes the whole process where a flipped bit spoils a column's statistics.

@@ -27,7 +27,7 @@ class CollocationCpSat(AllocationCpSat):
     """The linearised model in whole numbers; (1), (2), (7) are key-group allocation's.
 
     Loads and traffic become integers (`keyshift.models.base.integers`). Every limit is widened by what rounding can have
-    added, so that the model admits whatever the check admits; `forbid` takes out what it admits beyond that.
+    added, so that the model admits all that the check admits; `forbid` takes out what it admits beyond that.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class CollocationCpSat(AllocationCpSat):
         return self.node_load(i, self.load.tolist())
 
     @property
-    def doubt(self) -> float:
+    def error_bound(self) -> float:
         """The most that rounding can have changed a sum of loads, scaled."""
         return self.load_error * float(self.load_scale) * (self.load.size + self.saving.size) + 1.0
 
@@ -160,16 +160,16 @@ class CollocationCpSat(AllocationCpSat):
         c, capacity = Fraction(float(self.workload.capacity[i])), Fraction(p.kept_capacity)
         share = (side + (Fraction(p.max_load_distance) / 100 if relative else 0) + 2 * Fraction(SLACK)) * c / capacity
         allowance = Fraction(0) if relative else Fraction(p.max_load_distance) * c * self.load_scale
-        doubt = math.ceil(self.doubt * (2 + abs(float(share))) + float(abs(allowance)) * 1e-9)
+        error_bound = math.ceil(self.error_bound * (2 + abs(float(share))) + float(abs(allowance)) * 1e-9)
         if allowance >= int(self.load.sum()) or share >= (1 if side > 0 else 0):
             return  # nothing can break it, and what is so large might not fit 64 bits
         if self.cost == 0:  # the total is a number
-            limit = math.floor(share * int(self.load.sum()) + allowance) + doubt
+            limit = math.floor(share * int(self.load.sum()) + allowance) + error_bound
             self.model.add(side * self.remote_load(i) <= limit).with_name(name)
             return
         bits = max(0, SHARE_BITS - math.ceil(math.log2(max(1.0, abs(float(share))))))
         whole = math.ceil(share * 2**bits)
-        right = whole * self.total + math.floor((allowance + doubt) * 2**bits)
+        right = whole * self.total + math.floor((allowance + error_bound) * 2**bits)
         self.model.add(side * 2**bits * self.loads[i] <= right).with_name(name)
 
     def measure(self, name: str) -> WholeMeasure:
@@ -183,12 +183,14 @@ class CollocationCpSat(AllocationCpSat):
         made = WholeMeasure.sum(self.traffic, remote, len(p.links), p.unit("remote_traffic"))
         if name == "remote_traffic":
             return made
-        least, doubt = float(p.remote_loads.sum()) - cost * p.total_traffic, FLOATS * p.unit(name)
+        least, error_bound = float(p.remote_loads.sum()) - cost * p.total_traffic, FLOATS * p.unit(name)
         if cost == 0:  # the load of the whole system is what it is
-            return WholeMeasure(0, lambda most: 0 if most >= least - doubt else -1, lambda whole: least - doubt)
+            return WholeMeasure(
+                0, lambda most: 0 if most >= least - error_bound else -1, lambda whole: least - error_bound
+            )
         return WholeMeasure(
-            remote, lambda most: made.most((most - least + doubt) / cost),
-            lambda whole: least + cost * made.least(whole) - doubt,
+            remote, lambda most: made.most((most - least + error_bound) / cost),
+            lambda whole: least + cost * made.least(whole) - error_bound,
         )  # fmt: skip
 
     def _distance_measure(self) -> WholeMeasure:
@@ -210,10 +212,10 @@ class CollocationCpSat(AllocationCpSat):
         rounded = self.load_error * (self.load.size + self.saving.size) * (1 + float(max(shares))) / p.kept_capacity
         if finer > 1:
             rounded += float(int(self.load.sum()) / unit)
-        doubt = rounded + 10 * FLOATS * p.unit("load_distance")
+        error_bound = rounded + 10 * FLOATS * p.unit("load_distance")
         return WholeMeasure(
-            distance, lambda value: math.floor(Fraction(value + doubt) * unit),
-            lambda least: max(0.0, float(Fraction(least) / unit) - doubt),
+            distance, lambda value: math.floor(Fraction(value + error_bound) * unit),
+            lambda least: max(0.0, float(Fraction(least) / unit) - error_bound),
         )  # fmt: skip
 
     def set_start(self, assignment: IntArray) -> None:

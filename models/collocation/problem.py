@@ -24,7 +24,6 @@ from keyshift.models.errors import InputError
 from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import Limit, Problem, Violation
 from keyshift.models.rules.rule import Rule
-from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 CHOICES = {
@@ -35,7 +34,7 @@ CHOICES = {
 
 
 @dataclass(frozen=True, eq=False)
-class CollocatedAllocation(Ruled, OverWindows):
+class CollocatedAllocation(OverWindows):
     r"""Keep key groups that exchange many tuples on one node, within a load distance and a migration limit.
 
     Sets and data as in `KeyGroupAllocation`; further :math:`t_e`, the tuples that the two key groups of pair
@@ -141,7 +140,7 @@ class CollocatedAllocation(Ruled, OverWindows):
     -----
     Source: [Madsen2016], section 4.3.2, which declines this model as quadratic; the products
     :math:`x_{ki} x_{li}` are linearised in (10) and (11). Size: n (p + pairs) variables. When the current nodes
-    break (8) or (9) and no assignment within the migration limits mends it, the problem is infeasible; the paper's
+    break (8) or (9) and no assignment within the migration limits repairs it, the problem is infeasible; the paper's
     way out, to restore the balance first, is `KeyGroupAllocation`, and `replay` takes it.
     """
 
@@ -191,8 +190,8 @@ class CollocatedAllocation(Ruled, OverWindows):
             guards.one_of(name, getattr(self, name), known)
         self._read_priorities()
         self._read_rules()
-        if self.yielding is not None:
-            self._put("allocation", replace(self.allocation, rules=(self.yielding,)))
+        if self.soft_rule is not None:
+            self._put("allocation", replace(self.allocation, rules=(self.soft_rule,)))
         self._read_windows()
         combined = ("remote_traffic", "total_load") if self.combines else ()
         self._refuse_priorities_of_one_window("load_distance", *combined)
@@ -369,7 +368,7 @@ class CollocatedAllocation(Ruled, OverWindows):
             "collocation_factor": metrics.collocation_factor(self.typical(), assignment),
             "total_load": self._summed("total_load", assignment),
             "migration_cost": self.allocation._cost(assignment),
-            **self._left_broken(assignment),
+            **self._excess_of_rules(assignment),
         }
 
     def _deviations(self, assignment: np.ndarray) -> tuple[FloatArray, float]:
@@ -472,6 +471,7 @@ class CollocatedAllocation(Ruled, OverWindows):
             "distance_unit": self.distance_unit, "sides": self.sides, "kept_capacity": self.kept_capacity,
             "typical": typical.last_load,
             "traffic": [*own, typical.traffic],
+            **({"levels": list(zip(*map(np.ndarray.tolist, self.levels), strict=True))} if self.costs else {}),
             "windows": [{"load": load, "traffic": at if own else 0} for at, load in enumerate(it.load)],
             "mean": self.workload.mean_load,
         }  # fmt: skip

@@ -224,7 +224,7 @@ class CollocationPyomo(AllocationPyomo):
         if p.max_load_distance is None:
             return pyo.Constraint.Skip
         c, relative = float(self.workload.capacity[i]), p.distance_unit == "percent"
-        # Relative width of a limit beyond what is printed: the model admits whatever the check admits. Far wider than
+        # Relative width of a limit beyond what is printed: the model admits all that the check admits. Far wider than
         # a solver's tolerance: with bands as narrow as that HiGHS calls feasible relaxations infeasible.
         share = (p.max_load_distance / 100 if relative else 0.0) + 1e-6
         absolute = 0.0 if relative else p.max_load_distance / self.unit

@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models.base import guards
-from keyshift.models.base.labels import shortened
-from keyshift.models.base.names import by_text
+from keyshift.models.base.names import by_text, shortened
 from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray, Workload
 

@@ -28,7 +28,7 @@ class MCLBMathOpt:
         Variables ``x[k, i]`` over kept nodes and deviations ``d[t, i]``, these in units of `worth`.
     worth : ndarray, shape (windows,)
         Each window's unit of load, a power of two near its total.
-    doubt : float
+    error_bound : float
         How far what is left out, and SCIP's tolerances, may have put a bound on the wrong side, in shares of the scale.
     """
 
@@ -39,7 +39,7 @@ class MCLBMathOpt:
         total = scaled.sum(axis=0)
         self.worth = np.exp2(np.frexp(total)[1])
         self.load = np.where(scaled < SCIP_SMALL * total, 0.0, scaled / self.worth)
-        self.doubt = SCIP_DOUBT + 4.0 * float(total @ (total - self.load.sum(axis=0) * self.worth).clip(0.0))
+        self.error_bound = SCIP_DOUBT + 4.0 * float(total @ (total - self.load.sum(axis=0) * self.worth).clip(0.0))
         self.model = mathopt.Model(name=problem.name)
         self.variables()
         self.one_node_each()
@@ -131,4 +131,4 @@ class MCLBMathOpt:
 
     def bound(self, proven: float) -> float:
         """Turn a bound that SCIP proves into one on the imbalance, less what its tolerances amount to."""
-        return max(0.0, proven - self.doubt) * self.problem.scale if np.isfinite(proven) else 0.0
+        return max(0.0, proven - self.error_bound) * self.problem.scale if np.isfinite(proven) else 0.0

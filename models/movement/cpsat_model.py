@@ -52,8 +52,8 @@ class MovementCpSat(PlacedCpSat):
                     self.model.add(self._load(weights, i) <= most * self.z[i]).with_name(f"upper_load[t{t},n{i}]")
             if self.limits.least > 0:
                 made = scaled(low)
-                doubt = Fraction(made.error) * len(self.key_groups)
-                least = max(0, math.ceil((Fraction(self.limits.least) - doubt) * made.scale))
+                error_bound = Fraction(made.error) * len(self.key_groups)
+                least = max(0, math.ceil((Fraction(self.limits.least) - error_bound) * made.scale))
                 for i in self.nodes:
                     row = self._load(made.values, i) >= least * self.z[i]
                     self.model.add(row).with_name(f"lower_load[t{t},n{i}]")

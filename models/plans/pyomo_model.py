@@ -15,7 +15,7 @@ class TransferPyomo:
     """One method for each family of constraints; a linear program in whole variables, for a dozen transfers.
 
     What a node has on the way can only break a limit when a transfer begins. So an order of all starts is chosen, ties
-    one after another, and (2) and (3) are said at each start: whatever has begun by then counts, less what has ended.
+    one after another, and (2) and (3) are stated at each start: of the transfers that have begun by then, those count that run.
 
     Parameters
     ----------

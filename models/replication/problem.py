@@ -12,6 +12,9 @@ from keyshift.models.errors import InputError
 from keyshift.models.problem import Limit, Problem, Violation, read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
+MOST_CELLS = 200_000_000
+"""Copies are a table of key groups by nodes, of so many cells at most: 8 bytes each."""
+
 
 @dataclass(frozen=True, eq=False)
 class ReplicatedAllocation(Problem):
@@ -81,6 +84,9 @@ class ReplicatedAllocation(Problem):
     def __post_init__(self) -> None:
         self._require_workload()
         w = self.workload
+        if (cells := w.key_groups * w.nodes) > MOST_CELLS:
+            table = f"{w.key_groups:,} key groups by {w.nodes:,} nodes"
+            raise InputError(f"copies are a table: {table} are {cells:,} cells, more than {MOST_CELLS:,}")
         copies = guards.whole("copies", self.copies, optional=False)
         self._put("copies", min(copies, w.key_groups * w.nodes))
         self._put("at_most", guards.whole("at_most", self.at_most, least=1))

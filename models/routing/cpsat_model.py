@@ -132,7 +132,7 @@ class RoutingCpSat(CpSatStages):
             return WholeMeasure.count(entries + self.choices.fixed_entries)
         if name == "broken_rules":
             x = self.choices.by_key(self.x)
-            return broken_in_cpsat(self.model, self.problem.wished, x, self.workload.nodes)
+            return broken_in_cpsat(self.model, self.problem.stated, x, self.workload.nodes)
         state, moves = self.state.values[self.choices.record].tolist(), np.flatnonzero(self.choices.moves).tolist()
         base = int(self.choices.fixed_moved(self.state.values).sum())
         whole = cp_model.LinearExpr.weighted_sum([self.x[j] for j in moves], [state[j] for j in moves]) + base

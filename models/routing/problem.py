@@ -19,12 +19,11 @@ from keyshift.models.errors import InputError
 from keyshift.models.objectives import TIE, OverWindows, Searched
 from keyshift.models.problem import Limit, Violation, below_step
 from keyshift.models.rules.rule import Rule
-from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray, MoveSpace, Workload
 
 
 @dataclass(frozen=True, eq=False)
-class MixedRouting(Ruled, OverWindows):
+class MixedRouting(OverWindows):
     r"""Rebalance keys that are routed by a hash and a table of exceptions of limited size, and move as little state as possible.
 
     Sets and data: keys k, nodes d, of which some may drain; load :math:`c(k)` (last window), state
@@ -80,11 +79,12 @@ class MixedRouting(Ruled, OverWindows):
 
     Notes
     -----
-    Source: Fang, Zhang, Fu, Xu, Zhang, Zhou, *Parallel Stream Processing Against Workload Skewness and Variance*,
-    2016/2017, section II. Departures from the print:
+    Source: Fang, Zhang, Fu, Zhang, Zhou, Zhu, *Parallel Stream Processing Against Workload Skewness and Variance*,
+    2016, section II. Departures from the print:
 
     * :math:`\theta` is printed with two sides (:math:`|L(d) - \bar L| / \bar L`), but every algorithm of the paper
-      enforces the upper side only: that is the default here, and ``sides="both"`` is the printed problem.
+      enforces the upper side only: that is the default here, and ``sides="both"`` is the printed problem. Section V
+      measures skewness otherwise again, as the largest load over the mean (Figure 7: over the least).
     * (5) is ours: a draining node is vacated, which makes scale-in a case of the problem. A key whose hash points at
       a draining node therefore needs a table entry until the hash itself changes.
     """
@@ -197,7 +197,7 @@ class MixedRouting(Ruled, OverWindows):
             "skewness": float(loads.max() / mean) if mean else 1.0,  # max L(d) / mean, sec. V
             "migration_share": metrics.state_moved(self.workload, assignment)
             / self.unit("state_moved"),  # migration cost as the figures give it
-            **self._left_broken(assignment),
+            **self._excess_of_rules(assignment),
         }
 
     def record(self) -> records.Record:
@@ -277,9 +277,7 @@ class MixedRouting(Ruled, OverWindows):
         most = [np.where(w.kept, window.upper + window.slack / 2, 0.0) for window in each]
         least = [window.lower - window.slack / 2 for window in each]
         none = np.zeros((len(each), w.nodes))
-        space = self.lowered.narrowed(
-            MoveSpace.of(w.current, w.kept).without(~np.broadcast_to(w.kept, (w.key_groups, w.nodes)))
-        )
+        space = self.lowered.narrowed(MoveSpace.within(w.current, w.kept))
         return Searched(
             np.array([window.workload.last_load for window in each]), space, {"table_size": float(self.table_limit)},
             np.array([window.workload.mean_load for window in each]), bands=np.array([none, most, none, least]),

@@ -149,7 +149,7 @@ class RoutingPyomo(PyomoStages):
             return pyo.quicksum(m.x[j] for j in np.flatnonzero(choices.excepts).tolist()) + choices.fixed_entries, 1.0
         if name == "broken_rules":
             x = choices.by_key(list(m.x.values()))
-            return broken_in_pyomo(m, self.problem.wished, x, self.workload.nodes), 1.0
+            return broken_in_pyomo(m, self.problem.stated, x, self.workload.nodes), 1.0
         moves = np.flatnonzero(choices.moves).tolist()
         return pyo.quicksum(self.state[j] * m.x[j] for j in moves) + self.fixed_state, self.state_unit
 

@@ -6,16 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from keyshift.models.errors import InputError
-from keyshift.models.rules.apart import Apart
-from keyshift.models.rules.count import Count
-from keyshift.models.rules.even import Even
+from keyshift.models.rules.count import Count, Use
 from keyshift.models.rules.moves import Moves, Pinned
-from keyshift.models.rules.near import Near
-from keyshift.models.rules.only import Never, Only
+from keyshift.models.rules.only import Near, Never, Only
 from keyshift.models.rules.rule import RULES, Rule, register_rule
-from keyshift.models.rules.spread import Spread
-from keyshift.models.rules.together import Together
-from keyshift.models.rules.use import Use
+from keyshift.models.rules.spread import Apart, Even, Spread, Together
 
 __all__ = [
     "RULES", "Apart", "Count", "Even", "Moves", "Near", "Never", "Only", "Pinned", "Rule", "Spread", "Together", "Use",
@@ -44,6 +39,6 @@ def read_rule(given: Any, said: str = "rule") -> Rule:
 def _named(name: Any, said: str) -> type[Rule]:
     if not isinstance(name, str) or name.lower() not in RULES:
         raise InputError(
-            f"{said}: no rule {name!r:.60}; there are {', '.join(RULES)}, and those whose module is imported"
+            f"{said}: no rule {name!r:.60}; there are {', '.join(sorted(RULES))}, and those whose module is imported"
         )
     return RULES[name.lower()]

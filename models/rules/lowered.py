@@ -1,4 +1,4 @@
-r"""The four forms below all rules: what statements, searches and bounds know of them.
+r"""The four forms below all rules: all that statements, searches and bounds use of them.
 
 With :math:`x_{ki} = 1` iff key group k runs on node i, and :math:`q_k` its node now:
 
@@ -18,7 +18,7 @@ what is too much or too little in each domain, in units of the heaviest weight o
         + \sum_{rooms} \frac{1}{\max_k w_k} \sum_d \max\Bigl(0,\; \sum_{k} w_k \sum_{i \in I_d} x_{ki} - most_d,\;
         least_d - \sum_{k} w_k \sum_{i \in I_d} x_{ki}\Bigr)
 
-A rule lowers itself to them (`keyshift.models.rules.rule.Rule.forms`), and nothing above this file knows a rule by name.
+A rule lowers itself to them (`keyshift.models.rules.rule.Rule.forms`), and nothing above this file depends on a single rule.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROUNDING = SLACK
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """(1) Key groups that run on one node, whichever."""
+    """(1) Key groups that run on one and the same node."""
 
     key_groups: IntArray
 
@@ -169,7 +169,7 @@ class Lowered:
     def no_worse(self, than: IntArray) -> Lowered:
         """The forms, each as far as an assignment keeps it: what shares a node there stays together.
 
-        Whatever keeps these breaks no row, and no pair, by more.
+        An assignment that keeps these breaks no row, and no pair, by more.
         """
         merged = [one[than[one] == i] for one in self.merged for i in np.unique(than[one])]
         closed = self.closed

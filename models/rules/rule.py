@@ -28,7 +28,7 @@ RULES: dict[str, type[Rule]] = {}
 class Rule(ABC):
     """One rule of a cluster: which assignments it forbids, and the forms below (`keyshift.models.rules.lowered`).
 
-    A subclass is a frozen dataclass in a file of its own. Its check counts on assignments and knows nothing of the forms.
+    A subclass is a frozen dataclass in a file of its own. Its check counts on assignments and does not use the forms.
     """
 
     name: ClassVar[str]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -70,9 +70,16 @@ class NoWorse(Rule):
 
 
 class Ruled(Problem):
-    """A problem whose field `rules` says what the cluster does not allow besides."""
+    """A problem whose field `rules` says what the cluster does not allow besides.
 
-    rules: Sequence[Rule]
+    A subclass is a dataclass with the fields `workload` and `rules`. It calls `_read_rules` at the end of its ``__post_init__``,
+    and adds `broken_rules` to its `violations`, `rule_conflicts` to its `conflicts` and `rule_limits` to its `limits`. Its
+    methods keep the four forms of `lowered`.
+    """
+
+    rules: Sequence[Rule] = ()
+    priorities: str | tuple[str, ...] = ()
+    """None, but for problems under `keyshift.models.objectives.Prioritised`."""
 
     def _read_rules(self) -> None:
         """Read the field `rules`, or raise `InputError`; a rule that names what is not there is refused here.
@@ -80,75 +87,50 @@ class Ruled(Problem):
         Where broken rules are what comes first of the priorities, those that are broken today give way.
         """
         self._put("rules", read_rules(self.rules))
-        if BROKEN in getattr(self, "priorities", ())[1:]:
+        if BROKEN in self.priorities[1:]:
             raise InputError(f"priorities: {BROKEN} must come first")
         _ = self.lowered  # which refuses what is not there
 
     @property
     def places(self) -> int:
         """Nodes that an answer may name."""
-        return int(self.workload.nodes)  # type: ignore[attr-defined]  # a field of the subclass
+        return self.workload.nodes
 
     @cached_property
     def scope(self) -> Scope:
         """Key groups and nodes by number, name and label."""
-        return Scope(self.workload, self.places)  # type: ignore[attr-defined]
+        return Scope(self.workload, self.places)
 
     @property
-    def yielding(self) -> NoWorse | None:
+    def soft_rule(self) -> NoWorse | None:
         """All rules as one that allows what is broken today; None unless "broken_rules" is a priority."""
-        if BROKEN in getattr(self, "priorities", ()):
+        if BROKEN in self.priorities:
             return NoWorse(tuple(self.rules))
         return next((rule for rule in self.rules if isinstance(rule, NoWorse)), None)
 
     @property
-    def wished_rules(self) -> Sequence[Rule]:
+    def stated_rules(self) -> Sequence[Rule]:
         """The rules as stated, also where they may stay broken."""
-        soft = self.yielding
+        soft = self.soft_rule
         return self.rules if soft is None else soft.rules
 
     @cached_property
-    def wished(self) -> Lowered:
+    def stated(self) -> Lowered:
         """All rules in the four forms, also where they may stay broken."""
         scope = self.scope
-        forms = [form for rule in self.wished_rules for form in rule.forms(scope)]
+        forms = [form for rule in self.stated_rules for form in rule.forms(scope)]
         return Lowered.of(forms, scope.workload.current, scope.places)
 
     @cached_property
     def lowered(self) -> Lowered:
         """The four forms that every answer keeps; a rule that is broken today counts as far as it is kept today."""
-        soft = self.yielding
-        return self.wished if soft is None else self.wished.no_worse(soft.today(self.scope))
+        soft = self.soft_rule
+        return self.stated if soft is None else self.stated.no_worse(soft.today(self.scope))
 
     @cached_property
     def alike(self) -> IntArray:
         """A label for each key group: rules do not distinguish key groups with the same label on the same current node."""
-        return np.unique(np.stack([self.wished.alike, self.lowered.alike]), axis=1, return_inverse=True)[1].ravel()
-
-    def plain(self) -> Self:
-        """The same problem with its own objective alone; rules that may stay broken still may."""
-        soft = self.yielding
-        posed = self if soft is None or self.rules == (soft,) else replace(self, rules=(soft,), priorities=())  # type: ignore[type-var]
-        return super().plain() if posed is self else posed  # type: ignore[misc, no-any-return]
-
-    def strict(self) -> Self:
-        """The same problem, in which every rule must be kept."""
-        soft = self.yielding
-        if soft is None:
-            return self
-        given = getattr(self, "priorities", ())
-        return replace(self, rules=soft.rules, priorities=tuple(name for name in given if name != BROKEN))  # type: ignore[type-var]
-
-    def as_broken(self, assignment: IntArray) -> Self:
-        """The same problem, in which no rule may be broken by more than this assignment breaks it."""
-        rules = (NoWorse(tuple(self.wished_rules), tuple(assignment.tolist())),)
-        return replace(self, rules=rules, priorities=())  # type: ignore[type-var]
-
-    def measured(self, measure: str, assignment: np.ndarray) -> float:
-        """A measure of a canonical assignment."""
-        if measure == BROKEN:
-            return self.wished.excess(assignment)
-        return float(super().measured(measure, assignment))  # type: ignore[misc]  # a Prioritised problem
+        return np.unique(np.stack([self.stated.alike, self.lowered.alike]), axis=1, return_inverse=True)[1].ravel()
 
     def arguments(self) -> dict[str, Any]:
         """The problem's arguments, with its rules as files hold them; without rules there is no entry for them."""
@@ -161,18 +143,14 @@ class Ruled(Problem):
 
     def broken_rules(self, assignment: np.ndarray) -> list[Violation]:
         """What a canonical assignment breaks of the rules, as each rule words it."""
-        scope, soft = self.scope, self.yielding
+        scope, soft = self.scope, self.soft_rule
         rules = self.rules if soft is None else (soft,)
         return [found for rule in rules for found in rule.broken_in(scope, assignment)]
-
-    def _left_broken(self, assignment: np.ndarray) -> dict[str, float]:
-        """By how much rules are broken, where they give way."""
-        return {} if self.yielding is None else {BROKEN: self.wished.excess(assignment)}
 
     @property
     def rule_limits(self) -> list[Limit]:
         """Limits in rules that `remedies` may relax: each number, each rule; beyond `MOST_RULES` the rest as one."""
-        if self.yielding is not None:  # they give already
+        if self.soft_rule is not None:  # they give already
             return []
         found = [
             self._number(place, rule, name)
@@ -190,7 +168,7 @@ class Ruled(Problem):
 
         def at(value: Number) -> Problem:
             looser = replace(rule, **{name: type(getattr(rule, name))(value)})
-            return replace(self, rules=[*self.rules[:place], looser, *self.rules[place + 1 :]])  # type: ignore[type-var]
+            return self.changed(rules=[*self.rules[:place], looser, *self.rules[place + 1 :]])
 
         whole, value = rule.counts, getattr(rule, name)
         ends = 0 if name == "at_least" else max(rule.enough(self.scope), value)
@@ -204,7 +182,7 @@ class Ruled(Problem):
 
         def at(value: Number) -> Problem:
             kept = [rule for place, rule in enumerate(self.rules) if value or place not in dropped]
-            return replace(self, rules=kept)  # type: ignore[type-var]
+            return self.changed(rules=kept)
 
         return Limit(name, 1, at, ends=0, whole=True, down=True, drops=True)
 
@@ -388,7 +366,7 @@ class MergedItems:
         )  # fmt: skip
 
     def problem(self, problem: Any) -> Any:
-        """The problem of the items of a key-group allocation, collocated or not: whatever keeps its limits keeps theirs."""
+        """The problem of the items of a key-group allocation, collocated or not: what keeps its limits keeps theirs."""
         w, most, cost = problem.workload, problem.max_migrations, problem.max_migration_cost
         allowed = getattr(problem, "allocation", problem).space.allowed
         limits = [] if most is None else [(np.ones(self.label.size), float(most))]

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from keyshift.models.base.integers import scaled
-from keyshift.models.splitting import kernels
+from keyshift.models.splitting import hashing
 from keyshift.models.splitting.data import Histogram, KeyStream, parts
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.stream import room_for_assignment
@@ -97,13 +97,13 @@ class Groups:
         Weights that are decimals and not quite multiples of one are taken as such, less what that can make of all items.
         """
         weights = scaled(np.unique(self.weight), bits=52).coarsest()
-        doubt = 0 if weights.exact else Fraction(weights.error) * int(self.count.sum())
-        if weights.total == 0 or 4 * doubt * weights.scale > 1 or not math.isfinite(bound):
+        error_bound = 0 if weights.exact else Fraction(weights.error) * int(self.count.sum())
+        if weights.total == 0 or 4 * error_bound * weights.scale > 1 or not math.isfinite(bound):
             return bound
         possible = []
         for speed in np.unique(self.speeds):
-            whole = math.ceil((Fraction(bound) * Fraction(float(speed)) - doubt) * weights.scale)
-            possible.append((whole / weights.scale - doubt) / Fraction(float(speed)))
+            whole = math.ceil((Fraction(bound) * Fraction(float(speed)) - error_bound) * weights.scale)
+            possible.append((whole / weights.scale - error_bound) / Fraction(float(speed)))
         return max(bound, float(min(possible)))
 
     @property
@@ -209,12 +209,12 @@ class Items(Groups):
         made = room_for_assignment(self.problem.stream)
         if self.whole_keys:
             place_of = np.empty(self._group_of_key.size, dtype=np.int32)
-            kernels.spread(self._group_of_key, self.options, share, given, seen, place_of)
+            hashing.spread(self._group_of_key, self.options, share, given, seen, place_of)
         for where, keys, weights in parts(self.problem):
             if self.whole_keys:
                 made[where] = place_of[self.problem.index.find(keys)]
             else:
-                kernels.spread(self._groups(keys, weights), self.options, share, given, seen, made[where])
+                hashing.spread(self._groups(keys, weights), self.options, share, given, seen, made[where])
         return made
 
     def completed(self, share: IntArray) -> IntArray:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from keyshift.models.base.compiling import sealed
-from keyshift.models.splitting import kernels
-from keyshift.models.splitting.data import KeyStream, grown, parts
+from keyshift.models.splitting import hashing
+from keyshift.models.splitting.data import KeyIndex, KeyStream, KeyWorkerPairs, grown, parts
 from keyshift.models.splitting.hashing import candidates
-from keyshift.models.splitting.key_index import KeyIndex, KeyWorkerPairs
 from keyshift.models.workload import FloatArray, IntArray
 
 
@@ -58,11 +57,11 @@ class Outcome:
         met = pairs_for(problem, numbered=period is not None)
         for where, keys, weights in parts(problem):
             sent = sealed(assignment[where])
-            kernels.follow(sent, weights, speeds, loads, state, float(problem.speeds.sum()), series, every, where.start)
+            hashing.follow(sent, weights, speeds, loads, state, float(problem.speeds.sum()), series, every, where.start)
             numbers = met.add(keys, sent)
             if period is not None and numbers is not None:
                 last = grown(last, met.count, fill=-1)
-                flushed += kernels.count_flushes(numbers, last, period, where.start)
+                flushed += hashing.count_flushes(numbers, last, period, where.start)
         peak, load, total = state
         return cls(
             loads=loads / problem.speeds,
@@ -94,7 +93,7 @@ class Outcome:
 
 
 def pairs_for(problem: KeyStream, numbered: bool = False) -> KeyWorkerPairs:
-    """Nothing met yet; what the problem knows of its keys saves a look at each."""
+    """No pairs yet; the problem's own counts of its keys save a look at each."""
     hashed = np.uint64(problem.hash_seed), np.uint64(problem.workers), problem.choices or 0
     return KeyWorkerPairs(hashed, problem.index if problem.counted else None, numbered)
 

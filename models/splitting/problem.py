@@ -21,8 +21,8 @@ from keyshift.models.splitting.stream import CHUNK, lines_of, room_for_assignmen
 from keyshift.models.workload import FloatArray
 
 if TYPE_CHECKING:
+    from keyshift.models.splitting.data import KeyWorkerPairs
     from keyshift.models.splitting.items import Items
-    from keyshift.models.splitting.key_index import KeyWorkerPairs
     from keyshift.models.splitting.outcome import Outcome
 
 
@@ -155,7 +155,7 @@ class KeySplitting(KeyStream):
             self._refuse_unknown_workers(assignment)
             return assignment.view()  # on disk already: no second copy
         given = np.asarray(unlabelled("assignment", assignment))
-        fixed = given.base is None and not given.flags.writeable  # nobody can change it
+        fixed = given.base is None and not given.flags.writeable  # it cannot be changed
         if fixed and given.dtype == np.int32 and given.shape == (self.messages,):
             self._refuse_unknown_workers(given)
             return given

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from keyshift.models.workload import FloatArray
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 
 PAYS, NEAR = 1e-9, 1e-8
@@ -177,8 +177,14 @@ class PricedMoves(NamedTuple):
 
     value: float
     """L, in units of the mean."""
-    cost: FloatArray
-    """The cost of each move, shape (p, n); infinite where it is not allowed."""
+    least: FloatArray
+    """The cost of the cheapest move of each key group, shape (p,)."""
+    cost: Callable[[IntArray], FloatArray]
+    """The cost of each move of some key groups, shape (key groups, n); infinite where it is not allowed."""
+
+
+AT_ONCE = 8_000_000
+"""Costs of moves that are in memory at once."""
 
 
 class JointRelaxation:
@@ -187,15 +193,17 @@ class JointRelaxation:
     Parameters
     ----------
     instance : Instance
+    expired : callable, optional
+        Ends it, also within a pass over a large instance.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, expired: Callable[[], bool] = lambda: False) -> None:
         it = self.instance = instance
-        self.best = 0.0
+        self.best, self.expired = 0.0, expired
         self.ended = it.max_moves == 0
         self.rest = it.window_deviations(it.current)
-        self.closed = ~it.problem.open_pairs
-        self.closed[np.arange(it.key_groups), it.current] = True
+        limited = it.problem.cost_limit is not None or bool(it.problem.resource_capacity)
+        self.open = it.problem.open_pairs if limited else None
         self.master, self.free = MoveMaster(it, self.rest), np.zeros(it.key_groups)
 
     def begin(self) -> float:
@@ -207,17 +215,18 @@ class JointRelaxation:
         weight = it.problem.planned.weights(size.max(axis=0)) * (size.max(axis=0) > 0) * (1 - 1e-12)
         signed[worst] = np.sign(self.rest[worst]) * weight
         priced = self.priced(Weights(signed, 0.0, 0.0, self.free))
-        self.best = max(self.best, priced.value)
-        self.master.add_rows(signed)
-        self._add_paying(priced.cost, PAYS)
+        if priced is not None:
+            self.best = max(self.best, priced.value)
+            self.master.add_rows(signed)
+            self._add_paying(priced, 0.0, self.free)
         return self.best
 
-    def improve(self, expired: Callable[[], bool], rounds: int | None = None) -> float:
+    def improve(self, rounds: int | None = None) -> float:
         """Some rounds more, the first after the rows and moves that it begins with; returns the best bound."""
         if not (self.ended or self.master.rows):
             self.begin()
         for _ in range(60 if rounds is None else rounds):
-            if self.ended or expired():
+            if self.ended or self.expired():
                 break
             broken = self.master.add_broken_rows()
             if not self.master.solve():
@@ -225,34 +234,56 @@ class JointRelaxation:
             paying = self._add_moves()
             if paying and not self.master.solve():
                 break
-            self.ended = broken + paying == 0
+            self.ended = self.ended or broken + paying == 0
         return self.best
 
-    def priced(self, weights: Weights) -> PricedMoves:
-        """L for some weights."""
+    def priced(self, weights: Weights) -> PricedMoves | None:
+        """L for some weights; None where the time is over before."""
         it = self.instance
         scaled = weights.signed * it.weight[:, None]
-        here = scaled[it.current]
-        cost = it.loads @ scaled.T - np.einsum("pk,pk->p", it.loads, here)[:, None] + weights.cost * it.cost[:, None]
-        cost[self.closed] = np.inf
-        cheapest = np.sort(np.minimum(cost.min(axis=1), 0.0))[: it.max_moves]
+
+        def costs(some: IntArray) -> FloatArray:
+            at, loads, open_to = it.current[some], it.loads[some], self._open_to(some)
+            cost = loads @ scaled.T - np.einsum("pk,pk->p", loads, scaled[at])[:, None]
+            cost += weights.cost * it.cost[some, None]
+            cost[~open_to] = np.inf
+            cost[np.arange(at.size), at] = np.inf
+            return cost
+
+        least = np.empty(it.key_groups)
+        for some in np.array_split(np.arange(it.key_groups), -(-it.key_groups * it.nodes // AT_ONCE)):
+            if some[0] > 0 and self.expired():
+                self.ended = True
+                return None
+            cost = costs(some)
+            least[some] = cost.min(axis=1)
+        one = some.size == it.key_groups
+        cheapest = np.sort(np.minimum(least, 0.0))[: it.max_moves]
         spent = weights.cost * it.max_cost if weights.cost > 0 else 0.0
         value = float((weights.signed * self.rest).sum() + cheapest.sum()) - spent
         doubt = 4 * it.doubt * float(np.abs(weights.signed).sum()) + 1e-12 * spent
-        return PricedMoves(value - doubt, cost)
+        return PricedMoves(value - doubt, least, (lambda some: cost[some]) if one else costs)
+
+    def _open_to(self, some: IntArray) -> BoolArray:
+        """The nodes that some key groups may run on."""
+        space = self.instance.space
+        return space.enter[space.kind[some]] if self.open is None else self.open[some]
 
     def _add_moves(self) -> int:
         """Add the moves that would pay at the master's weights; how many."""
         weights = self.master.weights()
         priced = self.priced(weights)
+        if priced is None:
+            return 0
         self.best = max(self.best, priced.value)
-        return self._add_paying(priced.cost + weights.move + weights.once[:, None], PAYS)
+        return self._add_paying(priced, weights.move, weights.once)
 
-    def _add_paying(self, cost: FloatArray, pays: float) -> int:
-        """Add moves that cost less than nothing; how many."""
+    def _add_paying(self, priced: PricedMoves, move: float, once: FloatArray) -> int:
+        """Add moves that cost less than nothing, with the price of a move and of each key group's; how many."""
         added = 0
-        for k in np.argsort(cost.min(axis=1))[:150].tolist():
-            for j in np.argsort(cost[k])[:3].tolist():
-                if cost[k, j] < -pays:
+        some = np.argsort(priced.least + move + once)[:150]
+        for k, cost in zip(some.tolist(), priced.cost(some) + move + once[some, None], strict=True):
+            for j in np.argsort(cost)[:3].tolist():
+                if cost[j] < -PAYS:
                     added += self.master.add_move(k, j)
         return added

@@ -113,7 +113,7 @@ class Portfolio:
         self.counts: CountBound | None = None
         self.planner: CountPlanner | None = None
         self.trees: list[PriceTree] = []
-        self.turn, self.asked, self.attempts, self.searched, self.not_excluded = 0, 0, 0, 0.0, math.inf
+        self.turn, self.asked, self.attempts, self.worked, self.not_excluded = 0, 0, 0, 0.0, math.inf
 
     def run(self, second_stage: bool = True) -> Answer:
         """All parts, as far as they are needed, then what breaks ties."""
@@ -134,13 +134,12 @@ class Portfolio:
         """The parts, as the size of the instance and the rules ask for them."""
         settings, parts = self.settings, [Component("search", self.search_turns(), 2.0)]
         if self.rounds is None or self.small:
-            much = 2e-7 * settings.steps_for_each * float(np.clip(self.size, 400, 13_000))
             few = self.small or (self.one and self.size <= settings.asked)
             if self.linear_helps:
                 parts.append(Component("linear relaxation", self.linear_turns()))
             if few or self.statable:
-                parts.append(Component("CP-SAT", self.cpsat_turns(), after=0.0 if few else much))
-                parts.append(Component("HiGHS", self.highs_turns(), after=much))
+                parts.append(Component("CP-SAT", self.cpsat_turns(), after=0.0 if few else self.much))
+                parts.append(Component("HiGHS", self.highs_turns(), after=self.much))
         if self.rounds is None and self.movable and not self.one:
             parts.append(Component("joint relaxation", self.joint_turns()))
         elif self.rounds is None and self.movable and settings.priced:
@@ -153,6 +152,11 @@ class Portfolio:
     def small(self) -> bool:
         """Whether a solver mostly proves such an instance at once."""
         return self.size <= self.settings.small
+
+    @property
+    def much(self) -> float:
+        """The work of a search after which solvers would use the time better."""
+        return 2e-7 * self.settings.steps_for_each * float(np.clip(self.size, 400, 13_000))
 
     @property
     def statable(self) -> bool:
@@ -204,11 +208,14 @@ class Portfolio:
         if few and self.many_moves and not self.problem.lowered:
             even_out(found, self.instance, np.random.default_rng([self.seed, 64]), self.settings.tries, found.budget)
             yield
-        while self.turn != self.rounds:
+        enough = self.much if math.isinf(found.budget.time_limit) else math.inf
+        while self.turn != self.rounds and self.worked < enough:
+            before = found.budget.work
             self._plan()
             self._anneal_round()
             if self._exchanges:
                 self._exchange()
+            self.worked += found.budget.work - before
             yield
 
     def _count(self) -> None:
@@ -238,11 +245,11 @@ class Portfolio:
 
     def joint_turns(self) -> Iterator[None]:
         """The joint relaxation of the windows, a round at a turn."""
-        relaxation = JointRelaxation(self.instance)
+        relaxation = JointRelaxation(self.instance, lambda: self.found.budget.expired)
         self.found.raise_bound(relaxation.begin() * self.problem.scale, "relaxation")
         while not relaxation.ended:
             yield
-            low = relaxation.improve(lambda: self.found.budget.expired, 1)
+            low = relaxation.improve(1)
             self.found.raise_bound(low * self.problem.scale, "relaxation")
 
     def linear_turns(self) -> Iterator[None]:

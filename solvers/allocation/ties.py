@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.compiling import LEAF, njit, off_clock
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import PLANNED, Instance
 from keyshift.solvers.checked import kept, within
@@ -77,10 +78,125 @@ def settle(problem: KeyGroupAllocation, assignment: IntArray, expired: Callable[
     """
     state = _State(Instance(problem), assignment.copy())
     for _ in range(5):
-        if not (state.undo_one() or state.merge_two()) or expired():
+        moved = state.moved()
+        if not (undo(moved, state.sums()) or state.merge(moved, expired)) or expired():
             break
-    state.drain()
+    state.drain(expired)
     return state.place
+
+
+class _Sums(NamedTuple):
+    """An assignment, its deviations and resources, the range that they must not leave, and the instance's arrays."""
+
+    place: IntArray
+    deviation: FloatArray
+    used: FloatArray
+    highest: float
+    lowest: FloatArray
+    current: IntArray
+    load: FloatArray
+    weight: FloatArray
+    use: FloatArray
+    room: FloatArray
+    kind: IntArray
+    enter: BoolArray
+
+
+@njit(**LEAF)
+def in_range(node, more, adding, removing, it):
+    """Whether a node stays between the lowest and the highest, and within its room, with so much more load and uses; -1: none."""
+    for r in range(it.use.shape[0]):
+        used = it.used[r, node]
+        if removing >= 0:
+            used -= it.use[r, removing]
+        if adding >= 0:
+            used += it.use[r, adding]
+        if used > it.room[r, node]:
+            return False
+    return it.lowest[node] <= it.deviation[node] + more * it.weight[node] <= it.highest
+
+
+@njit(**LEAF)
+def carry(k, target, it):
+    """Put a key group on a node."""
+    source = it.place[k]
+    it.deviation[source] -= it.load[k] * it.weight[source]
+    it.deviation[target] += it.load[k] * it.weight[target]
+    for r in range(it.use.shape[0]):
+        it.used[r, source] -= it.use[r, k]
+        it.used[r, target] += it.use[r, k]
+    it.place[k] = target
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def carried(k, target, it):
+    """Put a key group on a node if both nodes stay in range; whether it went."""
+    if in_range(it.place[k], -it.load[k], -1, k, it) and in_range(target, it.load[k], k, -1, it):
+        carry(k, target, it)
+        return True
+    return False
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def undo(away, it):
+    """Send moved key groups back one by one, in this order; whether any went."""
+    done = False
+    for x in range(away.size):
+        done = carried(away[x], it.current[away[x]], it) or done
+    return done
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def arrivals(moved, first_on, following, it):
+    """Lists of those that have moved, by their node: the first of each, and the one after each."""
+    for x in range(moved.size):
+        k = moved[x]
+        following[k], first_on[it.place[k]] = first_on[it.place[k]], k
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def merge(seconds, first_on, following, it):
+    """Where one key group replaced another on a node, let the one go on instead of the other; whether any did.
+
+    Of those that arrived on the node, in the order of their numbers, the first goes on that leaves all in range.
+    """
+    done = False
+    for x in range(seconds.size):
+        second = seconds[x]
+        home, target = it.current[second], it.place[second]
+        best, k = -1, first_on[home] if home != target else -1
+        while k >= 0:
+            more = it.load[second] - it.load[k]
+            if (
+                (best < 0 or k < best)
+                and (it.current[k] == target or it.enter[it.kind[k], target])
+                and in_range(home, more, second, k, it)
+                and in_range(target, -more, k, second, it)
+            ):
+                best = k
+            k = following[k]
+        if best < 0:
+            continue
+        taken_off(second, target, first_on, following)
+        taken_off(best, home, first_on, following)
+        carry(second, home, it)
+        carry(best, target, it)
+        if it.current[best] != target:
+            following[best], first_on[target] = first_on[target], best
+        done = True
+    return done
+
+
+@njit(**LEAF)
+def taken_off(k, node, first_on, following):
+    """Take a key group off a node's list."""
+    if first_on[node] == k:
+        first_on[node] = following[k]
+        return
+    at = first_on[node]
+    while following[at] != k:
+        at = following[at]
+    following[at] = following[k]
 
 
 @dataclass
@@ -104,76 +220,43 @@ class _State:
         away = np.flatnonzero(self.place != self.instance.current)
         return away[np.lexsort((away, -self.instance.cost[away]))]
 
-    def send(self, *steps: tuple[int, int]) -> bool:
-        """Put key groups on nodes, all or none; whether every node stays in range."""
+    def sums(self) -> _Sums:
+        """What the compiled passes keep in step."""
         it = self.instance
-        nodes = [*{int(node) for k, target in steps for node in (self.place[k], target)}]
-        before = self.deviation[nodes], self.used[:, nodes]
-        for k, target in steps:
-            source = self.place[k]
-            self.deviation[source] -= it.load[k] * it.weight[source]
-            self.deviation[target] += it.load[k] * it.weight[target]
-            self.used[:, source] -= it.use[:, k]
-            self.used[:, target] += it.use[:, k]
-        after = self.deviation[nodes]
-        too_much = (self.used[:, nodes] > it.room[:, nodes]).any()
-        if too_much or (after > self.highest).any() or (after < self.lowest[nodes]).any():
-            self.deviation[nodes], self.used[:, nodes] = before
-            return False
-        for k, target in steps:
-            self.place[k] = target
-        return True
+        return _Sums(
+            self.place, self.deviation, self.used, self.highest, self.lowest, it.current, it.load, it.weight, it.use, it.room,
+            it.space.kind, it.space.enter,
+        )  # fmt: skip
 
-    def fits(self, change: FloatArray, nodes: IntArray) -> BoolArray:
-        """Which changes of load leave which nodes in range."""
-        after = self.deviation[nodes] + change * self.instance.weight[nodes]
-        return (after <= self.highest) & (after >= self.lowest[nodes])
-
-    def undo_one(self) -> bool:
-        """Send moved key groups back one by one; whether any went."""
-        it, away = self.instance, self.moved()
-        done = False
-        while away.size:  # a move that fits no more may fit again after another
-            home, load = it.current[away], it.load[away]
-            fitting = np.flatnonzero(self.fits(load, home) & self.fits(-load, self.place[away]))
-            sent = next((at for at in fitting if self.send((int(away[at]), int(home[at])))), None)
-            if sent is None:
+    def merge(self, moved: IntArray, expired: Callable[[], bool]) -> bool:
+        """Two moves that meet on a node become one where that fits, so many at once that the clock is looked at in time."""
+        first_on, following, done = np.full(self.instance.nodes, -1), np.full(self.place.size, -1), False
+        arrivals(moved, first_on, following, self.sums())
+        most = max(1, 5_000_000 * self.instance.nodes // max(moved.size, 1))
+        for at in range(0, moved.size, most):
+            done = bool(merge(moved[at : at + most], first_on, following, self.sums())) or done
+            if expired():
                 break
-            done, away = True, away[sent + 1 :]
         return done
 
-    def merge_two(self) -> bool:
-        """Where one key group replaced another on a node, let the one go on instead of the other; whether any did."""
-        it, moved = self.instance, self.moved()
-        current, done = it.current, False
-        for second in moved:
-            home, target = current[second], self.place[second]
-            if home == target:
-                continue
-            arrived = np.sort(moved[(self.place[moved] == home) & (current[moved] != home)])
-            more = it.load[second] - it.load[arrived]
-            fitting = self.fits(more, np.full(arrived.size, home)) & self.fits(-more, np.full(arrived.size, target))
-            fitting &= it.space.may_enter(arrived, target) | (current[arrived] == target)
-            for first in arrived[fitting]:
-                if self.send((int(second), int(current[second])), (int(first), int(self.place[second]))):
-                    done = True
-                    break
-        return done
+    def send(self, k: int, target: int) -> bool:
+        """Put a key group on a node; whether every node stays in range."""
+        return bool(carried(k, target, self.sums()))
 
-    def drain(self) -> None:
-        """Move key groups off draining nodes while moves and cost are left."""
+    def drain(self, expired: Callable[[], bool]) -> None:
+        """Move key groups off draining nodes while moves, cost and time are left."""
         it = self.instance
         away = self.place != it.current
         moves, cost = it.max_moves - int(away.sum()), it.max_cost - float(it.cost[away].sum())
         waiting = it.space.movers[(it.draining[self.place] & ~away)[it.space.movers]]
         for k in waiting[np.lexsort((waiting, -it.load[waiting]))]:
-            if moves <= 0:
+            if moves <= 0 or expired():
                 break
             if it.cost[k] > cost:
                 continue
             closed = it.draining | ~it.space.enter[it.space.kind[k]]
             room = np.where(closed, math.inf, self.deviation + it.load[k] * it.weight)
-            if any(self.send((int(k), int(target))) for target in np.argsort(room, kind="stable")[: self._roomy(room)]):
+            if any(self.send(int(k), int(target)) for target in np.argsort(room, kind="stable")[: self._roomy(room)]):
                 moves -= 1
                 cost -= float(it.cost[k])
 

@@ -24,8 +24,8 @@ class Arrays:
     for each limited resource, in units of its limit. Traffic has t rows: one for each window where that matters, else one.
     """
 
+    problem: CollocatedAllocation
     current: IntArray  # (p,)
-    allowed: BoolArray  # (p, n)
     load: FloatArray  # y, (k, p)
     remote_load: FloatArray  # Y, (k, p)
     cost: FloatArray  # load of all traffic, were it remote, (k,)
@@ -50,6 +50,16 @@ class Arrays:
     @property
     def key_groups(self) -> int:
         return int(self.current.size)
+
+    @cached_property
+    def allowed(self) -> BoolArray:
+        """Which key group may run on which node, (p, n)."""
+        return self.problem.allocation.open_pairs
+
+    @property
+    def cells(self) -> int:
+        """Traffic of each key group with each node, by row of traffic: how many numbers."""
+        return self.key_groups * self.nodes * self.row_share.size
 
     @property
     def nodes(self) -> int:
@@ -113,7 +123,7 @@ def arrays_of(problem: CollocatedAllocation) -> Arrays:
     move_cost = np.zeros(w.key_groups) if limit is None else cost / limit if limit > 0 else np.where(cost > 0, 2.0, 0.0)
     names = list(problem.resource_capacity or {})
     return Arrays(
-        current=w.current, allowed=problem.allocation.open_pairs,
+        problem=problem, current=w.current,
         load=np.array([window.workload.last_load for window in problem.by_window]) / load_unit[:, None],
         remote_load=remote / load_unit[:, None],
         cost=problem.load_model.per_tuple * traffic_unit / load_unit,

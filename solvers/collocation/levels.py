@@ -12,15 +12,14 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import IntArray, Workload
-from keyshift.solvers.checked import better_of, is_met
-from keyshift.solvers.collocation.local_search import Annealing
+from keyshift.solvers.collocation.local_search import search_turns
 from keyshift.solvers.collocation.statement import run_highs, second_opinion, solve_cpsat
+from keyshift.solvers.conductor import Component, Incumbent, solver_turns
 
 Method = Callable[..., Answer]
-SEARCHING, EXACT, BOUNDING = 0.2, 0.4, 0.5
-"""Shares of the time left for the first search, for each solver, and for the levels alone."""
-STEPS, SMALL, LARGE = 1_500_000, 3_000, 100_000
-"""Steps of a search; up to so many (pair, level, node) combinations CP-SAT is asked first, and HiGHS at last."""
+FIRST, STEPS, SMALL, LARGE = 0.1, 1_500_000, 3_000, 100_000
+"""Effort of the first turn of a solver; steps of a search; up to so many (pair, level, node) combinations CP-SAT begins at once,
+and HiGHS begins at all."""
 
 
 def alone(problem: CollocatedAllocation) -> Iterator[tuple[float, CollocatedAllocation, IntArray]]:
@@ -62,53 +61,44 @@ def by_level(bound: Method) -> Method:
             if found.termination == "infeasible":
                 return found
             total += step * (found.bound or 0.0)
-        return Answer(start, max(0.0, total - 1e-9 * problem.scale), budget.why if budget.expired else "completed")
+        return Answer(start, max(0.0, total - 1e-12 * problem.scale), budget.why if budget.expired else "completed")
 
     return summed
 
 
-def solve_by_level(problem: CollocatedAllocation, solve: Method, budget: Budget, **asked: Any) -> Answer:
-    """Local search, CP-SAT on what is small, the levels alone for their bounds, HiGHS, and the search again.
+def level_components(found: Incumbent, solve: Method, **asked: Any) -> list[Component]:
+    """Local search, CP-SAT on what is small, the levels alone for their bounds, and HiGHS on the whole statement.
 
     Parameters
     ----------
-    problem : CollocatedAllocation
-        With `costs`.
+    found : Incumbent
+        Of a problem with `costs`.
     solve : callable
         Solves a level alone.
-    budget : Budget
     **asked
-        The options of `solve`, with `seed` and `start`.
+        The options of `solve`, with `seed`.
     """
-    w, exactly = problem.workload, {"seed": asked["seed"], "threads": asked["threads"]}
-    search, size = Annealing(problem, asked["start"], asked["seed"]), w.nodes * len(problem.links)
+    problem, w = found.problem, found.problem.workload
+    exactly, size = {"seed": asked["seed"], "threads": asked["threads"]}, w.nodes * len(problem.links)
     steps = min(STEPS, 1_000 * w.key_groups * w.nodes) if asked["search_steps"] is None else asked["search_steps"]
-    search.go_on(budget.part(SEARCHING), steps, stop=True)
-    answer = Answer(search.best, 0.0, "gap")
 
-    def better(other: Answer) -> Answer:
-        best = better_of(problem, Answer(other.assignment), answer.assignment).assignment
-        made = Answer(best, max(answer.bound or 0.0, other.bound or 0.0), other.termination, other.message)
-        if best is not None and is_met(problem, made):
-            made.bound, made.termination = min(made.bound or 0.0, problem.objective(best)), "optimal"
-        return made
+    def by_cpsat(turn: Budget) -> Answer:
+        return solve_cpsat(problem, budget=turn, start=found.best, **exactly)
 
-    def is_open() -> bool:
-        return answer.termination not in ("optimal", "infeasible") and not budget.expired
+    def alone_turn(turn: Budget) -> Answer:
+        return by_level(solve)(problem, budget=turn, **{**asked, "start": found.best})
 
-    finish = asked["finish"]
-    if finish and size <= SMALL:
-        answer = better(solve_cpsat(problem, budget=budget.part(EXACT), start=search.best, **exactly))
-    if is_open():
-        answer = better(by_level(solve)(problem, budget=budget.part(BOUNDING), **{**asked, "start": answer.assignment}))
-    if finish and size <= LARGE and is_open():
-        rest = run_highs(problem, budget.part(EXACT), start=answer.assignment, **exactly)
-        answer = better(second_opinion(problem, budget, said=rest, **exactly))
-    while finish and is_open() and not search.over and np.isfinite(budget.remaining):
-        if answer.assignment is not None:
-            search.offer(answer.assignment, budget)
-        search.go_on(budget, STEPS, again=True)
-        answer = better(Answer(search.best))
-    if answer.termination not in ("optimal", "infeasible"):
-        answer.termination = budget.why if budget.expired else "gap"
-    return answer
+    def by_highs(turn: Budget) -> Answer:
+        return second_opinion(problem, turn, said=run_highs(problem, turn, start=found.best, **exactly), **exactly)
+
+    made = [Component("search", search_turns(found, asked["seed"], steps, asked["finish"], False), 2.0)]
+    made.append(Component("levels alone", solver_turns(found, alone_turn, "levels alone", 5 * FIRST), 1.0, 0.02))
+    if asked["finish"]:
+        made.append(
+            Component("CP-SAT", solver_turns(found, by_cpsat, "CP-SAT", FIRST), 1.0, 0.02 if size <= SMALL else 2.0)
+        )
+        if size <= LARGE:
+            made.append(
+                Component("HiGHS", solver_turns(found, by_highs, "HiGHS", FIRST), 1.0, 0.1 if size <= SMALL else 1.0)
+            )
+    return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from keyshift.models import Answer, Budget
@@ -10,13 +12,15 @@ from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.joining import joined
+from keyshift.solvers.conductor import Incumbent
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
 from keyshift.solvers.search.lowering import Posed
 from keyshift.solvers.search.program import Aim, State
 from keyshift.solvers.search.terms import refresh
 
-CHUNK, MOST_CHUNKS, GROW = 12_500, 4, 8
-"""Steps of the first rounds, between two looks at the clock; later ones have so many chunks, one more after every `GROW`."""
+TURN, CHUNK, MOST_CHUNKS, GROW = 250_000, 12_500, 4, 8
+"""Steps of a turn; of the first rounds, between two looks at the clock; later ones have so many chunks, one more every `GROW`."""
 SHARES = shares_of(join=0.375, cluster=0.4375, swap=0.1875)
 HEATS, COOL, FALL = (3.0, 1.0), 0.25, 100.0
 """Temperatures at which the rounds of a cycle begin, in units of the value of the last move; the last round of a cycle begins at
@@ -24,6 +28,9 @@ so small a share of the one before; in a round the temperature falls by so large
 FIRMNESS = (4.0, 1200.0, 0.4)
 """What a key group's load beyond a limit costs at first, in units of the largest traffic of a pair, in turns from one beginning
 to the next: a high cost finds limits that hardly anything keeps, a low one answers that only detours reach."""
+SEARCHED = 60_000_000
+"""The annealing has the traffic of each key group with each node in memory: where these are more numbers, joins come instead."""
+TOO_MANY = "too large to be annealed: joins by falling gain instead"
 
 
 def local_search(
@@ -44,7 +51,12 @@ def local_search(
     steps : int, default 1,500,000
         At most; a quarter of a second for a thousand key groups.
     """
-    search = Annealing(problem, start, seed)
+    data = arrays_of(problem)
+    if data.cells > SEARCHED:
+        return Answer(
+            joined(problem, data, start, budget, seed), termination=budget.ended("completed"), message=TOO_MANY
+        )
+    search = Annealing(problem, start, seed, data)
     search.go_on(budget, steps, stop=True)
     return Answer(search.best, termination=budget.why if budget.expired else "completed")
 
@@ -91,6 +103,7 @@ class Annealing:
         self.led = self.best  # the best since the last beginning
         # What that was worth when a gain last counted.
         self.mark = np.inf if self.led is None else problem.objective(self.led)
+        self.chunk = CHUNK * max(1, data.key_groups * data.nodes // 1_000_000)  # a round begins with a pass over all
         self.search.begin(self.bases[0])
         refresh(Aim(), program, self.search.state)
         self.heats = _heats(data, program.guide.max_moves, self.search.state)
@@ -113,7 +126,7 @@ class Annealing:
                 self.search.begin(self.bases[base])
                 self.penalty = self.unit * FIRMNESS[turn % len(FIRMNESS)]
             since = self.rounds - self.begun
-            long = min(steps, CHUNK * min(MOST_CHUNKS, 1 + since // GROW))
+            long = min(steps, self.chunk * min(MOST_CHUNKS, 1 + since // GROW))
             self._round(budget, long)
             steps -= long
 
@@ -145,6 +158,19 @@ class Annealing:
             budget.report(objective=value, note="local search")
 
 
+def search_turns(found: Incumbent, seed: int, steps: int, finish: bool, few: bool) -> Iterator[None]:
+    """Annealing, some steps at a turn; after so many, and at once where few may move, again from other beginnings."""
+    search, done, turn = Annealing(found.problem, found.best, seed), 0, min(TURN, steps)
+    found.add_solution(search.best, "local search")
+    while not search.over and (done < steps or (finish and np.isfinite(found.budget.time_limit))):
+        if found.best is not None and (search.best is None or found.objective < found.problem.objective(search.best)):
+            search.offer(found.best, found.budget)
+        search.go_on(found.budget, turn, again=finish and (few or done >= steps))
+        done += turn
+        found.add_solution(search.best, "local search")
+        yield
+
+
 def _heats(data: Arrays, max_moves: int, state: State) -> tuple[float, ...]:
     """The temperatures that rounds begin at, in turns: around what the last of the moves is worth, then what most are worth.
 
@@ -152,9 +178,13 @@ def _heats(data: Arrays, max_moves: int, state: State) -> tuple[float, ...]:
     """
     pair = float(np.median(data.mean_traffic)) if data.traffic.size else 1.0
     share = data.row_share if data.row_share.size == len(state.on_node) else np.ones(len(state.on_node))
-    on_node = np.einsum("t,tpn->pn", share, state.on_node)
-    node = max(pair, float(np.median(on_node.max(axis=1) - on_node.mean(axis=1))))
-    gains = np.sort(on_node.max(axis=1) - on_node[np.arange(len(on_node)), state.placed.place])
+    most, mean, own = np.empty((3, len(state.placed.place)))
+    for part in np.array_split(np.arange(most.size), -(-state.on_node.size // 4_000_000)):
+        on_node = np.einsum("t,tpn->pn", share, state.on_node[:, part])
+        most[part], mean[part] = on_node.max(axis=1), on_node.mean(axis=1)
+        own[part] = on_node[np.arange(part.size), state.placed.place[part]]
+    node = max(pair, float(np.median(most - mean)))
+    gains = np.sort(most - own)
     last = max(pair, float(gains[-max(1, min(max_moves, gains.size))]))
     return *(share * last for share in HEATS), node, COOL * node
 

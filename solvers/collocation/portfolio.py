@@ -1,25 +1,27 @@
-"""Collocated allocation at scale: local search, a Lagrangian bound that closes nodes, HiGHS for the rest."""
+"""Collocated allocation, exactly and anytime: the components that the conductor gives turns to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings, Termination
+from keyshift.models.answer import Settings
 from keyshift.models.base.guards import Count, Threads, Whole
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray
-from keyshift.solvers.checked import better_of, kept
+from keyshift.solvers.checked import better_of
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.joining import joined
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
-from keyshift.solvers.collocation.levels import solve_by_level
-from keyshift.solvers.collocation.local_search import Annealing
+from keyshift.solvers.collocation.levels import level_components
+from keyshift.solvers.collocation.local_search import SEARCHED, TOO_MANY, Annealing, search_turns
 from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.sets import CollocationSets
-from keyshift.solvers.collocation.statement import run_highs, second_opinion
+from keyshift.solvers.collocation.statement import run_highs, second_opinion, solve_cpsat
 from keyshift.solvers.collocation.structural_bounds import (
     mean_bound,
     most_by_structure,
@@ -28,6 +30,7 @@ from keyshift.solvers.collocation.structural_bounds import (
     semidefinite_cut,
     share_of,
 )
+from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
 from keyshift.solvers.tuning import numbers
 
 _NUMBERS = numbers("collocation")
@@ -39,41 +42,32 @@ class CollocationSettings(Settings):
 
     Attributes
     ----------
-    turns : int
-        Turns of search and bound before the exact stage.
-    searching, bounding, proving : float
-        Shares of the time left for a turn's search, for its bound, and finally for HiGHS; the rest is for the search.
+    first : float
+        Units of effort of the first turn of whatever begins again with twice as many: solvers, sets, the semidefinite bound.
+    waits, late, small : float, float, int
+        Sets and solvers wait until search and bound have done `waits` units of effort a key group and node, at most `late`;
+        CP-SAT always so many if the statement has more than `small` variables.
     few : int
         Few key groups may move if less than this part of all: 8 for an eighth. The linear relaxation is near the optimum there,
         and HiGHS near a proof.
-    semidefinite : float
-        Share of the time left for the semidefinite bound, of what the Lagrangian one leaves unproven.
-    by_sets : float
-        Share of the time left for set partitioning.
     partitioning : float
-        Share of the time for graph partitioning at the beginning if many key groups may move; nine tenths of it for more than
-        `provable` key groups.
+        The share of graph partitioning, beside one of the search, for more than `provable` key groups.
     provable : int
         Up to so many key groups most of the time is for proofs.
-    further : int
-        Steps of the search from the second turn on.
     most_columns : int
-        The most variables for HiGHS, since neither building a model nor its first relaxation can be interrupted. Further pairs,
-        those with least traffic first, are bounded instead.
+        The most variables for a solver, since neither building a model nor its first relaxation can be interrupted. Further
+        pairs, those with least traffic first, are bounded instead.
     confirmed : int
         Up to this many (pair, node) combinations, HiGHS's result on the remaining problem is checked in whole numbers.
     """
 
-    turns: Count = _NUMBERS["turns"]
-    searching: float = _NUMBERS["searching"]
-    bounding: float = _NUMBERS["bounding"]
-    proving: float = _NUMBERS["proving"]
+    first: float = _NUMBERS["first"]
+    waits: float = _NUMBERS["waits"]
+    late: float = _NUMBERS["late"]
+    small: int = _NUMBERS["small"]
     few: Count = _NUMBERS["few"]
-    semidefinite: float = _NUMBERS["semidefinite"]
-    by_sets: float = _NUMBERS["by_sets"]
     partitioning: float = _NUMBERS["partitioning"]
     provable: int = _NUMBERS["provable"]
-    further: int = _NUMBERS["further"]
     most_columns: int = _NUMBERS["most_columns"]
     confirmed: int = _NUMBERS["confirmed"]
 
@@ -81,30 +75,17 @@ class CollocationSettings(Settings):
 FEW_SMALL, SMALL = 3, 15_000
 """Few key groups move already if they are less than this part of all where the model has at most so many columns: larger ones
 leave HiGHS no time for few moves to help."""
-SEARCHING_FEW, BOUNDING_FEW = 0.4, 0.12
-"""The shares of a turn's search and bound where few key groups may move."""
-FIRST, FOR_EACH = 1_500_000, 6_000
-"""Steps of the first search; all searches of a turn have at most so many for each key group and node: a small instance has shown
-by then what its search can find."""
-BEFORE_SETS, LATE = 1_000_000, 5_000_000
-"""Steps of search before set partitioning - a better incumbent leaves fewer sets -, and of each search in the remaining time."""
-CYCLES, CYCLES_LARGE = 30, 1_000
-"""Cycles of graph partitioning at the beginning; the second for more than `provable` key groups."""
-COLUMNS_PER_SECOND, COLUMNS_OF_FEW, FREE_WINDOWS = 1_000, 5_000, 4
-"""Variables for HiGHS for each second left; where few key groups may move, for the root of the seconds left: there it mostly
-proves the optimum, or has found nothing at the end of its time. Over more windows than the last it gets fewer: each adds rows."""
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The options of "milp", by the names that `solve_milp` has for it."""
-
-    seed: int
-    start: np.ndarray | None
-    threads: int
-    search_steps: int | None
-    bound_steps: int | None
-    finish: bool
+FIRST = 1_500_000
+"""Steps of the search before it may begin anew where it gains nothing any more; on small instances fewer."""
+BOUNDED = 10_000_000
+"""Lagrangian relaxation, HiGHS and partitions are for instances whose traffic of each key group with each node is at most so many
+numbers: of larger ones they say nothing within minutes."""
+CYCLES = 30
+"""Cycles of graph partitioning where sets and solvers are not to be asked."""
+COLUMNS_PER_EFFORT, COLUMNS_OF_FEW, FREE_WINDOWS, WAITS = 1_000, 5_000, 4, 0.06
+"""Variables for HiGHS for each unit of effort of its turn; where few key groups may move, for the root of these: there it mostly
+proves the optimum, or has found nothing at the end of its time. Over more windows than the last it gets fewer: each adds rows.
+A turn begins when the others have done the last share of its length."""
 
 
 def solve_milp(
@@ -119,19 +100,17 @@ def solve_milp(
     finish: bool = True,
     peer: Peer | None = None,
 ) -> Answer:
-    """The linearised model, solved in four stages.
+    """The linearised model by the conductor (`keyshift.solvers.conductor`), which gives turns to these components:
 
-    1. Local search from the start (`Annealing`), and again whenever it gains nothing any more: from the second turn on, or
-       at once where few key groups may move. Where moves are not scarce, graph partitioning (`Multilevel`) before it.
-    2. An upper bound on the traffic that can be collocated: Lagrangian relaxation (`tighten`), the structure of the traffic
-       (`most_by_structure`) and, of what these leave unproven, a semidefinite relaxation (`semidefinite_cut`).
-       Of dozens of key groups, `CollocationSets` answers by the sets of them that nodes can carry.
-    3. Every node that the bound proves no better for a key group than the incumbent is closed to it.
-       Stages 1 to 3 take a few turns while what is open is too large for stage 4; where few key groups may move, one
-       is enough if it is not.
-    4. HiGHS on what is left open, from the incumbent. Where even that is too large, the weakest pairs are bounded
-       rather than modelled, and the answer keeps a gap; where few key groups may move, HiGHS is not asked then. Time that
-       is left goes to stage 1 again.
+    - *search*: annealing (`Annealing`) from the start, and again whenever it gains nothing any more; where moves are not scarce,
+      *partitions* of the graph (`Multilevel`).
+    - *bound* on the traffic that can be collocated: the structure of the traffic (`most_by_structure`), Lagrangian relaxation
+      (`tighten`), and where many may move a *semidefinite* relaxation (`semidefinite_cut`). Every node that the Lagrangian bound
+      proves no better for a key group than the incumbent is closed to it.
+    - *sets*: of dozens of key groups, branch and price over the sets of them that nodes can carry (`CollocationSets`).
+    - *CP-SAT* on the declarative statement, from the incumbent: at once where it is small.
+    - *HiGHS* on what is left open, from the incumbent. Where even that is too large, the weakest pairs are bounded
+      rather than modelled; where few key groups may move, HiGHS waits for a longer turn.
 
     Parameters
     ----------
@@ -141,221 +120,260 @@ def solve_milp(
     start : ndarray, optional
         A feasible assignment.
     threads : int, default 1
-        For HiGHS. More than one may return another optimum from run to run.
+        For the solvers. More than one may return another optimum from run to run.
     search_steps, bound_steps : int, optional
-        How long stages 1 and 2 may take, in steps: a number of steps repeats itself, a number of seconds does not.
+        How long search and bound take, in steps, before the one begins anew and the other waits for a better incumbent.
         None grows with the instance, to 1,500,000 and 1,500.
     finish : bool, default True
-        Go on to stage 4. Without it the method is a fast heuristic with a bound.
+        Go on to sets and solvers. Without it the method is a fast heuristic with a bound.
     peer : {"kahip", "mtkahypar"}, optional
         Where graph partitioning suits, begin it from what this program makes of the graph: ``pip install
         'keyshift[partition]'``. It knows no time limit.
 
     Notes
     -----
-    Over k windows all stages have the limits of each of them. Where (15) is not the mean, the bound is that of a
+    Over k windows all components have the limits of each of them. Where (15) is not the mean, the bound is that of a
     weighted mean of the windows' traffic, with weights that each turn leans to those that were worst in it.
 
-    Where traffic costs by level: `solve_by_level`.
+    Where traffic costs by level: `level_components`.
     """
+    asked: dict[str, Any] = {"search_steps": search_steps, "bound_steps": bound_steps, "finish": finish}
     if problem.costs is not None:
-        options: dict[str, Any] = {"search_steps": search_steps, "bound_steps": bound_steps, "finish": finish}
-        return solve_by_level(problem, solve_milp, budget, seed=seed, start=start, threads=threads, **options)
-    asked = _Asked(seed, start, threads, search_steps, bound_steps, finish)
-    data = arrays_of(problem)
-    partitions = None if budget.expired or not Multilevel.suits(problem, data) else Multilevel(problem, data, seed)
-    if partitions is not None:
-        start = _partitioned(problem, partitions, asked, budget, peer)
-    search = Annealing(problem, start, seed, data)
-    answer = _staged(problem, search, budget, asked)
-    ended = answer.termination in ("optimal", "infeasible")  # "completed" where a stage used its share up
-    if not ended and finish and not search.over and np.isfinite(budget.remaining):
-        return _searched_on(problem, search, answer, budget, partitions)
-    return answer
+        found = Incumbent(problem, budget)
+        found.add_solution(start)
+        conduct(found, level_components(found, solve_milp, seed=seed, threads=threads, **asked))
+        return found.answer()
+    if (data := arrays_of(problem)).cells > BOUNDED:
+        return _large(problem, data, budget, seed, start, search_steps)
+    run = CollocationPortfolio(problem, budget, seed, threads, start)
+    conduct(run.found, run.components(peer=peer, **asked))
+    return run.found.answer()
 
 
-def _partitioned(
-    problem: CollocatedAllocation, partitions: Multilevel, asked: _Asked, budget: Budget, peer: Peer | None
-) -> np.ndarray | None:
-    """A start by graph partitioning, where it is better than the one that is known."""
-    tuned, large = (
-        budget.tuned(CollocationSettings),
-        problem.workload.key_groups > budget.tuned(CollocationSettings).provable,
-    )
-    if peer is not None:
-        partitions.ask(peer, asked.seed)
-    share = 0.9 if large else tuned.partitioning
-    cycles = CYCLES_LARGE if large and asked.finish else min(CYCLES, problem.workload.key_groups)
-    partitions.go_on(budget.part(share), cycles)
-    best = partitions.best
-    if best is None or not kept(problem, best, None):  # a partition knows little of moves
-        return asked.start
-    return better_of(problem, Answer(best), asked.start).assignment
-
-
-def _searched_on(
-    problem: CollocatedAllocation,
-    search: Annealing,
-    answer: Answer,
-    budget: Budget,
-    partitions: Multilevel | None = None,
+def _large(
+    problem: CollocatedAllocation, data: Arrays, budget: Budget, seed: int, start: np.ndarray | None, steps: int | None
 ) -> Answer:
-    """The answer, improved by local search and graph partitioning for as long as there is time."""
-    bound, found = answer.bound or 0.0, answer
-    while found.termination != "optimal" and not budget.expired:
-        if partitions is not None:
-            partitions.go_on(budget, CYCLES)
-            if partitions.best is not None and kept(problem, partitions.best):
-                search.offer(partitions.best, budget)
-        search.go_on(budget, LATE, again=True)
-        best = better_of(problem, Answer(search.best), answer.assignment).assignment
-        found = _answer(problem, best, bound, budget.why)
-    return answer if found is answer else replace(found, details=answer.details, message=answer.message)
+    """Joins, the bounds that take one pass, and the annealing where it fits into memory."""
+    found = Incumbent(problem, budget)
+    found.add_solution(joined(problem, data, start, budget.part(0.5), seed), "joins")
+    mean = data if data.windows == 1 else arrays_of(problem.averaged())
+    if not budget.expired:
+        found.raise_bound(mean_bound(problem, most_by_structure(mean, budget.part(0.2))), "structure")
+    if data.cells <= SEARCHED and not found.done:
+        search = Annealing(problem, found.best, seed, data)
+        search.go_on(budget, FIRST * 10_000 if steps is None else steps, again=True)
+        found.add_solution(search.best, "local search")
+    answer = found.answer()
+    return answer if data.cells <= SEARCHED else replace(answer, message=TOO_MANY)
 
 
-def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, asked: _Asked) -> Answer:
-    """Stages 1 to 4."""
-    data, finish, tuned = search.data, asked.finish, budget.tuned(CollocationSettings)
-    few = finish and _few_move(data, tuned)
-    steps = min(FIRST, 1_000 * data.key_groups * data.nodes) if asked.search_steps is None else asked.search_steps
-    further = min(tuned.further, FOR_EACH * data.key_groups * data.nodes)
-    bound_steps = min(1500, 50 + 5 * data.key_groups) if asked.bound_steps is None else asked.bound_steps
-    lagrangian, mean = LagrangianBound(data), data if data.windows == 1 else arrays_of(problem.averaged())
-    bound = mean_bound(problem, most_by_structure(mean, budget))
-    searching = SEARCHING_FEW if few else tuned.searching
-    bounding = BOUNDING_FEW if few else tuned.bounding
-    for turn in range(tuned.turns if finish else 1):
-        more = further if turn and asked.search_steps is None else steps
-        search.go_on(budget.part(searching), more, again=few or turn > 0)
-        best = search.best
-        share = None if best is None else share_of(problem, lagrangian, best)
-        most = tighten(lagrangian, budget.part(bounding), share, bound_steps, _tuple_share(problem))
-        answer = _answer(problem, best, max(bound, objective_bound(problem, lagrangian, most)), "gap")
-        reweigh(problem, lagrangian, turn)
-        bound = max(bound, answer.bound or 0.0)
-        budget.report(None if best is None else problem.objective(best), bound)
-        if answer.termination == "optimal" or budget.expired or not finish:
-            break
-        if turn == 0 and not _few_move(data, tuned):  # with few moves the Lagrangian bound is far better
-            cut = semidefinite_cut(mean, budget.part(tuned.semidefinite))
-            bound = max(bound, mean_bound(problem, 1.0 - cut))
-            answer = _answer(problem, best, max(bound, answer.bound or 0.0), "gap")
-            budget.report(bound=answer.bound)
-            if answer.termination == "optimal" or budget.expired:
-                break
-        if turn == 0 and not problem.rules and CollocationSets.suits(problem, data):
-            answer = _by_sets(problem, search, lagrangian, answer, budget)
-            bound = max(bound, answer.bound or 0.0)
-            if answer.termination in ("optimal", "infeasible") or budget.expired:
-                break
-        if best is None or ((turn > 0 or _few_move(data, tuned)) and _fits(data, lagrangian.open_to, budget)):
-            break
-    if answer.termination in ("optimal", "infeasible") or not finish:
-        return answer
-    if budget.expired:
-        answer.termination = budget.why
-        return answer
-    part = budget if best is None else budget.part(tuned.proving)
-    answer = _finish(problem, data, lagrangian, answer, part, asked.seed, asked.threads)
-    if answer.assignment is not None and not search.over:
-        search.offer(answer.assignment, budget)
-    return answer
+class CollocationPortfolio:
+    """The components of "milp" for one instance, around one incumbent.
 
+    Parameters
+    ----------
+    problem : CollocatedAllocation
+    budget : Budget
+    seed, threads, start
+        As for `solve_milp`.
+    """
 
-def _by_sets(
-    problem: CollocatedAllocation, search: Annealing, lagrangian: LagrangianBound, answer: Answer, budget: Budget
-) -> Answer:
-    """The answer by the sets that nodes can carry, where these are few enough."""
-    tuned, tuple_share = budget.tuned(CollocationSettings), _tuple_share(problem)
-    steps = min(BEFORE_SETS, FOR_EACH * search.data.key_groups * search.data.nodes)
-    search.go_on(budget.part(1 - tuned.by_sets), steps, again=True)
-    closer = (
-        0.999 * tuple_share if tuple_share else 0.5 * problem.tolerance / (problem.saved * search.data.traffic_unit)
-    )
-    sets = CollocationSets(problem, search.data, search.best, closer, lagrangian.open_to)
-    done = sets.run(budget.part(tuned.by_sets))
-    bound = max(answer.bound or 0.0, mean_bound(problem, 1.0 - sets.lowest))
-    if sets.best is None:
-        said = "no assignment meets the load distance within the other limits" if done else ""
-        return Answer(None, bound, "infeasible" if done else "gap", said)
-    if not search.over:
-        search.offer(sets.best, budget)
-    best = better_of(problem, Answer(search.best), sets.best).assignment
-    if done and best is not None:
-        # Where traffic is in whole tuples the next better answer has one less.
-        bound = max(bound, problem.objective(best) - (0.0 if tuple_share else 0.5 * problem.tolerance))
-    return replace(_answer(problem, best, bound, "gap"), details={"sets": sets.visited})
+    def __init__(
+        self,
+        problem: CollocatedAllocation,
+        budget: Budget,
+        seed: int = 0,
+        threads: int = 1,
+        start: np.ndarray | None = None,
+    ) -> None:
+        self.problem, self.seed, self.threads = problem, seed, threads
+        self.settings, self.data = budget.tuned(CollocationSettings), arrays_of(problem)
+        whole = problem.minimise == "remote_traffic" and _whole(problem)
+        self.found = Incumbent(
+            problem, budget, next_value=lambda bound: max(0.0, float(np.ceil(bound - 1e-6))) if whole else bound
+        )
+        self.found.add_solution(start)
+        self.lagrangian = LagrangianBound(self.data)
+        self.mean = self.data if self.data.windows == 1 else arrays_of(problem.averaged())
 
+    def components(
+        self,
+        search_steps: int | None = None,
+        bound_steps: int | None = None,
+        finish: bool = True,
+        peer: Peer | None = None,
+    ) -> list[Component]:
+        """The components that suit the instance."""
+        data, problem, settings = self.data, self.problem, self.settings
+        pairs = data.key_groups * data.nodes
+        made = list[Component]()
+        if Multilevel.suits(problem, data):
+            large = data.key_groups > settings.provable
+            made.append(
+                Component("partitions", self.partition_turns(peer, finish), settings.partitioning if large else 0.25)
+            )
+        steps = min(FIRST, 1_000 * pairs) if search_steps is None else search_steps
+        made.append(Component("search", search_turns(self.found, self.seed, steps, finish, self.few), 2.0))
+        rounds = min(1500, 50 + 5 * data.key_groups) if bound_steps is None else bound_steps
+        made.append(Component("bound", self.bound_turns(rounds, finish)))
+        if not finish:
+            return made
+        later = min(settings.late, settings.waits * pairs)
+        if not self.few:  # with few moves the Lagrangian bound is far better
+            made.append(Component("semidefinite bound", self.semidefinite_turns()))
+        if not problem.rules and CollocationSets.suits(problem, data):
+            made.append(Component("sets", self.sets_turns(), 1.0, later))
+        columns = data.nodes * data.first.size
+        if columns <= settings.most_columns:
+            cpsat = solver_turns(self.found, self.by_cpsat, "CP-SAT", settings.first)
+            made.append(Component("CP-SAT", cpsat, 1.0, later if columns <= settings.small else settings.late))
+        made.append(Component("HiGHS", self.highs_turns(), 1.0, min(later, settings.first)))
+        return made
 
-def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
-    """Whether what is open can go to HiGHS whole."""
-    return bool(_explicit(data, open_to, _room(data, open_to, budget)).all())
+    @property
+    def few(self) -> bool:
+        """Whether so few key groups may move that linear relaxations are near the optimum."""
+        data = self.data
+        columns = data.nodes * data.first.size
+        return data.max_moves < data.key_groups // (FEW_SMALL if columns <= SMALL else self.settings.few)
 
+    # The components --------------------------------------------------------------------------------------------------
 
-def _few_move(data: Arrays, tuned: CollocationSettings) -> bool:
-    """Whether so few key groups may move that linear relaxations are near the optimum."""
-    columns = data.nodes * data.first.size
-    return data.max_moves < data.key_groups // (FEW_SMALL if columns <= SMALL else tuned.few)
+    def partition_turns(self, peer: Peer | None, finish: bool) -> Iterator[None]:
+        """Graph partitioning, a cycle at a turn."""
+        partitions = Multilevel(self.problem, self.data, self.seed)
+        if peer is not None:
+            partitions.ask(peer, self.seed)
+        cycles = min(CYCLES, self.data.key_groups)
+        while finish or cycles > 0:
+            partitions.go_on(self.found.budget, 1)
+            cycles -= 1
+            self.found.add_solution(partitions.best, "partition")  # it knows little of moves
+            yield
 
+    def bound_turns(self, steps: int, finish: bool) -> Iterator[None]:
+        """Bounds on what can be collocated; a Lagrangian one goes on while it helps, and when there is a better incumbent."""
+        found, problem, lagrangian = self.found, self.problem, self.lagrangian
+        found.raise_bound(mean_bound(problem, most_by_structure(self.mean, found.budget)), "structure")
+        turn, length, last = 0, min(steps, 100 if finish else steps), (np.inf, -np.inf)
+        while finish or turn == 0 or length < steps:
+            if turn > 1 and last == (found.objective, found.bound):
+                yield
+                continue
+            last = found.objective, found.bound
+            share = None if found.best is None else share_of(problem, lagrangian, found.best)
+            most = tighten(lagrangian, found.budget, share, length, _tuple_share(problem))
+            found.raise_bound(objective_bound(problem, lagrangian, most), "Lagrangian relaxation")
+            reweigh(problem, lagrangian, turn)
+            turn, length = turn + 1, min(2 * length, steps)
+            yield
 
-def _room(data: Arrays, open_to: BoolArray, budget: Budget) -> int:
-    """How many z the exact stage may have."""
-    settings = budget.tuned(CollocationSettings)
-    in_time = COLUMNS_PER_SECOND * budget.remaining
-    if _few_move(data, settings):
-        in_time = COLUMNS_OF_FEW * np.sqrt(budget.remaining)
-    most = min(settings.most_columns, in_time)
-    return int(most / max(1.0, data.windows / FREE_WINDOWS)) - int(open_to.sum())
+    def semidefinite_turns(self) -> Iterator[None]:
+        """The semidefinite bound, of what the Lagrangian one leaves unproven."""
+        yield
+        found, length = self.found, self.settings.first
+        while True:
+            turn = found.budget.turn(length)
+            cut = semidefinite_cut(self.mean, turn)
+            found.raise_bound(mean_bound(self.problem, 1.0 - cut), "semidefinite relaxation")
+            if (cut > 0 and not turn.expired) or length > found.budget.time_limit:
+                return
+            length *= 2
+            yield
 
+    def sets_turns(self) -> Iterator[None]:
+        """Sets, which are far fewer once there is an incumbent: for a while they wait for one."""
+        for _ in range(4):
+            if self.found.best is None:
+                yield
+        yield from solver_turns(self.found, self.by_sets, "sets", self.settings.first)
 
-def _finish(
-    problem: CollocatedAllocation,
-    data: Arrays,
-    lagrangian: LagrangianBound,
-    answer: Answer,
-    budget: Budget,
-    seed: int,
-    threads: int,
-) -> Answer:
-    """Stage 4. What was closed is no better than the incumbent, so the bound is that of the rest, or the incumbent."""
-    best, settings = answer.assignment, budget.tuned(CollocationSettings)
-    open_to = data.allowed if best is None else lagrangian.open_to
-    room = _room(data, open_to, budget)
-    explicit = _explicit(data, open_to, room)
-    left_out = int((~explicit).sum())
-    details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
-    # Where z weighs on loads, or on more than one window's traffic, no pair can be left out.
-    whole = data.cost.max() > 0 or data.row_share.size > 1
-    late = np.isfinite(budget.remaining) and (room < 0 or (left_out and _few_move(data, settings)))
-    if late or (left_out and whole):
-        said = "what the bound leaves open is too large to be solved exactly"
-        return Answer(best, answer.bound, "gap", said, details)
-    outside = (None, None) if left_out == 0 else (explicit, lagrangian.beyond(explicit))
-    rest = run_highs(problem, budget, seed, best, threads, None if best is None else open_to, *outside)
-    doubtful = rest.termination == "infeasible" and data.nodes * len(problem.pairs) <= settings.confirmed
-    if rest.termination == "infeasible":
+    def by_sets(self, turn: Budget) -> Answer:
+        """The answer by the sets that nodes can carry."""
+        problem, found, tuple_share = self.problem, self.found, _tuple_share(self.problem)
+        closer = 0.5 * problem.tolerance / (problem.saved * self.data.traffic_unit)
+        sets = CollocationSets(
+            problem, self.data, found.best, 0.999 * tuple_share if tuple_share else closer, self.lagrangian.open_to
+        )
+        done = sets.run(turn)
+        details = {"sets": found.details.get("sets", 0) + sets.visited}
+        bound = mean_bound(problem, 1.0 - sets.lowest)
+        if sets.best is None:
+            said = "no assignment meets the load distance within the other limits" if done else ""
+            return Answer(None, bound, "infeasible" if done else "gap", said, details)
+        best = better_of(problem, Answer(sets.best), found.best).assignment
+        if done and best is not None:
+            # Where traffic is in whole tuples the next better answer has one less.
+            bound = max(bound, problem.objective(best) - (0.0 if tuple_share else 0.5 * problem.tolerance))
+        return Answer(best, bound, "gap", details=details)
+
+    def by_cpsat(self, turn: Budget) -> Answer:
+        """CP-SAT on the whole statement."""
+        return solve_cpsat(self.problem, budget=turn, seed=self.seed, start=self.found.best, threads=self.threads)
+
+    def highs_turns(self) -> Iterator[None]:
+        """HiGHS on what is left open, in turns that are long enough for so much; before a long one the others have had theirs."""
+        found, length = self.found, self.settings.first
+        while True:
+            while (explicit := self.modelled(length)) is None:
+                if length > 1e3:
+                    return
+                length *= 1.25
+            if found.budget.work < WAITS * length:
+                yield
+                continue
+            turn = found.budget.turn(length)
+            found.take(self.by_highs(turn, explicit), "HiGHS")
+            if not turn.expired and explicit.all():
+                return
+            length *= 2
+            yield
+
+    def modelled(self, work: float) -> BoolArray | None:
+        """The pairs that are modelled in a turn of so much work, the others being bounded; None where it is too little."""
+        data, open_to = self.data, self.open_to
+        in_time = COLUMNS_OF_FEW * np.sqrt(work) if self.few else COLUMNS_PER_EFFORT * work
+        most = min(self.settings.most_columns, in_time) / max(1.0, data.windows / FREE_WINDOWS)
+        room = int(most) - int(open_to.sum())
+        explicit = _explicit(data, open_to, room)
+        # Where z weighs on loads, or on more than one window's traffic, no pair can be left out.
+        whole = data.cost.max() > 0 or data.row_share.size > 1
+        too_large = room < 0 or (not explicit.all() and self.few)
+        return (
+            None
+            if (np.isfinite(self.found.budget.time_limit) and too_large) or (whole and not explicit.all())
+            else explicit
+        )
+
+    @property
+    def open_to(self) -> BoolArray:
+        """Where better assignments than the incumbent may have key groups."""
+        return self.data.allowed if self.found.best is None else self.lagrangian.open_to
+
+    def by_highs(self, turn: Budget, explicit: BoolArray) -> Answer:
+        """What is closed is no better than the incumbent, so the bound is that of the rest, or the incumbent."""
+        problem, data, best, open_to = self.problem, self.data, self.found.best, self.open_to
+        outside = (None, None) if explicit.all() else (explicit, self.lagrangian.beyond(explicit))
+        rest = run_highs(problem, turn, self.seed, best, self.threads, None if best is None else open_to, *outside)
+        rest.details |= {"open": int(open_to.sum()), "pairs_left_out": int((~explicit).sum())}
+        small = data.nodes * len(problem.pairs) <= self.settings.confirmed
         if best is None:
-            return second_opinion(problem, budget, seed, threads, rest)
-        # nothing better is left open
-        rest.bound = 0.0 if doubtful else problem.objective(best)
-    proven = max(answer.bound or 0.0, min(rest.bound or 0.0, np.inf if best is None else problem.objective(best)))
-    found = better_of(problem, Answer(rest.assignment), best).assignment
-    why: Termination = "gap" if rest.termination in ("optimal", "infeasible") else rest.termination
-    finished = _answer(problem, found, proven, why)
-    finished.details = {**details, **rest.details}
-    if finished.termination == "gap" and data.nodes * len(problem.pairs) <= settings.confirmed:
-        return second_opinion(problem, budget, seed, threads, finished)
-    return finished
-
-
-def _answer(problem: CollocatedAllocation, best: np.ndarray | None, bound: float, otherwise: Termination) -> Answer:
-    """An answer, optimal where bound and objective meet."""
-    if problem.minimise == "remote_traffic" and _whole(problem):
-        bound = max(0.0, float(np.ceil(bound - 1e-6)))
-    if best is None:
-        return Answer(None, bound, otherwise)
-    met = problem.objective(best) - bound <= problem.tolerance
-    return Answer(best, min(bound, problem.objective(best)), "optimal" if met else otherwise)
+            return (
+                second_opinion(problem, turn, self.seed, self.threads, rest)
+                if rest.termination == "infeasible"
+                else rest
+            )
+        value = problem.objective(best)
+        if rest.termination == "infeasible":  # nothing better is left open
+            rest = Answer(best, 0.0 if small else value, "gap", details=rest.details)
+        rest.bound = min(rest.bound or 0.0, value)
+        rest.termination = "gap"
+        met = self.found.objective - max(rest.bound, self.found.bound) <= self.found.slack
+        return (
+            second_opinion(problem, turn, self.seed, self.threads, rest)
+            if small and not met and not turn.expired
+            else rest
+        )
 
 
 def _explicit(data: Arrays, open_to: BoolArray, room: int) -> BoolArray:

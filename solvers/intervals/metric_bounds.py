@@ -6,27 +6,33 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from keyshift.models import Budget
 from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
 from keyshift.models.intervals.policy.transitions import macqueen_interval
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.band_kernels import band_cuts
-from keyshift.solvers.intervals.ssm import keepable, moved_at_least
+from keyshift.solvers.intervals.ssm import LONG, keepable, lagrangian, moved_at_least, states_of
 
 
-def least_moved(step: IntervalMigration) -> float:
-    """A lower bound on the state that one migration moves, by the band dynamic program; no partition is made."""
+def least_moved(step: IntervalMigration, budget: Budget | None = None) -> float:
+    """A lower bound on the state that one migration moves, by the band dynamic program; no partition is made.
+
+    Where a budget is given and the program would take long, by a price on intervals (`lagrangian`).
+    """
     kept = keepable(step)
     intervals = min(step.nodes_after, step.workload.key_groups)
+    if budget is not None and states_of(step.starts, intervals) > LONG:
+        return lagrangian(step, budget=budget.part(0.2)).bound or 0.0
     gain, _ = band_cuts(step.starts, step.old_cuts, kept.prefix, intervals, False)
     return max(0.0, moved_at_least(step, kept, int(gain)))
 
 
-def sequence_bound(problem: MigrationSequence) -> float:
+def sequence_bound(problem: MigrationSequence, budget: Budget | None = None) -> float:
     """A lower bound on the state that a known sequence of migrations moves.
 
     Until step t at least as much moves as in one optimal step from now to any of the counts up to t.
     """
-    return max(least_moved(problem.first_step(nodes)) for nodes in set(problem.counts))
+    return max(least_moved(problem.first_step(nodes), budget) for nodes in set(problem.counts))
 
 
 def policy_bound(problem: MigrationPolicy) -> float:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.base.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.intervals.band_kernels import BandLayer, TaskLine, WindowScratch, band_cuts, cells, penalised
+from keyshift.solvers.checked import is_met
+from keyshift.solvers.intervals.band_kernels import (
+    BandLayer,
+    TaskLine,
+    WindowScratch,
+    band_cuts,
+    bands,
+    cells,
+    penalised,
+)
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.units import in_fine_units, weights
+from keyshift.solvers.threads import SHORT, until_limit
 
 
 def keepable(problem: IntervalMigration, state: FloatArray | None = None) -> Scaled:
@@ -56,6 +68,32 @@ def answer_by_cuts(problem: IntervalMigration, most_kept: Callable[[Scaled], tup
     return in_fine_units(problem, None, answer_to)
 
 
+LONG = 50_000_000
+"""States of the band dynamic program from which it takes seconds: then `lagrangian` answers first."""
+
+
+def states_of(starts: IntArray, intervals: int) -> float:
+    """How many states the band dynamic program has; 0 where no partition is feasible."""
+    low, high = bands(starts, intervals)
+    return float((high - low + 1).sum()) if low[0] == 0 else 0.0
+
+
+def cuts_in_time(starts: IntArray, cuts: IntArray, prefix: IntArray, intervals: int, budget: Budget) -> IntArray:
+    """`band_cuts`; where it takes long, only as long as there is time, then intervals that are as long as they can be.
+
+    Those are the fewest, and take one pass.
+    """
+    if (states := states_of(starts, intervals)) < SHORT:
+        return np.asarray(band_cuts(starts, cuts, prefix, intervals, True)[1])
+    try:
+        return np.asarray(until_limit(budget, band_cuts, starts, cuts, prefix, intervals, True, steps=states)[1])
+    except LimitReached:
+        found = [starts.size - 1]
+        while found[-1] > 0:
+            found.append(int(starts[found[-1]]))
+        return np.array(found[::-1], dtype=np.int64)
+
+
 def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> Answer:
     """Cut the tasks anew so that least state moves: exact.
 
@@ -69,12 +107,28 @@ def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> A
     (`keyshift.solvers.intervals.band_kernels`), which replaces their Figure 7: see "ssm-repaired".
     """
     intervals = min(problem.nodes_after, problem.workload.key_groups)
+    states, ahead = states_of(problem.starts, intervals), None
+    if states > LONG and math.isfinite(budget.remaining):
+        ahead = lagrangian(problem, budget=budget.part(0.5))
+        if is_met(problem, ahead):
+            ahead.termination = "optimal"
+            return ahead
 
     def most_kept(kept: Scaled) -> tuple[int, IntArray]:
-        gain, cuts = band_cuts(problem.starts, problem.old_cuts, kept.prefix, intervals, True)
+        given = problem.starts, problem.old_cuts, kept.prefix, intervals, True
+        gain, cuts = band_cuts(*given) if ahead is None else until_limit(budget, band_cuts, *given, steps=states)
         return int(gain), cuts
 
-    return answer_by_cuts(problem, most_kept)
+    try:
+        return answer_by_cuts(problem, most_kept)
+    except LimitReached:
+        assert ahead is not None  # nothing else looks at the clock
+        ahead.termination = budget.why
+        ahead.message = (
+            ahead.message
+            or "the time limit was reached before the dynamic program had ended: answer and bound by a price"
+        )
+        return ahead
 
 
 # For millions of tasks: a price on intervals in place of their number ------------------------------------------------

@@ -11,6 +11,9 @@ from keyshift.models.workload import FloatArray
 from keyshift.solvers.safe_bounds import EPSILON
 from keyshift.solvers.threads import one_blas_thread
 
+SHARES = 10_000_000
+"""Shares of key groups on nodes that the continuous relaxation takes on, some 50 bytes each."""
+
 
 def combinatorial_bound(problem: MCLB, *, budget: Budget, seed: int = 0) -> Answer:
     """Window by window, the least variance that the largest key groups allow; O(m p log p), a bound only.
@@ -113,6 +116,9 @@ def qp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, steps: Whole = 300
     """
     core = problem.core
     windows = window_bound(core.load.T, core.nodes)
+    if (shares := core.load.shape[0] * core.nodes) > SHARES:
+        said = f"{shares:,} shares of key groups are too many, more than {SHARES:,}: this is the bound window by window"
+        return Answer(None, windows / core.nodes, message=said)
     with one_blas_thread():
         squares = shared_squares(core, budget, steps)
     return Answer(None, max(windows, squares) / core.nodes, budget.why if budget.expired else "completed")
@@ -120,9 +126,9 @@ def qp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, steps: Whole = 300
 
 def shared_squares(core: Core, budget: Budget, steps: int = 3000, gap: float = 1e-4) -> float:
     """A safe lower bound on n times the imbalance over shares of key groups within the budget."""
-    if not core.limited or core.nodes == 1:
-        return 0.0
     p, n = core.load.shape[0], core.nodes
+    if not core.limited or n == 1 or p * n > SHARES:
+        return 0.0
     unit = float(np.sqrt(np.square(core.load).sum() / p)) or 1.0
     load = core.load / unit
     mean = load.sum(axis=0) / n

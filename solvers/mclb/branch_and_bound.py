@@ -153,7 +153,7 @@ class _Incumbent:
     def improve(self, budget: Budget, seed: int, enough: float, effort: float = math.inf) -> None:
         """Let local search begin, or go on, while time lasts and the imbalance is not `enough`."""
         if self.local is None:
-            self.local = PlacementSearch(self.core, self.best, seed, self.settings)
+            self.local = PlacementSearch(self.core, self.best, seed, self.settings, budget)
         elif self.best is not None:
             self.local.take(self.best)
         if self.take(self.local.go_on(budget, effort, enough * self.core.nodes)):

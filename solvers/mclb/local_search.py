@@ -29,6 +29,8 @@ from keyshift.solvers.threads import one_blas_thread
 
 MOST = 300_000_000
 """The most candidates of a run of the annealing."""
+AT_ONCE = 100_000_000
+"""Steps of compiled sweeps between two looks at the clock."""
 LOOK = 10_000_000
 """Candidates between two looks at the clock."""
 SOFTNESS, SOFTENED_FROM = (1.0, 3.0, 8.0), 13
@@ -50,7 +52,7 @@ this share of the time left for a turn."""
 
 
 def local_search(
-    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, effort: NonNegative = 1.0
+    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, effort: NonNegative | None = None
 ) -> Answer:
     """Moves and swaps from a greedy placement.
 
@@ -65,8 +67,9 @@ def local_search(
     seed : int
     start : ndarray, optional
         A placement that the answer will not be worse than.
-    effort : float, default 1
-        Multiplies the number of annealing steps or swaps.
+    effort : float, optional
+        Multiplies the number of annealing steps or swaps. None is 1; where there are more key groups than are annealed, as many
+        as a limited time allows.
 
     Notes
     -----
@@ -74,9 +77,13 @@ def local_search(
     Under rules `search_within` finds where the annealing begins, and goes on alone where there are more key groups.
     """
     if problem.rules:
-        return _under_rules(problem, budget, seed, start, effort)
+        return _under_rules(problem, budget, seed, start, 1.0 if effort is None else effort)
     core = problem.core
-    search = PlacementSearch(core, None if start is None else core.lower(start), seed, budget.tuned(MCLBSettings))
+    settings, known = budget.tuned(MCLBSettings), None if start is None else core.lower(start)
+    if effort is None:  # sweeps over many key groups go on while there is time, if it is limited
+        endless = core.load.shape[0] > settings.annealed and math.isfinite(budget.remaining)
+        effort = math.inf if endless else 1.0
+    search = PlacementSearch(core, known, seed, settings, budget)
     chosen = core.relabelled(search.go_on(budget, effort))
     return Answer(core.lift(chosen), termination=budget.why if budget.expired else "completed")
 
@@ -87,13 +94,13 @@ def _under_rules(problem: MCLB, budget: Budget, seed: int, start: IntArray | Non
     room = np.array([float(w.state.sum()) if most is None else most * (1 + SLACK / 2)])
     anywhere = np.zeros(w.nodes, dtype=np.int64)
     moves = RowFamily(np.arange(w.key_groups), w.state, anywhere, np.zeros(1), room, moves=True)
-    space = problem.lowered.narrowed(MoveSpace.of(w.current, w.kept))
+    space = problem.lowered.narrowed(MoveSpace.within(w.current, w.kept))
     load = compressed(problem.core.load)
     squares = np.square(load).sum(axis=1)
     aim = Aim(doublings=1, unit=math.sqrt(float(squares.mean())) or 1.0, squares=True)
     worth = squares / aim.unit**2
     placing = Placing(
-        problem.lowered, space.without(np.broadcast_to(~w.kept, (w.key_groups, w.nodes))), np.ones(w.nodes),
+        problem.lowered, space, np.ones(w.nodes),
         load=np.ascontiguousarray(load.T), rows=[moves], worth=worth,
     )  # fmt: skip
     task = Task(placing, aim, worth)
@@ -150,11 +157,18 @@ class ItemCore(Core):
 class PlacementSearch:
     """A search that can be interrupted, and goes on as if it had not been."""
 
-    def __init__(self, core: Core, start: IntArray | None, seed: int, settings: MCLBSettings | None = None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        start: IntArray | None,
+        seed: int,
+        settings: MCLBSettings | None = None,
+        budget: Budget | None = None,
+    ) -> None:
         self.core, self.rng = core, np.random.default_rng(seed)
         self.settings = settings = settings or MCLBSettings()
         self.load = compressed(core.load)
-        self.best = _starting_point(core, self.load, start)
+        self.best = _starting_point(core, self.load, start, budget)
         self.searches: list[PairSplits | _Annealing] = []
         if PairSplits.suits(core, settings):
             self.searches.append(PairSplits(core, self.best, seed))
@@ -204,16 +218,31 @@ def compressed(load: FloatArray) -> FloatArray:
     return np.ascontiguousarray(triangle.T)
 
 
-def _starting_point(core: Core, load: FloatArray, start: IntArray | None) -> IntArray:
+def _starting_point(core: Core, load: FloatArray, start: IntArray | None, budget: Budget | None = None) -> IntArray:
     """The best of the start, the greedy placement by size, and the current nodes."""
-    order = np.argsort(-np.square(load).sum(axis=1), kind="stable")
-    candidates = [kernels.place_greedily(core.load, order, core.nodes, core.state, core.current, core.budget)]
+    candidates = [greedy_placement(core, np.argsort(-np.square(load).sum(axis=1), kind="stable"), budget)]
     if (core.current >= 0).all():
         candidates.append(core.current)
     if start is not None:
         candidates.insert(0, start)
     allowed = [c for c in candidates if core.moved(c) <= core.budget]
     return min(allowed, key=core.squares).copy()
+
+
+def greedy_placement(core: Core, order: IntArray, budget: Budget | None = None) -> IntArray:
+    """The greedy placement; where the time is over before all are placed the others stay, or go to the nodes in turn."""
+    sums = np.zeros((core.nodes, core.load.shape[1]))
+    chosen, left = np.where(core.current >= 0, core.current, np.arange(order.size) % core.nodes), core.budget
+    for at, some in enumerate(np.array_split(order, _pieces(order.size * sums.size))):
+        if at > 0 and budget is not None and budget.expired:
+            break
+        left = kernels.place_greedily(core.load, some, chosen, sums, core.state, core.current, left)
+    return chosen
+
+
+def _pieces(steps: int) -> int:
+    """In how many pieces so many steps of compiled sweeps are taken, with a look at the clock between them."""
+    return max(1, steps // AT_ONCE)
 
 
 def _next_kind(tried: dict[float, list[float]], rng: np.random.Generator) -> float:
@@ -390,13 +419,21 @@ def _by_sweeps(
     tries = 10 * p if endless else int(effort * 10 * p)
     data = load, chosen, sums, core.state, core.current
     while not budget.expired and (idle < 3 or endless) and value > enough:
-        fall, spent = kernels.descend(*data, spent, core.budget, rng.permutation(p))
-        for reach in (p // 2, 200, 20):
-            if budget.expired:
+        fall = 0.0
+        for at, some in enumerate(np.array_split(rng.permutation(p), _pieces(p * sums.size))):
+            if at > 0 and budget.expired:
                 break
-            gained, spent = kernels.swap_alike(*data, spent, core.budget, ranked, reach, tries, rng)
-            budget.spend(tries * core.nodes)
+            gained, spent = kernels.descend(*data, spent, core.budget, some)
             fall += gained
+        for reach in (p // 2, 200, 20):
+            pieces = _pieces(tries * load.shape[1])
+            for piece in range(pieces):
+                if budget.expired:
+                    break
+                some = (piece + 1) * tries // pieces - piece * tries // pieces
+                gained, spent = kernels.swap_alike(*data, spent, core.budget, ranked, reach, some, rng)
+                budget.spend(some * core.nodes)
+                fall += gained
         idle = idle + 1 if fall <= 1e-3 * value else 0
         value -= fall
         budget.report(objective=max(value, 0.0) / core.nodes, note="local search")

@@ -29,22 +29,19 @@ def dot(a: F, b: F) -> float:
 
 
 @njit(cache=True)
-def place_greedily(load: F, order: Z, nodes: int, state: F, current: Z, budget: float) -> Z:
+def place_greedily(load: F, order: Z, chosen: Z, sums: F, state: F, current: Z, left: float) -> float:
     """Place key groups in the given order, each where it adds least to the sum of squares.
 
-    The rise is 2 y.L + y.y, so that the node of least y.L wins. A key group that the budget no longer lets move
-    stays where it is.
+    The rise is 2 y.L + y.y, so that the node of least y.L wins. A key group that what is left of the budget does not let move
+    stays where it is. Changes `chosen` and `sums`; returns what is left then.
     """
-    p, m = load.shape
-    sums = np.zeros((nodes, m))
-    chosen = np.empty(p, dtype=np.int64)
-    left = budget
+    m = load.shape[1]
     for k in order:
         if current[k] >= 0 and state[k] > left:
             best = current[k]
         else:
             best, least = 0, np.inf
-            for i in range(nodes):
+            for i in range(sums.shape[0]):
                 rise = dot(load[k], sums[i])
                 if rise < least:
                     best, least = i, rise
@@ -53,7 +50,7 @@ def place_greedily(load: F, order: Z, nodes: int, state: F, current: Z, budget: 
         chosen[k] = best
         for t in range(m):
             sums[best, t] += load[k, t]
-    return chosen
+    return left
 
 
 @njit(cache=True)

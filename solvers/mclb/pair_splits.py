@@ -114,7 +114,7 @@ class PairSplits:
             on_i = place[free] == i
             rest = away[i] - self.load[free[on_i]].sum(axis=0)
             target = (away[i] + away[j]) / 2 - rest  # (1), in deviations
-            stake = core.stake[i, free] - core.stake[j, free]
+            stake = core.state[free] * (1.0 * (core.current[free] != i) - (core.current[free] != j))
             place[free] = j
             room = core.budget - core.moved(place) if core.limited else math.inf
             rows, half = np.c_[self.load[free], stake], free.size // 2

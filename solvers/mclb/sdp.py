@@ -45,8 +45,8 @@ from keyshift.models import Answer, Budget
 from keyshift.models.base.compiling import njit
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.mclb import local_search_kernels as search_kernels
 from keyshift.solvers.mclb.bounds import window_bound
+from keyshift.solvers.mclb.local_search import greedy_placement
 from keyshift.solvers.safe_bounds import EPSILON
 from keyshift.solvers.semidefinite import Rows, SemidefiniteAscent
 from keyshift.solvers.threads import one_blas_thread
@@ -154,7 +154,7 @@ def _climb(dual: SemidefiniteDual, budget: Budget, cuts: bool, enough: float, se
 
 def _quick_value(core: Core) -> float:
     order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")
-    placed = search_kernels.place_greedily(core.load, order, core.nodes, core.state, core.current, core.budget)
+    placed = greedy_placement(core, order)
     return core.squares(placed)
 
 

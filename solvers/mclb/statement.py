@@ -13,7 +13,7 @@ from keyshift.models.base.guards import Count, Threads
 from keyshift.models.base.lazily import lazily, load
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.workload import IntArray
-from keyshift.solvers.checked import answered, confirmed, within, without_false_bound
+from keyshift.solvers.checked import answered, confirmed, too_large, within, without_false_bound
 
 with lazily():
     from keyshift.models.mclb.cpsat_model import MCLBCpSat
@@ -69,6 +69,8 @@ def solve_tangents(
     -----
     Source: [Duran1986].
     """
+    if said := too_large(problem):
+        return Answer(start, 0.0, message=said)
     with off_clock():
         from keyshift.solvers import highs
 

@@ -54,7 +54,7 @@ def _task(problem: MovementWithinLimits, used: BoolArray) -> Task:
     least, most = (
         np.tile(np.where(used, limit, 0.0), (k, 1)) for limit in (problem.lower - slack, problem.upper + slack)
     )
-    space = MoveSpace.of(w.current, used).without(np.broadcast_to(~used, (w.key_groups, used.size)))
+    space = MoveSpace.within(w.current, used)
     worth, none = w.state / (float(w.state.max(initial=0.0)) or 1.0), np.zeros_like(most)
     load, every = np.asarray(problem.load), np.ones(used.size, dtype=bool)
     unit = load_unit(load, worth)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from keyshift.models.base.guards import Threads
 from keyshift.models.base.lazily import lazily
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.checked import answered, confirmed
+from keyshift.solvers.checked import answered, confirmed, too_large
+from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
 from keyshift.solvers.movement.local_search import local_search
 
 with lazily():
@@ -65,6 +67,8 @@ def least_state(load: FloatArray, state: FloatArray, need: float) -> float:
 
 
 NO_PLACEMENT = "no placement keeps within the limits"
+FIRST, LATER = 0.1, 1e-4
+"""Effort of a solver's first turn; CP-SAT waits for the others to have done the second of it for each key group and node."""
 
 
 def solve_milp(
@@ -75,21 +79,40 @@ def solve_milp(
     start: np.ndarray | None = None,
     threads: Threads = 1,
 ) -> Answer:
-    """The mixed-integer program by HiGHS; what is doubtful of its word, such as that there is no placement, CP-SAT says again.
+    """The conductor (`keyshift.solvers.conductor`) gives turns to HiGHS, local search and CP-SAT.
 
-    Under rules CP-SAT has the second half of a limited time; on large instances, where HiGHS may find nothing, local search.
+    CP-SAT also says again what is doubtful of HiGHS's word, such as that there is no placement.
     """
     asked: dict[str, Any] = {"seed": seed, "threads": threads}
-    large = problem.workload.key_groups * problem.node_limit > 20_000
-    half = not math.isinf(budget.remaining) and (large or bool(problem.rules))
-    answer = _by_size(problem, "highs", MovementPyomo, budget.part(0.5) if half else budget, start, **asked)
-    if half and answer.termination not in ("optimal", "infeasible"):
-        if large:
-            found = local_search(problem, budget=budget, seed=seed + 1, start=answer.assignment, effort=math.inf)
-            answer.assignment, answer.termination = found.assignment, budget.why
-        else:
-            answer.termination = "gap"
-    return confirmed(problem, answer, solve_cpsat, budget=budget, **asked)
+    found = Incumbent(problem, budget)
+    found.add_solution(start)
+    found.raise_bound(forced_movement(problem), "forced")
+
+    def by_highs(turn: Budget) -> Answer:
+        answer = _by_size(problem, "highs", MovementPyomo, turn, found.best, **asked)
+        return confirmed(problem, answer, solve_cpsat, budget=turn, **asked)
+
+    def by_cpsat(turn: Budget) -> Answer:
+        return solve_cpsat(problem, budget=turn, start=found.best, **asked)
+
+    later = LATER * problem.workload.key_groups * problem.node_limit
+    found.message = too_large(problem)
+    solvers = [
+        Component("HiGHS", solver_turns(found, by_highs, "HiGHS", FIRST)),
+        Component("CP-SAT", solver_turns(found, by_cpsat, "CP-SAT", FIRST), 1.0, min(later, 2.0)),
+    ]
+    conduct(found, [*solvers[: 0 if found.message else 2], Component("search", _search_turns(found, seed))])
+    return found.answer()
+
+
+def _search_turns(found: Incumbent, seed: int) -> Iterator[None]:
+    """Local search from the incumbent, again and again."""
+    number = 0
+    while math.isfinite(found.budget.time_limit) or number == 0:
+        number += 1
+        answer = local_search(found.problem, budget=found.budget.turn(FIRST), seed=seed + number, start=found.best)
+        found.add_solution(answer.assignment, "local search")
+        yield
 
 
 def solve_cpsat(
@@ -117,6 +140,10 @@ def _by_size(
     threads: int,
 ) -> Answer:  # fmt: skip
     """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
+    if said := too_large(problem):
+        answer = local_search(problem, budget=budget, seed=seed, start=start, effort=8.0)
+        answer.bound, answer.message = forced_movement(problem), said
+        return answer
     best = _searched(problem, budget, seed, start)
     most = math.inf if best is None else problem.objective(best)
     asked: dict[str, Any] = {

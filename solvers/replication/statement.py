@@ -105,10 +105,10 @@ class _Copies:
         self.measure()
         return True
 
-    def allowed(self, more: int) -> np.ndarray:
-        """Cells that may get a copy, shape (p, n), where `more` moves are used up before."""
-        new = ~self.problem.held
-        return (self.here == 0) & (self.room > 0) & ~(new & (self.moves - more < 1))
+    def allowed(self, more: int, on: IntArray) -> np.ndarray:
+        """Cells of some key groups that may get a copy, shape (key groups, n), where `more` moves are used up before."""
+        new = ~self.problem.held[on]
+        return (self.here[on] == 0) & (self.room > 0) & ~(new & (self.moves - more < 1))
 
     def best_cell(self, after: FloatArray, key_groups: IntArray, cells: np.ndarray) -> tuple[float, int, int] | None:
         """The least of some loads over cells that are open: value, key group, node."""
@@ -126,7 +126,7 @@ class _Copies:
         load, v = self.problem.load[on], self.problem.workload.capacity
         share, less = load / (self.count[on] + 1), load / self.count[on] - load / (self.count[on] + 1)
         after = np.maximum(self.load + share[:, None] / v, (self.load[full] - less / v[full])[:, None])
-        found = self.best_cell(after, on, self.allowed(0)[on])
+        found = self.best_cell(after, on, self.allowed(0, on))
         return None if found is None else (found[0], [found[1:]])
 
     def moved(self, full: int) -> tuple[float, list[tuple[int, int]]] | None:
@@ -135,7 +135,7 @@ class _Copies:
         share, v = self.problem.load[on] / self.count[on], self.problem.workload.capacity
         after = np.maximum(self.load + share[:, None] / v, (self.load[full] - share / v[full])[:, None])
         back = ~self.problem.held[on, full]  # a new copy that goes leaves its move to another one
-        cells = np.where(back[:, None], self.allowed(-1)[on], self.allowed(0)[on])
+        cells = np.where(back[:, None], self.allowed(-1, on), self.allowed(0, on))
         found = self.best_cell(after, on, cells)
         return None if found is None else (found[0], [(found[1], full), found[1:]])
 

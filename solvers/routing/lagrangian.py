@@ -31,12 +31,15 @@ class RoutingSettings(Settings):
     ----------
     rounds : int
         The most rounds of cutting planes of the Lagrangian dual.
-    searched : float
-        Under rules, the share of the time for local search at the beginning.
+    first : float
+        Units of effort of the first turn of the search and of each solver.
+    searched : int
+        Up to so many keys are searched without rules, too.
     """
 
     rounds: int = _NUMBERS["rounds"]
-    searched: float = _NUMBERS["searched"]
+    first: float = _NUMBERS["first"]
+    searched: int = _NUMBERS["searched"]
 
 
 CONVERGED = 1e-7
@@ -213,6 +216,7 @@ def maximise(relaxation: Relaxation, budget: Budget, seed: int = 0, rounds: int 
         if climb.best > 1.0 + CONVERGED:  # more than all state: nothing is feasible
             break
         climb.step(budget)
+        budget.spend(10 * relaxation.keys.size)
         done += 1
         budget.report(bound=max(0.0, climb.best) * relaxation.problem.scale, note="bound")
     return Dual(climb.centre, relaxation.safe_value(climb.centre), done, climb.converged)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.workload import IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import NO_ASSIGNMENT, kept, within
+from keyshift.solvers.conductor import Component, Incumbent, conduct
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, RoutingSettings, maximise
 from keyshift.solvers.routing.large_keys import LargeKeys, singled_out
 from keyshift.solvers.routing.rounding import local_search, on_grid, rounded
@@ -88,13 +90,13 @@ def solve_milp(
     threads: Threads = 1,
     largest: Whole = 60_000,
 ) -> Answer:
-    """The optimum by HiGHS, from a warm start, after the Lagrangian bound has closed what cannot matter.
+    """The optimum by the conductor (`keyshift.solvers.conductor`), which gives turns to these components:
 
-    1. Keys alike become one record; the Lagrangian dual bounds the optimum from below (O(records) a round).
-    2. Overloaded nodes shed what they must, the cheapest first, at some prices of an entry: assignments beside the start.
-    3. Pairs whose reduced cost exceeds the gap between the two are closed: no better assignment uses them.
-    4. What is open, if it has at most `largest` pairs, goes to HiGHS until proven - under rules to CP-SAT -; else the bound
-       stands as it is.
+    - *bound*: keys alike become one record; the Lagrangian dual bounds the optimum from below (O(records) a round). Then
+      overloaded nodes shed what they must, the cheapest first, at some prices of an entry: assignments beside the start.
+    - *HiGHS* and *CP-SAT* on what is open: pairs whose reduced cost exceeds the gap between the two are closed, since no better
+      assignment uses them. Under rules CP-SAT alone.
+    - *search*: single keys, swaps and exchanges, annealed (`local_search`).
 
     Parameters
     ----------
@@ -109,7 +111,9 @@ def solve_milp(
     (less its doubt, `models.answer`) and the best assignment. Where all states are multiples of a unit, it
     is rounded up to the next multiple.
     """
-    return _OpenKeys(problem, by_highs, budget, seed, threads, largest).run(start)
+    return RoutingPortfolio(problem, budget, seed, threads, largest, start).run(
+        by_cpsat if problem.rules else by_highs, by_cpsat
+    )
 
 
 def solve_cpsat(
@@ -121,7 +125,7 @@ def solve_cpsat(
     threads: Threads = 1,
     largest: Whole = 60_000,
 ) -> Answer:
-    """As `solve_milp`, with CP-SAT on integer loads and states in place of HiGHS.
+    """As `solve_milp`, with CP-SAT alone, on integer loads and states; it searches only under rules.
 
     Parameters
     ----------
@@ -130,7 +134,10 @@ def solve_cpsat(
     largest : int, default 60,000
         Open pairs up to which the remaining program is attempted.
     """
-    return _OpenKeys(problem, by_cpsat, budget, seed, threads, largest).run(start)
+    return RoutingPortfolio(problem, budget, seed, threads, largest, start).run(by_cpsat)
+
+
+NOTHING = "no assignment meets all limits, not even with divisible keys"
 
 
 def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
@@ -140,127 +147,100 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
     """
     dual = maximise(Relaxation(problem, records_of(problem)), budget, seed, budget.tuned(RoutingSettings).rounds)
     if dual.excludes_everything(problem):
-        return Answer(
-            None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
-        )
+        return Answer(None, termination="infeasible", message=NOTHING)
     ended: Termination = budget.why if budget.expired else "completed"
     details = {"rounds": dual.rounds, "converged": dual.converged}
     return Answer(None, on_grid(problem, dual.bound), ended, details=details)
 
 
-class _OpenKeys:
-    """The steps that both exact methods share."""
+class RoutingPortfolio:
+    """The components of the exact methods for one instance, around one incumbent."""
 
     def __init__(
-        self,
-        problem: MixedRouting,
-        solver: _Solver,
-        budget: Budget,
-        seed: int,
-        threads: int,
-        largest: int,
+        self, problem: MixedRouting, budget: Budget, seed: int, threads: int, largest: int, start: IntArray | None
     ) -> None:
-        self.problem, self.solver, self.budget = problem, solver, budget
-        self.seed, self.threads, self.largest = seed, threads, largest
+        self.problem, self.seed, self.threads, self.largest = problem, seed, threads, largest
         self.settings = budget.tuned(RoutingSettings)
+        self.found = Incumbent(problem, budget, next_value=partial(on_grid, problem))
         self.relaxation = Relaxation(problem, records_of(problem))
-        self.best: IntArray | None = None
-        self.value = np.inf
-        self.details: dict[str, Any] = {"records": self.relaxation.keys.size}
+        self.found.details["records"] = self.relaxation.keys.size
+        self.found.add_solution(start)
+        self.dual: Dual | None = None
 
-    def run(self, start: IntArray | None) -> Answer:
-        if self.problem.rules:
-            part = self.budget.part(self.settings.searched)
-            start = local_search(self.problem, budget=part, seed=self.seed, start=start).assignment
-        self._offer(start, None)
-        dual = maximise(self.relaxation, self.budget.part(0.5), self.seed, self.settings.rounds)
-        self.details |= {"lagrangian_bound": dual.bound, "rounds": dual.rounds}
-        if dual.excludes_everything(self.problem):
-            return Answer(
-                None,
-                termination="infeasible",
-                message="no assignment meets all limits, not even with divisible keys",
-            )
-        bound = on_grid(self.problem, dual.bound)
-        if not (self._proven(bound) or self.budget.expired):
-            self._round()
-        if (needed := self._entries_needed()) > self.problem.table_limit:
-            said = f"no table of {self.problem.table_limit} entries keeps the load limits: they need {needed} at least"
-            return Answer(None, termination="infeasible", message=said, details=self.details)
-        if self._proven(bound):
-            return self._answer(bound, "optimal")
-        if self.budget.expired:
-            return self._answer(bound, self.budget.why)
-        return self._finish(dual, bound)
+    def run(self, *solvers: _Solver) -> Answer:
+        """All components, with these solvers."""
+        ruled = bool(self.problem.rules)
+        made = [Component("bound", self.bound_turns())]
+        if ruled or (len(solvers) > 1 and self.problem.workload.key_groups <= self.settings.searched):
+            made.insert(0 if ruled else 1, Component("search", self.search_turns()))
+        names = {by_highs: "HiGHS", by_cpsat: "CP-SAT"}
+        made += [Component(names[each], self.solver_turns(each, names[each])) for each in dict.fromkeys(solvers)]
+        conduct(self.found, made)
+        return self.found.answer()
 
-    def _entries_needed(self) -> int:
-        """Entries that any answer needs, where no answer is known and the table may be too small for one; else 0."""
-        if self.best is not None or self.problem.table_limit >= self.problem.workload.key_groups:
-            return 0
-        return fewest_entries(self.problem.averaged(), self.budget.part(0.5), self.seed, self.problem.table_limit)
+    def bound_turns(self) -> Iterator[None]:
+        """The Lagrangian dual, and what rounding makes of the nodes' excess; whether the table has room for any answer."""
+        found, problem = self.found, self.problem
+        dual = self.dual = maximise(self.relaxation, found.budget, self.seed, self.settings.rounds)
+        found.details |= {"lagrangian_bound": dual.bound, "rounds": dual.rounds}
+        if dual.excludes_everything(problem):
+            found.infeasible = NOTHING
+            return
+        found.raise_bound(dual.bound, "Lagrangian relaxation")
+        if not found.done:
+            for assignment in rounded(problem.averaged(), self.relaxation.keys, found.budget):
+                if found.add_solution(assignment, "rounded"):
+                    break
+        if found.best is None and problem.table_limit < problem.workload.key_groups:
+            needed = fewest_entries(problem.averaged(), found.budget, self.seed, problem.table_limit)
+            if needed > problem.table_limit:
+                found.infeasible = (
+                    f"no table of {problem.table_limit} entries keeps the load limits: they need {needed} at least"
+                )
+        yield
 
-    def _offer(self, assignment: IntArray | None, but: Collection[str] | None = TOLERATED) -> bool:
-        """Keep an assignment if it is feasible and better; whether it is feasible. `but` is for `kept`."""
-        if assignment is None or not kept(self.problem, assignment, but):
-            return False
-        value = self.problem.objective(assignment)
-        if value < self.value:
-            self.best, self.value = assignment, value
-            self.budget.report(objective=value, note="better assignment")
-        return True
+    def search_turns(self) -> Iterator[None]:
+        """Local search from the incumbent, again and again."""
+        found, length, number = self.found, self.settings.first, 0
+        while math.isfinite(found.budget.time_limit) or number == 0:
+            turn = found.budget.turn(length)
+            answer = local_search(self.problem, budget=turn, seed=self.seed + number, start=found.best, effort=2.0)
+            found.add_solution(answer.assignment, "local search")
+            number, length = number + 1, 2 * length if turn.expired else length
+            yield
 
-    def _proven(self, bound: float) -> bool:
-        return self.best is not None and self.value - bound <= 0.5 * self.problem.tolerance_of(self.value)
+    def solver_turns(self, solver: _Solver, note: str) -> Iterator[None]:
+        """A solver on what reduced costs leave open, for twice the work each time, until it is proven."""
+        found, length = self.found, self.settings.first
+        while True:
+            choices = None if self.dual is None else self.open_choices(self.dual)
+            if choices is None:
+                yield
+                continue
+            turn, before = found.budget.turn(length), found.objective
+            settings = {"seed": self.seed, "threads": self.threads}
+            answer = solver(choices, turn, found.best, before, **settings)
+            refused = answer.assignment is not None and not kept(self.problem, answer.assignment, TOLERATED)
+            if solver is by_highs and (answer.termination == "infeasible" or refused):
+                # HiGHS's tolerances let an overload through, or shut everything out: whole numbers do neither.
+                answer = by_cpsat(choices, turn, found.best, before, **settings)
+            if answer.termination == "infeasible":
+                answer.message = f"the solver proves that {NO_ASSIGNMENT}"
+            elif answer.bound is not None:  # nothing that is closed is better than the incumbent
+                answer.bound = min(answer.bound, before)
+            found.take(answer, note)
+            if not turn.expired and found.objective >= before / 8:  # else its last digits count now
+                return
+            length *= 2
+            yield
 
-    def _allowance(self, dual: Dual) -> float:
-        """Reduced cost above which a pair cannot be part of anything better, in shares of the total state."""
-        if self.best is None:
-            return np.inf
-        return (self.value - dual.bound) / self.problem.scale + 1e-9
-
-    def _round(self) -> None:
-        """Offer what nodes that only shed their excess come to."""
-        for assignment in rounded(self.problem.averaged(), self.relaxation.keys, self.budget):
-            if self._offer(assignment, None):
-                break
-
-    def _finish(self, dual: Dual, bound: float) -> Answer:
-        """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""
-        allowance = self._allowance(dual)
-        left = self.relaxation.count_open(dual.prices, allowance)
-        self.details["open_pairs"] = left
-        if left > self.largest:
-            said = (
-                f"{left} (key class, node) pairs stay open, more than largest = {self.largest}: "
-                "the bound is the Lagrangian one"
-            )
-            return self._answer(bound, "gap", said)
-        if self.problem.rules:  # HiGHS's program of all that rules leave open says nothing for long
-            self.solver = by_cpsat
-        before, settings = self.value, {"seed": self.seed, "threads": self.threads}
-        choices = self.relaxation.open_choices(dual.prices, allowance)
-        outcome = self.solver(choices, self.budget, self.best, before, **settings)
-        self.details |= outcome.details
-        refused = outcome.assignment is not None and not self._offer(outcome.assignment)
-        if self.solver is by_highs and (outcome.termination == "infeasible" or refused):
-            # HiGHS's tolerances let an overload through, or shut everything out: whole numbers do neither.
-            outcome = by_cpsat(choices, self.budget, self.best, before, **settings)
-            self._offer(outcome.assignment)
-        if outcome.termination == "infeasible":
-            if self.best is None:
-                return Answer(None, termination="infeasible", message=f"the solver proves that {NO_ASSIGNMENT}")
-            return self._answer(self.value, "optimal")  # nothing better is left
-        bound = max(bound, on_grid(self.problem, min(outcome.bound or 0.0, self.value)))
-        if outcome.termination == "optimal" and not self._proven(bound):
-            if self.value < before / 8:
-                return self._finish(dual, bound)  # its last digits count now
-            if self.solver is by_highs:
-                self.solver = by_cpsat
-                return self._finish(dual, bound)
-        return self._answer(bound, outcome.termination)
-
-    def _answer(self, bound: float, termination: Termination, message: str = "") -> Answer:
-        return Answer(self.best, min(bound, self.value), termination, message, self.details)
+    def open_choices(self, dual: Dual) -> Choices | None:
+        """The pairs that a better assignment may use; None where they are too many for a program."""
+        allowance = np.inf
+        if self.found.best is not None:  # in shares of the total state
+            allowance = (self.found.objective - dual.bound) / self.problem.scale + 1e-9
+        left = self.found.details["open_pairs"] = self.relaxation.count_open(dual.prices, allowance)
+        return None if left > self.largest else self.relaxation.open_choices(dual.prices, allowance)
 
 
 # How few exceptions a routing table can have: counted node by node, with the few large keys placed exactly -------------

@@ -13,6 +13,9 @@ from keyshift.solvers.search.moves import MOVES, propose
 from keyshift.solvers.search.program import UNLIMITED, Aim, Placing
 from keyshift.solvers.search.terms import accept, as_far, cut_of, measure, refresh, rise_of_nodes, shift_rows, weigh
 
+CHANGED = 4096
+"""So many moves since the best placement are noted; of more, all of it is written."""
+
 
 class Cooling(NamedTuple):
     """How long, from which temperature to which, and the price of what limits are exceeded by, which rises likewise.
@@ -53,8 +56,18 @@ def better(aim, energy, least_energy, least, trial, program, state):
     return measure(aim, trial, program, state)
 
 
+@njit(**LEAF)
+def keep_changed(best, place, changed, count):
+    """`best` becomes the placement: where few key groups have been moved since it was, these alone are written."""
+    if count > changed.size:
+        overwrite(best, place)
+        return
+    for x in range(count):
+        best[changed[x]] = place[changed[x]]
+
+
 @njit(cache=True, error_model="numpy", nogil=True)
-def anneal(rng, shares, cooling, aim, best, trial, program, state):
+def anneal(rng, shares, cooling, aim, best, trial, program, state):  # noqa: C901  # a compiled loop is one function
     """Anneal from where all are placed; `best` becomes the placement of least measure within the limits.
 
     Returns that measure, infinite where none is below ``cooling.least``, the least excess met and the share of steps beyond
@@ -72,6 +85,7 @@ def anneal(rng, shares, cooling, aim, best, trial, program, state):
     falling = (cooling.cold / cooling.hot) ** (1.0 / max(cooling.steps, 1))
     rising = (cooling.last_price / cooling.price) ** (1.0 / max(cooling.steps, 1)) if price < np.inf else 1.0
     cut = cut_of(state.together, aim, aim.blend)
+    changed, since = np.empty(min(place.size, CHANGED), np.int64), 0  # moved since `best` was written
     for _ in range(cooling.steps):
         heat *= falling
         price *= rising
@@ -97,17 +111,23 @@ def anneal(rng, shares, cooling, aim, best, trial, program, state):
             shift_rows(count, True, state.held, program.rows, trial.step, place)
             continue
         accept(count, nodes, aim, trial, program, state)
+        for s in range(count):
+            if since < changed.size:
+                changed[since] = trial.step.who[s]
+            since += 1
         state.missed[0] += missed
         state.bands[0] = state.bands[0] + bands if state.bands[0] + bands > 1e-13 else 0.0
         state.broken[0] = state.broken[0] + broken if state.broken[0] + broken > 1e-9 else 0.0
         energy, cut, over = energy + rise, cut_after, after
         if over < fewest and found == np.inf and cooling.least == np.inf:
             fewest = over
-            overwrite(best, place)
+            keep_changed(best, place, changed, since)
+            since = 0
         if over <= cooling.slack:
             value = better(aim, energy, least_energy, least, trial, program, state)
             if value < least - 1e-12 * abs(least):
-                overwrite(best, place)
+                keep_changed(best, place, changed, since)
+                since = 0
                 least = found = value
                 least_energy = energy
     return found, fewest, beyond / max(cooling.steps, 1)

@@ -58,7 +58,7 @@ class Posed:
         for name, limit in (kept or {}).items():
             most[name] = min(limit, most.get(name, limit))
         if most.pop(BROKEN, None) is not None:
-            problem = problem.as_broken(start)  # type: ignore[attr-defined]  # it has rules
+            problem = problem.elastic_at(start)  # type: ignore[arg-type]  # what keeps rules has a start
         self.most_cut = min([UNLIMITED, *(self._share(name, most.pop(name)) for name in CUTS if name in most)])
         moves, lowered = most.pop("migrations", None), getattr(problem, "lowered", Lowered(w.current))
         mean = np.array([np.full(k, 1 / self.capacity), np.zeros(k)])
@@ -111,8 +111,8 @@ class Posed:
         w = self.workload
         every, ones = np.arange(w.key_groups), np.ones(w.key_groups)
         if measure == BROKEN:
-            wished: Lowered = self.problem.wished  # type: ignore[attr-defined]  # it has rules
-            return replace(wished, rooms=(*wished.rooms, *(self._gathered(some, wished) for some in wished.merged)))
+            stated: Lowered = self.problem.stated
+            return replace(stated, rooms=(*stated.rooms, *(self._gathered(some, stated) for some in stated.merged)))
         if measure == "table_size":
             home: Any = w.current if w.home is None else w.home
             return list(entries(home, w.nodes, most))
@@ -123,14 +123,14 @@ class Posed:
         limit = np.zeros(1), np.array([most])
         return Lowered(w.current, rooms=(Rooms(every, weights, np.where(w.draining, 0, -1), *limit),))
 
-    def _gathered(self, members: IntArray, wished: Lowered) -> Rooms:
+    def _gathered(self, members: IntArray, stated: Lowered) -> Rooms:
         """A room for nobody but where most of some key groups are, of the nodes that are open to them.
 
         To come together they go there: the search knows of no other node for them.
         """
         here = np.bincount(self.workload.current[members], minlength=self.workload.nodes)
-        if wished.closed is not None:
-            here = np.where(wished.closed[members].any(axis=0), -1, here)
+        if stated.closed is not None:
+            here = np.where(stated.closed[members].any(axis=0), -1, here)
         domain = np.where(np.arange(here.size) == here.argmax(), -1, 0)
         return Rooms(members, np.ones(members.size), domain, np.zeros(1), np.zeros(1))
 

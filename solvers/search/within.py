@@ -106,6 +106,7 @@ def search_within(
     idle, turn, steps = 0, 0, settings.first
     place = None if start is None else start.copy()
     search: LocalSearch | None = None
+    rate = settings.each_second / 4  # until a cooling has shown what this machine does on this instance
     while idle < max(1.0, settings.rounds * effort) and least > 0.0 and not budget.expired:
         task = posed(turn)
         it = task.placing.program
@@ -115,12 +116,14 @@ def search_within(
             search = LocalSearch(task.placing, SHARES, seed, 67 + turn)
         p = it.current.size
         touched = 1.0 + it.loads.load.shape[1] / 8 + it.rows.weight.size / p
-        longest = min(10_000_000, settings.each_second * budget.remaining) / touched
+        longest = min(10_000_000, rate * budget.remaining) / touched
         most = max(1, int(min(steps * p, settings.most * p, longest, 20 * task.assignments)))
         begun = task.placing.items.expanded(it.current) if place is None else place
         search.begin(begun)
+        began = budget.elapsed
         found, _ = search.cool(task.aim, _cooling(task, most, task.unit(begun), rng))
         budget.spend(2 * most)
+        rate = min(settings.each_second, 0.9 * most * touched / max(budget.elapsed - began, 1e-3))
         turn, idle, steps = turn + 1, idle + 1, 2 * steps
         within = search.fewest <= task.placing.slack and kept(problem, found, but)
         value = problem.objective(found) if within else math.inf

@@ -40,7 +40,7 @@ def rules_kept(problem: Prioritised, kept: Mapping[str, float]) -> Lowered | Non
     """The rules that an assignment keeps which keeps some measures; None where there are none."""
     if not isinstance(problem, Ruled):
         return None
-    return problem.strict().lowered if kept.get(BROKEN, 1.0) <= TIE else problem.lowered
+    return problem.hard().lowered if kept.get(BROKEN, 1.0) <= TIE else problem.lowered
 
 
 def least_moved(problem: Prioritised, measure: str, kept: Mapping[str, float]) -> float:

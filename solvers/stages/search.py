@@ -138,7 +138,7 @@ def lexicographic(
         elif later is not None:
             if BROKEN_RULES in at.kept and name == at.plain.own_measure and found is not None:
                 alike = share.part(OWN_SHARE, scale=stage.scale)  # another problem: its bound is not the stage's
-                found = _as_broken(at.plain, stage, own, found, alike)
+                found = _elastic(at.plain, stage, own, found, alike)
             answer = later(stage, budget=share, seed=seed, start=found)
         else:
             answer = _searched(stage, own(at.plain, share, None) if place == 0 else told, share, found, seed)
@@ -198,7 +198,7 @@ def _begun(problem: Prioritised, own: Own, budget: Budget, found: IntArray | Non
     """Where the stages begin: with an answer in which the first measure is 0, where limits can say so and it is found soon."""
     plain, first = problem.plain(), problem.stages[0]
     if first == BROKEN_RULES:
-        return _Kept(plain), _kept_to(problem.strict().plain(), own, budget, found)  # type: ignore[attr-defined]  # it has rules
+        return _Kept(plain), _kept_to(problem.hard().plain(), own, budget, found)
     zero = None if plain.least(first) > 0 else plain.without(first, 0.0)
     return _Kept(plain), found if zero is None else _kept_to(zero, own, budget, found)
 
@@ -236,16 +236,16 @@ def _kept_to(strict: Prioritised, own: Own, budget: Budget, found: IntArray | No
     return answer.assignment if able else found
 
 
-def _as_broken(plain: Prioritised, stage: Stage, own: Own, found: IntArray, budget: Budget) -> IntArray:
+def _elastic(plain: Prioritised, stage: Stage, own: Own, found: IntArray, budget: Budget) -> IntArray:
     """Improve an assignment by the method where no rule may be broken by more; it proves nothing of others."""
-    other = own(plain.as_broken(found), budget, found)  # type: ignore[attr-defined]  # it has rules
+    other = own(plain.elastic_at(found), budget, found)
     return found if (best := _better(stage, other.assignment, found)) is None else best
 
 
 def _limited(plain: Prioritised, kept: dict[str, float], found: IntArray | None) -> Prioritised | None:
     """The problem with measures kept by limits of its own, if it has them: where no rule is broken, the rules are."""
     if kept.get(BROKEN_RULES, 1.0) <= TIE and found is not None:
-        strict = plain.strict()  # type: ignore[attr-defined]  # it has rules
+        strict = plain.hard()
         if not strict.violations(found):
             return strict.limited({name: most for name, most in kept.items() if name != BROKEN_RULES})  # type: ignore[no-any-return]
     return plain.limited(kept)

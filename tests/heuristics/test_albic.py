@@ -10,9 +10,7 @@ from instances.collocation import random_problem
 
 import keyshift as ks
 from keyshift.heuristics.collocation import albic as steps
-from keyshift.heuristics.collocation.allocation_program import allocate
-from keyshift.heuristics.collocation.cola import deal, fewest_moves
-from keyshift.heuristics.collocation.comparisons import two_choices
+from keyshift.heuristics.collocation.comparisons import allocate, deal, fewest_moves, two_choices
 from keyshift.heuristics.collocation.partitions import (
     Scored,
     collocated_sets,

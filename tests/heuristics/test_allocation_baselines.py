@@ -7,7 +7,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.generators.allocation import synthetic_workload
-from keyshift.heuristics.allocation.drain_first import drain_first
+from keyshift.heuristics.allocation.flux import drain_first
 from keyshift.models import Budget
 
 
@@ -89,7 +89,7 @@ def test_explanation_names_nodes_and_capacities_that_bind():
 
 def test_drain_first_says_that_the_time_was_up():
     w = ks.Workload(load=[4, 3, 2, 1], state=[1] * 4, current=[0, 0, 1, 1], nodes=3, draining=[False, True, False])
-    from keyshift.heuristics.allocation.drain_first import drain_first
+    from keyshift.heuristics.allocation.flux import drain_first
 
     budget = ks.models.Budget(0.0)
     assert drain_first(ks.KeyGroupAllocation(w), budget=budget).termination == "time_limit"

@@ -18,9 +18,8 @@ from keyshift.heuristics.routing import readj, three_phases
 from keyshift.heuristics.routing.readj import readj_plan
 from keyshift.heuristics.routing.three_phases import RoutingPlanner
 from keyshift.models import Budget
-from keyshift.models.routing import hlhe as hlhe_module
-from keyshift.models.routing.compact import compact
-from keyshift.models.routing.hlhe import discretised
+from keyshift.models.routing import compact as compact_module
+from keyshift.models.routing.compact import compact, discretised
 
 FIGURE_4 = ks.Workload(
     load=[7, 4, 2, 1, 5, 1], state=[7, 4, 2, 1, 5, 1], current=[0, 0, 1, 1, 0, 1], home=[0, 0, 0, 1, 1, 1], nodes=2
@@ -313,7 +312,7 @@ def test_compiled_loops_do_what_their_text_says(monkeypatch):
     assert isinstance(three_phases.llfd.py_func, types.FunctionType)
     interpret(monkeypatch, three_phases)
     interpret(monkeypatch, readj)
-    interpret(monkeypatch, hlhe_module)
+    interpret(monkeypatch, compact_module)
     assert isinstance(three_phases.llfd, types.FunctionType)
     assert [make(p).assignment.tolist() for p in problems for make in makers] == compiled
 

@@ -272,8 +272,18 @@ def test_weights_come_always_or_never():
         p.feed([1, 0.5])
 
 
+def test_the_imbalance_is_at_most_the_sum_of_the_sources_own():
+    """[Nasir2015], section 3.2: what each source keeps even is even together."""
+    for seed in range(5):
+        keys, sources = np.random.default_rng(seed).zipf(1.5, 5_000) % 100, 4
+        worker = ks.Partitioner("pkg", 8, sources=sources, hash_seed=seed).feed(keys)
+        loads = np.array([np.bincount(worker[s::sources], minlength=8) for s in range(sources)])
+        own = (loads.max(axis=1) - loads.mean(axis=1)).sum()
+        assert loads.sum(axis=0).max() - loads.sum(axis=0).mean() <= own + 1e-9
+
+
 def test_imbalance_of_uniform_keys_grows_as_messages_over_workers():
-    """Theorem 5.1, d = 2: with p1 <= 1 / (5 n) the imbalance is O(m / n); uniform on 5 n keys is the worst of it."""
+    """Theorem 5.1, d = 2, m = 1000 n >= n^2: with p1 <= 1 / (5 n) the imbalance is O(m / n); uniform on 5 n keys is the worst of it."""
     relative = []
     for n in (20, 40, 80, 160, 320):
         m = 200 * 5 * n

@@ -9,37 +9,20 @@ import sys
 import time
 import traceback
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import keyshift as ks
-from hostile import (
-    allocation,
-    collocation,
-    drained,
-    intervals,
-    mclb,
-    movement,
-    placement,
-    policies,
-    remedied,
-    replication,
-    routing,
-    ruled,
-    sequences,
-    splitting,
-    tuned,
-)
+from hostile import drained, remedied, ruled, tuned
 from hostile.judge import judge
 from keyshift.catalogue import FORMULATIONS
 
-MODULES: dict[str, ModuleType] = {
-    m.NAME: m
-    for m in (
-        allocation, collocation, mclb, movement, replication, splitting, placement, routing, intervals, sequences, policies
-    )
-}  # fmt: skip
+_FILES = [file for file in Path(__file__).parent.glob("*.py") if "\nNAME = " in file.read_text()]
+_BY_NAME: dict[str, ModuleType] = {m.NAME: m for m in (import_module(f"hostile.{file.stem}") for file in _FILES)}
+MODULES = {name: _BY_NAME[name] for name in FORMULATIONS if name in _BY_NAME}
+"""What draws the instances of each problem: a module that has its `NAME` and `draw`."""
 LIMIT = 10.0
 SHORT_LIMITS = (0.0, 0.01, 0.1, 0.5)
 Verdict = dict[str, Any]

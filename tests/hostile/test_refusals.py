@@ -37,7 +37,7 @@ def test_the_judge_notices(todo, wrong):
 
 
 def test_a_defect_is_one_sentence_and_exit_code_3(monkeypatch, capsys):
-    monkeypatch.setattr(own.Asked, "read", None)
+    monkeypatch.setattr(own.Request, "read", None)
     monkeypatch.delenv("KEYSHIFT_TRACEBACK")
     assert cli.main(["solve", "x"]) == 3
     said = capsys.readouterr().err

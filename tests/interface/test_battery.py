@@ -59,6 +59,7 @@ def test_a_method_keeps_its_word(name, label, method, repeated):
     """One test for all of it: these are half of all tests, and each costs its report beside what it solves."""
     problem, solution, best = problem_of(name, label), solved(name, label, method.name), best_known(name, label)
     the_answer_is_checked_and_recomputed(solution)
+    assert solution.offered is None or {v.rule for v in solution.violations} <= set(method.ignores), solution.violations
     the_bound_is_on_the_right_side(problem, method, solution, best)
     if method.kind == "exact":
         assert solution.status == ("infeasible" if best is None else "optimal"), solution

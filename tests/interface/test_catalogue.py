@@ -13,7 +13,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
-from keyshift.commands.methods import as_row
+from keyshift.commands.model import as_row
 from keyshift.models.base.guards import annotations_of
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,6 @@ from rules.drawn import RACKS, draw_rule
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
-from keyshift.files.problem import CLASSES as KNOWN
 from keyshift.files.problem import problem_of, problem_record
 from keyshift.models.rules.ruled import Ruled
 
@@ -64,12 +63,6 @@ def test_solutions_come_back(name, label, tmp_path):
         same_solution(solution, again)
     solution.save(tmp_path / "s.json")
     same_solution(solution, ks.read_solution(tmp_path / "s.json"))
-
-
-def test_files_know_the_problems_of_the_catalogue():
-    assert set(KNOWN) == set(FORMULATIONS)
-    for name, formulation in FORMULATIONS.items():
-        assert formulation.problem_class.__name__ == KNOWN[name][1]
 
 
 def test_a_workload_comes_back_read_only():

@@ -10,7 +10,7 @@ from wrong_solutions import SOLUTIONS
 
 from keyshift import exercises
 from keyshift.cli import main
-from keyshift.exercises.grading import SHEETS, grade
+from keyshift.exercises.exercise import SHEETS, grade
 
 HOSTILE = {
     "text": ("return '3'", "you returned '3', of type str; the task asks for a number"),

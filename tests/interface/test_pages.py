@@ -94,6 +94,7 @@ def test_the_shell_lines_of_the_cheat_sheet_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     w = ks.Workload(load=[[7, 5, 4, 3], [6, 6, 4, 3]], state=[7, 5, 4, 3], current=[0, 0, 1, 1], nodes=2)
     ks.write_workload(w, "w")
+    w.to_frame().to_csv("instance.csv")
     Path("now.json").write_text("[0, 1, 0, 1]")
     lines = re.findall(r"`(keyshift [^`]+)`", (ROOT / "docs" / "cheat-sheet.md").read_text())
     assert len(lines) > 12

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import keyshift as ks
-from keyshift.catalogue import FORMULATIONS, register_problem
+from keyshift.catalogue import BY_NAME, FORMULATIONS, register_problem
+from keyshift.rules import Apart, Moves, Only, Together
 
 LESSON = Path(__file__).parents[2] / "docs" / "lessons" / "own-formulation.md"
 
@@ -31,11 +32,7 @@ def own(tmp_path_factory):
     )
     sys.path.insert(0, str(folder))
     yield importlib.import_module("consolidation")
-    from keyshift.catalogue import BY_NAME
-    from keyshift.files.problem import CLASSES
-
-    for known in (BY_NAME, CLASSES):
-        known.pop("consolidation", None)
+    BY_NAME.pop("consolidation", None)
     sys.path.remove(str(folder))
     sys.modules.pop("consolidation", None)
 
@@ -152,3 +149,27 @@ def test_what_cannot_be_registered(own):
         statements=known.statements,
         trades=known.trades,
     )
+
+
+def test_a_problem_under_rules_with_a_quadratic_objective_is_solved_as_brute_force_says(tmp_path, monkeypatch):
+    """The file of the page that says what an own problem must have."""
+    page = (LESSON.parents[1] / "own-problem.md").read_text()
+    (tmp_path / "squared_loads.py").write_text(page.split("```python\n")[1].split("```")[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    own = importlib.import_module("squared_loads")
+    rng = np.random.default_rng(0)
+    for rules in (
+        [],
+        [Moves(2), Apart([0, 1])],
+        [Together([0, 1, 2])],
+        [Only([0], [1]), Apart([0, 1]), Together([0, 1])],
+    ):
+        w = ks.Workload(load=rng.integers(1, 9, 5), state=np.ones(5), current=rng.integers(0, 3, 5), nodes=3)
+        problem = own.SquaredLoads(w, rules)
+        reports = [problem.check(a) for a in product(range(3), repeat=5)]
+        best = min((r.objective for r in reports if r.feasible), default=None)
+        found = ks.solve(problem)
+        assert found.objective == best
+        assert found.status == ("infeasible" if best is None else "optimal")
+        assert best is None or ks.model(problem, "mathopt").solve().objective == pytest.approx(best)
+    BY_NAME.pop("squared-loads")

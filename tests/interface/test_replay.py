@@ -13,8 +13,8 @@ import pytest
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.files.replay import count_periods, read_periods
-from keyshift.replays import checkpoint as store
+from keyshift.replays import results as store
+from keyshift.replays.adaptation import count_periods, read_periods
 from keyshift.replays.planner import Cluster
 from keyshift.replays.results import BLOCK, PackedRows
 

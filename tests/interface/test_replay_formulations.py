@@ -13,7 +13,7 @@ from keyshift.generators.intervals import task_workload
 from keyshift.generators.routing import ZipfStream
 from keyshift.generators.splitting import key_stream
 from keyshift.models.placement import rehashed
-from keyshift.replays import checkpoint as store
+from keyshift.replays import results as store
 from keyshift.replays.planner import Cluster
 
 COUNTS = (4, 5, 4, 3, 3, 4)

@@ -76,7 +76,7 @@ def test_ctrl_c_is_said_whatever_runs(tmp_path, capsys, monkeypatch, line):
 
     from keyshift.commands.stats import StatsJob
 
-    monkeypatch.setattr(own.Asked, "read", interrupt)
+    monkeypatch.setattr(own.Request, "read", interrupt)
     monkeypatch.setattr(StatsJob, "run", interrupt)
     assert main([line[0], place(tmp_path), *line[1:]]) == 1
     assert capsys.readouterr().err == "keyshift: interrupted\n"
@@ -89,7 +89,7 @@ def test_what_a_library_makes_of_ctrl_c_is_ctrl_c(tmp_path, capsys, monkeypatch)
         except KeyboardInterrupt as error:
             raise ImportError("numpy could not be imported") from error
 
-    monkeypatch.setattr(own.Asked, "read", load)
+    monkeypatch.setattr(own.Request, "read", load)
     assert main(["solve", place(tmp_path)]) == 1
     assert capsys.readouterr().err == "keyshift: interrupted\n"
 

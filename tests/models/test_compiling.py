@@ -336,3 +336,27 @@ def test_a_default_that_is_left_out_is_no_type_of_its_own():
     with COMPILING.at_once():
         assert kernel(np.ones(2)) == kernel(np.ones(2), TWICE) == 0.25
     assert len(kernel.dispatcher.overloads) == 1
+
+
+def test_what_was_compiled_ahead_is_known_until_source_or_kernels_change(tmp_path, monkeypatch):
+    root, noted = tmp_path / "package", tmp_path / "warmed.json"
+    root.mkdir()
+    (root / "a.py").write_text("1")
+    monkeypatch.setattr(kernel_cache, "_warmed_file", lambda: noted)
+    monkeypatch.setattr(kernel_cache, "_temporary", lambda: None)
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
+    kernel_cache.note_warmed("all", [root])
+    assert not kernel_cache.is_warmed("all", [root]), "nothing was compiled"
+    (root / "a.nbc").write_text("kernel")
+    kernel_cache.note_warmed("all", [root])
+    assert kernel_cache.is_warmed("all", [root])
+    assert not kernel_cache.is_warmed("mclb", [root])
+    (root / "more.nbc").write_text("of another signature")
+    assert kernel_cache.is_warmed("all", [root])
+    (root / "a.py").write_text("22")
+    assert not kernel_cache.is_warmed("all", [root])
+    kernel_cache.note_warmed("all", [root])
+    (root / "a.nbc").unlink()
+    assert not kernel_cache.is_warmed("all", [root])
+    noted.write_text("[")
+    assert not kernel_cache.is_warmed("all", [root])

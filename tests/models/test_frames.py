@@ -110,7 +110,7 @@ def test_windows_capacities_and_numbers():
         ({}, {"home": "house"}, "the table has no column 'house'; it has 'topic', 'rate'"),
         ({}, {"draining": ["q"]}, "draining: node 'q' is not known; there is 'x', 'y'"),
         ({"topic": ["a", "a", "b", "c"]}, {}, r"keys\[1\] = 'a' is a duplicate"),
-        ({"rate": ["much", 1, 2, 3]}, {}, r"load\[0, 0\] = 'much' must be a number"),
+        ({"rate": ["much", 1, 2, 3]}, {}, "column 'rate', row 0: 'much' is not a number"),
     ],
 )
 def test_bad_tables_are_refused(more, options, sentence):

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import keyshift as ks
 from keyshift.generators.routing import ZipfStream, consistent_hash
-from keyshift.models.routing.compact import compact, every_key, with_means
-from keyshift.models.routing.hlhe import discretised, hlhe
+from keyshift.models.routing.compact import compact, discretised, every_key, hlhe, with_means
 
 W = ks.Workload(load=[4, 3, 2, 1], state=[1, 2, 3, 4], current=[0, 0, 1, 1], home=[0, 1, 1, 1], nodes=2)
 

@@ -10,7 +10,7 @@ import pytest
 from data_folder import data_folder
 
 import keyshift as ks
-from keyshift.models.splitting.key_index import KeyIndex
+from keyshift.models.splitting.data import KeyIndex
 from keyshift.models.splitting.outcome import jaccard
 
 
@@ -146,8 +146,8 @@ def test_words_are_balanced_as_their_head_share_says():
 @pytest.mark.parametrize("numbered", [False, True])
 @pytest.mark.parametrize("most", [4, 50, 10**9, -1])
 def test_pairs_are_met_however_keys_look(most, numbered):
+    from keyshift.models.splitting.data import KeyWorkerPairs
     from keyshift.models.splitting.hashing import candidates
-    from keyshift.models.splitting.key_index import KeyWorkerPairs
 
     rng = np.random.default_rng(abs(most))
     for choices, at_random in ((0, 1.0), (2, 0.0), (2, 0.05), (3, 0.0), (3, 0.05)):

@@ -173,8 +173,8 @@ class FewFromEach(ks.KeyGroupAllocation):
     """At most one key group leaves each node: a limit of the problem's own, which the forms of rules can say."""
 
     @property
-    def wished_rules(self):
-        return [*super().wished_rules, *(Moves(1, out_of=[i]) for i in range(self.workload.nodes))]
+    def stated_rules(self):
+        return [*super().stated_rules, *(Moves(1, out_of=[i]) for i in range(self.workload.nodes))]
 
     def violations(self, assignment):
         w = self.workload

@@ -11,8 +11,10 @@ from draws import draws, rest_slow
 from instances.collocation import random_problem
 
 import keyshift as ks
-from keyshift.models.answer import Answer, Budget
+from keyshift.models.answer import Budget
 from keyshift.solvers.collocation import portfolio
+from keyshift.solvers.collocation.local_search import search_turns
+from keyshift.solvers.conductor import Component, conduct
 
 BOUNDS = ("lp", "lagrange", "cut", "sdp")
 
@@ -226,18 +228,18 @@ def test_four_hundred_key_groups_one_to_one_are_proven():
     assert solution.objective < problem.objective(problem.workload.current)
 
 
-def test_a_gap_is_searched_on_until_the_bound_or_the_end_of_time():
+def test_a_search_goes_on_until_the_bound_or_the_end_of_the_limit():
     rng = np.random.default_rng(3)
     edges = [(k, int(other), 1 + k) for k, other in enumerate(rng.permutation(24))]
     problem = ks.CollocatedAllocation(workload(np.ones(24), np.arange(24) % 3, 3, edges), max_migrations=6)
     current, best = problem.workload.current, ks.solve(problem)
     assert best.status == "optimal"
-    for bound, seconds, end in ((best.bound, 60.0, "optimal"), (0.0, 0.5, "time_limit")):
-        short = Answer(current.copy(), bound, "gap", message="said before")
-        search = portfolio.Annealing(problem, None, 0)
-        found = portfolio._searched_on(problem, search, short, Budget(seconds))
-        assert (found.termination, found.message) == (end, "said before")
-        assert problem.objective(found.assignment) == pytest.approx(best.objective)
+    for bound, end in ((best.bound, "optimal"), (0.0, "time_limit")):
+        run = portfolio.CollocationPortfolio(problem, Budget(effort=0.3), start=current)
+        run.found.raise_bound(bound, "known")
+        conduct(run.found, [Component("search", search_turns(run.found, 0, 100_000, True, True))])
+        assert run.found.answer().termination == end
+        assert run.found.objective == pytest.approx(best.objective)
     assert best.objective < problem.objective(current)
 
 
@@ -250,3 +252,38 @@ def test_a_bound_that_a_second_opinion_refutes_is_dropped():
     limits = {"max_migrations": 1_000_000, "max_load_distance": 666673.7222222222, "distance_unit": "load"}
     s = ks.solve(ks.CollocatedAllocation(w, deserialisation=1.0, **limits), "milp-plain", seed=2)
     assert (s.status, s.objective) == ("optimal", 0)
+
+
+@pytest.mark.parametrize(
+    ("costs", "sentence"),
+    [
+        ({"rack": -1}, r"costs\['rack'\] = -1 must be at least 0"),
+        ({"rack": float("nan")}, r"costs\['rack'\] = nan must be a finite number"),
+        ({"shelf": 1}, "no domain 'shelf'; it has 'node', 'rack', 'zone'"),
+        ({"node": 5, "rack": 1}, "a tuple between racks may not cost 1, less than between nodes, 5"),
+        ({"node": 0, "rack": 0}, "one of them must be above 0"),
+        ({}, "must map labels of nodes to costs"),
+        ([1], "must map labels of nodes to costs"),
+    ],
+)
+def test_costs_that_cannot_be_meant_are_refused(costs, sentence):
+    with pytest.raises(ks.InputError, match=sentence):
+        ks.CollocatedAllocation(on_racks(), costs=costs)
+
+
+def test_the_widest_label_that_differs_sets_the_cost_of_a_tuple():
+    """By hand: nodes 0 and 1 share a rack but not a zone, 0 and 2 a zone but not a rack, 0 and 3 neither."""
+    apart = {1: 9.0, 2: 4.0, 3: 9.0}
+    for node, cost in apart.items():
+        problem = ks.CollocatedAllocation(on_racks(), costs={"zone": 9, "node": 1, "rack": 4}, max_load_distance=None)
+        assert problem.objective(problem.canonical([0, node])) == 5 * cost
+        assert problem.objective(problem.canonical([node, node])) == 0
+    with pytest.raises(ks.InputError, match="leave out serialisation"):
+        ks.CollocatedAllocation(on_racks(), costs={"rack": 1}, serialisation=0.1)
+    with pytest.raises(ks.InputError, match="same between all nodes"):
+        problem.record()
+
+
+def on_racks():
+    domains = {"rack": ["a", "a", "b", "b"], "zone": ["x", "y", "x", "y"]}
+    return ks.Workload(load=[1, 1], state=[1, 1], current=[0, 0], nodes=4, traffic=[[0, 3], [2, 0]], domains=domains)

@@ -12,7 +12,7 @@ from draws import rest_slow
 from instances.collocation import random_problem
 
 import keyshift as ks
-from keyshift.models import Answer, Budget
+from keyshift.models import Budget
 from keyshift.solvers.collocation import lagrangian as tree_kernel
 from keyshift.solvers.collocation import local_search, portfolio, structural_bounds
 from keyshift.solvers.collocation.arrays import arrays_of
@@ -119,7 +119,7 @@ def test_key_groups_that_talk_relocate_together():
             traffic=traffic,
         )
         problem = ks.CollocatedAllocation(w, max_migrations=20, max_load_distance=200.0)
-        alone, best = ks.solve(problem, "local-search"), ks.solve(problem)
+        alone, best = ks.solve(problem, "local-search"), ks.solve(problem, effort=10.0)
         assert best.status == "optimal"
         excess.append(alone.objective / best.objective - 1)
     assert np.mean(excess) < 0.025  # 0.051 without clusters
@@ -128,11 +128,11 @@ def test_key_groups_that_talk_relocate_together():
 def test_a_large_model_leaves_few_moves_to_the_semidefinite_bound():
     # 12 % of the answer were left open by HiGHS in eight seconds, where that bound leaves 1 %.
     (_, dense), *_ = ks.family("madsen-collocation", nodes=8, key_groups=128, one_to_one=0.3)
-    dense, usual = replace(dense, max_migrations=30), portfolio.CollocationSettings()
-    assert not portfolio._few_move(arrays_of(dense), usual)
-    assert portfolio._few_move(arrays_of(replace(dense, max_migrations=15)), usual)
+    dense = replace(dense, max_migrations=30)
+    assert not portfolio.CollocationPortfolio(dense, Budget()).few
+    assert portfolio.CollocationPortfolio(replace(dense, max_migrations=15), Budget()).few
     sparse = cluster(np.ones(128), [(k, k + 1, 1.0) for k in range(127)], 8, max_migrations=30)
-    assert portfolio._few_move(arrays_of(sparse), usual)
+    assert portfolio.CollocationPortfolio(sparse, Budget()).few
 
 
 def test_a_search_begins_again_from_its_start_and_from_the_current_nodes():
@@ -149,18 +149,14 @@ def test_a_search_begins_again_from_its_start_and_from_the_current_nodes():
         assert (place == start).all()
 
 
-@pytest.mark.parametrize(("seconds", "asked"), [(1.0, False), (100.0, True), (np.inf, True)])
-def test_highs_is_not_asked_about_few_moves_that_it_cannot_prove_in_time(seconds, asked, monkeypatch):
+@pytest.mark.parametrize(("limit", "work", "asked"), [(60.0, 1.0, False), (60.0, 100.0, True), (None, 1.0, True)])
+def test_highs_is_not_asked_about_few_moves_in_a_turn_too_short_for_them(limit, work, asked):
     rng = np.random.default_rng(0)
     pairs = [(int(k), int(m), 1.0) for k, m in rng.integers(0, 100, (600, 2)) if k != m]
     problem = cluster(np.ones(100), pairs, 10, max_migrations=10)
-    seen = []
-    monkeypatch.setattr(portfolio, "run_highs", lambda *given: seen.append(given) or Answer(None, 0.0, "gap"))
-    data = arrays_of(problem)
-    bound, start = portfolio.LagrangianBound(data), Answer(problem.workload.current, 0.0, "gap")
-    found = portfolio._finish(problem, data, bound, start, Budget(seconds), 0, 1)
-    assert bool(seen) == asked
-    assert asked or "too large" in found.message
+    run = portfolio.CollocationPortfolio(problem, Budget(limit), start=problem.workload.current)
+    assert run.few
+    assert (run.modelled(work) is not None) == asked
 
 
 def over_windows(rng, problem):

@@ -157,10 +157,11 @@ def test_sweeps_keep_loads_budget_and_value_in_step(small):
     from keyshift.solvers.mclb import local_search_kernels as kernels
 
     order = np.arange(9)
-    placed = kernels.place_greedily.py_func(small.load, order, 3, small.state, small.current, small.budget)
-    np.testing.assert_array_equal(
-        placed, kernels.place_greedily(small.load, order, 3, small.state, small.current, small.budget)
-    )
+    placed, other = np.empty((2, 9), dtype=np.int64)
+    given = small.state, small.current, small.budget
+    left = kernels.place_greedily.py_func(small.load, order, placed, np.zeros((3, small.load.shape[1])), *given)
+    assert kernels.place_greedily(small.load, order, other, np.zeros((3, small.load.shape[1])), *given) == left
+    np.testing.assert_array_equal(placed, other)
     assert small.moved(placed) <= small.budget
     chosen = small.current.copy()
     sums = np.zeros((3, 3))

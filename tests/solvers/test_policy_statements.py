@@ -45,6 +45,20 @@ def test_pyomo_states_the_same_measures(factor):
         assert problem.objective(policy) == pytest.approx(best, **near)
 
 
+@pytest.mark.parametrize("solver", ["glop", "pdlp", "highs"])
+def test_mathopt_states_the_same_measures(solver):
+    for problem in feasible_problems(seed=34, count=6):
+        best = problem.objective(solve_mtm(problem, budget=Budget()).assignment)
+        opened = ks.model(problem, "mathopt")
+        found = opened.solve(solver)
+        assert found.objective == pytest.approx(best, rel=1e-4, abs=1e-4 * problem.scale)
+        assert best - 1e-4 * problem.scale <= found.bound <= best + 1e-9 * problem.scale
+        opened.start(solve_mtm(problem, budget=Budget()).assignment)
+        assert (
+            opened.program().linear.matrix.shape == ks.model(problem, "pyomo-occupation").program().linear.matrix.shape
+        )
+
+
 def _objective(statement) -> float:
     return value(statement.model.moved)
 

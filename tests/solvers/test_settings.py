@@ -71,12 +71,12 @@ def test_a_file_of_ones_own_tunes_every_run_or_is_refused(text, said, tmp_path):
 
 
 def test_a_file_is_held_to_the_ranges_of_the_classes(tmp_path):
-    (tmp_path / "mine.toml").write_text("[collocation]\nturns = 0\n")
+    (tmp_path / "mine.toml").write_text("[collocation]\nfew = 0\n")
     asked = "from keyshift.models import Budget; from keyshift.solvers.collocation.portfolio import CollocationSettings as C"
     line = [sys.executable, "-c", f"{asked}; Budget().tuned(C)"]
     given = {**os.environ, "KEYSHIFT_SETTINGS": str(tmp_path / "mine.toml")}
     ended = subprocess.run(line, capture_output=True, text=True, env=given, timeout=60)
-    assert "CollocationSettings.turns = 0 must be at least 1" in ended.stderr
+    assert "CollocationSettings.few = 0 must be at least 1" in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_values_that_no_search_can_use_are_refused(kind):
     [
         (AllocationSettings(exchanges=-1), "AllocationSettings.exchanges = -1 must be at least 0"),
         (AllocationSettings(priced=-0.5), "AllocationSettings.priced = -0.5 must be at least 0"),
-        (CollocationSettings(turns=0), "CollocationSettings.turns = 0 must be at least 1"),
+        (CollocationSettings(few=0), "CollocationSettings.few = 0 must be at least 1"),
         (MCLBSettings(runs=-1), "MCLBSettings.runs = -1 must be at least 0"),
     ],
 )

@@ -11,8 +11,7 @@ import pytest
 from schedule_oracle import least_overload, random_transfers, shortest
 
 from keyshift.models.plans.pyomo_model import TransferPyomo
-from keyshift.models.plans.transfers import TransferScheduling, peaks
-from keyshift.models.plans.way import Way
+from keyshift.models.plans.transfers import TransferScheduling, Way, peaks
 from keyshift.solvers.plans import fast_schedule, lower_bound, machine_bound, order_of, overload_of
 
 

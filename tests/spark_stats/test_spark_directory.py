@@ -53,11 +53,15 @@ def test_only_marked_folders_are_deleted(tmp_path):
     with claim(tmp_path / "out"):
         for name in ("old", "left"):
             hadoop.make(tmp_path / "out" / "runs" / name)
-        for name in ("mine", "v1"):
+        for name in ("mine",):
             (tmp_path / "out" / "runs" / name).mkdir()
             (tmp_path / "out" / "runs" / name / "notes.txt").write_text("dear")
         (tmp_path / "out" / "runs" / "link").symlink_to(tmp_path)
-        output.clear(tmp_path / "out", {"old"}, {"old", "v1"})
+        kind = {"keyshift_statistics": 1, "topology": {"operators": [{"name": "a", "key": "k", "windows": 1}], "edges": []},
+                "length": 0, "origin": 0, "key_groups": 1, "hash": "xxhash64"}  # fmt: skip
+        runs = {"old": {"windows": [0], "refused": []}}
+        (tmp_path / "out" / "statistics.json").write_text(json.dumps({**kind, "runs": runs}))
+        output.clear(tmp_path / "out")
     assert {entry.name for entry in (tmp_path / "out" / "runs").iterdir()} == {"old", "mine", "link"}
     assert (tmp_path / "t.yaml").parent.exists()
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import re
 import textwrap
+import uuid
 
 import numpy as np
 import pandas as pd
@@ -15,7 +18,7 @@ import keyshift as ks
 from keyshift.cli import main
 from keyshift.models import InputError
 from keyshift.models.base.yaml_text import read_yaml
-from keyshift.spark_stats import StatsStream, Topology, collect, collect_keys, fetch
+from keyshift.spark_stats import StatsStream, Topology, collect, collect_keys, fetch, hadoop, read_log_stream
 from keyshift.spark_stats.statistics_files import read_statistics
 from keyshift.spark_stats.topology import PARTS, Operator
 from keyshift.spark_stats.windows import Windows
@@ -197,3 +200,117 @@ def test_logs_and_statistics_on_another_file_system_of_hadoops(spark, tmp_path, 
     assert "nosuch" in capsys.readouterr().err
     with pytest.raises(InputError, match="is there already"):
         fetch(spark, "viewfs://shop/out/s", tmp_path / "fetched")
+
+
+@pytest.fixture
+def another_default(spark, tmp_path):
+    """A file system of Hadoop's that takes what has no scheme, as HDFS does on a cluster."""
+    (tmp_path / "disk").mkdir()
+    name = f"lake{uuid.uuid4().hex[:6]}"  # Hadoop keeps a file system by its name
+    settings = {
+        f"fs.viewfs.mounttable.{name}.link./data": (tmp_path / "disk").as_uri(),
+        "fs.defaultFS": f"viewfs://{name}/",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield tmp_path / "disk"
+    for name in settings:
+        spark.conf.unset(name)
+
+
+def test_everything_of_one_output_goes_to_one_file_system(spark, tmp_path, another_default):
+    """A path without a scheme goes where Spark's own paths go; ``file:`` stays here, tables and manifest alike."""
+    topology = Topology([Operator("a", key="k")])
+    rows = spark.range(90).selectExpr("timestamp_seconds(60 * id) as ts", "id % 7 as k")
+    with collect(rows, topology, time="ts", window="1 hour", key_groups=4) as stats:
+        stats.write("/data/out", nodes=2, keys=["a"])
+        stats.write((tmp_path / "here").as_uri(), nodes=2)
+    assert (another_default / "out" / "statistics.json").exists()
+    assert list((another_default / "out").glob("runs/*/keys/*/*.parquet"))
+    there = ks.read_workload(fetch(spark, "/data/out", tmp_path / "fetched"))
+    assert there.load.tolist() == ks.read_workload(tmp_path / "here").load.tolist()
+
+
+@pytest.mark.slow
+def test_a_stream_keeps_its_position_where_its_windows_go(spark, tmp_path, another_default):
+    topology, options = Topology([Operator("a", key="k")]), {"time": "ts", "window": "1 hour", "key_groups": 4}
+    for part in range(2):
+        rows = spark.range(90 * part, 90 * part + 90).selectExpr("timestamp_seconds(60 * id) as ts", "id % 7 as k")
+        rows.coalesce(1).write.mode("append").parquet("/data/in")
+        stream = StatsStream(
+            read_log_stream(spark, "/data/in", format="parquet"), topology, "/data/stream", nodes=2, **options
+        )
+        stream.start().awaitTermination()
+    stream.finish()
+    assert {"checkpoint", "runs", "statistics.json"} <= {entry.name for entry in (another_default / "stream").iterdir()}
+    assert ks.read_workload(fetch(spark, "/data/stream", tmp_path / "fetched")).load.sum() == 180
+
+
+def test_a_second_writer_to_a_file_system_without_locks_is_refused(spark, another_default, monkeypatch):
+    target = hadoop.place("/data/out", spark)
+    assert re.fullmatch(r"viewfs://lake\w+/data/out", str(target))
+    with hadoop.claim(target), hadoop.claim(target):  # the same process may ask twice
+        other = another_default / "out" / ".keyshift-writer"
+        monkeypatch.setattr(hadoop, "_held", set())
+        with (
+            pytest.raises(InputError, match=r"viewfs://lake\w+/data/out is being written by another run, or was until"),
+            hadoop.claim(target),
+        ):
+            pass
+        os.utime(other, (1_000_000_000,) * 2)  # of a job that was killed long ago
+        with hadoop.claim(target):
+            pass
+        monkeypatch.undo()
+    assert [entry.name for entry in (another_default / "out").iterdir() if not entry.name.endswith(".crc")] == [
+        ".keyshift"
+    ]
+
+
+def test_the_same_statistics_of_files_tables_and_queries(spark, tmp_path, capsys):
+    """ORC, Parquet, JSON lines, CSV, a table and a query: equal to the last digit."""
+    rows = spark.range(300).selectExpr("timestamp_seconds(60 * id) as ts", "id % 7 as k", "id / 3.0D as cost")
+    for kind in ("orc", "parquet", "json"):
+        rows.coalesce(1).write.format(kind).save(str(tmp_path / kind))
+    rows.selectExpr("ts", "k", "cast(cost as string) as cost").coalesce(1).write.option("header", True).csv(
+        str(tmp_path / "csv")
+    )
+    rows.createOrReplaceTempView("log")
+    (tmp_path / "t.yaml").write_text("operators: [{name: a, key: k, cost: cost}]\n")
+    written = ["--schema", "ts timestamp, k bigint, cost double"]
+    ways = {kind: [str(tmp_path / kind), "--format", kind] for kind in ("orc", "parquet")}
+    ways |= {kind: [str(tmp_path / kind), "--format", kind, *written] for kind in ("json", "csv")}
+    ways |= {"table": ["--table", "log"], "query": ["--sql", "select * from log where ts is not null"]}
+    found = {}
+    for name, way in ways.items():
+        line = [
+            "stats",
+            *way,
+            "--topology",
+            str(tmp_path / "t.yaml"),
+            "--time",
+            "ts",
+            "--window",
+            "1 hour",
+            "--key-groups",
+            "4",
+        ]
+        assert main([*line, "--nodes", "2", "--out", str(tmp_path / "out" / name)]) == 0, name
+        found[name] = ks.read_workload(tmp_path / "out" / name).load.tolist()
+    assert all(load == found["parquet"] for load in found.values())
+    capsys.readouterr()
+    assert main([*line, "--nodes", "2", "--json", "--out", str(tmp_path / "out" / "again")]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["rows"] == 300
+    assert record["spark"].keys() == {"stages", "tasks", "rows_read", "bytes_shuffled", "bytes_spilled"}
+    assert record["spark"]["tasks"] >= record["spark"]["stages"] > 0
+    for way, said in (
+        (["--sql", "drop view log"], "cannot read the query 'drop view log'"),
+        (["--table", "nosuch"], "cannot read the table nosuch"),
+        (["--table", "log", "--sql", "select 1"], "one of them"),
+        ([str(tmp_path / "orc"), "--format", "avro"], "cannot read"),
+        ([str(tmp_path / "orc"), "--format", "delta", "--option", "versionAsOf=1"], "no reader of delta"),
+        ([str(tmp_path / "csv"), "--format", "csv", "--option", "versionAsOf=1"], "versionAsOf is an option of orc"),
+    ):
+        assert main(["stats", *way, "--topology", str(tmp_path / "t.yaml"), "--out", str(tmp_path / "not")]) == 2
+        assert said in " ".join(capsys.readouterr().err.split())
+    assert spark.catalog.tableExists("log")

@@ -23,8 +23,8 @@ from spark_frames import frame as small_frame
 from spark_oracle import spark_key_group
 
 import keyshift as ks
-from keyshift.files.replay import read_periods
 from keyshift.models import InputError
+from keyshift.replays.adaptation import read_periods
 from keyshift.spark_stats import Operator, Topology, collect, output, read_log
 from keyshift.spark_stats.statistics_files import read_manifest, read_statistics
 
@@ -74,8 +74,7 @@ def test_twice_is_once_and_pieces_make_the_whole(spark, tmp_path):
 def test_many_windows_lie_several_in_a_folder(spark, tmp_path, monkeypatch):
     with stats_of(log_of(spark, range(-2, 7), rows=200)) as one_each:
         one_each.write(tmp_path / "each", nodes=3)
-        monkeypatch.setattr(output, "FOLDERS", 5)
-        monkeypatch.setattr(output, "FEWER", 3)
+        monkeypatch.setattr(output, "FOLDERS", 3)
         one_each.write(tmp_path / "several", nodes=3)
     with stats_of(log_of(spark, [6, 7, 9], seed=1)) as late:
         late.write(tmp_path / "each")
@@ -103,7 +102,6 @@ def test_many_windows_lie_several_in_a_folder(spark, tmp_path, monkeypatch):
 
 def test_single_keys_of_windows_put_together(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(output, "FOLDERS", 2)
-    monkeypatch.setattr(output, "FEWER", 2)
     with stats_of(log_of(spark, range(-1, 3))) as stats:
         stats.write(tmp_path / "keys", nodes=3, keys=("b",))
     assert len(list((tmp_path / "keys").glob("runs/*/keys/block=*/*.parquet"))) >= 2

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from keyshift.cli import main
-from keyshift.commands import methods
+from keyshift.commands import model as methods
 from keyshift.spark_stats import failures
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
+
 import numpy as np
 import pytest
 from spark_frames import frame
@@ -21,7 +24,7 @@ from streaming_log import (
 )
 
 from keyshift.models import InputError
-from keyshift.spark_stats import StatsStream, collect
+from keyshift.spark_stats import StatsStream, collect, output, streaming
 from keyshift.spark_stats.statistics_files import read_manifest, read_statistics
 
 pytestmark = pytest.mark.spark
@@ -68,6 +71,54 @@ def test_a_batch_handed_over_twice_counts_once(spark, tmp_path):
     load = read_statistics(tmp_path / "out", nodes=2)
     assert load.traffic.sum() <= kept <= arrived
     assert read_manifest(tmp_path / "out")["rejected"].get("no time", 0) == len(rows) - arrived
+
+
+def test_small_batches_of_many_windows_leave_few_folders_and_a_small_manifest(spark, tmp_path, monkeypatch):
+    """Six batches of an hour and a half each: what waits is put together, and runs move to files of their own."""
+    monkeypatch.setattr(streaming, "TOGETHER", 1)
+    monkeypatch.setattr(output, "RUNS", 1)
+    monkeypatch.setattr(output, "PARTS", 2)
+    made = [row for rows in batches(count=2, size=20) for row in rows if row["ts"] is not None]
+    made.sort(key=lambda row: row["ts"])
+    stream = stream_of(spark, tmp_path, tmp_path / "out", watermark="2 hours")
+    for number, at in enumerate(range(0, len(made), 9)):
+        rows = [tuple(row.values()) for row in made[at : at + 9]]
+        stream.batch(frame(spark, rows, SCHEMA), number)
+        manifest = json.loads((tmp_path / "out" / "statistics.json").read_text())
+        assert len(manifest["runs"]) <= 1
+        assert len(manifest["stream"]["pending"]) <= 1
+        assert {part["file"] for part in manifest.get("older", [])} == {
+            f.name for f in (tmp_path / "out").glob("runs-*")
+        }
+    stream.finish()
+    everything = [tuple(row.values()) for row in made]
+    batch = collect(
+        frame(spark, everything, SCHEMA), TOPOLOGY, time="ts", window="1 hour", origin=START, key_groups=GROUPS
+    )
+    same(read_statistics(tmp_path / "out", nodes=3), batch.workload(nodes=3))
+    assert read_manifest(tmp_path / "out")["rejected"] == batch.rejected_counts()
+    batch.write(tmp_path / "out")  # all windows once more: the older runs go
+    same(read_statistics(tmp_path / "out", nodes=3), batch.workload(nodes=3))
+    assert len(read_manifest(tmp_path / "out")["runs"]) == 1
+
+
+def test_one_tuple_of_the_far_future_closes_nothing(spark, tmp_path):
+    stream = stream_of(spark, tmp_path, tmp_path / "out", watermark="0 seconds", jump="1 day")
+
+    def send(number, *hours):
+        stream.batch(frame(spark, [(START + timedelta(hours=h), "a", "u", 1.0) for h in hours], SCHEMA), number)
+        return len(read_manifest(tmp_path / "out")["runs"])
+
+    assert send(0, 0, 0.2, 0.4, 9000) == 0
+    assert send(1, 0.5, 9000) == 0
+    assert send(2, 9000) == 0
+    assert send(3, 1.2) == 1  # the first hour is over
+    assert send(4, 80, 80.1) == 1  # three days without a tuple: beyond the jump at first,
+    assert send(5, 80.2) == 2  # and taken for the time once there is nothing else
+    stream.finish()
+    manifest = read_manifest(tmp_path / "out")
+    assert sorted(w for run in manifest["runs"].values() for w in run["windows"]) == [0, 1, 80, 9000]
+    assert manifest["rejected"] == {}
 
 
 def test_a_directory_of_other_statistics_is_refused(spark, tmp_path):

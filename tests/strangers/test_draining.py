@@ -17,7 +17,7 @@ import keyshift as ks
 from keyshift.cli import main
 from keyshift.engines import redis
 from keyshift.plans.explaining import explain
-from keyshift.plans.staying import staying
+from keyshift.plans.targets import staying
 from keyshift.rules import Never, Pinned, Together
 from keyshift.solvers.stages.search import StageSettings
 

@@ -281,7 +281,10 @@ def test_the_export_says_which_racks_get_two_replicas_or_that_it_did_not_look(tm
     (tmp_path / "racks.txt").write_text("1:a\n2:a\n3:b\n4:b\n")
     for number, racks in enumerate((RACKS, "1:a,2:a,3:b,4:b", tmp_path / "racks.txt", str(tmp_path / "racks.txt"))):
         said = kafka.write_reassignment(plan, tmp_path / str(number), racks=racks).said
-        assert said == ("Two replicas or more in one rack after the plan: 1 partition, orders-10 (brokers 2, 1 in a).",)
+        assert said == (
+            "Two replicas or more in one rack after the plan: 1 partition, orders-10 (brokers 2, 1 in a).",
+            "On fewer racks than before: 1 partition, orders-10.",
+        )
         assert "orders-10 (brokers 2, 1 in a)" in " ".join((tmp_path / str(number) / "STEPS.md").read_text().split())
     assert "was not looked at" in kafka.write_reassignment(plan, tmp_path / "without").said[0]
 

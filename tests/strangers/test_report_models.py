@@ -208,7 +208,7 @@ SHARDS = pd.DataFrame(
 
 def test_elasticsearch_75660_the_same_number_of_shards_of_other_sizes():
     """What `_cat/shards` prints has units: refused with the column and the value. In bytes, 5, 5 and 3 on three nodes are one each."""
-    with pytest.raises(InputError, match=r"load\[0, 0\] = '5\.1gb' must be a number"):
+    with pytest.raises(InputError, match=r"column 'store', row 0: '5\.1gb' is not a number"):
         ks.Workload.from_frame(
             SHARDS.assign(store=["5.1gb", "5.1gb", "890mb"]),
             load="store",

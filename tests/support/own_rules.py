@@ -15,8 +15,8 @@ import pyomo.environ as pyo
 from least import candidates
 
 import keyshift as ks
-from keyshift.models.intervals.labels import open_nodes
 from keyshift.models.intervals.policy.pyomo_model import PolicyChain, name_of
+from keyshift.models.intervals.sequence import open_nodes
 from keyshift.models.routing.choices import records_of
 from keyshift.models.splitting.items import Items
 
@@ -102,7 +102,7 @@ class Spoken:
         else:
             made = {f"x[k{k},n{i}]": 1.0 for k, i in enumerate(assignment.tolist())}
             if isinstance(problem, ks.CollocatedAllocation):
-                ends = zip(assignment[problem.pairs.first], assignment[problem.pairs.second], strict=True)
+                ends = zip(*problem.ends(assignment), strict=True)
                 made |= {f"z[e{e},n{i}]": 1.0 for e, (i, j) in enumerate(ends) if i == j}
             if not isinstance(problem, ks.MovementWithinLimits):
                 yield made

@@ -79,8 +79,7 @@ def stream_of(spark, folder, out, **options):
         window="1 hour",
         origin=START,
         key_groups=GROUPS,
-        watermark=DELAY,
-        **{"nodes": 3, **options},
+        **{"nodes": 3, "watermark": DELAY, **options},
     )
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import ClassVar, Self
 
 import numpy as np
 
 from keyshift.models.base.pyomo import pyo
-from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.intervals.policy.dense import Cuts, DensePolicyModel, close, number_of_partitions, require_few
+from keyshift.models.intervals.policy.dense import (
+    NOW,
+    DensePolicyModel,
+    PolicyChain,
+    Shares,
+    name_of,
+    one_decision_each,
+)
 from keyshift.models.intervals.policy.problem import MigrationPolicy
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import FloatArray
 
 
 class PolicyPyomo:
@@ -141,14 +147,11 @@ class OccupationPyomo:
         """The measures, none above the discounted number of all steps, and the objective, the sum of their costs."""
         m, most = self.model, self.chain.most
         m.states = pyo.Set(initialize=[name_of(state) for state in self.chain.states])
-        branches = list(self.chain.branches())
-        m.decisions = pyo.Set(
-            initialize=[(name_of(r), after, j) for (r, after), _, cost in branches for j in range(len(cost))], dimen=3
-        )
+        cost = {(name_of(r), after, j): c for (r, after, j), c in self.chain.decisions()}
+        m.decisions = pyo.Set(initialize=list(cost), dimen=3)
         m.y = pyo.Var(m.states, bounds=(0, most))
         m.u = pyo.Var(m.decisions, bounds=(0, most))
-        costs = (((name_of(r), after, j), c) for (r, after), _, cost in branches for j, c in enumerate(cost))
-        m.moved = pyo.Objective(expr=pyo.quicksum(c * m.u[at] for at, c in costs))
+        m.moved = pyo.Objective(expr=pyo.quicksum(c * m.u[at] for at, c in cost.items()))
 
     def visits(self) -> None:
         """(5) A state is visited at the beginning, or by a decision for it one step before."""
@@ -202,99 +205,3 @@ class OccupationPyomo:
     def bound(self, proven: float) -> float:
         """Turn a lower bound on the model's objective into one on the expected discounted state moved."""
         return max(0.0, self.value(proven))
-
-
-# The states of a small `MigrationPolicy` in one row, now first: what the statements of its linear programs share.
-
-NOW = "now"
-State = str | tuple[int, int]
-"""`NOW`, or a node count and the place of a partition in its class."""
-Branch = tuple[State, int]
-"""A state and the node count that is revealed in it."""
-Shares = dict[Branch, FloatArray]
-"""How much of a branch each partition of the next class takes."""
-
-
-class PolicyChain:
-    """States, branches and costs, in units of all the state.
-
-    Parameters
-    ----------
-    problem : MigrationPolicy
-        Small: its partitions and their distances are written out.
-    tick : callable, optional
-        Called for every row of costs.
-
-    Raises
-    ------
-    InputError
-        For more pairs of partitions than a statement can hold.
-    """
-
-    def __init__(self, problem: MigrationPolicy, tick: Callable[[], None] = lambda: None) -> None:
-        self.problem = problem
-        sizes = {n: number_of_partitions(problem.starts(n), n) for n in problem.reachable}
-        require_few(sum(sizes[n] * sizes[after] for n, row in problem.reachable.items() for after in row))
-        self.data = DensePolicyModel(problem, tick)
-        self.states: list[State] = [NOW, *((n, i) for n, p in self.data.partitions.items() for i in range(len(p)))]
-
-    @property
-    def most(self) -> float:
-        """1 / (1 - gamma): the number of all steps, discounted."""
-        return 1 / (1 - self.problem.discount)
-
-    def chances(self, state: State) -> dict[int, float]:
-        """Probabilities of the next node count."""
-        return dict(self.problem.first_row if isinstance(state, str) else self.problem.transitions[state[0]])
-
-    def branches(self) -> Iterator[tuple[Branch, float, list[float]]]:
-        """Every branch, its probability there, and what each partition of the next class costs."""
-        unit = self.problem.scale
-        for state in self.states:
-            for after, chance in self.chances(state).items():
-                cost = self.data.first[after] if isinstance(state, str) else self.data.cost[state[0], after][state[1]]
-                yield (state, after), chance, (cost / unit).tolist()
-
-    def assignment(self, shares: Shares) -> np.ndarray:
-        """The policy that takes, on every branch, the partition of the largest share."""
-        partitions, number = self.data.partitions, self.data.number
-
-        def cuts(branch: Branch) -> IntArray:
-            return np.array(partitions[branch[1]][int(np.argmax(shares[branch]))], dtype=np.int64)
-
-        def decide(nodes: int, now: IntArray, after: int) -> IntArray:
-            place: Cuts = tuple(now.tolist())
-            return cuts(((nodes, number[nodes][place]), after))
-
-        table = close(self.problem, lambda after: cuts((NOW, after)), decide)
-        assert table is not None
-        return table
-
-    def measures(self, assignment: np.ndarray) -> tuple[dict[str, float], dict[tuple[str, int, int], float]]:
-        """How often a known policy visits each state, and takes each decision there, by their names."""
-        table, counts, gamma = self.problem.table(assignment), self.problem.counts, self.problem.discount
-        states = assignment.shape[0]
-        step = np.zeros((states, states))
-        for r, j in np.argwhere(table.chance > 0):
-            step[r, table.target[r, j]] += table.chance[r, j]
-        often = np.linalg.solve(np.eye(states) - gamma * step.T, np.arange(states) == 0)
-        names = [NOW, *(name_of(self._reached(assignment, r, j)) for r, j in table.origin[1:])]
-        taken = {}
-        for r, j in np.argwhere(table.chance > 0).tolist():
-            _, place = self._reached(assignment, r, j)
-            taken[names[r], counts[j], place] = float(often[r] * table.chance[r, j])
-        return dict(zip(names, often.tolist(), strict=True)), taken
-
-    def _reached(self, assignment: np.ndarray, r: int, j: int) -> tuple[int, int]:
-        after = self.problem.counts[j]
-        return after, self.data.number[after][tuple(cuts_of(assignment[r, j]).tolist())]
-
-
-def one_decision_each(shares: Shares) -> bool:
-    """Whether one decision has all of every branch, up to a solver's tolerances: a policy that throws no dice."""
-    return all(float(share.sum() - share.max(initial=0.0)) <= 1e-6 for share in shares.values())
-
-
-def name_of(state: State) -> str:
-    """A state's name in files of models."""
-    return state if isinstance(state, str) else f"n{state[0]}_p{state[1]}"

@@ -184,7 +184,7 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
     if np.isinf(low):
         return Answer(None, termination="infeasible", message=TOO_FEW)
     if instance.windows > 1:
-        low = max(low, JointRelaxation(instance).improve(lambda: budget.expired))
+        low = max(low, JointRelaxation(instance, lambda: budget.expired).improve())
         return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
     high = max(low, instance.distance(instance.current))
     for tree in price_trees(instance, budget, budget.tuned(AllocationSettings)):

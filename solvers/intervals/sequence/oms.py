@@ -88,7 +88,7 @@ def _by_sweeps(
         }
     except LimitReached:
         said = "the time limit was reached while partitions were enumerated"
-        return Answer(start, sequence_bound(problem), budget.why, said)
+        return Answer(start, sequence_bound(problem, budget), budget.why, said)
 
     def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
         return _forward(problem, classes, state, best, budget)
@@ -130,7 +130,7 @@ def _forward(
             best = until_limit(budget, ruler.sweep, here, before.rows, cost, steps=nodes * here.size * before.size)
         except LimitReached:
             said = f"the time limit was reached in step {t} of {len(problem.counts)}"
-            return Answer(start, sequence_bound(problem), budget.why, said)
+            return Answer(start, sequence_bound(problem, budget), budget.why, said)
         cost = best.total
         steps.append(_Step(classes[nodes], best.partner))
         budget.report(note=f"step {t + 1} of {len(problem.counts)}")

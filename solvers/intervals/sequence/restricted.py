@@ -13,12 +13,11 @@ from keyshift.models.base.guards import Count, Share
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.intervals.band_kernels import band_cuts
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.partitions import Ruler, some_of_class
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import best_next
-from keyshift.solvers.intervals.ssm import keepable
+from keyshift.solvers.intervals.ssm import cuts_in_time, keepable
 from keyshift.solvers.intervals.units import weights
 from keyshift.solvers.threads import until_limit
 
@@ -50,7 +49,7 @@ def restricted_sequence(
         It ends after so many rounds without a better way.
     """
     rng, ways = np.random.default_rng(seed), _Ways(problem, partitions, budget)
-    state, bound, in_vain = problem.workload.state, sequence_bound(problem), 0
+    state, bound, in_vain = problem.workload.state, sequence_bound(problem, budget), 0
     ways.begin()
     least, best = ways.cheapest()
     # With more tasks no partitions are added between others: what every interval is worth would not fit into memory.
@@ -89,8 +88,8 @@ class _Ways:
 
     def _step(self, cuts: IntArray, nodes: int, state: FloatArray) -> IntArray:
         """Add the optimal single step from these cuts."""
-        found = band_cuts(self.starts[nodes], cuts, weights(state).prefix, min(nodes, self.tasks), True)[1]
-        return self._meet(nodes, found)
+        prefix, intervals = weights(state).prefix, min(nodes, self.tasks)
+        return self._meet(nodes, cuts_in_time(self.starts[nodes], cuts, prefix, intervals, self.budget))
 
     def begin(self) -> None:
         """Single steps from now to every count, and from there to all the counts after and before; the first way at least."""
@@ -194,7 +193,7 @@ def repeated_ssm(problem: MigrationSequence, *, budget: Budget, seed: int = 0) -
     found = []
     for nodes in problem.counts:
         intervals = min(nodes, w.key_groups)
-        _, cuts = band_cuts(problem.starts(nodes), cuts, prefix, intervals, True)
+        cuts = cuts_in_time(problem.starts(nodes), cuts, prefix, intervals, budget)
         prefix = weights(w.state).prefix
         found.append(cuts)
-    return Answer(realise(problem, found), sequence_bound(problem))
+    return Answer(realise(problem, found), sequence_bound(problem, budget))

@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-from instances import (
-    allocation,
-    collocation,
-    intervals,
-    mclb,
-    movement,
-    placement,
-    policies,
-    replication,
-    routing,
-    sequences,
-    splitting,
-)
+import pkgutil
+from importlib import import_module
 
-MODULES = (
-    allocation,
-    collocation,
-    intervals,
-    mclb,
-    movement,
-    placement,
-    policies,
-    replication,
-    routing,
-    sequences,
-    splitting,
-)
+MODULES = tuple(import_module(f"instances.{found.name}") for found in pkgutil.iter_modules(__path__))
 BATTERIES = {module.NAME: module.battery for module in MODULES}
 
 REQUIRED = ("ties", "zeros", "one node", "one key group", "draining all but one")

@@ -1,0 +1,81 @@
+"""How much each verb reads, and how evenly its stages are spread: by what Spark's own store says of them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+from spark_stages import stages_of
+
+from keyshift.spark_stats import Operator, Topology, collect, collect_keys, read_log
+
+pytestmark = pytest.mark.spark
+
+ROWS = 12_000
+TOPOLOGY = Topology(
+    [Operator("user", key="u", cost="s", state="s", windows=2), Operator("item", key="i", bytes="s")],
+    [("user", "item")],
+)
+VERBS = {
+    "workload": lambda keys: keys.workload(4),
+    "workload with traffic": lambda keys: keys.workload(4, to=["item"]),
+    "key splitting": lambda keys: keys.key_splitting(4),
+    "mixed routing": lambda keys: keys.mixed_routing(4, 0.2, degree=4, movable=900),
+    "heaviest pairs": lambda keys: keys.heavy_traffic(capacity=100),
+    "top": lambda keys: keys.top(10),
+}
+
+
+@contextmanager
+def sixteen_partitions(spark):
+    settings = {"spark.sql.shuffle.partitions": "16", "spark.sql.adaptive.enabled": "true",
+                "spark.sql.adaptive.coalescePartitions.enabled": "false"}  # fmt: skip
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+def log_of(spark, folder):
+    rng = np.random.default_rng(0)
+    times = pd.to_datetime(1.7e9 + np.arange(ROWS) * 4 * 3600 / ROWS, unit="s").astype("datetime64[us]")
+    user, item, size = (rng.integers(1, most, ROWS) for most in (3000, 900, 9))
+    pd.DataFrame({"ts": times, "u": user, "i": item, "s": size}).to_parquet(folder / "log.parquet")
+    return read_log(spark, str(folder / "log.parquet"))
+
+
+def check(stages):
+    assert stages.scanned == ROWS
+    assert stages.skew <= 1.5
+    assert not stages.alone
+
+
+@pytest.mark.parametrize("window", [None, pytest.param("1 hour", marks=pytest.mark.slow)])
+def test_statistics_read_a_log_once_and_spread_over_all_tasks(spark, tmp_path, window):
+    with sixteen_partitions(spark):
+        options = {"time": "ts", "window": window, "key_groups": 300}
+        with collect(log_of(spark, tmp_path), TOPOLOGY, **options) as stats:
+            with stages_of(spark) as stages:
+                stats.workload(3)
+                stats.write(tmp_path / "out", nodes=3)
+            check(stages)
+            with stages_of(spark) as stages:  # single keys of two operators: once more, for both
+                stats.write(tmp_path / "keys", nodes=3, keys=["user", "item"])
+            check(stages)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("window", [None, "1 hour"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_question_of_single_keys_reads_a_log_once(spark, tmp_path, window, verb):
+    with sixteen_partitions(spark), stages_of(spark) as stages:
+        log = log_of(spark, tmp_path)
+        with collect_keys(log, TOPOLOGY, "user", time="ts", window=window, key_groups=300) as keys:
+            VERBS[verb](keys)
+    check(stages)

@@ -1,0 +1,131 @@
+"""Tables as people have them: a CSV with any usual names, a Parquet file, a data frame."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import keyshift as ks
+from keyshift.cli import main
+from keyshift.models.base.frames import USUAL
+
+BROKERS = 'partition_id,CPU (%),size_bytes,broker_id,zone\n007,3,10,10,"a, b"\n7,2,20,2,"a, b"\n08,1.5,5,9,c\n'
+
+
+@pytest.fixture
+def file(tmp_path):
+    def made(text, name="instance.csv"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return made
+
+
+def test_columns_are_found_and_names_stay_names(file):
+    w = ks.read_workload(file(BROKERS))
+    assert w.keys == ("007", "7", "08")
+    assert [str(w.node(i)) for i in range(w.nodes)] == ["2", "9", "10"]
+    assert w.last_load.tolist() == [3, 2, 1.5]
+    assert w.state.tolist() == [10, 20, 5]
+    assert [str(w.node(i)) for i in w.current] == ["10", "2", "9"]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("load", ["load", "Weight", "cpu_percent", "msg.rate", "bytesInRate", "Load [tuples/s]"])
+@pytest.mark.parametrize("node", ["node", "currentNode", "worker id", "Host"])
+def test_usual_names_in_any_writing(file, separator, load, node):
+    rows = [["key_group", load, "state size", node], ["0", "3", "1", "0"], ["1", "4", "2", "39"]]
+    w = ks.read_workload(file("\r\n".join(separator.join(row) for row in rows)), nodes=40)
+    assert (w.nodes, w.current.tolist(), w.last_load.tolist(), w.state.tolist()) == (40, [0, 39], [3, 4], [1, 2])
+
+
+def test_topics_windows_and_labels(file):
+    text = "topic,partition,load_10,load_2,size,leader,rack\nt,0,1,2,3,1,z\nt,1,2,2,3,10,z\nu,0,9,2,3,2,y\n"
+    w = ks.read_workload(file(text), domains=["rack"], groups=["topic"])
+    assert w.keys == ("t-0", "t-1", "u-0")
+    assert w.load.tolist() == [[2, 2, 2], [1, 2, 9]]
+    assert w.domains["rack"] == ("z", "y", "z")
+    assert ks.read_workload(file(text), last=1).load.tolist() == [[1, 2, 9]]
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "sentence"),
+    [
+        ("key,cpu,rate,state,node\na,1,2,3,0\n", {}, "columns 'cpu' and 'rate' may both be the load: name it by load="),
+        ("key,cpu,node\na,1,0\n", {}, "no column is called what the state usually is.* or a number"),
+        ("key,cpu,state\na,1,0\n", {}, "no column is called what the node usually is"),
+        ("key,cpu,state,node\na,1_0,3,0\n", {}, "column 'cpu', row 0: '1_0' is not a number"),
+        ("key,cpu,state,node\na,,3,0\n", {}, "column 'cpu' has no value in row 0"),
+        ("key,cpu,cpu,node\na,1,3,0\n", {}, "has two columns 'cpu'"),
+        ("key,cpu,state,node\na,1,3\n", {}, "row 0 has 3 cells, the first line names 4 columns"),
+        ("\n", {}, "begins with an empty line"),
+        ("key,cpu,state,node\na,1,3,b7\n", {"nodes": 2}, "the table names 1 nodes, not 2: give the names of all"),
+        ("key,cpu,state,node\na,1,3,07\n", {"nodes": ["7"]}, "node '07' is not known; there is '7'"),
+        ("key,cpu,state,node\na,1,3,0\n", {"load": "weight"}, "no column 'weight'"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(file, text, named, sentence):
+    with pytest.raises(ks.InputError, match=sentence) as said:
+        ks.read_workload(file(text), **named)
+    assert str(said.value).startswith(str(file(text)))
+    assert "\n" not in str(said.value)
+
+
+def test_any_frame_and_parquet_say_the_same(file, tmp_path):
+    frame = pd.read_csv(file(BROKERS), dtype={"partition_id": str})
+    frame.to_parquet(tmp_path / "t.parquet")
+    whole, read = ks.Workload.from_frame(frame), ks.read_workload(tmp_path / "t.parquet")
+    assert whole.keys == read.keys == ("007", "7", "08")
+    assert np.array_equal(whole.current, read.current)
+    again = ks.Workload.from_frame(whole.to_frame())
+    assert (again.keys, again.current.tolist()) == (whole.keys, whole.current.tolist())
+    with pytest.raises(ks.InputError, match=r"write Workload\.from_frame\(table\)"):
+        ks.Workload(frame)
+    with pytest.raises(ks.InputError, match="write each by its name, such as load="):
+        ks.Workload([1, 2], [1, 1], [0, 0], 2)
+
+
+@pytest.mark.parametrize("line", ["solve", "compare", "plan", "explain", "remedies", "model", "certify"])
+def test_every_command_takes_a_table(file, line, capsys):
+    words = {"plan": ["--max-migrations", "1"], "remedies": ["--max-migrations", "0"], "compare": ["--time-limit", "1"]}
+    assert main([line, str(file(BROKERS)), "--nodes", "2,9,10,11", *words.get(line, []), "--json"]) in (0, 1)
+    assert json.loads(capsys.readouterr().out) is not None
+
+
+def test_options_name_columns_and_import_says_which(file, tmp_path, capsys):
+    text = BROKERS.replace("CPU (%)", "x")
+    assert main(["solve", str(file(text))]) == 2
+    assert "on the shell by --load" in capsys.readouterr().err
+    out = tmp_path / "w"
+    assert (
+        main(
+            [
+                "import",
+                "table",
+                str(file(text)),
+                "--load",
+                "x",
+                "--state",
+                "1",
+                "--key",
+                "partition_id",
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
+    said = " ".join(capsys.readouterr().out.split())
+    assert "load from x" in said
+    assert "Not read: size_bytes, zone." in said
+    assert ks.read_workload(out).state.tolist() == [1, 1, 1]
+    assert main(["solve", str(out), "--load", "x"]) == 2
+    assert main(["import", "table", str(out), "--out", str(tmp_path / "v")]) == 2
+
+
+def test_no_word_means_two_roles():
+    words = [word for some in USUAL.values() for word in some]
+    assert len(words) == len(set(words))
