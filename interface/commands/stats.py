@@ -264,7 +264,7 @@ class StatsJob(SimpleNamespace):
                 self.out = str(target)
             running = Running(spark, described, logs, target, options, say)
             (self._stream if self.stream else self._batch)(running)
-            return manifest_of(out)
+            return manifest_of(target)
 
     def _refuse_combinations(self, described: Topology) -> None:
         for name in self.keys or []:
