@@ -145,6 +145,8 @@ class Running:
 class StatsJob(SimpleNamespace):
     """The options of `stats`, by the names that they have there."""
 
+    out: Any
+
     def response(self) -> common.Response:
         """Run, and say what was written and what was refused; without an answer where most rows were refused."""
         from keyshift.spark_stats.statistics_files import windows_of

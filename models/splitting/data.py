@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy import uint64
@@ -21,10 +21,6 @@ from keyshift.models.splitting import hashing
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.stream import Stream, as_keys
 from keyshift.models.workload import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from keyshift.models.splitting.data import KeyIndex
-
 
 EMPTY = -1
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -287,8 +283,6 @@ class KeyStream(Problem):
     @cached_property
     def _counted(self) -> tuple[Histogram, KeyIndex]:
         """The messages of each key, their weights, and the index of their numbers."""
-        from keyshift.models.splitting.data import KeyIndex
-
         index = KeyIndex()
         messages, weight = np.zeros(0, dtype=np.int64), np.zeros(0)
         for _, keys, weights in parts(self):
