@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.heuristics.splitting import scheme_kernels as kernels
-from keyshift.heuristics.splitting.space_saving import empty_sketch
+from keyshift.heuristics.splitting.scheme_kernels import empty_sketch
 from keyshift.models import InputError
 from keyshift.models.base import guards
 from keyshift.models.base.compiling import sealed

@@ -153,6 +153,8 @@ class Running:
 class StatsJob(SimpleNamespace):
     """The options of `stats`, by the names that they have there."""
 
+    out: Any
+
     def response(self) -> common.Response:
         """Run, and say what was written and what was refused; without an answer where most rows were refused."""
         if self.sample is not None:

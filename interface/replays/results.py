@@ -294,8 +294,6 @@ class Replay:
         -------
         Path
         """
-        from keyshift.replays.results import write_parquet
-
         return write_parquet(self.to_frame(), Path(path))
 
     def plot(self, folder: str | Path, metrics: Sequence[str] | None = None) -> list[Path]:

@@ -20,8 +20,7 @@ from keyshift.models.base.names import Names, printed
 from keyshift.models.errors import InputError
 from keyshift.models.problem import SLACK
 from keyshift.models.rules.lowered import Form, Rooms
-from keyshift.models.rules.rule import Rule, register_rule
-from keyshift.models.rules.scope import Scope, Selection
+from keyshift.models.rules.rule import Rule, Scope, Selection, register_rule
 from keyshift.models.workload import FloatArray, IntArray
 
 

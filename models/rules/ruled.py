@@ -17,8 +17,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.rules import read_rule
 from keyshift.models.rules.lowered import Closed, Form, Lowered, MoveBudget, Rooms, labels_of
-from keyshift.models.rules.rule import Rule
-from keyshift.models.rules.scope import Scope
+from keyshift.models.rules.rule import Rule, Scope
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from keyshift.models.rules.lowered import Form, Merged, Rooms
-from keyshift.models.rules.rule import Rule, register_rule
-from keyshift.models.rules.scope import Scope, Selection
+from keyshift.models.rules.rule import Rule, Scope, Selection, register_rule
 from keyshift.models.workload import IntArray
 
 

@@ -10,7 +10,7 @@ import pytest
 from instances import splitting
 
 import keyshift as ks
-from keyshift.heuristics.splitting import space_saving
+from keyshift.heuristics.splitting import scheme_kernels as space_saving
 from keyshift.heuristics.splitting.partitioner import SCHEMES
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.outcome import jaccard

@@ -20,7 +20,7 @@ from keyshift.engines import kafka, kafka_streams, redis
 from keyshift.files.solution import read_solution
 from keyshift.heuristics.collocation.albic import step_four
 from keyshift.models.rules import RULES, read_rule
-from keyshift.models.rules.scope import Selection
+from keyshift.models.rules.rule import Selection
 
 DATA = Path(__file__).parent / "data" / "names"
 PROCESS = "00000000-0000-0000-0000-000000000001"
