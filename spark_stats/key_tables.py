@@ -25,6 +25,7 @@ from keyshift.spark_stats.acceptance import Log, Measures, read_all, read_tuples
 from keyshift.spark_stats.facts import added_up
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
+from keyshift.spark_stats.session import persisted
 from keyshift.spark_stats.statistics_files import DRIVER_ROWS
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
@@ -286,7 +287,7 @@ class KeyTables:
         sides = tuple(sorted({(self.operator,), *downstream, *map(self._ends, to)}))
         if self._kept is None or not set(sides) <= set(self._kept[1]):
             self.close()
-            self._kept = self._counted(*sides).persist(), sides
+            self._kept = persisted(self._counted(*sides)), sides
         return self
 
     def close(self) -> None:

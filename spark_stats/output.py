@@ -35,6 +35,7 @@ from keyshift.spark_stats.facts import choose
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy, url_of
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.periods import rows_at_most
+from keyshift.spark_stats.session import persisted
 from keyshift.spark_stats.statistics_files import FORMAT, MANIFEST, STATE, read_manifest, runs_of, unit_of
 from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.tallies import LATE
@@ -210,7 +211,7 @@ def key_table(stats: Tallied, operators: Sequence[str]) -> tuple[DataFrame, list
         if not own:
             continue
         log = stats.log(numbers[own[0]])
-        counted = log.counted(*((o,) for o in own)).persist()
+        counted = persisted(log.counted(*((o,) for o in own)))
         kept.append(counted)
         of_group = {o: F.col(f"group_{o}") for o in own}
         made = {

@@ -21,7 +21,7 @@ from keyshift.models.base.disk import descriptors_to
 from keyshift.models.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 LEAST_JAVA = 17
 INSTALL = "install it (Debian, Ubuntu: apt install openjdk-17-jre-headless) or point JAVA_HOME at it"
@@ -215,6 +215,23 @@ def workers_python(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         context.pythonExec = before
+
+
+COALESCED = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
+
+
+def persisted(frame: DataFrame) -> DataFrame:
+    """Keep a frame in as many partitions as adaptive execution finds right: else Spark keeps all 200 of a small table."""
+    spark = frame.sparkSession
+    before = spark.conf.get(COALESCED, None)
+    spark.conf.set(COALESCED, "true")
+    try:
+        return frame.persist()
+    finally:
+        if before is None:
+            spark.conf.unset(COALESCED)
+        else:
+            spark.conf.set(COALESCED, before)
 
 
 @lru_cache(maxsize=8)

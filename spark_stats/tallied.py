@@ -21,6 +21,7 @@ from keyshift.spark_stats.facts import Facts, choose
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog, KeyTables
+from keyshift.spark_stats.session import persisted
 from keyshift.spark_stats.statistics_files import STATE
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
@@ -36,7 +37,7 @@ class Tallied:
         self.log: Callable[[str | None], KeyLog] | None = None
         """The log of an operator again, for single keys; None where it has gone by."""
         self.of_keys: list[KeyTables] = []
-        facts.frame.persist()
+        persisted(facts.frame)
 
     # What the tables are made of: numbers instead of names -------------------------------------------------------
 
