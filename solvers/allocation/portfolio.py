@@ -109,7 +109,7 @@ class Portfolio:
         self.size = it.space.pairs * it.windows
         self.search = Search(it, seed, expired=lambda: self.found.done, spend=budget.spend, settings=self.settings)
         self.one = it.windows == 1
-        self.movable = it.max_moves > 0 and it.nodes > 1
+        self.movable, self.searching = it.max_moves > 0 and it.nodes > 1, True
         self.counts: CountBound | None = None
         self.planner: CountPlanner | None = None
         self.trees: list[PriceTree] = []
@@ -191,11 +191,17 @@ class Portfolio:
     @property
     def within_reach(self) -> bool:
         """Whether moves are many and the best is near the bound: more search closes such a gap sooner than a solver."""
-        return self.many_moves and self.distance - self.found.bound / self.problem.scale < 0.01
+        near = self.distance - self.found.bound / self.problem.scale < 0.01
+        return self.searching and self.many_moves and near
 
     # The parts -------------------------------------------------------------------------------------------------------
 
     def search_turns(self) -> Iterator[None]:
+        """The rounds of search; once they have ended nothing waits for more of them."""
+        yield from self._rounds()
+        self.searching = False
+
+    def _rounds(self) -> Iterator[None]:
         """A bound by counts, and rounds of annealing, plans and exchanges."""
         found = self.found
         if self.movable:
@@ -234,7 +240,7 @@ class Portfolio:
 
     def price_turns(self) -> Iterator[None]:
         """Prices about one distance after another; in vain, for twice the work the next time."""
-        while self.turn < 4 or self.counts is None:  # of what the search finds at once prices need not be asked
+        while self.searching and (self.turn < 4 or self.counts is None):  # of what the search finds at once prices need not be asked
             yield
         self.trees = price_trees(self.instance, self.found.budget, self.settings)
         steps = 0.0
