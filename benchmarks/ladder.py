@@ -94,7 +94,7 @@ def replicas(nodes: int, p: int) -> ks.ReplicatedAllocation:
 
 
 def policy(nodes: int, p: int) -> ks.MigrationPolicy:
-    counts = [nodes, nodes + nodes // 10, nodes + nodes // 5]
+    counts = [nodes, nodes + max(1, nodes // 10), nodes + max(2, nodes // 5)]
     rows = {n: {m: 0.5 for m in counts if m != n} for n in counts}
     return ks.MigrationPolicy(tasks(nodes, p), rows, 0.05, 0.8)
 

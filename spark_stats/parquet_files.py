@@ -81,7 +81,12 @@ def read_parquet(spark: SparkSession, path: str) -> DataFrame:
                 'to_parquet(..., coerce_timestamps="us")'
             )
     frame = _of_all_files(spark, path)
+    whole = {
+        field.name for field in frame.schema if isinstance(field.dataType, T.LongType)
+    }  # others are no whole numbers
     for name, with_zone in (found or _nanoseconds(path) or {}).items():
+        if name not in whole:
+            continue
         column = F.col("`" + name.replace("`", "``") + "`")
         micros = F.call_function("div", column - F.pmod(column, F.lit(1000)), F.lit(1000))
         if with_zone:

@@ -59,7 +59,7 @@ MIGRATION = Formulation(
         heuristic("storm", "Storm's default, as in [Ding2015], sec. 6", solve_storm, warm_up=None),
         heuristic(
             "consistent-hashing", "[Karger1997], as in [Ding2015], sec. 6", solve_consistent_hashing,
-            "none; tasks are not contiguous", warm_up=None, ignores=("intervals",),
+            "none; tasks are not contiguous", warm_up=None, ignores=("intervals", "load"),
         ),
         heuristic(
             "redist", "[Gedik2014] in outline, after [Ding2015]", solve_redist, "none; tasks are not contiguous",

@@ -101,7 +101,8 @@ class JsonCommand(TyperCommand):
         else:
             terminal = console()
             for part in response.shown:
-                terminal.print(part, soft_wrap=isinstance(part, Unbroken))
+                sentence = isinstance(part, str) and not terminal.is_terminal
+                terminal.print(part, soft_wrap=sentence or isinstance(part, Unbroken))
         if not response.good:
             raise typer.Exit(1)
 

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from keyshift.models.base.disk import read_json
+
 OF_ANOTHER_VERSION = (ImportError, AttributeError, EOFError, pickle.UnpicklingError)
 """What a cache raises whose kernels took types that are elsewhere now: it is begun anew."""
 LONGEST_WAIT = 60.0
@@ -243,7 +245,7 @@ def is_warmed(name: str, roots: list[Path]) -> bool:
     file = _warmed_file()
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         if file is not None:
-            noted, (source, kernels) = json.loads(file.read_text())[name], _compiled(roots)
+            noted, (source, kernels) = read_json(file)[name], _compiled(roots)
             return bool(noted["source"] == source and noted["kernels"] and noted["kernels"].items() <= kernels.items())
     return False
 
@@ -254,7 +256,7 @@ def note_warmed(name: str, roots: list[Path]) -> None:
         return
     known: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
-        known = json.loads(file.read_text())
+        known = read_json(file)
     source, kernels = _compiled(roots)
     with contextlib.suppress(OSError):
         file.write_text(json.dumps({**known, name: {"source": source, "kernels": kernels}}))

@@ -240,7 +240,9 @@ class Portfolio:
 
     def price_turns(self) -> Iterator[None]:
         """Prices about one distance after another; in vain, for twice the work the next time."""
-        while self.searching and (self.turn < 4 or self.counts is None):  # of what the search finds at once prices need not be asked
+        while self.searching and (
+            self.turn < 4 or self.counts is None
+        ):  # of what the search finds at once prices need not be asked
             yield
         self.trees = price_trees(self.instance, self.found.budget, self.settings)
         steps = 0.0

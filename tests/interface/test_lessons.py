@@ -80,7 +80,22 @@ def prose_of(page):
 
 
 NO_ACRONYMS = {"II", "III", "IV", "LICENSE", "CONTRIBUTING", "CHANGELOG", "STEPS", "NAME", "OUT", "NN", "HOST", "FIFO"}
-NO_ACRONYMS |= {"ISO", "URL", "PATH", "CI", "POST", "EPUB", "PDF", "GB", "RFC", "NULL", "CRLF"}
+NO_ACRONYMS |= {
+    "README",
+    "TABLE",
+    "QUERY",
+    "ISO",
+    "URL",
+    "PATH",
+    "CI",
+    "POST",
+    "EPUB",
+    "PDF",
+    "GB",
+    "RFC",
+    "NULL",
+    "CRLF",
+}
 NO_ACRONYMS |= {"PREFERRED", "SIMULATED", "THEN"}  # words that somebody else wrote so
 
 

@@ -16,13 +16,15 @@ from keyshift.solving import solve
 
 def with_kernels(name: str) -> list[str]:
     """The methods of a formulation that reach compiled functions."""
-    return [m.name for m in FORMULATIONS[name].methods if reaches_kernels(m.code.partition(":")[0])]
+    return [m.name for m in FORMULATIONS[name].methods if reaches_kernels(m.code)]
 
 
 @pytest.mark.parametrize("name", FORMULATIONS)
 def test_a_method_with_kernels_names_what_compiles_them(name):
     named = {m.name for m in FORMULATIONS[name].methods if m.warm_up is not None}
-    assert set(with_kernels(name)) <= named  # others name what imports their solver
+    assert (
+        set(with_kernels(name)) - {"cola"} <= named
+    )  # which shares a module with what calls Flux; that one shares drain_first's
 
 
 @pytest.mark.parametrize(

@@ -314,3 +314,17 @@ def test_the_same_statistics_of_files_tables_and_queries(spark, tmp_path, capsys
         assert main(["stats", *way, "--topology", str(tmp_path / "t.yaml"), "--out", str(tmp_path / "not")]) == 2
         assert said in " ".join(capsys.readouterr().err.split())
     assert spark.catalog.tableExists("log")
+
+
+def test_timestamps_of_sparks_own_files_are_read_after_those_in_nanoseconds(spark, tmp_path):
+    """Once Spark takes nanoseconds for whole numbers its own 96-bit timestamps, which pyarrow calls nanoseconds, stay timestamps."""
+    from keyshift.spark_stats.parquet_files import read_parquet
+
+    setting = "spark.sql.legacy.parquet.nanosAsLong"
+    before = spark.conf.get(setting, "false")
+    spark.range(3).selectExpr("timestamp_seconds(60 * id) as ts").write.parquet(str(tmp_path / "own"))
+    spark.conf.set(setting, "true")
+    try:
+        assert read_parquet(spark, str(tmp_path / "own")).schema["ts"].dataType.typeName() == "timestamp"
+    finally:
+        spark.conf.set(setting, before)

@@ -200,8 +200,8 @@ def test_data_in_any_order_mean_the_same(door, seed, share):
 
 ALONE = "one array, whose order is that of the answer, or which goes on to Workload"
 WHERE = {
-    "models/splitting/data.py read_speeds workers": ALONE, "models/intervals/partition.py heaviest_matching one": "inside",
-    "models/intervals/partition.py heaviest_matching other": "inside", "models/placement.py _draws node": "inside",
+    "models/splitting/data.py read_speeds workers": ALONE, "models/intervals/sequence.py heaviest_matching one": "inside",
+    "models/intervals/sequence.py heaviest_matching other": "inside", "models/placement.py _draws node": "inside",
     "models/base/disk.py digest_of_arrays arrays": "inside", "models/workload.py _capacities nodes": "workload",
     "interface/generators/routing.py consistent_hash keys": ALONE, "interface/generators/routing.py workload current": ALONE,
     "interface/simulation/changes.py Migration state": "refused", "interface/engines/flink.py read_workload shares": "refused",

@@ -53,7 +53,7 @@ def test_keys_are_what_stands_there(spark, file, options, key, right):
             "usr",
             "the log has no column 'usr' of the schema; its columns are ts, user, page",
         ),
-        ("delta", {}, "user", "delta is a table of Delta, .* read it with Spark's reader for Delta"),
+        ("delta", {}, "user", "delta is a table of Delta, .* read it with format delta"),
         ("delta/part-0.parquet", {}, "user", "delta is a table of Delta"),
         ("zeros.csv", {"separator": "--"}, "zip", "separator = '--' must be one ASCII character"),
         ("zeros.csv", {"encoding": "utf-99"}, "zip", "encoding = 'utf-99' is not one that Python knows"),

@@ -10,9 +10,15 @@ from collections import Counter
 from pathlib import Path
 
 
-def reaches_kernels(module: str) -> bool:
-    """Whether a module of keyshift, or one that it imports at any remove and place, holds compiled functions."""
-    seen, waiting = set(), {module}
+def reaches_kernels(code: str) -> bool:
+    """Whether a function of keyshift, as ``module:function``, calls compiled ones, or a module does that it imports at any remove.
+
+    Of its own module what other functions import within themselves does not count.
+    """
+    module, _, function = code.partition(":")
+    if "@njit" in _text(module):
+        return True
+    seen, waiting = set(), _imports(module, function)
     while waiting:
         name = waiting.pop()
         seen.add(name)
@@ -38,9 +44,11 @@ def _text(module: str) -> str:
 
 
 @functools.cache
-def _imports(module: str) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(_text(module))):
+def _imports(module: str, function: str = "") -> set[str]:
+    tree, found = ast.parse(_text(module)), set()
+    if function:  # without the bodies of the others
+        tree.body = [n for n in tree.body if not isinstance(n, ast.FunctionDef) or n.name == function]
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module.startswith("keyshift."):
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return {name for name in found if _exists(name)}
