@@ -90,23 +90,34 @@ def _fitted() -> type[Table]:
 
         def __rich_console__(self, console: Any, options: Any) -> Any:
             """As many columns as fit; two at least, which fold where even they do not."""
-            every, gone = self.columns, list[str]()
+            every, heads, gone = self.columns, [column.header for column in self.columns], list[str]()
             wide = options.update(max_width=10_000)
-            need = []
-            for column in every:
-                sizes = [Measurement.get(console, wide, cell) for cell in (column.header, *column.cells)]
-                need.append(max(size.maximum if column.no_wrap else size.minimum for size in sizes))
-            own = self._extra_width + sum(self._get_padding_width(at) for at in range(len(every)))
-            shown = list(range(len(every)))
-            while len(shown) > 2 and sum(need[at] for at in shown) + own > options.max_width:
-                at = shown.pop()
-                own -= self._get_padding_width(at) + bool(self.box)
-                gone.insert(0, str(every[at].header))
-            self.columns = [every[at] for at in shown]
+
+            def needed() -> list[int]:
+                """The columns that each column needs; its head is as wide as its longest line."""
+                sizes = [[Measurement.get(console, wide, cell) for cell in (c.header, *c.cells)] for c in every]
+                return [
+                    max(size.maximum if column.no_wrap else size.minimum for size in of)
+                    for column, of in zip(every, sizes, strict=True)
+                ]
+
             try:
+                need, shown = needed(), list(range(len(every)))
+                own = self._extra_width + sum(self._get_padding_width(at) for at in shown)
+                if sum(need) + own > options.max_width:  # a head of several words stands on several lines first
+                    for column in every:
+                        column.header = str(column.header).replace(" ", "\n") if column.no_wrap else column.header
+                    need = needed()
+                while len(shown) > 2 and sum(need[at] for at in shown) + own > options.max_width:
+                    at = shown.pop()
+                    own -= self._get_padding_width(at) + bool(self.box)
+                    gone.insert(0, str(heads[at]))
+                self.columns = [every[at] for at in shown]
                 yield from super().__rich_console__(console, options)
             finally:
                 self.columns = every
+                for column, head in zip(every, heads, strict=True):
+                    column.header = head
             if gone:
                 yield Text(f"not shown: {', '.join(gone)} (a wider terminal shows them)", style="dim")
 
