@@ -252,7 +252,7 @@ class Workload:
     ) -> Workload:
         """A workload from a table with one row for each key group.
 
-        A column that is not named is found where it is called what it usually is: load, weight, cpu or rate; state, size or
+        A column that is not named is found by its usual names: load, weight, cpu or rate; state, size or
         bytes; node, broker, worker or current; key, partition or shard, and the like. If two might be meant, or none is
         found, the message says so.
 

@@ -68,7 +68,7 @@ class Table:
         return np.array(values, dtype=object)
 
     def found(self, role: str) -> Any:
-        """The column that is called what a role usually is; of loads of several windows, and of topic and partition, more."""
+        """The column whose name is usual for a role; of loads of several windows, and of topic and partition, more."""
         columns = self.data.columns
         words = {name: re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()) for name in columns}
         whole = {name: "".join(part) for name, part in words.items()}
@@ -87,7 +87,7 @@ class Table:
         if not chosen and role == "key":
             return None
         said = f"the columns {' and '.join(map(repr, chosen))} may both be the {role}" if chosen else ""
-        said = said or f"no column is called what the {role} usually is, such as {', '.join(USUAL[role][:4])}"
+        said = said or f"no column has a usual name of {role}, such as {', '.join(USUAL[role][:4])}"
         same = " or a number, the same for each key group" if role == "state" and not chosen else ""
         of = ", ".join(map(repr, columns))
         raise InputError(f"{said}: name it by {role}=, on the shell by --{role}: one of {of}{same}")

@@ -55,8 +55,8 @@ def test_topics_windows_and_labels(file):
     ("text", "named", "sentence"),
     [
         ("key,cpu,rate,state,node\na,1,2,3,0\n", {}, "columns 'cpu' and 'rate' may both be the load: name it by load="),
-        ("key,cpu,node\na,1,0\n", {}, "no column is called what the state usually is.* or a number"),
-        ("key,cpu,state\na,1,0\n", {}, "no column is called what the node usually is"),
+        ("key,cpu,node\na,1,0\n", {}, "no column has a usual name of state.* or a number"),
+        ("key,cpu,state\na,1,0\n", {}, "no column has a usual name of node"),
         ("key,cpu,state,node\na,1_0,3,0\n", {}, "column 'cpu', row 0: '1_0' is not a number"),
         ("key,cpu,state,node\na,,3,0\n", {}, "column 'cpu' has no value in row 0"),
         ("key,cpu,cpu,node\na,1,3,0\n", {}, "has two columns 'cpu'"),
