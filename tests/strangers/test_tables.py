@@ -89,7 +89,8 @@ def test_any_frame_and_parquet_say_the_same(file, tmp_path):
 
 
 @pytest.mark.parametrize("line", ["solve", "compare", "plan", "explain", "remedies", "model", "certify"])
-def test_every_command_takes_a_table(file, line, capsys):
+def test_every_command_takes_a_table(file, line, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a certificate is written where one is
     words = {"plan": ["--max-migrations", "1"], "remedies": ["--max-migrations", "0"], "compare": ["--time-limit", "1"]}
     assert main([line, str(file(BROKERS)), "--nodes", "2,9,10,11", *words.get(line, []), "--json"]) in (0, 1)
     assert json.loads(capsys.readouterr().out) is not None
