@@ -2,7 +2,7 @@
 
     python benchmarks/spark_keys.py [--quick] [--tuples 50000000] --out DIR
 
-Key-level statistics, the plan they lead to and the plan applied, stage by stage; a skewed stage by hash and by plan; sketches of pairs.
+Key-level statistics, the plan they lead to and the plan applied, stage by stage; a skewed stage by hash and by plan.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from page import run
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,7 +25,6 @@ from keyshift.engines import spark as engine
 from keyshift.models.placement import placement
 from keyshift.papers.page import Page
 from keyshift.spark_stats import Operator, Topology, collect_keys, local_session
-from keyshift.spark_stats.heavy_pairs import summarise
 
 NODES, GROUPS, THETA = 20, 1000, 0.05
 TOPOLOGY = Topology([Operator("users", key="user"), Operator("pages", key="page")], [("users", "pages")])
@@ -180,29 +178,7 @@ def _work(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     yield pd.DataFrame({"tuples": [tuples], "CPU seconds": [cpu], "seconds": [seconds]})
 
 
-def sketch(page: Page) -> None:
-    """Heaviest pairs: what a count lacks at most, as measured, as the run says, and as is promised for any log."""
-    tuples, capacity, rows = 200_000 if page.quick else 2_000_000, 1_000, []
-    for skew in (0.0, 0.5, 1.0, 1.5, 2.5):
-        weight = np.arange(1, 1001.0) ** -skew
-        pairs = np.random.default_rng(0).choice(1000, size=(tuples, 2), p=weight / weight.sum())
-        parts = [pa.record_batch(list(part.T), ["src_key", "dst_key"]) for part in np.array_split(pairs, 32)]
-        tasks = [made for i in range(8) for made in summarise(parts[i::8], capacity, block=50_000)]
-        found = pa.Table.from_batches(summarise(tasks, capacity)).to_pandas()
-        kept = found[~found["final"].astype(bool)].astype("int64").set_index(["src_key", "dst_key"])["tuples"]
-        values, counts = np.unique(pairs @ [1000, 1], return_counts=True)
-        lacking = counts - kept.reindex(pd.MultiIndex.from_arrays(np.divmod(values, 1000)), fill_value=0).to_numpy()
-        said = int(found.loc[found["final"].astype(bool), "tuples"].sum())
-        row = {"measured": lacking.max(), "stated": said, "promised, N / (k + 1)": tuples // (capacity + 1)}
-        rows.append({"skew": skew, "distinct pairs": values.size, **row})
-        assert 0 <= lacking.min() <= lacking.max() <= said <= tuples / (capacity + 1)
-    page.table(pd.DataFrame(rows), "sketch")
-    page.say(
-        f"{tuples:,} tuples of 1000 x 1000 keys by Zipf laws of these exponents, {capacity:,} pairs kept, eight tasks."
-    )
-
-
 if __name__ == "__main__":
-    run("spark_keys", "Single keys in Spark", __doc__, (keys, skew, sketch), tuples={"type": int, "default": 5_000_000},
+    run("spark_keys", "Single keys in Spark", __doc__, (keys, skew), tuples={"type": int, "default": 5_000_000},
         skewed={"type": int, "default": 2_000_000}, driver={"default": "512m"}, executor={"default": "2g"},
         master={"default": "local-cluster[2,1,2048]"})  # fmt: skip
