@@ -263,7 +263,7 @@ def tighten(
         if budget.expired:
             break
         value, slack = bound.evaluate(prices)
-        budget.spend(bound.open_to.size + bound.data.first.size)
+        budget.spend(0.1 * (bound.open_to.size + bound.data.first.size))  # whole arrays at once
         if bound.data.windows > 1:
             slack = slack.pushing(prices)
         if value < best - 1e-9:
