@@ -46,14 +46,12 @@ def most_by_structure(data: Arrays, budget: Budget) -> float:
 def most_by_moves(data: Arrays) -> float:
     r"""An upper bound on the share of traffic that is collocated after so many moves, in one pass over the pairs.
 
-        Of the pairs that are remote now, one that a move of k collocates has its other end on the node i to which k goes, or that
-        end moves as well; then each end has half of it. So k gains no more than
+    Of the pairs that are remote now, one that a move of k collocates has its other end on the node i to which k goes, or that
+    end moves as well; then each end has half of it. So k gains no more than
 
-        .. math:: g_k = 	frac12 \sum_l t_{kl} [a_l
-    e a_k] + 	frac12 \max_{i
-    e a_k} \sum_l t_{kl} [a_l = i],
+    .. math:: g_k = \tfrac12 \sum_l t_{kl} [a_l \ne a_k] + \tfrac12 \max_{i \ne a_k} \sum_l t_{kl} [a_l = i],
 
-        and all of them no more than the :math:`maxMigrations` largest :math:`g_k` together.
+    and all of them no more than the :math:`maxMigrations` largest :math:`g_k` together.
     """
     here = float(data.row_share @ data.together(data.current))
     if data.max_moves >= data.key_groups or data.first.size == 0:
