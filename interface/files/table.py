@@ -85,7 +85,7 @@ def _csv(source: Path) -> Any:
     """All columns as texts; the separator is what the first line has most of: a comma, a semicolon or a tab."""
     import pandas as pd
 
-    text = read_text(source, MOST_TEXT).removeprefix("\ufeff")
+    text = read_text(source, MOST_TEXT)
     head = text.split("\n", 1)[0]
     if not head.strip():
         raise InputError(f"{source} begins with an empty line; the first line must name the columns")

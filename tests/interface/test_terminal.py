@@ -100,3 +100,15 @@ def test_sentences_fold_and_pipes_are_as_wide_as_columns_says(monkeypatch):
     assert console().width == 120
     monkeypatch.setenv("COLUMNS", "200")
     assert console().width == 200
+
+
+def test_heads_stand_on_several_lines_before_a_column_is_left_out():
+    made = terminal.table(
+        ("key", "above the best bound", "seconds"), [("a", "1", "2")], right=("above the best bound", "seconds")
+    )
+    wide, narrow = (terminal.printed(made, width) for width in (60, 36))
+    assert "above the best bound" in wide
+    assert "seconds" in narrow
+    assert "above the best bound" not in narrow
+    assert "not shown" not in narrow
+    assert terminal.printed(made, 60) == wide, "the table is what it was"

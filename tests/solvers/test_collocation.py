@@ -287,3 +287,33 @@ def test_the_widest_label_that_differs_sets_the_cost_of_a_tuple():
 def on_racks():
     domains = {"rack": ["a", "a", "b", "b"], "zone": ["x", "y", "x", "y"]}
     return ks.Workload(load=[1, 1], state=[1, 1], current=[0, 0], nodes=4, traffic=[[0, 3], [2, 0]], domains=domains)
+
+
+@pytest.mark.parametrize("method", ["cut", "milp"])
+def test_bounds_on_the_levels_add_up_to_what_two_that_must_part_cost(method):
+    """Two key groups of which no node, and no rack, may carry both: their 10 tuples cost 3, 1 for the nodes and 2 for the racks."""
+    w = ks.Workload(
+        load=[1, 1], state=[1, 1], current=[0, 1], nodes=2, domains={"rack": ["a", "b"]}, traffic=[[0, 10], [0, 0]]
+    )
+    found = ks.solve(
+        ks.CollocatedAllocation(w, costs={"node": 1, "rack": 3}, max_load_distance=0.1), method, time_limit=5
+    )
+    assert 30 * (1 - 1e-6) <= found.bound <= 30
+
+
+def test_bounds_of_two_levels_are_summed_with_their_steps():
+    """Four key groups, one a node; two racks. Each pair of a rack's nodes talks as much as pairs across: 1 + 2 a tuple across."""
+    traffic = np.triu(np.full((4, 4), 5.0), 1)
+    w = ks.Workload(
+        load=[1] * 4,
+        state=[1] * 4,
+        current=[0, 1, 2, 3],
+        nodes=4,
+        domains={"rack": ["a", "a", "b", "b"]},
+        traffic=traffic,
+    )
+    problem = ks.CollocatedAllocation(w, costs={"node": 1, "rack": 3}, max_load_distance=0.1)
+    optimum = ks.solve(problem, "cp-sat").objective
+    assert optimum == 5 * (6 + 2 * 4)
+    found = ks.solve(problem, "cut", time_limit=5)
+    assert 0.99 * optimum <= found.bound <= optimum

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 import keyshift as ks
-from keyshift.models import Budget
-from keyshift.solvers.conductor import Component, Incumbent, conduct
+from keyshift.models import Answer, Budget
+from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
 
 PROBLEM = ks.KeyGroupAllocation(
     ks.Workload(load=[8, 6, 5, 2, 2, 1], state=[1] * 6, current=[0, 0, 0, 1, 1, 2], nodes=3), max_migrations=2
@@ -36,3 +38,51 @@ def test_the_run_ends_where_all_components_only_wait():
             yield
 
     conduct(Incumbent(PROBLEM, Budget(None)), [Component("a", waiting()), Component("b", waiting())])
+
+
+BEST = np.array([0, 2, 2, 1, 1, 2])
+"""Of load distance 1."""
+
+
+def test_bounds_only_rise_and_meet_the_objective_within_the_tolerance():
+    found = Incumbent(PROBLEM, Budget(None))
+    assert found.add_solution(BEST)
+    assert (found.objective, found.proven) == (PROBLEM.objective(BEST), False)
+    found.raise_bound(0.9, "a")
+    found.raise_bound(0.5, "b")
+    assert (found.bound, found.proven) == (0.9, False)
+    found.raise_bound(found.objective - 2 * found.slack, "c")
+    assert not found.proven
+    found.raise_bound(found.objective - 0.5 * found.slack, "d")
+    assert found.proven
+    assert found.answer().termination == "optimal"
+
+
+def test_what_breaks_a_limit_is_no_incumbent():
+    found = Incumbent(PROBLEM, Budget(None))
+    assert not found.add_solution(np.array([1, 2, 0, 0, 1, 2]))  # three moves
+    assert found.best is None
+
+
+def test_a_refusal_proves_the_incumbent_and_without_one_that_there_is_no_answer():
+    found = Incumbent(PROBLEM, Budget(None))
+    found.add_solution(BEST)
+    found.take(Answer(None, termination="infeasible", message="nothing is left"), "CP-SAT")
+    assert found.bound == found.objective
+    assert found.answer().termination == "optimal"
+    other = Incumbent(PROBLEM, Budget(None))
+    other.take(Answer(None, termination="infeasible", message="nothing is left"), "CP-SAT")
+    assert (other.answer().termination, other.answer().message) == ("infeasible", "nothing is left")
+
+
+def test_a_solver_that_begins_again_has_twice_the_work():
+    found, lengths = Incumbent(PROBLEM, Budget(None)), []
+
+    def ask(turn: Budget) -> Answer:
+        lengths.append(turn.remaining)
+        while not turn.expired and len(lengths) < 4:
+            turn.spend(1_000_000)
+        return Answer(None, 0.0, "gap")
+
+    assert sum(1 for _ in solver_turns(found, ask, "a solver", 0.5)) == 3
+    assert np.allclose(lengths, [0.5, 1.0, 2.0, 4.0], rtol=1e-3)

@@ -14,7 +14,8 @@ from strangers.test_kafka_files import KAFKA4, RACKS, best, placed, read
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.engines import kafka
+from keyshift.engines import kafka, kafka_reassignment
+from keyshift.engines.kafka_files import LogDirs, Partition
 
 HEALTHY = {"assignment": KAFKA4 / "directory-offline" / "current.txt"}
 
@@ -237,3 +238,17 @@ def test_the_options_from_the_shell(tmp_path, monkeypatch, capsys):
     ):
         assert main(shlex.split(f"import kafka {files} {options} --out x")) == 2
         assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_emptiest_directory_is_that_without_what_leaves():
+    """Broker 1 loses the large log of a, so that a is where the next copy goes, though b holds less today."""
+    large, small, new = (Partition("t", number) for number in range(3))
+    logs = LogDirs(
+        (1, 2), {large: {1: 100}, small: {1: 10}, new: {2: 5}}, {large: {1: "/a"}, small: {1: "/b"}, new: {2: "/c"}},
+        {1: ["/a", "/b"], 2: ["/c"]}, {}, {},
+    )  # fmt: skip
+    before = {large: (1,), small: (1,), new: (2,)}
+    leaves = kafka_reassignment._Change(before, {}, {large: (2,), small: (1,), new: (1,)}, {})
+    stays = kafka_reassignment._Change(before, {}, {large: (1,), small: (1,), new: (1,)}, {})
+    assert kafka_reassignment._emptiest(leaves, logs)[new, 1] == "/a"
+    assert kafka_reassignment._emptiest(stays, logs)[new, 1] == "/b"
