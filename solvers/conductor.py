@@ -58,6 +58,8 @@ class Incumbent:
     """What the reader is told of the run."""
     vouched: bool = False
     """Whether a solver ended by proof, within its tolerances."""
+    all_wait: bool = False
+    """Whether components only wait for each other: each that waits for work of another goes on now."""
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -141,15 +143,22 @@ def conduct(found: Incumbent, components: Sequence[Component]) -> None:
     waiting = [(component.after, place, component) for place, component in enumerate(components)]
     heapq.heapify(waiting)
     idle = set[int]()
-    while len(idle) < len(waiting) and not found.done:  # where all only wait for each other nothing comes any more
+    while waiting and not found.done:
+        if len(idle) == len(waiting):
+            if found.all_wait:
+                break
+            found.all_wait, idle = True, set()
         spent, place, component = heapq.heappop(waiting)
         begun, gap, bound = found.budget.work, found.objective - found.bound, found.bound
         for _ in component.turns:
             work = found.budget.work - begun
             idle = {*idle, place} if work == 0 else set()
+            found.all_wait = found.all_wait and work == 0
             cost = max(SHORTEST, work) * (OF_A_GAIN if found.bound - bound >= A_GAIN * gap > 0 else 1.0)
             heapq.heappush(waiting, (spent + cost / component.share, place, component))
             break
+        else:  # it has ended, with what it last found
+            idle = set()
 
 
 def solver_turns(found: Incumbent, ask: Callable[[Budget], Answer], note: str, first: float) -> Iterator[None]:

@@ -109,7 +109,7 @@ class Portfolio:
         self.size = it.space.pairs * it.windows
         self.search = Search(it, seed, expired=lambda: self.found.done, spend=budget.spend, settings=self.settings)
         self.one = it.windows == 1
-        self.movable, self.searching = it.max_moves > 0 and it.nodes > 1, True
+        self.movable = it.max_moves > 0 and it.nodes > 1
         self.counts: CountBound | None = None
         self.planner: CountPlanner | None = None
         self.trees: list[PriceTree] = []
@@ -192,16 +192,11 @@ class Portfolio:
     def within_reach(self) -> bool:
         """Whether moves are many and the best is near the bound: more search closes such a gap sooner than a solver."""
         near = self.distance - self.found.bound / self.problem.scale < 0.01
-        return self.searching and self.many_moves and near
+        return self.many_moves and near and not self.found.all_wait
 
     # The parts -------------------------------------------------------------------------------------------------------
 
     def search_turns(self) -> Iterator[None]:
-        """The rounds of search; once they have ended nothing waits for more of them."""
-        yield from self._rounds()
-        self.searching = False
-
-    def _rounds(self) -> Iterator[None]:
         """A bound by counts, and rounds of annealing, plans and exchanges."""
         found = self.found
         if self.movable:
@@ -240,9 +235,8 @@ class Portfolio:
 
     def price_turns(self) -> Iterator[None]:
         """Prices about one distance after another; in vain, for twice the work the next time."""
-        while self.searching and (
-            self.turn < 4 or self.counts is None
-        ):  # of what the search finds at once prices need not be asked
+        # What the search finds at once needs no prices.
+        while not self.found.all_wait and (self.turn < 4 or self.counts is None):
             yield
         self.trees = price_trees(self.instance, self.found.budget, self.settings)
         steps = 0.0

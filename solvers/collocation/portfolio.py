@@ -320,7 +320,7 @@ class CollocationPortfolio:
                 if length > 1e3:
                     return
                 length *= 1.25
-            if found.budget.work < WAITS * length:
+            if found.budget.work < WAITS * length and not found.all_wait:
                 yield
                 continue
             turn = found.budget.turn(length)

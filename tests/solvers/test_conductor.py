@@ -32,6 +32,24 @@ def test_a_component_that_waits_for_another_does_not_end_the_run():
     assert turns == [*range(8)]
 
 
+def test_what_waits_goes_on_where_all_wait():
+    found, asked = Incumbent(PROBLEM, Budget(None)), []
+
+    def patient() -> Iterator[None]:
+        while not found.all_wait:
+            yield
+        asked.append("solver")
+        found.budget.spend(1)
+        yield
+
+    def waiting() -> Iterator[None]:
+        while not asked:
+            yield
+
+    conduct(found, [Component("a", patient()), Component("b", waiting())])
+    assert asked == ["solver"]
+
+
 def test_the_run_ends_where_all_components_only_wait():
     def waiting() -> Iterator[None]:
         while True:
