@@ -330,8 +330,8 @@ class _Annealing:
 
     def _run(self, budget: Budget) -> IntArray:
         self.price = 1e100 if self.rng.random() < 0.5 else self.fair_price
-        # The first is short, for very short limits.
-        longer = 2.0 ** (self.number // self.settings.runs) if self.number else 0.05
+        # The first are short, for short limits.
+        longer = (0.05, 0.2)[self.number] if self.number < 2 else 2.0 ** (self.number // self.settings.runs)
         kind, again = _next_kind(self.tried, self.rng), self.number % 4 == 3
         stages = max(STAGES, math.ceil(self.steps * longer * self.moment.shape[0] / LOOK))
         schedule = self._softened(kind, stages) if kind else self._plain(stages)
