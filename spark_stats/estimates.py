@@ -13,7 +13,7 @@ from keyshift.models.errors import InputError
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.key_tables import KeyLog
-from keyshift.spark_stats.session import refuse_connect_frame
+from keyshift.spark_stats.session import persisted, refuse_connect_frame
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
@@ -84,7 +84,7 @@ def estimate(
         key = label(F.col(f"key_{o}"), log.kind(o)).cast("string")
         columns = {"operator": F.lit(name), "key_group": F.col(f"group_{o}"), "key": key, "cost": cost}
         parts.append(F.struct(*(column.alias(what) for what, column in columns.items())))
-    rows = log.frame.select(F.inline(F.array(*parts))).where("key_group >= 0").persist()
+    rows = persisted(log.frame.select(F.inline(F.array(*parts))).where("key_group >= 0"))
     try:
         of_group = rows.groupBy("operator", "key_group").agg(
             F.round(F.count(F.lit(1)) / share).cast("long").alias("tuples"),

@@ -144,14 +144,15 @@ def solve_milp(
         conduct(found, level_components(found, solve_milp, seed=seed, threads=threads, **asked))
         return found.answer()
     if (data := arrays_of(problem)).cells > BOUNDED:
-        return _large(problem, data, budget, seed, start, search_steps)
+        steps = (FIRST * 10_000 if finish else FIRST) if search_steps is None else search_steps
+        return _large(problem, data, budget, seed, start, steps)
     run = CollocationPortfolio(problem, budget, seed, threads, start)
     conduct(run.found, run.components(peer=peer, **asked))
     return run.found.answer()
 
 
 def _large(
-    problem: CollocatedAllocation, data: Arrays, budget: Budget, seed: int, start: np.ndarray | None, steps: int | None
+    problem: CollocatedAllocation, data: Arrays, budget: Budget, seed: int, start: np.ndarray | None, steps: int
 ) -> Answer:
     """Joins, the bounds that take one pass, and the annealing where it fits into memory."""
     found = Incumbent(problem, budget)
@@ -161,7 +162,7 @@ def _large(
         found.raise_bound(mean_bound(problem, most_by_structure(mean, budget.part(0.2))), "structure")
     if data.cells <= SEARCHED and not found.done:
         search = Annealing(problem, found.best, seed, data)
-        search.go_on(budget, FIRST * 10_000 if steps is None else steps, again=True)
+        search.go_on(budget, steps, again=True)
         found.add_solution(search.best, "local search")
     answer = found.answer()
     return answer if data.cells <= SEARCHED else replace(answer, message=TOO_MANY)
