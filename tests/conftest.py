@@ -15,6 +15,7 @@ from keyshift.models import answer
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("ci")
 os.environ.setdefault("MPLBACKEND", "agg")
+os.environ.pop("COLUMNS", None)  # tables fold their heads in a narrow window: tests read them as a pipe does
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with Ctrl-C ignored
 answer.PATIENCE = 60.0  # on a busy machine the gap must not come before a proof that is near
 os.environ["KEYSHIFT_TRACEBACK"] = "1"  # a defect must not pass as a sentence

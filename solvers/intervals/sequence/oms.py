@@ -22,6 +22,10 @@ from keyshift.solvers.intervals.units import in_fine_units
 from keyshift.solvers.threads import until_limit
 
 
+SEEN = 40
+"""About how many partitions of the other class a sweep looks at for each: most pairs are skipped."""
+
+
 def solve_oms(
     problem: MigrationSequence,
     *,
@@ -127,7 +131,8 @@ def _forward(
             continue
         try:
             here, before = classes[nodes], classes[problem.counts[t - 1]]
-            best = until_limit(budget, ruler.sweep, here, before.rows, cost, steps=nodes * here.size * before.size)
+            looked_at = nodes * here.size * min(SEEN, before.size)
+            best = until_limit(budget, ruler.sweep, here, before.rows, cost, steps=looked_at)
         except LimitReached:
             said = f"the time limit was reached in step {t} of {len(problem.counts)}"
             return Answer(start, sequence_bound(problem, budget), budget.why, said)
