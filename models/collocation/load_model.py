@@ -60,6 +60,8 @@ class LoadModel:
 
     def remote_loads(self, workload: Workload) -> FloatArray:
         """Y: load of every key group if all its traffic were remote, shape (p,)."""
+        if self.per_tuple == 0:
+            return workload.last_load
         pairs = traffic_between(workload)
         return self._loaded(workload, pairs.row, pairs.col, pairs.data)
 
