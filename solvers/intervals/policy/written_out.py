@@ -16,8 +16,8 @@ from keyshift.models.intervals.policy.transitions import macqueen_interval
 from keyshift.models.workload import FloatArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import within
-from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.policy.policy_iteration import census, proven
+from keyshift.solvers.intervals.ssm import policy_bound
 
 if TYPE_CHECKING:
     from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
