@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keyshift.models.base.compiling import generator
 from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.settings import AllocationSettings
-from keyshift.solvers.kernels import generator
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
 from keyshift.solvers.search.lowering import Posed
 from keyshift.solvers.search.program import Aim
+from keyshift.solvers.tuning import AllocationSettings
 
 SHARES = shares_of(
     insert=0.15, swap_targets=0.2125, replace=0.2125, retarget=0.085, replace_source=0.085, reinsert=0.034, go_home=0.017,

@@ -10,15 +10,18 @@ from instances.collocation import random_problem
 
 import keyshift as ks
 from keyshift.heuristics.collocation import albic as steps
-from keyshift.heuristics.collocation.comparisons import allocate, deal, fewest_moves, two_choices
-from keyshift.heuristics.collocation.partitions import (
+from keyshift.heuristics.collocation.comparisons import (
     Scored,
+    allocate,
     collocated_sets,
+    deal,
     downstream_key_groups,
+    fewest_moves,
     graph_parts,
     score,
     split_by_place,
     split_set,
+    two_choices,
     whole_weights,
 )
 from keyshift.models import Budget

@@ -13,7 +13,7 @@ import keyshift as ks
 from keyshift.heuristics.splitting import scheme_kernels as space_saving
 from keyshift.heuristics.splitting.partitioner import SCHEMES
 from keyshift.models.splitting.hashing import candidates
-from keyshift.models.splitting.outcome import jaccard
+from keyshift.models.splitting.problem import jaccard
 
 ESTIMATES = [("local", None), ("global", None), ("local", 7)]
 
