@@ -176,3 +176,12 @@ def expect_length(name: str, found: int, expected: int | None, of: str) -> None:
     """Refuse another number of entries than one for each of something; None: any number will do."""
     if expected is not None and found != expected:
         raise InputError(f"{name} has {found} entries, expected {expected}: one for each of the {of}")
+
+
+def flagged(what: str, given: Any, names: Names) -> Any:
+    """Flags as they are; of names in a set, in a list with a text, or in a mapping of names to flags, a flag for each name."""
+    if isinstance(given, set | frozenset) or (
+        isinstance(given, list | tuple | np.ndarray) and any(isinstance(name, str) for name in given)
+    ):
+        given = dict.fromkeys(given, True)
+    return names.values(what, given, False).tolist() if isinstance(given, Mapping) else given
