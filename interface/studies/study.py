@@ -108,7 +108,8 @@ class Study:
         ----------
         over : {"time", "objective", "gap"}
             "objective": an objective within ``factor`` times the best that any method found. "time": within ``factor``
-            times the seconds of the fastest method that reached the best objective, for methods that reached it. "gap": a gap of at most ``factor``.
+            times the seconds of the fastest method that reached the best objective, for methods that reached it.
+            "gap": a gap of at most ``factor``.
 
         Returns
         -------
