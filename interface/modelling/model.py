@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from keyshift.models.base.disk import MOST_JSON, read_text
 from keyshift.models.base.guards import real, whole
 from keyshift.models.base.lazily import load
 from keyshift.models.errors import BoundError
+from keyshift.models.workload import Workload
 from keyshift.solving import MOST_SEED, interruptible, read_start
 
 
@@ -70,11 +72,15 @@ class Model(ABC):
     """
 
     suffixes: ClassVar[tuple[str, ...]]
+    _symbol: ClassVar[re.Pattern[str]] = re.compile(r"(?<=[\[,])([kn])(\d+)(?=[\],])")
 
     def __init__(self, problem: Problem, about: Statement, strengthened: bool = False, **options: Any) -> None:
         self.problem, self.about, self.strengthened, self.options = problem, about, strengthened, options
         self.statement = about.build(problem, strengthened, **options)
         self.native: Any = self.statement.model
+        w = getattr(problem, "workload", None)
+        named = isinstance(w, Workload) and (w.keys is not None or w.node_names is not None)
+        self._symbols = {"k": w.names_of_key_groups.symbols, "n": w.names_of_nodes.symbols} if named else {}
         self._whole = False
         self.relaxed = False
         self._known: np.ndarray | None = None
@@ -85,6 +91,10 @@ class Model(ABC):
     def kind(self) -> str:
         """The model's kind, as given to `keyshift.model`."""
         return self.about.kind
+
+    def name_in_files(self, name: str) -> str:
+        """A variable's or a constraint's name with the workload's own names: x[kg-0003,node01] for x[k3,n1]."""
+        return self._symbol.sub(lambda found: self._symbols[found[1]][int(found[2])], name) if self._symbols else name
 
     # What a caller does with it ---------------------------------------------------------------------------------
 

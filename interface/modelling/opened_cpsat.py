@@ -37,8 +37,12 @@ class OpenedCpSat(Model):
         raise InputError("CP-SAT only has whole numbers: the linear relaxation is available for 'pyomo'")
 
     def _write(self, path: Path) -> None:
+        named = self.native.clone() if self._symbols else self.native
+        for part in (*named.proto.variables, *named.proto.constraints) if self._symbols else ():
+            part.name = self.name_in_files(part.name)
+
         def fill(scratch: Path) -> None:
-            if not self.native.export_to_file(str(scratch)):
+            if not named.export_to_file(str(scratch)):
                 raise OSError("CP-SAT does not say why")
 
         write_by_name(path, fill)
@@ -67,7 +71,7 @@ class OpenedCpSat(Model):
     def _read(self, values: Any) -> np.ndarray:
         if isinstance(values, dict):
             self._require_known(values, set(self.names()))
-            return np.asarray(self.statement.assignment(lambda x: round(float(values.get(x.name, 0)))))
+            return np.asarray(self.statement.assignment(lambda x: round(float(values.get(self.name_in_files(x.name), 0)))))
         if values is None and self._taken is not None:
             return self._taken
         solver = self._last if values is None else values
@@ -77,21 +81,21 @@ class OpenedCpSat(Model):
 
     def names(self) -> list[str]:
         """The names of all variables, as files have them."""
-        return [v.name for v in self.native.proto.variables]
+        return [self.name_in_files(v.name) for v in self.native.proto.variables]
 
     def algebra(self, every: bool = False) -> str:
         """The model in readable form, in lines of 80 columns: the first rows of each family, or `every` row."""
         proto = self.native.proto
         goal = [(float(c), self._name(v)) for v, c in zip(proto.objective.vars, proto.objective.coeffs, strict=True)]
-        rows = ((row.name, self._row(row)) for row in proto.constraints)
-        columns = ((v.name, self._kind(*_sides(v.domain))) for v in proto.variables)
+        rows = ((self.name_in_files(row.name), self._row(row)) for row in proto.constraints)
+        columns = ((self.name_in_files(v.name), self._kind(*_sides(v.domain))) for v in proto.variables)
         return "\n".join(
             ["minimise", *folded("", summed(goal)), "subject to", *by_family(rows, every), "where", *by_kind(columns)]
         )
 
     def _name(self, index: int) -> str:
         variables = self.native.proto.variables
-        return variables[index].name if index >= 0 else f"not {variables[-index - 1].name}"
+        return self.name_in_files(variables[index].name) if index >= 0 else f"not {self._name(-index - 1)}"
 
     def _row(self, row: Any) -> str:
         for kind in ("bool_or", "bool_and", "at_most_one", "exactly_one"):

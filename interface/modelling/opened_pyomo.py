@@ -63,7 +63,7 @@ class OpenedPyomo(running.LinearModel):
         said = lettered(letters, parts) if letters is not None and len(letters) == len(parts) else None
         if said is None and hasattr(self.statement, "label"):
             said = self.statement.label(component, parts)
-        return f"{component}[{','.join(map(str, parts)) if said is None else said}]"
+        return self.name_in_files(f"{component}[{','.join(map(str, parts)) if said is None else said}]")
 
     def program(self) -> NamedProgram:
         """The model's matrices; `InputError` where it has something that no matrix holds."""

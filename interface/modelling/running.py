@@ -200,7 +200,7 @@ class OpenedMathOpt(LinearModel):
 
     def names(self) -> list[str]:
         """The names of all variables, as files have them."""
-        return [v.name for v in self.native.variables()]
+        return [self.name_in_files(v.name) for v in self.native.variables()]
 
     def program(self) -> NamedProgram:
         """The model's matrices; `InputError` where it has something that no matrix holds."""
@@ -234,7 +234,7 @@ class OpenedMathOpt(LinearModel):
         )
         return NamedProgram(
             self.problem.name, linear, dict(zip(map(tuple, pairs), squares.coefficients, strict=True)),
-            _names("variable", v), _names("constraint", c),
+            *([self.name_in_files(name) for name in _names(kind, of)] for kind, of in (("variable", v), ("constraint", c))),
         )  # fmt: skip
 
     def _fingerprint(self) -> str:
@@ -277,7 +277,7 @@ class OpenedMathOpt(LinearModel):
         if values is None and self._taken is not None:
             return self._taken
         if isinstance(values, dict) and all(isinstance(name, str) for name in values):
-            by_name = {v.name: v for v in self.native.variables()}
+            by_name = {self.name_in_files(v.name): v for v in self.native.variables()}
             self._require_known(values, by_name)
             values = {v: float(values.get(name, 0.0)) for name, v in by_name.items()}
         elif values is not None and not isinstance(values, dict):
