@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from keyshift.catalogue.method import Statement
+from keyshift.modelling.additions import Row, start_by_search
 from keyshift.modelling.program import by_own_names, parse_solution
 from keyshift.models import Answer, Budget, InputError, Problem, Solution
 from keyshift.models.answer import Termination
@@ -203,7 +204,8 @@ class Model(ABC):
             - rows, variables without a cost, variables fixed or their limits narrowed -,
             ``details["bound_with_additions"]`` holds for every assignment that keeps the problem's rules and the
             additions; where the objective was changed, a row taken away or widened, or the model is `strengthened`,
-            nothing is said. An answer that breaks the problem's own rules is in `Solution.offered`, with
+            nothing is said. With additions to an integer model keyshift's own search finds the start, unless `start` has
+            been called: rows that a rule could say are kept by it, and ``message`` names these rules. An answer that breaks the problem's own rules is in `Solution.offered`, with
             `Solution.violations`.
 
         Raises
@@ -217,8 +219,12 @@ class Model(ABC):
         self._taken = None
         with interruptible(budget.interrupt):
             standing = self._standing()
+            searched, said = None, ""
+            if standing == "added" and self._reads and self._known is None:
+                searched, said = start_by_search(self, self._added_rows(self._fresh()), budget, seed)
             run = self._run_settled(solver, budget, seed, standing)
-            answer = self._answer(run, standing, budget)
+            answer = self._better(self._answer(run, standing, budget), searched)
+            answer.message += said
             rounds = 0
             # How often an answer of a changed integer model that breaks the problem's rules is cut off before it
             # is offered.
@@ -239,6 +245,20 @@ class Model(ABC):
             answer.bound = None
             answer.details["bound_from"] = f"{run.solver}'s word, which its own answer disproves: dropped"
             return Solution.of(self.problem, name, answer, budget.seconds)
+
+    def _better(self, answer: Answer, searched: np.ndarray | None) -> Answer:
+        """The answer, or in its place the start from our own search where the solver has nothing as good."""
+        if searched is None or answer.termination == "infeasible":
+            return answer
+        worse = answer.assignment is None or (
+            self.problem.objective(self.problem.canonical(answer.assignment))
+            > self.problem.objective(self.problem.canonical(searched)) + self.problem.tolerance
+        )
+        if worse and not self.problem.violations(searched):
+            answer.assignment = searched
+            answer.details["answer_from"] = "keyshift's search, which kept what was added"
+            self._take(searched)
+        return answer
 
     def as_stated(self) -> bool:
         """Whether the model is unchanged: its numbers are those of a newly built one."""
@@ -300,6 +320,11 @@ class Model(ABC):
     def _fingerprint(self) -> str: ...
     @abstractmethod
     def _extends(self, fresh: Self) -> bool: ...
+    @abstractmethod
+    def _added_rows(self, fresh: Self) -> list[Row]: ...
+    @abstractmethod
+    def _near(self, fixed: Mapping[str, float], budget: Budget, seed: int) -> np.ndarray | None:
+        """Solve with some variables fixed; an answer is held as the start for the next run."""
 
     def _settled(self) -> bool:
         """Whether the variables that are whole by themselves still are."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from keyshift.modelling.additions import Row, rows_of
 from keyshift.modelling.model import Model, Run
 from keyshift.modelling.program import between, by_family, by_kind, folded, number, summed
 from keyshift.models import Budget, InputError
@@ -59,6 +60,22 @@ class OpenedCpSat(Model):
             for more, part in ((mine.variables, stated.variables), (mine.constraints, stated.constraints))
         )
 
+    def _added_rows(self, fresh: Self) -> list[Row]:
+        return rows_of(self.native.proto, len(fresh.native.proto.constraints), self._name)
+
+    def _near(self, fixed: Mapping[str, float], budget: Budget, seed: int) -> np.ndarray | None:
+        model = self.native.clone()
+        for j, name in enumerate(self.names()):
+            if name in fixed:
+                model.add(model.get_int_var_from_proto_index(j) == int(fixed[name]))
+        result = cpsat.minimise(model, budget, seed=seed)
+        if not result.found:
+            return None
+        self.native.clear_hints()
+        for j in range(len(self.native.proto.variables)):
+            self.native.add_hint(at := self.native.get_int_var_from_proto_index(j), result.solver.value(at))
+        return np.asarray(self.statement.assignment(result.solver.value))
+
     def _run(self, solver: str | None, budget: Budget, seed: int) -> Run:
         if solver not in (None, "cp-sat"):
             raise InputError(f"a model of kind {self.kind!r} is solved by cp-sat, not by {solver!r}")
@@ -71,7 +88,9 @@ class OpenedCpSat(Model):
     def _read(self, values: Any) -> np.ndarray:
         if isinstance(values, dict):
             self._require_known(values, set(self.names()))
-            return np.asarray(self.statement.assignment(lambda x: round(float(values.get(self.name_in_files(x.name), 0)))))
+            return np.asarray(
+                self.statement.assignment(lambda x: round(float(values.get(self.name_in_files(x.name), 0))))
+            )
         if values is None and self._taken is not None:
             return self._taken
         solver = self._last if values is None else values
