@@ -205,8 +205,8 @@ class Model(ABC):
             ``details["bound_with_additions"]`` holds for every assignment that keeps the problem's rules and the
             additions; where the objective was changed, a row taken away or widened, or the model is `strengthened`,
             nothing is said. With additions to an integer model keyshift's own search finds the start, unless `start` has
-            been called: rows that a rule could say are kept by it, and ``message`` names these rules. An answer that breaks the problem's own rules is in `Solution.offered`, with
-            `Solution.violations`.
+            been called: rows that a rule could say are kept by it, and ``message`` names these rules. An answer that
+            breaks the problem's own rules is in `Solution.offered`, with `Solution.violations`.
 
         Raises
         ------
