@@ -168,7 +168,13 @@ class PlacementSearch:
         self.core, self.rng = core, np.random.default_rng(seed)
         self.settings = settings = settings or MCLBSettings()
         self.load = compressed(core.load)
-        self.best = _starting_point(core, self.load, start, budget)
+        many = budget is not None and self.load.shape[0] > settings.annealed
+        self.best = _starting_point(core, self.load, None if many else start, budget)
+        if many and budget is not None and start is not None:
+            # A start may have spent the budget on moves that leave a search nothing to do: it has to be better than a few sweeps.
+            self.best = _by_sweeps(core, self.load, self.best, budget.part(0.2), self.rng, 1.0, 0.0)
+            better = core.moved(start) <= core.budget and core.squares(start) <= core.squares(self.best)
+            self.best = start.copy() if better else self.best
         self.searches: list[PairSplits | _Annealing] = []
         if PairSplits.suits(core, settings):
             self.searches.append(PairSplits(core, self.best, seed))
