@@ -13,9 +13,10 @@ from interpreted import interpret
 
 import keyshift as ks
 from keyshift.generators.routing import ZipfStream
+from keyshift.heuristics.routing import mixed as readj
 from keyshift.heuristics.routing import mixed as routing
-from keyshift.heuristics.routing import readj, three_phases
-from keyshift.heuristics.routing.readj import readj_plan
+from keyshift.heuristics.routing import three_phases
+from keyshift.heuristics.routing.mixed import readj_plan
 from keyshift.heuristics.routing.three_phases import RoutingPlanner
 from keyshift.models import Budget
 from keyshift.models.routing import compact as compact_module
