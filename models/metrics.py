@@ -38,6 +38,16 @@ def load_distance(workload: Workload, assignment: IntArray, mean: float | None =
     return float(max(np.abs(deviation[workload.kept]).max(), over_draining))
 
 
+def draining_load(workload: Workload, assignment: IntArray) -> float:
+    """Load on the draining nodes in the last window ([Madsen2016], sec. 4.3.1: they are to be emptied)."""
+    return float(last_node_loads(workload, assignment)[workload.draining].sum())
+
+
+def draining_key_groups(workload: Workload, assignment: IntArray) -> int:
+    """Number of key groups on the draining nodes, those without load included."""
+    return int(workload.draining[assignment].sum())
+
+
 def imbalance(workload: Workload, assignment: IntArray) -> float:
     """Population variance of the node loads, summed over the windows ([Guo2018], eq. 1)."""
     return float(node_loads(workload, assignment).var(axis=1).sum())

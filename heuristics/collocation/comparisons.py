@@ -307,6 +307,8 @@ def potc(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Ans
         i = int(a if full[a] / capacity[a] <= full[b] / capacity[b] else b)
         full[i] += load[k]
         plan[k] = kept[i]
+        if k % 20_000 == 19_999 and budget.expired:
+            return Answer(None, termination=budget.why)
     return Answer(plan, termination=budget.why if budget.expired else "completed")
 
 

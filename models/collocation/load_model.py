@@ -31,19 +31,17 @@ class Pairs:
     @classmethod
     def of(cls, traffic: sp.csr_array) -> Self:
         """The pairs of a matrix, in lexicographic order."""
-        both = _both_ways(traffic).tocoo()
-        order = np.lexsort((both.col, both.row))
-        return cls(both.row[order].astype(np.int64), both.col[order].astype(np.int64), both.data[order])
+        both = sp.csr_array(traffic + traffic.T)
+        both.sort_indices()
+        row = np.repeat(np.arange(both.shape[0]), np.diff(both.indptr))
+        once = both.indices > row
+        return cls(row[once], both.indices[once].astype(np.int64), both.data[once])
 
     def under(self, matrices: Sequence[sp.csr_array]) -> FloatArray:
         """The tuples of each pair by other matrices, shape (matrices, pairs); no matrix is this one's own."""
         if not matrices or not len(self):
             return np.tile(self.traffic, (max(1, len(matrices)), 1))
-        return np.array([_both_ways(traffic)[self.first, self.second] for traffic in matrices])
-
-
-def _both_ways(traffic: sp.csr_array) -> sp.csr_array:
-    return sp.csr_array(sp.triu(traffic + traffic.T, k=1))
+        return np.array([sp.csr_array(traffic + traffic.T)[self.first, self.second] for traffic in matrices])
 
 
 class Levels(NamedTuple):
@@ -169,6 +167,8 @@ class LoadModel:
 
     def remote_loads(self, workload: Workload) -> FloatArray:
         """Y: load of every key group if all its traffic were remote, shape (p,)."""
+        if self.per_tuple == 0:
+            return workload.last_load
         pairs = traffic_between(workload)
         return self._loaded(workload, pairs.row, pairs.col, pairs.data)
 

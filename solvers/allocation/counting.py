@@ -144,9 +144,11 @@ UNREACHABLE = 1e300
 @njit(cache=True)
 def nearest_sum(out, into, excess):
     """Least |excess - out[i] + into[j]| over two ascending arrays."""
-    best, j = UNREACHABLE, 0
+    best, j, few = UNREACHABLE, 0, 32 * out.size < into.size
     for i in range(out.size):
         want = out[i] - excess
+        if few:
+            j = max(j, np.searchsorted(into, want) - 1)
         while j + 1 < into.size and abs(into[j + 1] - want) <= abs(into[j] - want):
             j += 1
         best = min(best, abs(into[j] - want))

@@ -220,7 +220,11 @@ class Portfolio:
     def _count(self) -> None:
         """The bound by counts of each window."""
         found, expired = self.found, lambda: self.found.budget.expired
-        counts = [CountBound(window, expired) for window in self.instance.by_window]
+        counts = list[CountBound]()
+        while len(counts) < self.instance.windows:
+            if found.budget.late:
+                return
+            counts.append(CountBound(self.instance.by_window[len(counts)], expired))
         low = counted(self.problem, counts)
         if math.isinf(low):
             found.infeasible = TOO_FEW

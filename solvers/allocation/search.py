@@ -69,7 +69,7 @@ class Search:
         self.search = LocalSearch(posed.placing, SHARES, seed, 0)
         self.rows = posed.placing.program.rows if it.problem.lowered else None
         # Between two looks at the clock; a step on a large instance waits for memory.
-        self.chunk = min(20_000 + 4 * it.key_groups, 1_000_000 + it.key_groups // 10)
+        self.chunk = min(20_000 + 4 * it.key_groups, (1_000_000 + it.key_groups // 10) // it.windows)
         # Few nodes are far from the mean then, and must outweigh the many near it.
         self.sharper = 2 if it.nodes > 64 and it.max_moves < 2 * it.nodes else 0
 

@@ -103,6 +103,8 @@ def solve_milp(
         found.add_solution(start)
         conduct(found, level_components(found, solve_milp, seed=seed, threads=threads, **asked))
         return found.answer()
+    if budget.expired:
+        return Answer(start, termination=budget.why, message="the time limit was reached before the search began")
     if (data := arrays_of(problem)).cells > BOUNDED:
         steps = (FIRST * 10_000 if finish else FIRST) if search_steps is None else search_steps
         return _large(problem, data, budget, seed, start, steps)
@@ -117,9 +119,8 @@ def _large(
     """Joins, the bounds that take one pass, and the annealing where it fits into memory."""
     found = Incumbent(problem, budget)
     found.add_solution(joined(problem, data, start, budget.part(0.5), seed), "joins")
-    mean = data if data.windows == 1 else arrays_of(problem.averaged())
     if not budget.expired:
-        found.raise_bound(mean_bound(problem, most_by_structure(mean, budget.part(0.2))), "structure")
+        found.raise_bound(mean_bound(problem, most_by_structure(data, budget.part(0.2))), "structure")
     if data.cells <= SEARCHED and not found.done:
         search = Annealing(problem, found.best, seed, data)
         search.go_on(budget, steps, again=True)

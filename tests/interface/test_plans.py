@@ -74,7 +74,7 @@ def test_undoing_a_plan_brings_everything_back(made):
         (lambda r: r["moves"][0].update(start=-1.0), r"moves\[0\].start = -1.0 must be at least 0"),
         (lambda r: r["workload"]["load"].__setitem__(0, 99.0), "the fingerprint is not that of the workload"),
         (lambda r: r.update(seconds=1.0), "seconds = 1, its moves say"),
-        (lambda r: r.update(version=3), "has another format than keyshift-plan 2"),
+        (lambda r: r.update(version=4), "has another format than keyshift-plan 3"),
         (lambda r: r.pop("moves"), "lacks the field .moves."),
         (lambda r: r["moves"].append(dict(r["moves"][0])), "contradicts itself"),
         (lambda r: r.update(script="rm"), "has a field .script."),
