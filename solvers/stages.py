@@ -15,7 +15,6 @@ from keyshift.models.objectives import TIE, Prioritised
 from keyshift.models.problem import step_of_sums
 from keyshift.models.rules.lowered import Lowered, Rooms
 from keyshift.models.rules.ruled import BROKEN, Ruled
-from keyshift.models.rules.ruled import BROKEN as BROKEN_RULES
 from keyshift.models.stages import Stage, StageBound, state
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import answered, confirmed, is_met, kept, without_false_bound
@@ -27,7 +26,7 @@ from keyshift.solvers.tuning import StageSettings
 SHARE, OWN_SHARE = 0.5, 0.7
 """Of the time left every stage but the last may take the first; of a stage's time the method itself may take the second, and
 local search goes on where it has no proof."""
-COUNTED = ("migrations", "table_size", "draining_key_groups", BROKEN_RULES)
+COUNTED = ("migrations", "table_size", "draining_key_groups", BROKEN)
 """Measures that are whole numbers."""
 SHARES = shares_of(join=0.2, cluster=0.25, anywhere=0.1, swap=0.25, go_home=0.1, exchange_home=0.1)
 MOVED_SHARES = shares_of(join=0.1, cluster=0.2, anywhere=0.1, swap=0.1, go_home=0.25, exchange_home=0.25)
@@ -124,7 +123,7 @@ def lexicographic(
             if later is not None:
                 answer = _searched_on(stage, answer, share, seed)
         elif later is not None:
-            if BROKEN_RULES in at.kept and name == at.plain.own_measure and found is not None:
+            if BROKEN in at.kept and name == at.plain.own_measure and found is not None:
                 alike = share.part(OWN_SHARE, scale=stage.scale)  # another problem: its bound is not the stage's
                 found = _elastic(at.plain, stage, own, found, alike)
             answer = later(stage, budget=share, seed=seed, start=found)
@@ -177,7 +176,7 @@ class _Kept:
     def keeping(self, name: str, most: float) -> _Kept:
         """The same with one measure more that is kept."""
         kept = {**self.kept, name: most}
-        if BROKEN_RULES not in kept and (zero := self.plain.without(name, most)) is not None:
+        if BROKEN not in kept and (zero := self.plain.without(name, most)) is not None:
             return _Kept(zero, kept, self.held)
         return _Kept(self.plain, kept, {**self.held, name: most})
 
@@ -185,7 +184,7 @@ class _Kept:
 def _begun(problem: Prioritised, own: Own, budget: Budget, found: IntArray | None) -> tuple[_Kept, IntArray | None]:
     """Where the stages begin: with an answer in which the first measure is 0, where limits can say so and it is found soon."""
     plain, first = problem.plain(), problem.stages[0]
-    if first == BROKEN_RULES:
+    if first == BROKEN:
         return _Kept(plain), _kept_to(problem.hard().plain(), own, budget, found)
     zero = None if plain.least(first) > 0 else plain.without(first, 0.0)
     return _Kept(plain), found if zero is None else _kept_to(zero, own, budget, found)
@@ -232,10 +231,10 @@ def _elastic(plain: Prioritised, stage: Stage, own: Own, found: IntArray, budget
 
 def _limited(plain: Prioritised, kept: dict[str, float], found: IntArray | None) -> Prioritised | None:
     """The problem with measures kept by limits of its own, if it has them: where no rule is broken, the rules are."""
-    if kept.get(BROKEN_RULES, 1.0) <= TIE and found is not None:
+    if kept.get(BROKEN, 1.0) <= TIE and found is not None:
         strict = plain.hard()
         if not strict.violations(found):
-            return strict.limited({name: most for name, most in kept.items() if name != BROKEN_RULES})  # type: ignore[no-any-return]
+            return strict.limited({name: most for name, most in kept.items() if name != BROKEN})  # type: ignore[no-any-return]
     return plain.limited(kept)
 
 
