@@ -13,7 +13,7 @@ with lazily():
     from keyshift.solvers.allocation.pricing.tree import price_bound
     from keyshift.solvers.allocation.statement import lp_bound, solve_cpsat, solve_highs
     from keyshift.solvers.rehearsals import allocation, allocation_bound
-    from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
+    from keyshift.solvers.stages import by_cpsat, by_highs, by_search_and_solvers
 
 exact, relaxation, heuristic = kinds(rules=True)
 FORMULATION = Formulation(
