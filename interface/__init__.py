@@ -6,7 +6,7 @@
 >>> s.objective, s.status
 (1.0, 'optimal')
 
-Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use.
+Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use. Begin with solving.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The catalogue: which problems there are, and which methods answer them; and how to add to it.
 
 Entries import their code `lazily`: it loads on first use, so that listing the methods of a problem loads no solver. One
-module for each formulation, with the constant `FORMULATION`, or `FORMULATIONS` where it has more than one.
+module for each formulation, with the constant `FORMULATION`, or `FORMULATIONS` where it has more than one. Begin with method.py.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from keyshift.solvers.intervals.sequence.restricted import realise, restricted_s
 from keyshift.solvers.intervals.units import in_fine_units
 from keyshift.solvers.threads import until_limit
 
-
 SEEN = 40
 """About how many partitions of the other class a sweep looks at for each: most pairs are skipped."""
 
