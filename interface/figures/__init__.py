@@ -1,3 +1,5 @@
-"""Figures. Every function takes answers or tables and draws with Matplotlib, which loads when the first is drawn. Begin with
+"""Figures. Every function takes answers or tables and draws with Matplotlib, which loads when the first is drawn.
+
+Begin with
 comparison.py.
 """
