@@ -29,8 +29,7 @@ from keyshift.models import Budget, InputError
 from keyshift.models.answer import SCIP_SMALL
 from keyshift.solvers import highs
 from keyshift.solvers import mathopt as mathopt_solvers
-from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
-from keyshift.solvers.scaling import Units, in_units, without_small
+from keyshift.solvers.safe_bounds import LinearProgram, Units, dual_bound, in_units, without_small
 
 if TYPE_CHECKING:
     from keyshift.models.base.pyomo import pyo
@@ -143,7 +142,7 @@ def by_mathopt(
 
 
 def _in_units(program: NamedProgram) -> tuple[NamedProgram, Units]:
-    """The same program in units that suit a solver's tolerances: `solvers.scaling`."""
+    """The same program in units that suit a solver's tolerances: `solvers.safe_bounds`."""
     linear, units = in_units(program.linear)
     worth = (units.columns / units.objective).tolist(), units.columns.tolist()
     squares = {(a, b): factor * worth[0][a] * worth[1][b] for (a, b), factor in program.squares.items()}

@@ -27,19 +27,3 @@ def test_the_migration_limit_holds_and_the_next_smaller_key_group_is_tried():
     w = ks.Workload(load=[7, 5, 1], state=[10, 2, 1], current=[0, 0, 0], nodes=2)
     s = ks.solve(ks.KeyGroupAllocation(w, max_migration_cost=2), "flux")
     np.testing.assert_array_equal(s.assignment, [0, 1, 0])
-
-
-def test_a_full_node_takes_nothing():
-    s = ks.solve(problem([7, 5, 1], [0, 0, 1], 2, resource_capacity={"memory": [2, 1]}), "flux")
-    np.testing.assert_array_equal(s.assignment, [0, 0, 1])
-
-
-def test_a_draining_node_gives_and_never_takes():
-    w = ks.Workload(load=[3, 3, 1], state=[1, 1, 1], current=[0, 0, 1], nodes=3, draining=[True, False, False])
-    s = ks.solve(ks.KeyGroupAllocation(w), "flux")
-    assert (s.assignment[:2] != 0).any()
-
-
-def test_nothing_to_gain_moves_nothing():
-    s = ks.solve(problem([2, 2], [0, 1], 2), "flux")
-    assert s.metrics["migrations"] == 0

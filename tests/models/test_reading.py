@@ -122,16 +122,6 @@ def test_a_flipped_bit_in_an_array_is_one_sentence(tmp_path):
     assert other > 200
 
 
-@pytest.mark.parametrize(
-    "text", ["1,2\n3", "a,b", "", "1,,2", "[[1,2],[3]]", '[["1"]]', "[[true]]", "[[" + "9" * 400 + "]]", "[[]]", "{}"]
-)
-def test_scenarios_are_tables_of_numbers(tmp_path, text):
-    file = tmp_path / ("s.json" if text[:1] in "[{" and text else "s.csv")
-    file.write_text(text)
-    with pytest.raises(ks.InputError, match="table of numbers"):
-        read_scenarios(file)
-
-
 def test_a_list_of_nothing_is_refused_before_it_fills_the_memory():
     code = (
         "import resource, sys; from keyshift.models.base.disk import parse_json; import keyshift as ks\n"
@@ -222,18 +212,6 @@ def test_a_result_that_is_none_is_one_sentence(tmp_path):
         result.write_text(text)
         with pytest.raises(ks.InputError, match="the study makes it anew"):
             ks.study(asked, ["flux"], out=tmp_path)
-
-
-def test_a_best_known_answer_that_cannot_be_is_bad_input(tmp_path, capsys):
-    line = ["study", "hard-step", "-m", "ssm", "--best", str(tmp_path / "best.csv")]
-    assert main([*line, "--update-best"]) in (0, 1)
-    capsys.readouterr()
-    rows = (tmp_path / "best.csv").read_text().splitlines()
-    cells = rows[1].split(",")
-    assert rows[0].split(",")[6] == "bound"
-    cells[6], cells[7] = "1e300", "somebody"
-    (tmp_path / "best.csv").write_text("\n".join([rows[0], ",".join(cells)]) + "\n")
-    assert "contradicts what was found" in refused(line, capsys)
 
 
 def test_a_table_of_best_known_answers_is_read_line_by_line(tmp_path):

@@ -11,7 +11,7 @@ from data_folder import data_folder
 
 import keyshift as ks
 from keyshift.models.splitting.data import KeyIndex
-from keyshift.models.splitting.outcome import jaccard
+from keyshift.models.splitting.problem import jaccard
 
 
 @pytest.mark.parametrize("case", range(8))

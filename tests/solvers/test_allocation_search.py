@@ -15,15 +15,14 @@ import keyshift as ks
 from keyshift.generators.allocation import madsen_allocation, synthetic_workload
 from keyshift.models import Budget
 from keyshift.rules import Apart, Count, Never, Spread
+from keyshift.solvers.allocation import counting
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting import bound as count_kernels
-from keyshift.solvers.allocation.counting import planner as plan_kernels
-from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.counting import CountBound
 from keyshift.solvers.allocation.portfolio import Portfolio
 from keyshift.solvers.allocation.search import Search
-from keyshift.solvers.allocation.settings import AllocationSettings
 from keyshift.solvers.search import moves, terms
 from keyshift.solvers.search.program import Aim
+from keyshift.solvers.tuning import AllocationSettings
 
 
 def instances(seed: int, count: int) -> list[ks.KeyGroupAllocation]:
@@ -35,9 +34,9 @@ def test_kernels_say_the_same_compiled_and_not():
     rng = np.random.default_rng(3)
     table = rng.random((4, 4, 4)).round(2)
     for distance in (0.1, 0.3, 0.6):
-        assert count_kernels.fewest_moves(table, distance, 3) == count_kernels.fewest_moves.py_func(table, distance, 3)
-        compiled = count_kernels.least_weighted(table, distance, 0.4)
-        assert compiled == count_kernels.least_weighted.py_func(table, distance, 0.4)
+        assert counting.fewest_moves(table, distance, 3) == counting.fewest_moves.py_func(table, distance, 3)
+        compiled = counting.least_weighted(table, distance, 0.4)
+        assert compiled == counting.least_weighted.py_func(table, distance, 0.4)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -47,9 +46,9 @@ def test_the_nearest_pair_is_that_of_all(seed):
     singles = np.sort(rng.normal(size=int(rng.integers(2, 9))))
     pairs = [one + two for one, two in itertools.combinations(singles, 2)]
     least = min(abs(excess - one + pair) for one in out for pair in pairs)
-    for kernel in (count_kernels.nearest_pair, count_kernels.nearest_pair.py_func):
+    for kernel in (counting.nearest_pair, counting.nearest_pair.py_func):
         assert kernel(out, singles, excess) == pytest.approx(least)
-        assert kernel(out, singles[:1], excess) == count_kernels.UNREACHABLE
+        assert kernel(out, singles[:1], excess) == counting.UNREACHABLE
 
 
 def test_rounds_that_cool_down_keep_every_limit_and_touch_every_node():
@@ -74,7 +73,7 @@ def test_the_fewest_moves_are_those_of_all_balanced_choices():
              if sum(a - b for a, b in chosen) == 0 and all(table[i, a, b] <= distance for i, (a, b) in enumerate(chosen))),
             default=most + 1,
         )  # fmt: skip
-        assert min(count_kernels.fewest_moves(table, distance, most), most + 1) == min(fewest, most + 1)
+        assert min(counting.fewest_moves(table, distance, most), most + 1) == min(fewest, most + 1)
 
 
 def test_plan_is_the_least_penalty_of_all_balanced_choices():
@@ -85,7 +84,7 @@ def test_plan_is_the_least_penalty_of_all_balanced_choices():
         out, into = np.divmod(choice, 3)
         if out.sum() == into.sum() <= 4:
             best = min(best, penalty.reshape(3, 9)[range(3), choice].sum())
-    total, pairs = plan_kernels.plan(penalty, 4, 4)
+    total, pairs = counting.plan(penalty, 4, 4)
     assert total == pytest.approx(best)
     assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 4
 
@@ -136,12 +135,12 @@ def test_a_search_does_not_begin_beyond_the_limit_of_moves():
 
 def test_the_kernel_of_plans_says_the_same_compiled_and_not():
     table = np.random.default_rng(3).random((4, 4, 4)).round(2)
-    assert plan_kernels.plan(table, 4, 3)[0] == pytest.approx(plan_kernels.plan.py_func(table, 4, 3)[0])
+    assert counting.plan(table, 4, 3)[0] == pytest.approx(counting.plan.py_func(table, 4, 3)[0])
 
 
 def test_a_plan_balances_and_keeps_the_number_of_moves():
     instance = Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, drain=2), max_migrations=30))
-    pairs = plan_kernels.CountPlanner(instance, CountBound(instance), 0).pairs(0.09, np.random.default_rng(0))
+    pairs = counting.CountPlanner(instance, CountBound(instance), 0).pairs(0.09, np.random.default_rng(0))
     assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 30
 
 

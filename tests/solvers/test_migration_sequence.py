@@ -16,8 +16,8 @@ from keyshift.models import Budget
 from keyshift.models.intervals.pyomo_model import IntervalPyomo
 from keyshift.solvers.intervals import owners as matching_kernel
 from keyshift.solvers.intervals import partitions
-from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions import Ruler
+from keyshift.solvers.intervals.ssm import sequence_bound
 
 
 def test_oms_equals_all_partitions():

@@ -1,4 +1,4 @@
 """Prices for sending and taking key groups: a lower bound by column generation, and branch and price upon it.
 
-Begin with master.py.
+Begin with bound.py.
 """
