@@ -83,8 +83,6 @@ def summary_table(frame: pd.DataFrame, seed: int = 0, by: str = "family") -> pd.
     return pd.DataFrame(rows)
 
 
-NARROW = 5e-7
-"""A gap below this share is within an optimum's tolerance."""
 LATEX_NOTES = """\
 % solves: runs, one for each instance and seed; proven: runs that ended with a proven optimum;
 % wins: runs that reached the best objective of all methods; gap: (objective - best bound) / objective, the mean in percent;
@@ -101,8 +99,7 @@ def latex_table(summary: pd.DataFrame, by: str) -> str:
     shown = summary[list(heads)].astype(object)
     for name in list(heads)[2:]:
         unit = 100 if name.startswith("gap") else 1
-        values = (None if v is None or v != v else 0.0 if unit > 1 and v < NARROW else unit * v for v in summary[name])
-        shown[name] = [figure(v, 1.0, 3) for v in values]
+        shown[name] = [figure(None if v is None or v != v else round(unit * v, 4), 1.0, 3) for v in summary[name]]
     shown.columns = list(heads.values())
     table = shown.to_latex(index=False, escape=True, column_format="ll" + "r" * (len(heads) - 2))
     return LATEX_NOTES + table
@@ -249,7 +246,7 @@ def _worst(frame: pd.DataFrame) -> pd.DataFrame:
     """The best method's gap on the instances where even that is widest."""
     answered = frame.dropna(subset=["gap"])
     best = answered.loc[answered.groupby("instance", sort=False)["gap"].idxmin()] if len(answered) else answered
-    return best[best["gap"] > NARROW].nlargest(15, "gap")[["instance", "method", "gap", "objective", "best_bound"]]
+    return best[best["gap"].round(6) > 0].nlargest(15, "gap")[["instance", "method", "gap", "objective", "best_bound"]]
 
 
 def _trouble(frame: pd.DataFrame) -> pd.DataFrame:
