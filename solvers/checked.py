@@ -130,7 +130,7 @@ def _stop(worker: threading.Thread) -> None:
 
 
 def _ask_until_it_ends(worker: threading.Thread) -> None:
-    """What is raised while garbage is collected is lost: who is asked once may go on for hours, and take all memory."""
+    """Repeat the request: an exception that is raised during garbage collection is lost."""
     assert worker.ident is not None
     _STOPPED.add(worker.ident)
     usual, usual_of_threads = sys.unraisablehook, threading.excepthook

@@ -1,4 +1,7 @@
-"""Rules: what a cluster does not allow, one rule a file, and the four forms below them all."""
+"""Rules: what a cluster does not allow, one rule a file, and the four forms below them all.
+
+Begin with rule.py.
+"""
 
 from __future__ import annotations
 
