@@ -167,7 +167,7 @@ def test_private_names_stay_in_their_folder():
 
 
 POSE_ONE = (
-    "interface/commands/demo.py", "interface/engines/flink.py", "solvers/rehearsals.py", "spark_stats/key_problems.py", "spark_stats/keys.py",
+    "interface/commands/demo.py", "interface/engines/flink.py", "solvers/rehearsals.py", "spark_stats/keys.py", "spark_stats/keys.py",
     "spark_stats/keys.py",
 )  # fmt: skip
 """They make a problem of their own choice, and ask none which one it is."""
