@@ -41,10 +41,11 @@ def verbs(settings, folder, where):
 
     with local_session("tests", master=master, conf=settings) as spark:
         there = place(where, spark)
-        for name in ("in", "log.csv", "log.jsonl"):
-            source = spark._jvm.org.apache.hadoop.fs.Path(f"file:{folder}/{name}")
-            target = spark._jvm.org.apache.hadoop.fs.Path(f"{there}/{name}")
-            target.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).copyFromLocalFile(source, target)
+        for file in (*sorted((folder / "in").iterdir()), folder / "log.csv", folder / "log.jsonl"):
+            target = there / str(file.relative_to(folder))
+            stream = target._files.create(target._path)
+            stream.write(bytearray(file.read_bytes()))
+            stream.close()
         shell("batch", f"{where}/in", "--format", "parquet", "--keys", "user", "--transitions", "0.8")
         shell(
             "batch", f"{where}/in/*.parquet", "--keys", "user", "--keys", "item"
