@@ -63,7 +63,7 @@ def test_no_file_is_opened_but_through_the_door():
     assert {line.split(":")[0] for line in found} == SIZED
 
 
-SIZED = {"spark_stats/parquet_files.py", "interface/files/table.py", "interface/report/drawings.py"}
+SIZED = {"spark_stats/sources.py", "interface/files/table.py", "interface/report/drawings.py"}
 """The first two ask `size_of` before pyarrow opens a file by its name; the other reads scripts that come with the package."""
 
 
