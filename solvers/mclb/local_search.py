@@ -21,11 +21,11 @@ from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.local_search_kernels import KeptRules
 from keyshift.solvers.mclb.pair_splits import PairSplits
-from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.rows import RowFamily, rows_of, rule_rows, sum_rows
+from keyshift.solvers.search.annealing import Task, search_within
 from keyshift.solvers.search.program import Aim, Placing
-from keyshift.solvers.search.within import Task, search_within
 from keyshift.solvers.threads import one_blas_thread
+from keyshift.solvers.tuning import MCLBSettings
 
 MOST = 300_000_000
 """The most candidates of a run of the annealing."""
@@ -129,7 +129,7 @@ class ItemCore(Core):
     label: IntArray
     heads: IntArray
     forms: Lowered
-    stakes: FloatArray
+    move_costs: FloatArray
 
     @classmethod
     def of_items(cls, problem: MCLB) -> ItemCore:
@@ -143,15 +143,16 @@ class ItemCore(Core):
         number[core.names] = np.arange(core.nodes)
         plain |= {"load": np.asarray((core.load.T @ items.sums).T, order="C"), "current": number[items.current]}
         heads = np.unique(items.label, return_index=True)[1]
-        stakes = np.ascontiguousarray(core.stake @ items.sums)
-        return cls(**{**plain, "state": stakes.max(axis=0)}, label=items.label, heads=heads, forms=forms, stakes=stakes)
+        costs = np.ascontiguousarray(core.move_cost @ items.sums)
+        plain |= {"state": costs.max(axis=0), "move_costs": costs}
+        return cls(**plain, label=items.label, heads=heads, forms=forms)
 
     @property
-    def stake(self) -> FloatArray:  # type: ignore[override]
-        return self.stakes
+    def move_cost(self) -> FloatArray:  # type: ignore[override]
+        return self.move_costs
 
     def moved(self, assignment: IntArray) -> float:
-        return float(self.stakes[assignment, np.arange(assignment.size)].sum())
+        return float(self.move_costs[assignment, np.arange(assignment.size)].sum())
 
 
 class PlacementSearch:
@@ -383,7 +384,7 @@ class _Annealing:
             if self.rules is not None:
                 sum_rows(self.rules.held, at, self.rules.rows)
             found, gained = kernels.anneal(
-                self._capped(stage.cap), at, core.stake, core.current, core.budget, self.price, stage.hot, stage.cold, steps,
+                self._capped(stage.cap), at, core.move_cost, core.current, core.budget, self.price, stage.hot, stage.cold, steps,
                 self.rng, self.rules,
             )  # fmt: skip
             budget.spend(steps)
