@@ -34,7 +34,7 @@ def figures_of(solution: Solution, most: int | None = None) -> Iterator[str]:
 def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     """The figures of one answer: objective, bound and gap, what was there before, the metrics."""
     problem, s = solution.problem, solution
-    scale, units, mean = problem.scale, units_of(problem), _mean(problem)
+    scale, units, mean = problem.scale, _units_of_measures(problem), _mean(problem)
     found = [(problem.name, f"{s.method}: {s.status}" + ("" if s.termination == s.status else f" ({s.termination})"))]
     goal = problem.objective_name
     unit = units.get(_measured_in(goal), "")
@@ -77,6 +77,13 @@ def units_of(problem: Problem) -> Mapping[str, str]:
     """Units of load and state, where the problem's workload has them."""
     workload = getattr(problem, "workload", None)
     return workload.units if isinstance(workload, Workload) else {}
+
+
+def _units_of_measures(problem: Problem) -> Mapping[str, str]:
+    """The same for measures: load distances are loads per unit of capacity."""
+    units = units_of(problem)
+    equal = not units or bool((problem.workload.capacity == 1).all())  # type: ignore[attr-defined]
+    return units if equal else {what: unit for what, unit in units.items() if what != "load"}
 
 
 def _measured_in(measure: str) -> str:
@@ -161,7 +168,7 @@ def cell_of(value: float, unit: str, scale: float = 0.0) -> str:
 def plan_lines(plan: Plan) -> list[tuple[str, str]]:
     """The figures of a plan."""
     before, after = plan.load_distance
-    load, state = (plan.made_for.units.get(what, "") for what in ("load", "state"))
+    load, state = plan.made_for.distance_unit, plan.made_for.units.get("state", "")
     unit, after_all = ("s", "") if plan.bandwidth is not None else (state or "units", " of state, one after another")
     mean = plan.mean
     return [
