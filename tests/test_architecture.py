@@ -167,10 +167,7 @@ def test_private_names_stay_in_their_folder():
             assert near or not private, f"{path}:{node.lineno} imports {private} from {node.module}"
 
 
-POSE_ONE = (
-    "interface/commands/solve.py", "interface/engines/flink.py", "solvers/rehearsals.py", "spark_stats/key_problems.py", "spark_stats/keys.py",
-    "spark_stats/keys.py",
-)  # fmt: skip
+POSE_ONE = ("interface/commands/solve.py", "interface/engines/flink.py", "solvers/rehearsals.py", "spark_stats/keys.py")
 """They make a problem of their own choice, and ask none which one it is."""
 POSERS = ("interface/catalogue/", "interface/files/problem.py", "interface/generators/")
 """The list of formulations, what a file can ask for, and the instances one can draw."""

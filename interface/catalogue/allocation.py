@@ -29,7 +29,7 @@ with lazily():
     from keyshift.solvers.replication.statement import counting_bound, descent
     from keyshift.solvers.replication.statement import solve_cpsat as replication_cpsat
     from keyshift.solvers.replication.statement import solve_milp as replication_milp
-    from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
+    from keyshift.solvers.stages import by_cpsat, by_highs, by_search_and_solvers
 
 exact, relaxation, heuristic = kinds(rules=True)
 ALLOCATION = Formulation(

@@ -10,8 +10,7 @@ from typing import Any
 
 from keyshift.models.errors import InputError
 from keyshift.models.rules.count import Count, Use
-from keyshift.models.rules.moves import Moves, Pinned
-from keyshift.models.rules.only import Near, Never, Only
+from keyshift.models.rules.only import Moves, Near, Never, Only, Pinned
 from keyshift.models.rules.rule import RULES, Rule, register_rule
 from keyshift.models.rules.spread import Apart, Even, Spread, Together
 

@@ -7,7 +7,7 @@ import pytest
 from data_folder import data_folder
 
 import keyshift as ks
-from keyshift.generators.mclb import key_shares, read_counts, section_5_stream, word_stream
+from keyshift.generators.mclb import key_shares, section_5_stream, word_stream
 from keyshift.heuristics.mclb import clb as clb_module
 from keyshift.heuristics.mclb.clb import rebalance, universal_hash
 from keyshift.models import Budget
@@ -163,14 +163,6 @@ def test_a_fresh_hash_moves_nine_tenths_on_ten_nodes():
     assert ks.solve(p, "uhlb", seed=3).metrics["share_moved"] == pytest.approx(0.9, abs=0.05)
 
 
-def test_two_choices_balance_better_than_one():
-    rng = np.random.default_rng(0)
-    p = problem(rng.random((3, 300)), np.arange(300) % 10, 10)
-    one = np.mean([ks.solve(p, "pkg", choices=1, seed=s).objective for s in range(10)])
-    two = np.mean([ks.solve(p, "pkg", seed=s).objective for s in range(10)])
-    assert two < 0.5 * one
-
-
 # Streams ------------------------------------------------------------------------------------------------------------
 
 
@@ -190,20 +182,6 @@ def test_a_drifting_stream_moves_its_peak():
     w = section_5_stream("gaussian", windows=20, drift=30, seed=2)
     assert abs(int(w.load[-1].argmax()) - int(w.load[0].argmax())) > 20
     np.testing.assert_array_equal(w.load, section_5_stream("gaussian", windows=20, drift=30, seed=2).load)
-
-
-def test_word_counts_are_read_and_refused(tmp_path):
-    file = tmp_path / "counts.txt"
-    file.write_text("the\t50\nof\t30\nand\t20\n")
-    assert read_counts(file)[0] == ["the", "of", "and"]
-    w = word_stream(file, key_groups=2, nodes=2, windows=4, rate=10)
-    assert w.load.sum() == pytest.approx(4 * 600, rel=0.1)
-    file.write_text("the\t50\nof 30\n")
-    with pytest.raises(ks.InputError, match="line 2: expected a word, a tab and a count, found 'of 30'"):
-        read_counts(file)
-    file.write_text("")
-    with pytest.raises(ks.InputError, match="holds no words"):
-        read_counts(file)
 
 
 @pytest.mark.skipif(data_folder() is None, reason="no folder of larger data")

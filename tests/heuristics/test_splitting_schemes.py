@@ -172,15 +172,6 @@ def test_find_choices_is_the_least_that_fits():
     assert space_saving.find_choices(np.array([0.9]), 10, 0.0) == 10  # nothing less than all workers will do
 
 
-def test_off_greedy_by_hand():
-    problem = ks.KeySplitting(np.repeat([1, 2, 3, 4], [5, 4, 3, 3]), workers=2)
-    solution = ks.solve(problem, "off-greedy")
-    assert solution.objective == 8  # 5 + 3 against 4 + 3
-    assert solution.metrics["counters"] == 4
-    problem = ks.KeySplitting(np.repeat([1, 2, 3, 4], [5, 4, 3, 3]), workers=[1.0, 3.0])
-    assert ks.solve(problem, "off-greedy").objective == 4  # 12 on the fast one, 3 on the slow one
-
-
 def test_a_scheme_that_ignores_a_rule_says_so():
     problem = splitting.battery()["too many workers"]
     shuffled = ks.solve(problem, "shuffle")

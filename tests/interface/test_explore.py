@@ -274,12 +274,6 @@ def test_a_saved_assignment_is_read_by_check_and_plan(page, capsys):
     assert "the limit is 1" in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize("line", [["--budgets", "31"], ["--budgets", "1"], ["--out", "no/such/folder/e.html"]])
-def test_bad_input_is_one_sentence(page, line, capsys):
-    assert main(["explore", str(page[0] / "w"), *line]) == 2
-    assert len(capsys.readouterr().err.strip().splitlines()) <= 2
-
-
 @pytest.mark.parametrize(
     ("problem", "said"),
     [

@@ -41,9 +41,6 @@ def write_schemas():
     return module
 
 
-KINDS = write_schemas().FILES
-
-
 def test_the_schemas_in_the_docs_are_those_that_read():
     module = write_schemas()
     page = (DOCS / "files.md").read_text()
@@ -51,24 +48,6 @@ def test_the_schemas_in_the_docs_are_those_that_read():
         file = f"_static/schemas/{name}.schema.json"
         assert (DOCS / file).read_text() == module.schema(kind), "run python docs/write_schemas.py"
         assert f"| {kind.newest}: [" in next(line for line in page.splitlines() if file in line)
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_every_kind_of_file_refuses_by_the_same_envelope(name, tmp_path):
-    kind = KINDS[name]
-    stamp = {"format": kind.kind, "version": kind.newest}
-    for content, said in (
-        ([], "must hold one JSON object, not \\[\\]"),
-        ({**stamp, "version": kind.newest + 1}, f"has another format than {kind.kind} {kind.newest}"),
-        ({**stamp, "version": True}, "version = True"),
-        ({**stamp, "format": "keyshift-cake"}, "format = 'keyshift-cake'"),
-        (stamp, "lacks the field"),
-    ):
-        (tmp_path / "f.json").write_text(json.dumps(content))
-        with pytest.raises(ks.InputError, match=said):
-            kind.read(tmp_path / "f.json")
-    with pytest.raises(ks.InputError, match="at most 1 are read"):
-        kind.read(tmp_path / "f.json", most=1)
 
 
 def test_files_of_version_01_are_read(tmp_path):

@@ -69,23 +69,6 @@ def test_windows_capacities_and_numbers():
     assert plain.nodes == 3
 
 
-@pytest.mark.parametrize(
-    ("more", "options", "sentence"),
-    [
-        ({"rate": [1, None, 2, 3]}, {}, "column 'rate' has no value in row 1"),
-        ({"rate": [1, -1, 2, 3]}, {}, r"load\[0, 1\] = -1 must not be negative"),
-        ({}, {"nodes": ["x"]}, "column 'broker', row 3: node 'y' is not known"),
-        ({}, {"home": "house"}, "the table has no column 'house'; it has 'topic', 'rate'"),
-        ({}, {"draining": ["q"]}, "draining: node 'q' is not known; there is 'x', 'y'"),
-        ({"topic": ["a", "a", "b", "c"]}, {}, r"keys\[1\] = 'a' is a duplicate"),
-        ({"rate": ["much", 1, 2, 3]}, {}, "column 'rate', row 0: 'much' is not a number"),
-    ],
-)
-def test_bad_tables_are_refused(more, options, sentence):
-    with pytest.raises(ks.InputError, match=sentence):
-        read(table(**more), **options)
-
-
 # Data frames as people have them -----------------------------------------------------------------------------------
 
 
@@ -122,22 +105,6 @@ def test_every_kind_of_frame_gives_the_same_workload(kind):
     assert w.home.tolist() == [1, 1, 0, 0]
     assert w.draining.tolist() == [False, True]
     assert w.resources["memory"].tolist() == [1, 2, 3, 4]
-
-
-def test_what_is_no_frame_is_refused():
-    with pytest.raises(ks.InputError, match=r"must be a data frame .*, not a list"):
-        read([1, 2, 3])
-
-
-def test_an_index_carries_the_keys():
-    columns = {"load": "rate", "state": "bytes", "node": "broker"}
-    assert ks.Workload.from_frame(table().set_index("topic"), **columns).keys == ("a", "b", "c", "d")
-    two = table(partition=[0, 1, 0, 1]).set_index(["topic", "partition"])
-    assert ks.Workload.from_frame(two, **columns).keys == ("a-0", "b-1", "c-0", "d-1")
-    assert ks.Workload.from_frame(two, key="topic", **columns).keys == ("a", "b", "c", "d")
-    unnamed = table().set_index("topic").rename_axis(None)
-    assert ks.Workload.from_frame(unnamed, **columns).keys == ("a", "b", "c", "d")
-    assert ks.Workload.from_frame(table()[::-1], **columns).keys is None  # row numbers are nobody's names
 
 
 def test_limits_are_given_by_name():

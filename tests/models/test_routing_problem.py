@@ -168,25 +168,6 @@ def test_a_table_survives_its_file(tmp_path, name, labels):
     assert ks.RoutingTable.load(tmp_path / name).size == 0
 
 
-def test_bad_tables_are_refused(tmp_path):
-    with pytest.raises(ks.InputError, match="key 4 twice"):
-        ks.RoutingTable([4, 4], [0, 1])
-    with pytest.raises(ks.InputError, match="nodes has 1 entries"):
-        ks.RoutingTable([4, 5], [0])
-    with pytest.raises(ks.InputError, match="home has shape"):
-        ks.RoutingTable([4], [0]).lookup([1, 2], [0])
-    with pytest.raises(ks.InputError, match="no home"):
-        ks.RoutingTable.of(W.replace(home=None))
-    with pytest.raises(ks.InputError, match="does not exist"):
-        ks.RoutingTable.load(tmp_path / "none.json")
-    for name, said in (("broken.json", "entries = 3 must be a list"), ("broken.parquet", "broken.parquet")):
-        (tmp_path / name).write_text('{"entries": 3}')
-        with pytest.raises(ks.InputError, match=said):
-            ks.RoutingTable.load(tmp_path / name)
-    assert ks.RoutingTable([1], [1]) != "a table"
-    assert repr(ks.RoutingTable([1], [1])) == "RoutingTable(1 entries)"
-
-
 # The generator -----------------------------------------------------------------------------------------------------
 
 
@@ -217,3 +198,16 @@ def test_real_frequencies_take_the_place_of_zipfs():
         ZipfStream(frequencies=[0, 0])
     with pytest.raises(ks.InputError, match="window"):
         ZipfStream(10, window=0)
+
+
+def rules(problem, assignment):
+    return [v.rule for v in ks.check(problem, assignment).violations]
+
+
+def test_lower_load_counts_with_both_sides_only():
+    lopsided = ks.Workload(load=[4, 4, 4, 0], state=[1, 1, 1, 1], current=[0, 1, 1, 2], home=[0, 1, 1, 2], nodes=3)
+    assert rules(ks.MixedRouting(lopsided, theta_max=1.0, sides="both"), [0, 1, 1, 2]) == []
+    assert rules(ks.MixedRouting(lopsided, theta_max=1.0), [0, 1, 1, 2]) == []
+    assert rules(ks.MixedRouting(lopsided, theta_max=0.5), [0, 1, 2, 2]) == []
+    assert rules(ks.MixedRouting(lopsided, theta_max=1.1, sides="both"), [0, 1, 1, 2]) == []
+    assert rules(ks.MixedRouting(lopsided, theta_max=0.99, sides="both"), [0, 1, 1, 2]) == ["theta_max", "theta_max"]

@@ -133,34 +133,6 @@ def test_texts_of_a_parquet_file_are_their_hashes_however_they_are_kept(tmp_path
         Stream.of(tmp_path / "hole.parquet")
 
 
-def test_bad_streams_are_refused(tmp_path):
-    pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "two.parquet")
-    pq.write_table(pa.table({"a": pa.array([1, None, 3])}), tmp_path / "holes.parquet")
-    (tmp_path / "text.parquet").write_text("no parquet")
-    for given, column, says in [
-        ([], None, "stream is empty"),
-        (iter([]), None, "stream is empty"),
-        (lambda: [], None, "stream is empty"),
-        ([[1, 2], [3.5]], None, r"stream\[2\] = 3.5"),
-        ([1.0, np.nan], None, r"stream\[1\] = nan"),
-        ([1, 2, "three", None], None, r"stream\[2\] = 'three'"),
-        (["one", 2], None, r"stream\[1\] = 2"),
-        (np.array(["a", None], dtype=object), None, r"stream\[1\] = None"),
-        (np.array(["a", 3], dtype=object), None, r"stream\[1\] = 3"),
-        (np.array([3, "a"], dtype=object), None, r"stream\[1\] = 'a'"),
-        ([True, False], None, r"stream\[0\] = "),
-        (np.zeros((2, 2)), None, "2 dimensions"),
-        ([1, 2], "key", "column = 'key' is for a stream in a Parquet file"),
-        (tmp_path / "none.parquet", None, "no such file"),
-        (tmp_path / "text.parquet", None, "cannot be read as Parquet"),
-        (tmp_path / "two.parquet", None, "has the columns a, b"),
-        (tmp_path / "two.parquet", "c", "has only a, b"),
-        (tmp_path / "holes.parquet", None, "1 empty keys"),
-    ]:
-        with pytest.raises(ks.InputError, match=says):
-            Stream.of(given, column)
-
-
 def test_each_rule_alone():
     hashed = candidates(np.array([1, 2]), 50, 2)
     problem = ks.KeySplitting([1, 2, 1], workers=50)

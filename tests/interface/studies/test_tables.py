@@ -123,24 +123,6 @@ def test_best_known_answers_improve_and_contradictions_are_found(tmp_path):
     assert second.contradictions() == []
 
 
-@pytest.mark.parametrize("text", ["a,b\n1,2\n", "problem;family\n", "\x00\x01", ""])
-def test_a_foreign_table_is_refused(tmp_path, text):
-    file = tmp_path / "best.csv"
-    file.write_text(text)
-    with pytest.raises(InputError, match=r"best\.csv"):
-        BestKnown.read(file)
-
-
-def test_a_summary_over_all_families(random_study):
-    frame = random_study.to_frame()
-    over = random_study.summary(by="problem").set_index("method")
-    for method, part in frame.groupby("method"):
-        assert over.loc[method, "solves"] == len(part) == 40
-        assert over.loc[method, "gap_mean"] == pytest.approx(part["gap"].mean())
-    with pytest.raises(InputError, match="by = 'nothing' must be"):
-        random_study.summary(by="nothing")
-
-
 def test_a_summary_is_a_latex_table(random_study):
     odd = Study((*random_study.rows, row("odd_50%/0", "a&b", 3.0, 3.0)), BestKnown())
     lines = odd.to_latex().splitlines()
