@@ -145,13 +145,22 @@ def _ask_until_it_ends(worker: threading.Thread) -> None:
 
     sys.unraisablehook, threading.excepthook = quiet, quiet_thread
     while worker.is_alive():
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
+        if not _imports(worker.ident):
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
         worker.join(POLL_SECONDS)
     _STOPPED.discard(worker.ident)  # it may have ended before it was noted
     if sys.unraisablehook is quiet:  # nobody has put another one in its place
         sys.unraisablehook = usual
     if threading.excepthook is quiet_thread:
         threading.excepthook = usual_of_threads
+
+
+def _imports(ident: int) -> bool:
+    """Whether a thread imports a module just now: stopped half-way, the module could not be imported again."""
+    frame = sys._current_frames().get(ident)
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def within_bounds(values: Any, lower: Any, upper: Any, whole: Any = False) -> np.ndarray | None:

@@ -144,11 +144,21 @@ def _explained(found: Explanation, every: bool) -> Iterator[Any]:
     yield f"{found.nothing[0].upper()}{found.nothing[1:]}."
     yield from (f"- {sentence}" for sentence in (*found.binding, *found.stays))
     if len(found.moves):
-        heads = ["key", "from", "to", "load", "state", "worth", "undone alone breaks"]
+        load, state = (showing.units_of(found.problem).get(what, "") for what in ("load", "state"))
+        columns = showing.head_of("load", load), showing.head_of("state", state)
+        heads = ["key", "from", "to", *columns, "worth", "undone alone breaks"]
         yield from showing.first_rows(
             heads,
             list(found.moves.itertuples()),
-            lambda m: (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks),
+            lambda m: (
+                str(m.key),
+                str(m.source),
+                str(m.target),
+                showing.cell_of(m.load, load),
+                showing.cell_of(m.state, state),
+                showing.cell_of(m.gain, load),
+                m.breaks,
+            ),
             every,
         )
     if found.marginals:

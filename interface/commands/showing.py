@@ -34,7 +34,7 @@ def figures_of(solution: Solution, most: int | None = None) -> Iterator[str]:
 def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     """The figures of one answer: objective, bound and gap, what was there before, the metrics."""
     problem, s = solution.problem, solution
-    scale, units, mean = problem.scale, _units(problem), _mean(problem)
+    scale, units, mean = problem.scale, _units_of_measures(problem), _mean(problem)
     found = [(problem.name, f"{s.method}: {s.status}" + ("" if s.termination == s.status else f" ({s.termination})"))]
     goal = problem.objective_name
     unit = units.get(_measured_in(goal), "")
@@ -73,9 +73,17 @@ def _mean(problem: Problem) -> float:
     return workload.mean_load if isinstance(workload, Workload) else 0.0
 
 
-def _units(problem: Problem) -> Mapping[str, str]:
+def units_of(problem: Problem) -> Mapping[str, str]:
+    """Units of load and state, where the problem's workload has them."""
     workload = getattr(problem, "workload", None)
     return workload.units if isinstance(workload, Workload) else {}
+
+
+def _units_of_measures(problem: Problem) -> Mapping[str, str]:
+    """The same for measures: load distances are loads per unit of capacity."""
+    units = units_of(problem)
+    equal = not units or bool((problem.workload.capacity == 1).all())  # type: ignore[attr-defined]
+    return units if equal else {what: unit for what, unit in units.items() if what != "load"}
 
 
 def _measured_in(measure: str) -> str:
@@ -127,17 +135,17 @@ def _moves(
 ) -> Iterator[Any]:
     """The first moves, or all of them; `timed` says whether there are times, and whether they are seconds."""
     load, state = units.get("load", ""), units.get("state", "")
-    heads = [head, "from", "to", _head("load", load), _head("state", state), "gain"]
+    heads = [head, "from", "to", head_of("load", load), head_of("state", state), "gain"]
     if timed is not None:
         heads += ["phase", *(f"{name} s" if timed else name for name in ("start", "end"))]
 
     def cells(m: Any) -> list[str]:
-        made = [str(m.key), str(m.source), str(m.target), _cell(m.load, load), _cell(m.state, state)]
-        made.append(_cell(m.gain, load, abs(mean) or 1.0))
+        made = [str(m.key), str(m.source), str(m.target), cell_of(m.load, load), cell_of(m.state, state)]
+        made.append(cell_of(m.gain, load, abs(mean) or 1.0))
         times = (
             []
             if timed is None
-            else [str(m.phase), *(_cell(at, "" if timed else state, m.end) for at in (m.start, m.end))]
+            else [str(m.phase), *(cell_of(at, "" if timed else state, m.end) for at in (m.start, m.end))]
         )
         return [*made, *times]
 
@@ -147,19 +155,20 @@ def _moves(
         yield "nothing moves"
 
 
-def _head(what: str, unit: str) -> str:
+def head_of(what: str, unit: str) -> str:
     """A column's head: bytes have their unit in each cell, as MB or GB, other units stand in the head."""
     return what if compact(unit) else f"{what} {unit}".strip()
 
 
-def _cell(value: float, unit: str, scale: float = 0.0) -> str:
+def cell_of(value: float, unit: str, scale: float = 0.0) -> str:
+    """A number under such a head."""
     return quantity(value, compact(unit), scale, 4)
 
 
 def plan_lines(plan: Plan) -> list[tuple[str, str]]:
     """The figures of a plan."""
     before, after = plan.load_distance
-    load, state = (plan.made_for.units.get(what, "") for what in ("load", "state"))
+    load, state = plan.made_for.distance_unit, plan.made_for.units.get("state", "")
     unit, after_all = ("s", "") if plan.bandwidth is not None else (state or "units", " of state, one after another")
     mean = plan.mean
     return [

@@ -75,6 +75,11 @@ class MadeFor:
             _add(digest, name, getattr(self, name))
         return digest.hexdigest()
 
+    @property
+    def distance_unit(self) -> str:
+        """The unit of load distances and of loads per unit of capacity: that of loads, where all capacities are 1."""
+        return self.units.get("load", "") if (self.capacity == 1).all() else ""
+
     def key(self, k: int) -> str | int:
         """The name of a key group, its number where it has none."""
         return Names("key group", self.keys, self.load.size)[k]

@@ -306,7 +306,7 @@ def write_plan_report(
         path, "plan", title or f"Plan for {plan.problem}", data, most=MOST_ROWS, rows=rows, notes=plan.notes,
         timed=plan.bandwidth is not None, loads=_loads(plan, data["nodes"], rows), map=_map(plan, order),
         timeline=_timeline(plan, order, data["phases"], unit), unit=unit,
-        load=units.get("load", ""), state=units.get("state", ""),
+        load=plan.made_for.distance_unit, state=units.get("state", ""),
         steps=distance_steps(distances) if len(plan.phases) > 1 else "",
     )  # fmt: skip
 
@@ -345,7 +345,7 @@ def _loads(plan: Plan, nodes: list[dict[str, Any]], rows: list[int]) -> Markup:
     limits = None
     if "load" in plan.limits:
         limits = [float(v) if np.isfinite(v) else None for v in plan.limits["load"][rows]]
-    mean, unit = plan.mean * float(np.median(plan.capacity)), plan.made_for.units.get("load", "")
+    mean, unit = plan.mean * float(np.median(plan.capacity)), plan.made_for.distance_unit
     return load_bars([nodes[i] for i in rows], mean, limits, unit)
 
 

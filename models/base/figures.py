@@ -50,6 +50,7 @@ def quantity(value: Any, unit: str = "", scale: float = 0.0, digits: int = 6) ->
     """
     of, per, time = unit.partition("/")
     if value is not None and of in BYTES and math.isfinite(value) and abs(value) >= 1000:
+        value = float(f"{value:.4g}")  # 999,999.9 bytes are 1 MB
         power = min(int(math.log10(abs(value)) / 3 + 1e-12), len(BYTES) - 1 - BYTES.index(of))
         value, digits, unit = value / 1000**power, min(digits, 4), BYTES[BYTES.index(of) + power] + per + time
     said = figure(value, scale, digits)
