@@ -104,12 +104,12 @@ class Prefix:
     def _leftmost(self, limit: int) -> IntArray:
         if not isinstance(self.sums, list):
             return np.searchsorted(self.sums, self.sums - min(limit, self.total), side="left").astype(np.int64)
-        made, start = [], 0
-        for s in self.sums:
-            while self.sums[start] < s - limit:
+        made, start, sums = np.empty(self.tasks + 1, dtype=np.int64), 0, self.sums
+        for x, s in enumerate(sums):
+            while sums[start] < s - limit:
                 start += 1
-            made.append(start)
-        return np.array(made, dtype=np.int64)
+            made[x] = start
+        return made
 
     def reach(self, position: int, limit: int) -> int:
         """The rightmost end of an interval [position, end) within the limit; position itself if there is none."""
