@@ -370,7 +370,7 @@ def _ranged(annotation: Any) -> Any:
 # How far below a solver's word a bound has to lie to be safe: one number for each solver that works in floats ----------
 
 HIGHS_DOUBT = 2e-7
-"""HiGHS proves its bounds within tolerances of its units, near 1 in rows (`solvers.scaling.in_units`): rows and integrality
+"""HiGHS proves its bounds within tolerances of its units, near 1 in rows (`solvers.safe_bounds.in_units`): rows and integrality
 within 1e-8, reduced costs within 1e-7. This share of the objective's size - of its largest coefficient, or of the bound
 itself (`solvers.highs`) - is taken off, and once more of a load where a statement's rows are coarser than its objective."""
 SCIP_SMALL = 1e-8

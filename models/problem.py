@@ -211,6 +211,9 @@ class Problem(ABC):
     by_table: ClassVar[bool] = False
     """Whether an answer is a table of exceptions to a hash."""
 
+    note_on_plans: ClassVar[str] = ""
+    """What every plan of its answers says beside its figures."""
+
     @classmethod
     def from_path(cls, path: str | Path, *, last: int | None = None, **parameters: Any) -> Self:
         """Build the problem from a workload on disk, or its `last` windows, and its own parameters, as the command line does."""

@@ -25,8 +25,7 @@ from keyshift.models.base.pyomo import errors, pyo, standard_form
 from keyshift.models.errors import InputError
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import NO_ASSIGNMENT, too_large, within, within_bounds
-from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
-from keyshift.solvers.scaling import Units, in_units, without_small
+from keyshift.solvers.safe_bounds import LinearProgram, Units, dual_bound, in_units, without_small
 from keyshift.solvers.threads import until_limit
 
 CONFIRMED, FEW_NODES = 300, 100

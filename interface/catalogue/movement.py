@@ -4,12 +4,11 @@ from keyshift.catalogue.method import Formulation, kinds, pyomo_and_cpsat
 from keyshift.models.base.lazily import lazily
 
 with lazily():
-    from keyshift.heuristics.mclb.elb import elb_within_limits
+    from keyshift.heuristics.mclb.clb import elb_within_limits
     from keyshift.models.movement import MovementWithinLimits
     from keyshift.models.movement.cpsat_model import MovementCpSat
     from keyshift.models.movement.pyomo_model import MovementPyomo
-    from keyshift.solvers.movement.local_search import local_search
-    from keyshift.solvers.movement.statement import lp_bound, solve_cpsat, solve_milp
+    from keyshift.solvers.movement.statement import local_search, lp_bound, solve_cpsat, solve_milp
     from keyshift.solvers.rehearsals import movement as rehearsal
 
 exact, relaxation, heuristic = kinds(rules=True, warm_up=rehearsal)

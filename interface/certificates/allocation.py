@@ -14,7 +14,7 @@ from keyshift.certificates import Proven, verify
 from keyshift.models import Budget, Solution
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.counting import CountBound
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.tree import halves, most_mixed
 from keyshift.solvers.collocation.arrays import arrays_of

@@ -200,6 +200,7 @@ def read_workload(
         load=load[slots], state=state[slots], current=cluster.owner[slots], nodes=len(names),
         draining=[name in leaving for name in names], keys=[f"{LABEL}{s}" for s in slots], node_names=names,
         resources={"slots": np.ones(slots.size)},
+        units={"state": "bytes"} if asked is not None or told else {"load": "keys", "state": "bytes"},
     )  # fmt: skip
 
 

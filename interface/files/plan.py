@@ -32,6 +32,9 @@ class WorkloadRecord(FileModel):
     draining: list[bool]
     keys: Labels | None
     node_names: Labels | None
+    units: Annotated[
+        dict[str, str], Field(description="Units of load and state; from version 3 on", default_factory=dict)
+    ]
 
 
 class NodesRecord(FileModel):
@@ -70,7 +73,7 @@ class MoveRecord(FileModel):
     end: Amount
 
 
-class PlanFile(FileFormat, kind="keyshift-plan", newest=2):
+class PlanFile(FileFormat, kind="keyshift-plan", newest=3):
     """A plan as its file holds it."""
 
     problem: str

@@ -340,6 +340,9 @@ class Plan:
             self, workload=WorkloadRecord.content(self.made_for), nodes=NodesRecord.content(self), limits=limits,
             phases=[PhaseRecord.content(p) for p in self.phases], moves=[dict(zip(MOVED, m, strict=True)) for m in moved],
         )  # fmt: skip
+        if not self.made_for.units:  # releases before units can read it
+            del content["workload"]["units"]
+            content["version"] = 2
         return {**PlanFile.stamp(), **content}
 
     def report(self, path: str | Path, **options: Any) -> None:

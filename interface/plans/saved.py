@@ -51,6 +51,7 @@ def _plan_of(record: PlanFile) -> Plan:
     made = MadeFor(
         w.rest, floats(w.load), floats(w.state), whole(w.current), floats(w.capacity), np.array(w.draining, dtype=bool),
         None if w.keys is None else tuple(w.keys), None if w.node_names is None else tuple(w.node_names),
+        w.units,
     )  # fmt: skip
     moves: dict[str, Any] = {
         name: whole([getattr(m, name) for m in record.moves]) for name in ("key_group", "source", "target", "phase")

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from keyshift.models.base.disk import write_text
-from keyshift.models.base.figures import figure
+from keyshift.models.base.figures import quantity
 from keyshift.terminal import visible
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8
 """The colours of Okabe and Ito, legible on light and on dark; lines of the same colour differ in their dashes."""
 
 
-def shown(value: Any) -> str:
+def shown(value: Any, unit: str = "") -> str:
     """A figure as reports show it: the same text for the same number everywhere."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return figure(value, digits=5) if isinstance(value, int | float) else str(value)
+    return quantity(value, unit, digits=5) if isinstance(value, int | float) else str(value)
 
 
 def _short(name: Any, most: int = 9) -> str:

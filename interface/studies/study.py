@@ -106,9 +106,10 @@ class Study:
 
         Parameters
         ----------
-        over : {"time", "gap"}
-            "time": within ``factor`` times the seconds of the fastest method that reached the best objective, for
-            methods that reached it. "gap": a gap of at most ``factor``.
+        over : {"time", "objective", "gap"}
+            "objective": an objective within ``factor`` times the best that any method found. "time": within ``factor``
+            times the seconds of the fastest method that reached the best objective, for methods that reached it.
+            "gap": a gap of at most ``factor``.
 
         Returns
         -------
@@ -129,8 +130,15 @@ class Study:
         """Write the improvements of this study into the table of best known answers, and return them."""
         return self.known.updated(self.rows).write(path)
 
-    def plot(self, path: str | Path | None = None) -> Figure:
-        """Draw performance profiles and gaps, a row for each problem; with a path (.png, .svg, .pdf), write them.
+    def plot(self, path: str | Path | None = None, width: float = 88.0) -> Figure:
+        """Draw the performance profile over objectives and the profile of gaps of each problem, with a line for every method.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write it: .pdf and .svg are vectors, .png is not.
+        width : float, default 88
+            In millimetres: a column of a paper.
 
         Returns
         -------
@@ -138,10 +146,11 @@ class Study:
         """
         from keyshift.figures.comparison import study_figure
 
-        return study_figure(self.to_frame(), self.profile("time"), path)
+        profiles = {over: self.profile(over) for over in ("objective", "gap")}
+        return study_figure(profiles, self.to_frame(), path, real("width", width, above=True, optional=False))
 
     def to_latex(self, by: str = "family") -> str:
-        """The summary as a LaTeX table, for the package booktabs: gaps in percent, seconds as medians."""
+        """The summary as a LaTeX table for the package booktabs, its columns explained in a comment above it."""
         return latex_table(self.summary(by=by), by)
 
     def report(self, path: str | Path, title: str = "A study") -> None:

@@ -73,6 +73,13 @@ def summary_table(frame: pd.DataFrame, seed: int = 0, by: str = "family") -> pd.
     return pd.DataFrame(rows)
 
 
+LATEX_NOTES = """\
+% solves: runs, one for each instance and seed; proven: runs that ended with a proven optimum;
+% wins: runs that reached the best objective of all methods; gap: (objective - best bound) / objective, the mean in percent;
+% from, to: its 95 % bootstrap interval; worst: the largest gap; seconds: the median run.
+"""
+
+
 def latex_table(summary: pd.DataFrame, by: str) -> str:
     """A summary as LaTeX's booktabs has tables."""
     heads = {
@@ -84,7 +91,8 @@ def latex_table(summary: pd.DataFrame, by: str) -> str:
         unit = 100 if name.startswith("gap") else 1
         shown[name] = [figure(None if v is None or v != v else unit * v, 1.0, 3) for v in summary[name]]
     shown.columns = list(heads.values())
-    return shown.to_latex(index=False, escape=True, column_format="ll" + "r" * (len(heads) - 2))
+    table = shown.to_latex(index=False, escape=True, column_format="ll" + "r" * (len(heads) - 2))
+    return LATEX_NOTES + table
 
 
 def _figures(part: pd.DataFrame, seed: int) -> dict[str, Any]:
@@ -127,10 +135,10 @@ def profile_table(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     """Steps of the profiles, problem by problem; `Study.profile` says what they mean."""
     import pandas as pd
 
-    guards.one_of("over", over, ("time", "gap"))
+    guards.one_of("over", over, ("time", "objective", "gap"))
     parts = []
     for problem, part in frame.groupby("problem", sort=False):
-        ratio = _time_ratios(part) if over == "time" else part["gap"].where(part["gap"].notna(), np.inf)
+        ratio = {"time": _time_ratios, "objective": _objective_ratios, "gap": _gaps}[over](part)
         cases = part.groupby(["instance", "seed"]).ngroups
         for method, own in ratio.groupby(part["method"], sort=False):
             reached = np.sort(own[np.isfinite(own)].to_numpy(dtype=float))
@@ -141,6 +149,18 @@ def profile_table(frame: pd.DataFrame, over: str) -> pd.DataFrame:
             parts.append(pd.DataFrame({"problem": problem, "method": method, "factor": factor, "share": upto / cases}))
     none = pd.DataFrame(columns=["problem", "method", "factor", "share"])
     return pd.concat(parts, ignore_index=True) if parts else none
+
+
+def _gaps(part: pd.DataFrame) -> pd.Series:
+    return part["gap"].where(part["gap"].notna(), np.inf)
+
+
+def _objective_ratios(part: pd.DataFrame) -> pd.Series:
+    """Objectives over the best one; 1 where both are 0, infinite for what has no answer."""
+    best = part.groupby(["instance", "seed"])["objective"].transform("min")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (part["objective"] / best).where(part["objective"] != best, 1.0)
+    return ratio.where(ratio.notna(), np.inf)
 
 
 def _time_ratios(part: pd.DataFrame) -> pd.Series:

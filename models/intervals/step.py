@@ -69,6 +69,10 @@ class IntervalMigration(KnownCounts):
     """
 
     name: ClassVar[str] = "interval-migration"
+    note_on_plans: ClassVar[str] = (
+        "Flink cannot place ranges freely: its parallelism alone decides which ranges there are; `keyshift import flink "
+        "--advise` says what each costs."
+    )
 
     workload: Workload
     nodes_after: int

@@ -248,11 +248,10 @@ def least_distance(problem: KeyGroupAllocation, multiple: int) -> float:
 
 def whole_loads(problem: KeyGroupAllocation) -> WholeLoads | None:
     """The distances there are, where loads are whole multiples of a unit; None over more windows than the last, too."""
-    w, last_alone = problem.workload, problem.by_window[0] is problem
-    load = w.last_load
+    w, load = problem.workload, problem.workload.last_load
     # Up to so large sums are exact, and so are distances, but for the mean's rounding.
     whole = np.array_equal(load, np.rint(load)) and 0 < load.sum() < 2**40
-    if not (last_alone and whole):
+    if problem.several or not whole:
         return None
     multiple = int(np.gcd.reduce(load.astype(np.int64)))
     least = least_distance(problem, multiple)

@@ -11,10 +11,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from keyshift.models import Budget
-from keyshift.models.base.compiling import njit
+from keyshift.models.base.compiling import njit, overwrite
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays
-from keyshift.solvers.kernels import overwrite
 
 
 @dataclass(frozen=True)

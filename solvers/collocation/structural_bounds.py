@@ -35,7 +35,7 @@ STEPS, LEAST_RISE, MOST_LOOKS = 50, 5e-4, 40
 def most_by_structure(data: Arrays, budget: Budget) -> float:
     """An upper bound on the share of traffic that any feasible assignment collocates: 1 less the better bound.
 
-    It is about one window.
+    The cuts are about one window; over more of them they know the loads of the first, and the traffic of all.
     """
     least = within(budget, lambda: component_cuts(data)) or 0.0
     if not budget.expired and data.max_moves >= data.key_groups // 4:  # with few moves other bounds are far better
@@ -74,15 +74,13 @@ def component_cuts(data: Arrays) -> float:
     boundaries: at least r / 2 times the minimum cut is remote.
     """
     p = data.key_groups
-    graph = sp.csr_array((data.weight[0], data.neighbour, data.indptr), shape=(p, p))
+    graph = sp.csr_array((data.row_share @ data.weight, data.neighbour, data.indptr), shape=(p, p))
     count, label = connected_components(graph, directed=False)
-    limit = float(data.upper.max())
+    limit, weight, size = float(data.upper[0].max()), np.bincount(label, data.load[0], count), np.bincount(label)
     least = 0.0
-    for weight, c in zip(np.bincount(label, data.load[0], count), range(count), strict=True):
+    for c in np.flatnonzero((weight > limit * (1 + 1e-9)) & (size >= 2) & (size <= LARGEST_CUT)):
         members = np.flatnonzero(label == c)
-        if weight <= limit * (1 + 1e-9) or not 2 <= members.size <= LARGEST_CUT:
-            continue
-        parts = int(np.ceil(weight / limit * (1 - 1e-9)))
+        parts = int(np.ceil(weight[c] / limit * (1 - 1e-9)))
         cut, _ = nx.stoer_wagner(nx.from_scipy_sparse_array(graph[members][:, members]))
         least += max(parts, 2) / 2 * cut
     return least * (1 - 1e-9)

@@ -12,8 +12,8 @@ import numpy as np
 
 from keyshift.models.base.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.intervals.band_kernels import NEVER, weights
 from keyshift.solvers.intervals.owners import match
-from keyshift.solvers.intervals.units import NEVER, weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from keyshift.models.base.lazily import lazily, load
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.checked import answered, within
-from keyshift.solvers.intervals.units import in_fine_units
+from keyshift.solvers.intervals.band_kernels import in_fine_units
 
 with lazily():
     from keyshift.models.intervals.cpsat_model import FreeCpSat, IntervalCpSat, whole_state

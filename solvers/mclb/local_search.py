@@ -21,11 +21,11 @@ from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.local_search_kernels import KeptRules
 from keyshift.solvers.mclb.pair_splits import PairSplits
-from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.rows import RowFamily, rows_of, rule_rows, sum_rows
+from keyshift.solvers.search.annealing import Task, search_within
 from keyshift.solvers.search.program import Aim, Placing
-from keyshift.solvers.search.within import Task, search_within
 from keyshift.solvers.threads import one_blas_thread
+from keyshift.solvers.tuning import MCLBSettings
 
 MOST = 300_000_000
 """The most candidates of a run of the annealing."""

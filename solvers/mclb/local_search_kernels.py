@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.base.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit, overwrite
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.kernels import overwrite
 from keyshift.solvers.rows import KEPT, RuleRows
 from keyshift.solvers.rows import shift as carry
 

@@ -24,8 +24,8 @@ from keyshift.models import Budget
 from keyshift.models.base.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import IntArray
-from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.set_partitioning import half_sums
+from keyshift.solvers.tuning import MCLBSettings
 
 MOST_NODES = 40
 """More have too many pairs."""

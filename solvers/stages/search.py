@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings
 from keyshift.models.objectives import TIE, Prioritised
 from keyshift.models.rules.ruled import BROKEN as BROKEN_RULES
 from keyshift.models.stages import Stage, StageBound
@@ -14,27 +13,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
 from keyshift.solvers.search.lowering import Posed
-from keyshift.solvers.tuning import numbers
-
-_NUMBERS = numbers("priorities")
-
-
-@dataclass(frozen=True)
-class StageSettings(Settings):
-    """Tuning parameters of problems with priorities.
-
-    Attributes
-    ----------
-    rounds, steps : int
-        Rounds of the local search; steps of each, between two checks of the clock, for each key group, 20,000 at most.
-    most_columns : int
-        The most variables of a statement that is solved after a search, if there is time for so many.
-    """
-
-    rounds: int = _NUMBERS["rounds"]
-    steps: int = _NUMBERS["steps"]
-    most_columns: int = _NUMBERS["most_columns"]
-
+from keyshift.solvers.tuning import StageSettings
 
 SHARE, OWN_SHARE = 0.5, 0.7
 """Of the time left every stage but the last may take the first; of a stage's time the method itself may take the second, and

@@ -12,7 +12,7 @@ from least import least
 
 import keyshift as ks
 from keyshift.heuristics.collocation import albic as steps
-from keyshift.heuristics.collocation.partitions import (
+from keyshift.heuristics.collocation.comparisons import (
     Scored,
     collocated_sets,
     downstream_key_groups,

@@ -9,8 +9,7 @@ from data_folder import data_folder
 import keyshift as ks
 from keyshift.generators.mclb import key_shares, section_5_stream, word_stream
 from keyshift.heuristics.mclb import clb as clb_module
-from keyshift.heuristics.mclb.clb import universal_hash
-from keyshift.heuristics.mclb.elb import rebalance
+from keyshift.heuristics.mclb.clb import rebalance, universal_hash
 from keyshift.models import Budget
 from keyshift.models.movement.problem import nodes_for
 

@@ -16,6 +16,7 @@ from scipy import sparse as sp
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.modelling import running
+from keyshift.modelling.additions import as_rules, places, start_by_search
 from keyshift.modelling.program import NamedProgram
 from keyshift.models import Budget
 from keyshift.solvers.safe_bounds import LinearProgram
@@ -219,3 +220,44 @@ def test_a_run_that_finds_nothing_keeps_no_values_of_the_one_before():
     assert model.solve("scip").assignment is None
     with pytest.raises(ks.InputError, match="has not been solved"):
         model.assignment()
+
+
+def test_rows_that_rules_would_say_keep_the_search():
+    rng = np.random.default_rng(5)
+    w = ks.Workload(
+        load=rng.integers(1, 40, 14), state=np.ones(14), current=rng.integers(0, 4, 14), nodes=4,
+        keys=[f"kg-{k:04}" for k in range(14)], node_names=["a", "b 1", "c", "d"],
+    )  # fmt: skip
+    problem = ks.KeyGroupAllocation(w, max_migrations=6)
+    first, second, *few = np.argsort(-w.last_load)[:6].tolist()
+    for kind in ks.statements(problem):
+        model = ks.model(problem, kind)
+        native, x = model.native, model.native.x if kind == "pyomo" else model.statement.x
+        rows = [x[first, i] + x[second, i] <= 1 for i in range(4)]
+        rows += [sum(x[k, 1] for k in few) <= 2, x[0, 2] == 0, x[1, 3] == 1, sum(x[k, 0] for k in range(14)) <= 5]
+        if kind == "pyomo":
+            native.mine = pyo.ConstraintList(rule=rows)
+        for row in rows if kind == "cp-sat" else ():
+            native.add(row)
+        added = model._added_rows(model._fresh())
+        start, said = start_by_search(model, added, Budget(60.0), 0)
+        assert start is not None
+        rules, resources, every = as_rules(added, places(model), problem)
+        assert every
+        assert sorted(rule.name for rule in rules) == ["apart", "count", "never", "only", "use"]
+        ruled = problem.changed(workload=w.replace(resources=resources), rules=rules)
+        assert not ruled.violations(start)
+        assert problem.objective(start) == pytest.approx(ks.solve(ruled).objective)
+        solution = model.solve(time_limit=60)
+        assert solution.objective == pytest.approx(problem.objective(start))
+        assert solution.bound is None
+        assert said
+        assert solution.message.endswith(said)
+    model = ks.model(problem, "cp-sat")  # beyond the rules: the other part of what was added is kept all the same
+    x = model.statement.x
+    model.native.add_implication(x[0, 1], x[1, 1])
+    model.native.add(x[first, 0] == 1)
+    start, said = start_by_search(model, model._added_rows(model._fresh()), Budget(60.0), 0)
+    assert start[first] == 0
+    assert start[0] != 1 or start[1] == 1
+    assert "a part of what was added" in said

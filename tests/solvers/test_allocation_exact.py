@@ -15,9 +15,9 @@ import keyshift as ks
 from keyshift.generators.allocation import synthetic_workload
 from keyshift.models import Budget
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.counting import CountBound
 from keyshift.solvers.allocation.portfolio import Portfolio
-from keyshift.solvers.allocation.settings import AllocationSettings
+from keyshift.solvers.tuning import AllocationSettings
 
 
 def instances(seed: int, count: int) -> list[ks.KeyGroupAllocation]:

@@ -13,12 +13,11 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.generators.allocation import synthetic_workload
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.allocation.pricing.bound import LOOKED, PriceBound
-from keyshift.solvers.allocation.pricing.master import Column, Master
+from keyshift.solvers.allocation.counting import CountBound
+from keyshift.solvers.allocation.pricing.bound import LOOKED, Column, Master, PriceBound
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt
 from keyshift.solvers.allocation.search import Search
-from keyshift.solvers.allocation.settings import AllocationSettings
+from keyshift.solvers.tuning import AllocationSettings
 
 
 def never() -> bool:

@@ -14,14 +14,13 @@ import keyshift as ks
 from keyshift.generators.allocation import synthetic_workload
 from keyshift.models import Budget
 from keyshift.rules import Apart, Count, Never, Spread
+from keyshift.solvers.allocation import counting
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting import bound as count_kernels
-from keyshift.solvers.allocation.counting import planner as plan_kernels
 from keyshift.solvers.allocation.portfolio import Portfolio
 from keyshift.solvers.allocation.search import Search
-from keyshift.solvers.allocation.settings import AllocationSettings
 from keyshift.solvers.search import moves, terms
 from keyshift.solvers.search.program import Aim
+from keyshift.solvers.tuning import AllocationSettings
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -31,8 +30,8 @@ def test_the_nearest_pair_is_that_of_all(seed):
     singles = np.sort(rng.normal(size=int(rng.integers(2, 9))))
     pairs = [one + two for one, two in itertools.combinations(singles, 2)]
     least = min(abs(excess - one + pair) for one in out for pair in pairs)
-    assert count_kernels.nearest_pair(out, singles, excess) == pytest.approx(least)
-    assert count_kernels.nearest_pair(out, singles[:1], excess) == count_kernels.UNREACHABLE
+    assert counting.nearest_pair(out, singles, excess) == pytest.approx(least)
+    assert counting.nearest_pair(out, singles[:1], excess) == counting.UNREACHABLE
 
 
 def test_the_fewest_moves_are_those_of_all_balanced_choices():
@@ -46,7 +45,7 @@ def test_the_fewest_moves_are_those_of_all_balanced_choices():
              if sum(a - b for a, b in chosen) == 0 and all(table[i, a, b] <= distance for i, (a, b) in enumerate(chosen))),
             default=most + 1,
         )  # fmt: skip
-        assert min(count_kernels.fewest_moves(table, distance, most), most + 1) == min(fewest, most + 1)
+        assert min(counting.fewest_moves(table, distance, most), most + 1) == min(fewest, most + 1)
 
 
 def test_plan_is_the_least_penalty_of_all_balanced_choices():
@@ -57,7 +56,7 @@ def test_plan_is_the_least_penalty_of_all_balanced_choices():
         out, into = np.divmod(choice, 3)
         if out.sum() == into.sum() <= 4:
             best = min(best, penalty.reshape(3, 9)[range(3), choice].sum())
-    total, pairs = plan_kernels.plan(penalty, 4, 4)
+    total, pairs = counting.plan(penalty, 4, 4)
     assert total == pytest.approx(best)
     assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 4
 

@@ -13,7 +13,7 @@ from keyshift.models.errors import InputError
 from keyshift.solvers.mclb import branch_and_bound, local_search
 from keyshift.solvers.mclb.local_search import PlacementSearch
 from keyshift.solvers.mclb.pair_splits import PairSplits
-from keyshift.solvers.mclb.settings import MCLBSettings
+from keyshift.solvers.tuning import MCLBSettings
 
 
 def problem(load, current, nodes, limit=None, **fields):

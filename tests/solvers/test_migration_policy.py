@@ -9,10 +9,10 @@ from instances.policies import battery, random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.partitions import Ruler
 from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration
 from keyshift.solvers.intervals.policy.saved_policy import Policy
+from keyshift.solvers.intervals.ssm import policy_bound
 
 TABLE_4 = {2: {2: 0.3, 3: 0.6, 4: 0.1}, 3: {2: 0.3, 3: 0.4, 4: 0.3}, 4: {2: 0.1, 3: 0.5, 4: 0.4}}
 

@@ -12,8 +12,7 @@ from scipy.optimize import linprog
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.movement.local_search import local_search
-from keyshift.solvers.movement.statement import forced_movement, least_state
+from keyshift.solvers.movement.statement import forced_movement, least_state, local_search
 
 
 def feasible_placements(problem) -> list[np.ndarray]:

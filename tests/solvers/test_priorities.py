@@ -17,7 +17,8 @@ from keyshift.models.rules.ruled import BROKEN
 from keyshift.models.solution import Solution
 from keyshift.models.stages import Stage, StageBound
 from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
-from keyshift.solvers.stages.search import StageSettings, improve_within
+from keyshift.solvers.stages.search import improve_within
+from keyshift.solvers.tuning import StageSettings
 
 LISTED = [
     (allocation, ("load_distance", "deviation_sum"), ("milp", "highs", "cp-sat")),

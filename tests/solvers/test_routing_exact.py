@@ -13,8 +13,7 @@ from instances.routing import random_problem
 import keyshift as ks
 from keyshift.generators.routing import ZipfStream
 from keyshift.models import Answer, Budget
-from keyshift.models.routing.choices import Choices
-from keyshift.models.routing.compact import compact
+from keyshift.models.routing.compact import Choices, compact
 from keyshift.models.routing.pyomo_model import RoutingPyomo
 from keyshift.solvers import highs
 from keyshift.solvers.routing import lagrangian

@@ -18,8 +18,7 @@ from keyshift.models import Answer, Budget, Solution
 from keyshift.models.answer import LimitReached
 from keyshift.models.base.integers import capped, scaled
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.safe_bounds import LinearProgram
-from keyshift.solvers.scaling import in_units, without_small
+from keyshift.solvers.safe_bounds import LinearProgram, in_units, without_small
 from keyshift.solvers.threads import until_limit
 
 EXACT = ("ssm", "milp", "cp-sat", "ssm-repaired", "simple-ssm")

@@ -7,10 +7,9 @@ import pytest
 from draws import rest_slow
 
 from keyshift.models.base import compiling
-from keyshift.models.base.compiling import COMPILING
+from keyshift.models.base.compiling import COMPILING, generator
 from keyshift.models.rules.lowered import Lowered, Merged, MoveBudget, Rooms
 from keyshift.models.workload import MoveSpace
-from keyshift.solvers.kernels import generator
 from keyshift.solvers.search import annealing, moves, terms
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
 from keyshift.solvers.search.program import Aim, Placing

@@ -15,8 +15,7 @@ from hostile.tuned import kinds
 import keyshift as ks
 from keyshift import fronts, heuristics, plans, solvers
 from keyshift.models.answer import Budget, Settings, tuned_by
-from keyshift.solvers.allocation.settings import AllocationSettings
-from keyshift.solvers.mclb.settings import MCLBSettings
+from keyshift.solvers.tuning import AllocationSettings, MCLBSettings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -68,7 +67,7 @@ def test_a_file_of_ones_own_tunes_every_run_or_is_refused(text, said, tmp_path):
 
 def test_a_file_is_held_to_the_ranges_of_the_classes(tmp_path):
     (tmp_path / "mine.toml").write_text("[collocation]\nfew = 0\n")
-    asked = "from keyshift.models import Budget; from keyshift.solvers.collocation.portfolio import CollocationSettings as C"
+    asked = "from keyshift.models import Budget; from keyshift.solvers.tuning import CollocationSettings as C"
     line = [sys.executable, "-c", f"{asked}; Budget().tuned(C)"]
     given = {**os.environ, "KEYSHIFT_SETTINGS": str(tmp_path / "mine.toml")}
     ended = subprocess.run(line, capture_output=True, text=True, env=given, timeout=60)

@@ -267,7 +267,7 @@ def test_every_parameter_of_a_workload_is_tried():
 
     noted = Noted()
     workload(noted)
-    assert set(inspect.signature(ks.Workload).parameters) == {*noted, "keys", "node_names"}
+    assert set(inspect.signature(ks.Workload).parameters) == {*noted, "keys", "node_names", "units"}
 
 
 # What is not aligned by names alone -----------------------------------------------------------------------------------------

@@ -127,6 +127,8 @@ def test_best_known_answers_improve_and_contradictions_are_found(tmp_path):
 def test_a_summary_is_a_latex_table(random_study):
     odd = Study((*random_study.rows, row("odd_50%/0", "a&b", 3.0, 3.0)), BestKnown())
     lines = odd.to_latex().splitlines()
+    notes = " ".join(lines.pop(0) for _ in range(3))
+    assert all(name in notes for name in ("solves", "proven", "wins", "gap", "from", "to", "worst", "seconds"))
     assert lines[0] == r"\begin{tabular}{llrrrrrrrr}"
     assert lines[-1] == r"\end{tabular}"
     rows = [line for line in lines if line.endswith(r" \\")]
@@ -136,9 +138,13 @@ def test_a_summary_is_a_latex_table(random_study):
 
 
 def test_a_study_is_drawn(random_study, tmp_path):
-    figure = random_study.plot(tmp_path / "study.png")
-    assert (tmp_path / "study.png").stat().st_size > 10_000
-    left, right = figure.axes
-    steps = random_study.profile("time")
-    assert len(left.get_legend().get_texts()) == steps["method"].nunique() == len(right.get_yticks())
-    assert sum(len(line.get_xdata()) for line in right.lines) == random_study.to_frame()["gap"].notna().sum()
+    figure = random_study.plot(tmp_path / "study.pdf")
+    assert (tmp_path / "study.pdf").read_bytes().startswith(b"%PDF")
+    assert figure.get_figwidth() == pytest.approx(88 / 25.4)
+    methods = random_study.to_frame()["method"].unique().tolist()
+    for axes, over in zip(figure.axes, ("objective", "gap"), strict=True):
+        assert [line.get_label() for line in axes.lines] == methods
+        steps = random_study.profile(over)
+        for line in axes.lines:  # the line ends at the share that the method reaches at all
+            own = steps.loc[steps["method"] == line.get_label(), "share"]
+            assert line.get_ydata()[-1] == pytest.approx(100 * (own.max() if len(own) else 0.0))
