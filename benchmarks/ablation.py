@@ -254,13 +254,13 @@ PHASES, SEARCH = (
     ("allocation.search", "search.annealing", "search.moves", "search.terms"),
 )
 ALLOCATION = [
-    Part("exchanges between three nodes", ("allocation.exchanges", f"{PHASES}._exchange", "allocation.search.Search.cool"), instead(f"{PHASES}._exchanges", NEVER)),
+    Part("exchanges between three nodes", ("allocation.exchanges.Exchanges", f"{PHASES}._exchange", "allocation.search.Search.cool"), instead(f"{PHASES}._exchanges", NEVER)),
     Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.portfolio.price_trees", lambda *given: [])),
     Part("plans by counts", ("allocation.counting.CountPlanner", f"{PHASES}._plan"), instead(f"{PHASES}._plan", lambda self: None)),
     Part("plans of the prices", ("allocation.pricing.tree.dealt", f"{PHASES}._realise", "allocation.search.Search.realise"), instead(f"{PHASES}._realise", lambda *given: False)),
     Part("bound by counts", ("allocation.counting",), instead("allocation.counting.CountBound.bound", lambda self: 0.0)),
     Part("annealing", SEARCH, instead(f"{PHASES}._anneal", lambda self, start, todo, turn: self.found.budget.spend(2 * todo.steps))),
-    Part("few nodes shared out anew", ("allocation.large_neighbourhood",), set_to("tuning.AllocationSettings.evened", 0)),
+    Part("few nodes shared out anew", ("allocation.exchanges.even_out", "allocation.exchanges.Subproblem"), set_to("tuning.AllocationSettings.evened", 0)),
     Part("CP-SAT first", (), set_to("tuning.AllocationSettings.small", 0)),
     Part("CP-SAT", (f"{PHASES}.cpsat_turns",), instead(f"{PHASES}.cpsat_turns", lambda self: iter(()))),
     Part("HiGHS", (f"{PHASES}.highs_turns",), instead(f"{PHASES}.highs_turns", lambda self: iter(()))),

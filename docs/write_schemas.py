@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from keyshift.files.plan import PlanFile
-from keyshift.files.solution import SolutionFile
+from keyshift.files.solution import PlanFile, SolutionFile
 from keyshift.files.workload import WorkloadFile, WorkloadManifest
 from keyshift.fronts.front import FrontFile
 from keyshift.models.base.schema import FileFormat

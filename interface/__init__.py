@@ -6,7 +6,7 @@
 >>> s.objective, s.status
 (1.0, 'optimal')
 
-Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use.
+Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use. Begin with solving.py.
 """
 
 from __future__ import annotations
@@ -116,6 +116,12 @@ MOVED = {
     "keyshift.models.files.replay": "keyshift.replays.adaptation",
     "keyshift.models.plans.staying": "keyshift.plans.targets",
     "keyshift.models.simulation": "keyshift.simulation",
+    "keyshift.models.files.plan": "keyshift.files.solution",
+    "keyshift.files.plan": "keyshift.files.solution",
+    "keyshift.studies.best_known": "keyshift.studies.tables",
+    "keyshift.simulation.fluid": "keyshift.simulation.queue_kernels",
+    "keyshift.report.page": "keyshift.report.drawings",
+    "keyshift.catalogue.options": "keyshift.catalogue.method",
     "keyshift.solvers.allocation.settings": "keyshift.solvers.tuning",
     "keyshift.solvers.mclb.settings": "keyshift.solvers.tuning",
 }

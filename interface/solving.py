@@ -191,7 +191,7 @@ def _run(
     if not isinstance(problem, Prioritised) or not problem.priorities or method.kind == "relaxation":
         return _own(problem, method, budget, seed, start, options)
     with off_clock():
-        from keyshift.solvers.stages.search import lexicographic
+        from keyshift.solvers.stages import lexicographic
 
         later = None if method.later is None else partial(load(method.later), formulation=formulation_of(problem))
 

@@ -1,4 +1,4 @@
-"""The answers that every problem gives without any solver: about an assignment, of its own limits, of the next period.
+"""What every problem computes without a solver: violations and objective of an assignment, binding limits, the next period.
 
 `Problem` is the one protocol of all formulations: plans, remedies, replays and engines depend on nothing else.
 """

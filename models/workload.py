@@ -415,7 +415,7 @@ class MoveSpace:
     enter : ndarray of bool, shape (kinds, n)
         Each row is the kind of some key group.
     stay : ndarray of bool, shape (p,), or None
-        Who may stay where it is; None: everybody. Searches and bounds that take it for granted work on a relaxation.
+        Key groups that may stay where they are; None: all of them. Searches and bounds that ignore it work on a relaxation.
     """
 
     current: IntArray

@@ -66,20 +66,20 @@ def dual_bound(program: LinearProgram, row_duals: np.ndarray) -> float:
     transposed = sp.csc_array(program.matrix).T
     reduced = program.cost - transposed @ y
     terms_per_column = np.diff(sp.csc_array(program.matrix).indptr) + 2
-    doubt = EPSILON * (terms_per_column + 1) * (np.abs(program.cost) + abs(transposed) @ np.abs(y))
+    error_bound = EPSILON * (terms_per_column + 1) * (np.abs(program.cost) + abs(transposed) @ np.abs(y))
     open_above = np.isinf(program.column_upper) & (program.cost > 0)
-    short = open_above & (reduced < doubt)
+    short = open_above & (reduced < error_bound)
     if short.any():
-        cost, doubts, signs = program.cost[short], doubt[short], reduced[short]
-        y = max(0.0, 1 - float(((2 * doubts - signs) / np.maximum(cost - signs, doubts)).max())) * y
+        cost, error_bounds, signs = program.cost[short], error_bound[short], reduced[short]
+        y = max(0.0, 1 - float(((2 * error_bounds - signs) / np.maximum(cost - signs, error_bounds)).max())) * y
         reduced = program.cost - transposed @ y
 
     rows = _times_best(y, program.row_lower, program.row_upper)
     columns = _times_best(reduced, program.column_lower, program.column_upper)
-    upper = np.where(open_above & (reduced >= doubt), program.column_lower, program.column_upper)
+    upper = np.where(open_above & (reduced >= error_bound), program.column_lower, program.column_upper)
     reach = np.maximum(np.abs(program.column_lower), np.abs(upper))
-    with np.errstate(invalid="ignore"):  # 0 doubt about an unbounded column is no doubt
-        lost = np.where(doubt == 0, 0.0, doubt * reach)
+    with np.errstate(invalid="ignore"):  # an error of 0 on an unbounded column is none
+        lost = np.where(error_bound == 0, 0.0, error_bound * reach)
     parts = np.concatenate([rows, columns, -lost, [program.offset]])
     total = float(parts.sum())
     return total - EPSILON * (parts.size + 2) * float(np.abs(parts).sum())

@@ -5,6 +5,8 @@
 ...                     edges=[("extract", "sum")])
 
 PySpark loads with the first name that needs it; nothing starts a session at import.
+
+Begin with statistics.py.
 """
 
 from __future__ import annotations
@@ -21,10 +23,9 @@ with lazily() as _LAZY:
     from keyshift.spark_stats.estimates import Estimate, estimate
     from keyshift.spark_stats.hadoop import fetch
     from keyshift.spark_stats.keys import collect_keys
-    from keyshift.spark_stats.periods import transitions_of
     from keyshift.spark_stats.session import local_session
     from keyshift.spark_stats.sources import read_log, read_log_stream, read_query, read_table
-    from keyshift.spark_stats.statistics import Stats, collect
+    from keyshift.spark_stats.statistics import Stats, collect, transitions_of
     from keyshift.spark_stats.streaming import StatsStream
 _opened = on_first_use(globals(), _LAZY)
 

@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats import exact_sums, tallies
 from keyshift.spark_stats.expressions import attributes_of, check_analysed, check_order, check_parsed, check_text
 from keyshift.spark_stats.failures import first_line, quiet
 from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.statistics_files import HIGH, LOW
 from keyshift.spark_stats.topology import Operator, Topology
 from keyshift.spark_stats.windows import Windows
 
@@ -33,6 +33,18 @@ CORRUPT = "_corrupt_record"
 
 LATEST = 100_000_000_000
 """Largest number that is taken for seconds since 1970: the year 5138. Milliseconds of 1973 and later lie above it."""
+
+LARGEST = 2.0**43
+"""Largest cost or state of one tuple: with it 1,024 tuples still fit a 64-bit sum; an overflow stops the job."""
+
+LATE, BEYOND, OUTSIDE = -3, -4, -5
+"""The numbers in `refused` of a row that arrived too late, of one whose time is not a number of seconds, and of one whose time is
+left out."""
+NOWHERE = (-1, -2, BEYOND, OUTSIDE)
+"""The numbers of rows that have no window."""
+
+PER_NUMBER = 19
+"""Operators whose reasons to refuse a tuple are packed in one 64-bit number: 9 ** 19 < 2 ** 63."""
 
 SECONDS = r"^\s*[-+]?[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?\s*$"
 NOT_NUMBERS = r"[xXpP]|[0-9][.]?[dDfF]\s*$"
@@ -51,20 +63,19 @@ ROW_REASONS = (
 OPERATOR_REASONS = (
     "null key",
     "null cost",
-    f"cost infinite or above {exact_sums.LARGEST:.15g}",
+    f"cost infinite or above {LARGEST:.15g}",
     "negative cost",
     "null state",
-    f"state infinite or above {exact_sums.LARGEST:.15g}",
+    f"state infinite or above {LARGEST:.15g}",
     "negative state",
     "bytes not usable",
 )
 BASE = len(OPERATOR_REASONS) + 1
-PER_NUMBER = tallies.PER_NUMBER
 
 
 Measures = dict[tuple[int, str], tuple[str, ...]]
 """By operator, and "cost", "state" or "bytes": the columns that hold the whole numbers of what is added up. Without any, it is 1
-for every tuple, so that counting is enough; one: it is whole; two: see `exact_sums`. The same expressions share their columns."""
+for every tuple, so that counting is enough; one: it is whole; two: see `split`. The same expressions share their columns."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +119,10 @@ def read_tuples(
     reasons: list[Column] = []
     measures: Measures = {}
     values: dict[str, _Value] = {}
-    row_reason = F.when(corrupt, -1).when(beyond, tallies.BEYOND).when(outside, tallies.OUTSIDE)
+    row_reason = F.when(corrupt, -1).when(beyond, BEYOND).when(outside, OUTSIDE)
     row_reason = row_reason.when(columns["window"].isNull(), -2)
     if closed_until is not None:
-        row_reason = row_reason.when(windows.end(columns["window"]) <= closed_until, tallies.LATE)
+        row_reason = row_reason.when(windows.end(columns["window"]) <= closed_until, LATE)
     for o, operator in enumerate(topology.operators):
         if operator.log != of:
             reasons.append(F.lit(0))
@@ -139,7 +150,7 @@ def read_tuples(
             columns[f"group_{at}"] = F.when(sent, key_groups.column(key, log.kind(text))).otherwise(-1)
     for value in values.values():
         columns |= value.columns
-    for start, name in zip(range(0, len(reasons), PER_NUMBER), tallies.code_columns(len(reasons)), strict=True):
+    for start, name in zip(range(0, len(reasons), PER_NUMBER), code_columns(len(reasons)), strict=True):
         part = enumerate(reasons[start : start + PER_NUMBER])
         columns[name] = reduce(add, (reason.cast("long") * F.lit(BASE**o) for o, reason in part))
     columns["refused"] = F.coalesce(row_reason.cast("long"), columns["refused"])
@@ -205,10 +216,10 @@ def _accept(
 def _value(log: Log, what: str, text: str, number: str) -> _Value:
     value, whole = log.number(what, text)
     # Null, not finite (or beyond what can be added up), negative.
-    endless = F.lit(False) if whole else F.isnan(value) | (F.abs(value) > exact_sums.LARGEST)
+    endless = F.lit(False) if whole else F.isnan(value) | (F.abs(value) > LARGEST)
     complaints = [value.isNull(), endless, value < 0]
     fine = ~reduce(or_, complaints)
-    limbs = exact_sums.split(value, whole=whole)
+    limbs = split(value, whole=whole)
     columns = {f"value{number}_{i}": F.when(fine, limb).otherwise(0) for i, limb in enumerate(limbs)}
     return _Value(complaints, columns)
 
@@ -346,3 +357,44 @@ def counts_by_kind(codes: Iterable[tuple[int, int]], topology: Topology) -> dict
         for kind in {kind for _, kind in reasons_of(code, topology)}:
             counts[kind] = counts.get(kind, 0) + rows
     return counts
+
+
+def code_columns(operators: int) -> list[str]:
+    """Names of the columns that say why a tuple is refused, by so many operators."""
+    return ["refused", *(f"refused_{i}" for i in range(1, -(-operators // PER_NUMBER)))]
+
+
+def quoted(name: str) -> str:
+    """The name of a column as Spark reads it whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+# Sums that do not depend on the order in which Spark adds. A double is rounded to a multiple of 2**-44 (6e-14) and split in two
+# whole numbers, ``x = high / 2**10 + low / 2**44`` with ``|low| <= 2**33``. Whole numbers add up exactly in any order, so that
+# the same log gives the same bytes on any number of executors, in one batch or in many. Whole costs are not rounded at all.
+
+
+def split(value: Column, *, whole: bool) -> list[Column]:
+    """Return the whole numbers that stand for a value: one if it is whole, else the high and the low one."""
+    if whole:
+        return [value.cast("long")]
+    high = F.rint(value * HIGH)
+    return [high.cast("long"), F.rint((value - high / HIGH) * LOW).cast("long")]
+
+
+def joined(sums: list[Column]) -> Column:
+    """Return the sum as a double, from the sums of the whole numbers."""
+    if len(sums) == 1:
+        return sums[0].cast("double")
+    return sums[0].cast("double") / HIGH + sums[1].cast("double") / LOW
+
+
+def three(sums: list[Column]) -> tuple[Column, Column, Column]:
+    """Return (whole, high, low), so that whole and fractional sums fit one table."""
+    nothing = F.lit(0).cast("long")
+    return (sums[0], nothing, nothing) if len(sums) == 1 else (nothing, sums[0], sums[1])
+
+
+def joined_three(whole: Column, high: Column, low: Column) -> Column:
+    """Return the value of (whole, high, low) as a double."""
+    return whole.cast("double") + (high.cast("double") / HIGH + low.cast("double") / LOW)

@@ -1,6 +1,6 @@
 """The hash functions of stream engines, over arrays of keys, in NumPy.
 
-Shipped to executors like `keyshift.spark_stats.tallies`: plain NumPy and PyArrow. Texts are hashed as their engine
+Shipped to executors with the job: plain NumPy and PyArrow. Texts are hashed as their engine
 does: Java's `String.hashCode` by UTF-16 units, Kafka's murmur2 by UTF-8 bytes. Whole numbers (bigint) are Java's
 `Long`, shorter ones (int, smallint, tinyint) its `Integer`.
 """

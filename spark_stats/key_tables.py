@@ -20,8 +20,7 @@ from pyspark.sql import types as T
 from keyshift.models.base import guards
 from keyshift.models.errors import InputError
 from keyshift.models.placement import placement as placed
-from keyshift.spark_stats import exact_sums
-from keyshift.spark_stats.acceptance import Log, Measures, read_all, read_tuples
+from keyshift.spark_stats.acceptance import Log, Measures, joined, read_all, read_tuples
 from keyshift.spark_stats.facts import added_up
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
@@ -106,9 +105,7 @@ class KeyLog:
     def joined(self, o: int, name: str, where: Column | None = None) -> Column:
         """A measure's value, of the sums of its whole numbers; added up over the rows for which a condition holds."""
         values = [F.col(column) for column in self.measures[o, name] or ("tuples",)]
-        return exact_sums.joined(
-            values if where is None else [F.sum(F.when(where, value).otherwise(0)) for value in values]
-        )
+        return joined(values if where is None else [F.sum(F.when(where, value).otherwise(0)) for value in values])
 
 
 def side(counted: DataFrame, *operators: int) -> DataFrame:

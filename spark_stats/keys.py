@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,10 +17,13 @@ from pyspark.sql import types as T
 from keyshift.models.base import guards
 from keyshift.models.base.figures import apart
 from keyshift.models.errors import InputError
+from keyshift.models.placement import placement as place
 from keyshift.models.routing import MixedRouting
+from keyshift.models.splitting import KeyPlacement, KeySplitting
+from keyshift.models.splitting.stream import CHUNK, as_keys
 from keyshift.models.workload import FloatArray, IntArray, Workload
-from keyshift.spark_stats import exact_sums, key_problems
-from keyshift.spark_stats.facts import rows_of
+from keyshift.spark_stats.acceptance import joined, split
+from keyshift.spark_stats.facts import TOO_MANY, rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.key_tables import KeyLog, KeyTables
@@ -27,54 +31,124 @@ from keyshift.spark_stats.statistics_files import DRIVER_ROWS, node_count
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, zone_of
 
+# Key splitting, key placement, and workloads key by key -----------------------------------------------------------------
 
-class Keys(KeyTables):
-    """Load and state of every key of one operator in one window, and its traffic; lazy Spark tables.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        key, key_group, tuples, load (in the window), state (what the operator's last `windows` windows add).
-    number : int
-        The window's number.
+@in_one_sentence()
+def key_splitting(
+    keys: KeyTables, workers: int | ArrayLike, *, max_rows: int = DRIVER_ROWS, **options: Any
+) -> KeySplitting:
+    """Pose key splitting for the messages of the window, from the histogram of their keys.
+
+    The messages are made of the histogram chunk by chunk, each key's spread evenly over the stream: optimum and bounds
+    are those of the log, schemes that decide online see a stream without drift. `options` as for `KeySplitting`.
     """
-
-    def mixed_routing(self, nodes: int, theta_max: float, **options: Any) -> MixedRouting:
-        """Pose mixed routing for these keys; see `keyshift.spark_stats.keys.mixed_routing`."""
-        return mixed_routing(self, nodes, theta_max, **options)
-
-    key_splitting = key_problems.key_splitting
-    key_placement = key_problems.key_placement
-    workload = key_problems.workload
+    stream, _ = _histogram(keys, max_rows)
+    return KeySplitting(stream, workers=workers, **options)
 
 
-def collect_keys(
-    events: DataFrame | Mapping[str, DataFrame],
-    topology: Topology,
-    operator: str | None = None,
+@in_one_sentence()
+def key_placement(
+    keys: KeyTables, workers: int | ArrayLike, *, max_rows: int = DRIVER_ROWS, **options: Any
+) -> KeyPlacement:
+    """Pose key placement: one message for each key, of the weight of all its tuples."""
+    _, (known, counts) = _histogram(keys, max_rows)
+    return KeyPlacement(known, workers=workers, weights=counts.astype(float), **options)
+
+
+def _histogram(keys: KeyTables, max_rows: int) -> tuple[Callable[[], Iterator[IntArray]], tuple[IntArray, IntArray]]:
+    kind = keys.log.kind(keys.operator)
+    with keys.held():
+        counted = keys.frame.where("tuples > 0").select(label(F.col("key"), kind).alias("label"), "tuples")
+        found = rows_of(counted, max_rows, f"{TOO_MANY}: take fewer keys, or a larger max_rows")
+    table = found.sort_values("label", ignore_index=True)
+    known = as_keys(table["label"].tolist() if table["label"].dtype == object else table["label"].to_numpy())
+    counts = table["tuples"].to_numpy(dtype=np.int64)
+    return lambda: messages(known, counts), (known, counts)
+
+
+def messages(keys: IntArray, counts: IntArray, seed: int = 0, chunk: int = CHUNK) -> Iterator[IntArray]:
+    """Every key as often as it counts, in chunks, evenly spread: message i of c comes at time (i + u) / c, 0 <= u < 1."""
+    rng = np.random.default_rng(seed)
+    offset = rng.random(keys.size)
+    # At most this many chunks in a stream made of a histogram.
+    slices = int(min(256, max(1, counts.sum() // chunk)))
+    before = np.zeros(keys.size, dtype=np.int64)
+    for number in range(1, slices + 1):
+        whole = np.floor(counts * (number / slices) + offset).astype(np.int64)
+        until = counts if number == slices else np.minimum(whole, counts)
+        part = np.repeat(keys, until - before)
+        rng.shuffle(part)
+        before = until
+        if part.size:
+            yield part
+
+
+@in_one_sentence()
+def workload(
+    keys: KeyTables,
+    nodes: int | ArrayLike,
     *,
-    time: str | None = None,
-    window: str | timedelta | None = None,
-    origin: str | datetime | None = None,
-    time_zone: str | None = None,
-    since: str | datetime | None = None,
-    until: str | datetime | None = None,
-    key_groups: int = 128,
-    hash: str = "xxhash64",
-    number: int | None = None,
-) -> Keys:
-    """Gather load and state per key of one operator in one window; the parameters are those of `collect`.
+    to: Sequence[str] = (),
+    placement: str = "ranges",
+    current: ArrayLike | None = None,
+    max_rows: int = DRIVER_ROWS,
+) -> Workload:
+    """Return a workload with a key group for each key, in the order of the keys, and its traffic.
 
     Parameters
     ----------
-    operator : str, optional
-        Its name; needed if there are more.
-    number : int, optional
-        Number of the window; default: the last in which it accepts a tuple.
+    to : sequence of str
+        Downstream operators whose keys come in as well, with the traffic to them. Labels are then
+        "<operator>/<key>", else the keys alone. An operator that sends to itself may be its own.
     """
-    windows = Windows.of(window, origin, zone_of(events, time_zone), since, until)
-    log = KeyLog.of(events, topology, time, windows, KeyGroups(key_groups, hash), operator)
-    return Keys.of(log, operator, number)
+    places = {name: number for number, name in enumerate(dict.fromkeys((keys.name, *to)))}
+    with keys.held(*to):
+        tables = [_table(keys, keys.log.topology.number(name), max_rows) for name in places]
+        found = [rows_of(_labelled(keys, name), max_rows, f"{TOO_MANY}: take a shorter window") for name in to]
+    start = np.concatenate([[0], np.cumsum([len(table) for table in tables])])
+    homes = place(placement, keys.key_groups, node_count(nodes))
+    home = np.concatenate([homes[table["key_group"].to_numpy()] for table in tables])
+    traffic = None
+    if to:
+        blocks = []
+        for name, pairs in zip(to, found, strict=True):
+            source = pd.Index(tables[0]["label"]).get_indexer(pairs["src"])
+            if (source < 0).any():
+                unknown = pairs["src"][source < 0].iloc[0]
+                said = f"{keys.name!r} sends to {name!r} under the key {unknown!r}, of which it holds nothing"
+                raise InputError(said)
+            target = pd.Index(tables[places[name]]["label"]).get_indexer(pairs["dst"]) + start[places[name]]
+            blocks.append((pairs["tuples"].to_numpy(dtype=float), source, target))
+        values, rows, columns = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        traffic = sp.csr_array((values, (rows, columns)), shape=(home.size, home.size))
+    names = [table["label"].tolist() for table in tables]
+    if to:
+        names = [[f"{op}/{key}" for key in part] for op, part in zip(places, names, strict=True)]
+    return Workload(
+        load=np.concatenate([table["load"] for table in tables]),
+        state=np.concatenate([table["state"] for table in tables]),
+        current=home if current is None else current,
+        nodes=nodes,
+        traffic=traffic,
+        operator=np.repeat(np.arange(len(tables)), [len(table) for table in tables]),
+        home=home,
+        keys=[key for part in names for key in part],
+    )
+
+
+def _table(keys: KeyTables, o: int, max_rows: int) -> pd.DataFrame:
+    named = keys.of_operator(o).withColumn("label", label(F.col("key"), keys.log.kind(o)))
+    chosen = named.select("label", "key_group", "load", "state")
+    return rows_of(chosen, max_rows, f"{TOO_MANY}: take key groups instead of keys").sort_values(
+        "label", ignore_index=True
+    )
+
+
+def _labelled(keys: KeyTables, to: str) -> DataFrame:
+    names = {"src": (keys.operator, "src_key"), "dst": (keys.log.topology.number(to), "dst_key")}
+    columns = [label(F.col(column), keys.log.kind(o)).alias(name) for name, (o, column) in names.items()]
+    return keys.traffic(to).select(*columns, "tuples")
 
 
 # Mixed routing of the keys of one operator: what of millions of keys the problem has to know comes to the driver.
@@ -271,10 +345,10 @@ def _records(homed: DataFrame, degree: int, max_rows: int) -> tuple[DataFrame, p
         for name in ("load", "state")
     }
     classed = homed.withColumns(classes)
-    limbs = exact_sums.split(F.col("load"), whole=False)
+    limbs = split(F.col("load"), whole=False)
     counted = classed.groupBy(*RECORD).agg(
         F.count(F.lit(1)).alias("count"),
-        exact_sums.joined([F.sum(limb) for limb in limbs]).alias("load"),
+        joined([F.sum(limb) for limb in limbs]).alias("load"),
         F.max("load").alias("heaviest"),
     )
     found = rows_of(counted, max_rows, "more than max_rows = {most} records of keys alike: take a larger degree")
@@ -343,3 +417,52 @@ def _room(totals: FloatArray, limit: FloatArray, listed: pd.DataFrame) -> tuple[
             f"{most}: raise movable or theta_max"
         )
     return room, room.sum() / (own.sum() or 1.0) - 1.0
+
+
+# The public class ------------------------------------------------------------------------------------------------------
+
+
+class Keys(KeyTables):
+    """Load and state of every key of one operator in one window, and its traffic; lazy Spark tables.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        key, key_group, tuples, load (in the window), state (what the operator's last `windows` windows add).
+    number : int
+        The window's number.
+    """
+
+    key_splitting = key_splitting
+    key_placement = key_placement
+    workload = workload
+    mixed_routing = mixed_routing
+
+
+def collect_keys(
+    events: DataFrame | Mapping[str, DataFrame],
+    topology: Topology,
+    operator: str | None = None,
+    *,
+    time: str | None = None,
+    window: str | timedelta | None = None,
+    origin: str | datetime | None = None,
+    time_zone: str | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    key_groups: int = 128,
+    hash: str = "xxhash64",
+    number: int | None = None,
+) -> Keys:
+    """Gather load and state per key of one operator in one window; the parameters are those of `collect`.
+
+    Parameters
+    ----------
+    operator : str, optional
+        Its name; needed if there are more.
+    number : int, optional
+        Number of the window; default: the last in which it accepts a tuple.
+    """
+    windows = Windows.of(window, origin, zone_of(events, time_zone), since, until)
+    log = KeyLog.of(events, topology, time, windows, KeyGroups(key_groups, hash), operator)
+    return Keys.of(log, operator, number)

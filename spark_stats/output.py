@@ -30,15 +30,13 @@ from pyspark.sql import functions as F
 from keyshift.models.base.disk import write_text
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import hadoop
-from keyshift.spark_stats.acceptance import counts_by_kind
+from keyshift.spark_stats.acceptance import LATE, counts_by_kind
 from keyshift.spark_stats.facts import choose
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy, url_of
 from keyshift.spark_stats.key_groups import KeyGroups, label
-from keyshift.spark_stats.periods import rows_at_most
 from keyshift.spark_stats.session import persisted
 from keyshift.spark_stats.statistics_files import FORMAT, MANIFEST, STATE, read_manifest, runs_of, unit_of
 from keyshift.spark_stats.tallied import Tallied
-from keyshift.spark_stats.tallies import LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
@@ -151,7 +149,7 @@ def open_manifest(target: Path | HadoopPath, description: dict[str, Any]) -> dic
 
 def windows_together(stats: Tallied) -> int:
     """How many neighbouring windows lie in one folder: one, unless that made many folders."""
-    numbers, rows = np.asarray(stats.seen, dtype=np.int64), rows_at_most(stats)
+    numbers, rows = np.asarray(stats.seen, dtype=np.int64), stats.rows_at_most
     if numbers.size <= FOLDERS:
         return 1
     together = -(-numbers.size // FOLDERS)

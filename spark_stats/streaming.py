@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,15 +24,14 @@ from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import hadoop, output
-from keyshift.spark_stats.acceptance import Log, read_tuples
-from keyshift.spark_stats.facts import Facts, gather, merged, plan_of, schema_of
+from keyshift.spark_stats.acceptance import LATE, Log, read_tuples
+from keyshift.spark_stats.facts import ARRIVED, Facts, TallyPlan, gather, merged
 from keyshift.spark_stats.hadoop import place, url_of
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.statistics import Stats
 from keyshift.spark_stats.statistics_files import read_statistics
 from keyshift.spark_stats.tallied import refused
-from keyshift.spark_stats.tallies import ARRIVED, LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, microseconds, zone_of
 
@@ -107,8 +105,7 @@ class StatsStream:
         if on_window is not None and not isinstance(self._path, Path):
             raise InputError(f"on_window reads each window from a folder here, not from {self._path}: leave it out")
         checked = read_tuples(events, topology, time, self._windows, self._key_groups)
-        self._plan = plan_of(topology, checked)
-        self._facts = partial(Facts, measures=checked.measures, plan=self._plan)
+        self._plan = TallyPlan(topology, checked.measures)
         with hadoop.claim(self._path):
             self._manifest()  # refuses a directory of other statistics
             output.clear(self._path)
@@ -146,8 +143,8 @@ class StatsStream:
         tuples = read_tuples(watched, self._topology, self._time, self._windows, self._key_groups, mark)
         gather(tuples, self._topology).frame.write.parquet(url_of(folder / "tallies"))
         stream = {**stream, "batch": number, **self._marked(stream, **seen.get)}
-        tallied = rows.sparkSession.read.schema(schema_of(self._plan)).parquet(url_of(folder / "tallies"))
-        counted = self._facts(tallied).arrivals_and_refusals()
+        tallied = rows.sparkSession.read.schema(self._plan.schema).parquet(url_of(folder / "tallies"))
+        counted = Facts(tallied, self._plan).arrivals_and_refusals()
         here = set(counted["window"][counted["kind"] == ARRIVED].tolist())
         stream["pending"] = {**stream["pending"], str(number): sorted(here)}
         for_good = [row for row in refused(counted) if row[0] is None or row[1] == LATE]  # no window, or a closed one
@@ -203,7 +200,8 @@ class StatsStream:
         manifest = {**manifest, "stream": {**stream, "pending": pending}}
         if ends:
             chosen = [number for number, windows in waiting.items() if set(windows) & set(ends)]
-            facts = self._facts(self._tallied(spark, chosen).where(F.col("window").between(ends[0], ends[-1])))
+            tallied = self._tallied(spark, chosen).where(F.col("window").between(ends[0], ends[-1]))
+            facts = Facts(tallied, self._plan)
             with Stats(facts, self._topology, self._windows, self._key_groups) as stats:
                 output.write(stats, self._path, manifest=manifest, placed_only=True)
         else:
@@ -218,7 +216,7 @@ class StatsStream:
     def _tallied(self, spark: SparkSession, numbers: Sequence[str]) -> DataFrame:
         """The tallies of some batches, added up."""
         folders = [url_of(self._path / "pending" / number / "tallies") for number in numbers]
-        return merged(spark.read.schema(schema_of(self._plan)).parquet(*folders), self._plan)
+        return merged(spark.read.schema(self._plan.schema).parquet(*folders), self._plan)
 
     def _together(self, spark: SparkSession, pending: dict[str, list[int]]) -> dict[str, list[int]]:
         """Put what waits in many folders into one."""

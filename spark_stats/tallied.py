@@ -15,15 +15,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats import exact_sums
-from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of, whole_code
-from keyshift.spark_stats.facts import Facts, choose
+from keyshift.spark_stats.acceptance import counts_by_kind, joined, joined_three, reasons_of, three, whole_code
+from keyshift.spark_stats.facts import ARRIVED, REFUSED, Facts, choose
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog, KeyTables
 from keyshift.spark_stats.session import persisted
 from keyshift.spark_stats.statistics_files import STATE
-from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
@@ -46,8 +44,8 @@ class Tallied:
         """The amounts each window adds: window, operator, key_group, as numbers; tuples, load, and the state's three sums."""
         parts: list[list[Column]] = [[], [], [], []]
         for o in range(len(self.topology.operators)):
-            load = exact_sums.joined([F.col(name) for name in self._facts.sums(o, "cost")])
-            state = exact_sums.three([F.col(name) for name in self._facts.sums(o, "state")])
+            load = joined([F.col(name) for name in self._facts.plan.limbs(o, "cost")])
+            state = three([F.col(name) for name in self._facts.plan.limbs(o, "state")])
             for values, value in zip(parts, (load, *state), strict=True):
                 values.append(value)
         load, *sums = (choose(F.col("kind"), dict(enumerate(values))) for values in parts)
@@ -68,8 +66,8 @@ class Tallied:
         source, destination, size = {}, {}, {}
         for number, edge in enumerate(self.topology.numbered_edges, start=operators):
             source[number], destination[number] = map(F.lit, edge)
-            if (edge[0], "bytes") in self._facts.measures:
-                size[number] = exact_sums.joined([F.col(name) for name in self._facts.sums(edge[0], "bytes")])
+            if (edge[0], "bytes") in self._facts.plan.measures:
+                size[number] = joined([F.col(name) for name in self._facts.plan.limbs(edge[0], "bytes")])
         return self._facts.frame.where(F.col("kind") >= operators).select(
             "window",
             choose(F.col("kind"), source).alias("src_operator"),
@@ -105,6 +103,13 @@ class Tallied:
         window, tuples = (self.arrivals_and_refusals[name][here] for name in ("window", "tuples"))
         order = np.argsort(window)
         return window[order], tuples[order]
+
+    @property
+    def rows_at_most(self) -> NDArray[np.int64]:
+        """How many rows a table can have in each window in which something arrived."""
+        tuples, groups = self.tuples[1], self.key_groups.count
+        operators, edges = len(self.topology.operators), len(self.topology.edges)
+        return np.maximum(operators * np.minimum(tuples, groups), edges * np.minimum(tuples, groups**2))
 
     @property
     def refusals(self) -> list[tuple[int | None, int, int]]:
@@ -149,7 +154,7 @@ class Tallied:
 
     @cached_property
     def state(self) -> DataFrame:
-        value = exact_sums.joined_three(*map(F.col, STATE))
+        value = joined_three(*map(F.col, STATE))
         rows = self._named(held(self.added, self.topology, self.seen)).withColumn("state", value)
         return rows.select("operator", "key_group", "window_start", "state").where("state > 0")
 

@@ -25,8 +25,7 @@ from keyshift.heuristics.intervals.baselines import consistent_hashing, nodes_al
 from keyshift.models import Budget
 from keyshift.models.base.compiling import COMPILING
 from keyshift.models.errors import InputError
-from keyshift.models.intervals.exact_arithmetic import Prefix
-from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.intervals.partition import Prefix, cuts_of
 from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
 from keyshift.papers.page import Page, best_of, by_method, studied
 from keyshift.solvers.intervals.band_kernels import band_cuts, weights

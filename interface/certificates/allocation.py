@@ -93,7 +93,7 @@ class MovePrices:
             return None
         self.case.untried = verify.MOST_STEPS
         off = self.case.widest if self.target is None else self.target
-        self.distance = float(off) / self.problem.scale * (1 - 1e-9) - 2 * self.bound.instance.doubt
+        self.distance = float(off) / self.problem.scale * (1 - 1e-9) - 2 * self.bound.instance.error_bound
         self.windows = [self.case.window(i, self.target) for i in range(self.case.nodes)]
         self._set_up_slopes()
         try:

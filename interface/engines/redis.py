@@ -219,7 +219,7 @@ def refuse_unfinished(cluster: Shards, ours: Mapping[int, object] | None = None)
             if ours is None or slot not in ours:
                 raise InputError(
                     f"slot {slot} is on the way ({one.name}: {one.open[slot].split()[0]}): finish its plan with "
-                    "`keyshift run redis`, or mend it with `redis-cli --cluster fix`"
+                    "`keyshift run redis`, or repair it with `redis-cli --cluster fix`"
                 )
 
 

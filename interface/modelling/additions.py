@@ -106,16 +106,20 @@ def start_by_search(model: Any, rows: list[Row], budget: Budget, seed: int) -> t
         w = problem.workload
         w = w.replace(resources={**w.resources, **resources})
         problem = problem.changed(workload=w, rules=[*problem.rules, *rules])
-    share = min(10.0, budget.remaining / 4)
+    share = max(1.0, min(10.0, budget.remaining / 4))  # also where a large model has taken the time to be read
     if problem.conflicts():
         return None, said
     found = solve(problem, time_limit=share, seed=seed, progress=False).assignment
     if found is None:
         return None, said
+    if every:  # the rules have kept the rows
+        model._set_start(found)
+        model._searched = True
+        return found, said
     named = {placed[name][0] for row in rows for name in row.terms if name in placed}
     for free in (set(), named) if named else (set(),):
         fixed = {name: float(found[k] == i) for name, (k, i) in placed.items() if k not in free}
-        kept = model._near(fixed, Budget(share), seed)
+        kept = model._near(fixed, Budget(budget.remaining / 2), seed)
         if kept is not None:
             return kept, said
     return None, said

@@ -85,6 +85,7 @@ class Model(ABC):
         self._whole = False
         self.relaxed = False
         self._known: np.ndarray | None = None
+        self._searched = False
         self._taken: np.ndarray | None = None
         self._cuts: list[np.ndarray] = []
 
@@ -218,10 +219,10 @@ class Model(ABC):
         seed = whole("seed", seed, most=MOST_SEED, optional=False)
         self._taken = None
         with interruptible(budget.interrupt):
-            standing = self._standing()
+            standing, fresh = self._standing()
             searched, said = None, ""
             if standing == "added" and self._reads and self._known is None:
-                searched, said = start_by_search(self, self._added_rows(self._fresh()), budget, seed)
+                searched, said = start_by_search(self, self._added_rows(fresh), budget, seed)
             run = self._run_settled(solver, budget, seed, standing)
             answer = self._better(self._answer(run, standing, budget), searched)
             answer.message += said
@@ -262,7 +263,7 @@ class Model(ABC):
 
     def as_stated(self) -> bool:
         """Whether the model is unchanged: its numbers are those of a newly built one."""
-        return self._standing() == "stated"
+        return self._standing()[0] == "stated"
 
     def assignment(self, values: Any = None) -> np.ndarray:
         """Read the assignment from a solved model, whichever solver solved it; it is read, not checked: see `keyshift.check`.
@@ -337,15 +338,15 @@ class Model(ABC):
         made = type(self)(self.problem, self.about, self.strengthened, **self.options)
         return made.relax() if self.relaxed else made
 
-    def _standing(self) -> Literal["stated", "added", "changed"]:
-        """Whether the model is the one that the problem states, that one with additions, or another."""
+    def _standing(self) -> tuple[Literal["stated", "added", "changed"], Self]:
+        """Whether the model is the one that the problem states, that one with additions, or another; beside it the stated one."""
+        fresh = self._fresh()
         try:
-            fresh = self._fresh()
             if self._fingerprint() == fresh._fingerprint():
-                return "stated"
-            return "added" if self._extends(fresh) and not self.strengthened else "changed"
+                return "stated", fresh
+            return ("added" if self._extends(fresh) and not self.strengthened else "changed"), fresh
         except InputError:  # what no matrix holds has been added
-            return "changed"
+            return "changed", fresh
 
     def _run_settled(self, solver: str | None, budget: Budget, seed: int, standing: str) -> Run:
         """Run it; once more with whole variables, where these are whole by themselves only until rows are added."""

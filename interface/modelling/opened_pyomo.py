@@ -33,8 +33,6 @@ def lettered(letters: str, index: Iterable[object]) -> str:
 class OpenedPyomo(running.LinearModel):
     """`Model` for Pyomo: HiGHS through keyshift, OR-Tools' solvers, and whatever `pyo.SolverFactory` finds."""
 
-    _searched = False
-    """Whether the variables have values that our own search has given them."""
     beyond: ClassVar[str] = "; .nl holds what is not linear"
 
     def __init__(self, *given: Any, **options: Any) -> None:

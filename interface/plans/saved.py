@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keyshift.files.plan import PlanFile
+from keyshift.files.solution import PlanFile
 from keyshift.models.base.figures import apart
 from keyshift.models.base.labels import by_label
 from keyshift.models.errors import InputError

@@ -22,8 +22,7 @@ from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.base.disk import digest, make_folder, only_writer, read_json, write_text
 from keyshift.models.base.guards import real, whole
 from keyshift.models.base.schema import FileModel, Finite, Whole, validated
-from keyshift.studies.best_known import BestKnown
-from keyshift.studies.tables import gap_table, latex_table, profile_table, summary_table
+from keyshift.studies.tables import BestKnown, gap_table, latex_table, profile_table, summary_table
 from keyshift.studies.tasks import Guard, GuardedPool, Row, SolveTask
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ class Study:
         """Write one self-contained HTML page: profiles, gaps, the worst instances by name, every number."""
         from keyshift.studies.tables import write_study_report
 
-        curves = {measure: self.profile(measure) for measure in ("time", "gap")}
+        curves = {measure: self.profile(measure) for measure in ("time", "objective", "gap")}
         write_study_report(self.to_frame(), self.summary(), curves, path, title)
 
     def __repr__(self) -> str:

@@ -9,8 +9,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.base.integers import WHOLE_BITS, Scaled, scaled
-from keyshift.models.intervals.sequence import MigrationSequence, open_nodes, steps_of
-from keyshift.models.intervals.step import IntervalMigration
+from keyshift.models.intervals.step import IntervalMigration, MigrationSequence, open_nodes, steps_of
 from keyshift.models.workload import FloatArray, IntArray
 
 

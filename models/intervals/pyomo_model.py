@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from keyshift.models.base.pyomo import pyo
-from keyshift.models.intervals.sequence import MigrationSequence, open_nodes, steps_of
-from keyshift.models.intervals.step import IntervalMigration
+from keyshift.models.intervals.step import IntervalMigration, MigrationSequence, open_nodes, steps_of
 from keyshift.models.workload import FloatArray, IntArray
 
 

@@ -22,9 +22,7 @@ from keyshift.models.splitting.stream import CHUNK, lines_of, room_for_assignmen
 from keyshift.models.workload import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from keyshift.models.splitting.data import KeyWorkerPairs
     from keyshift.models.splitting.items import Items
-    from keyshift.models.splitting.problem import Outcome
 
 
 @dataclass(frozen=True, eq=False)

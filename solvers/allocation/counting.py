@@ -88,7 +88,7 @@ class CountBound:
                 table[i],
             )
             self._forced_by_resources(table[i], i, order[starts[i] : starts[i + 1]], used[:, i])
-        return np.where(table < UNREACHABLE, np.maximum(table - it.doubt, 0.0), np.inf)
+        return np.where(table < UNREACHABLE, np.maximum(table - it.error_bound, 0.0), np.inf)
 
     def _forced_by_resources(self, table: np.ndarray, i: int, own: np.ndarray, used: np.ndarray) -> None:
         """Too few departures leave the node over a capacity, whatever arrives."""

@@ -15,9 +15,8 @@ from keyshift.models.base.guards import NonNegative, Threads, Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.arrays import SEARCHED, Instance, whole_loads
 from keyshift.solvers.allocation.counting import TOO_FEW, CountBound, CountPlanner, counted, fewest_moves
-from keyshift.solvers.allocation.exchanges import Exchanges
+from keyshift.solvers.allocation.exchanges import Exchanges, even_out
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
-from keyshift.solvers.allocation.large_neighbourhood import even_out
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
 from keyshift.solvers.allocation.search import Round, Search
 from keyshift.solvers.allocation.ties import fewer_moves, least_sides
@@ -49,7 +48,7 @@ def solve_milp(
 
     - *search*: first a bound by counting departures and arrivals (`counting`); then rounds of annealing (`search`), each
       with a plan of counts that it realises (`counting`), and exchanges between three nodes where many may move
-      (`exchanges`). Of dozens of key groups those of a few nodes are shared out anew (`large_neighbourhood`).
+      (`exchanges`). Of dozens of key groups those of a few nodes are shared out anew (`exchanges.even_out`).
     - *prices*: branch and price for a target distance between bound and best, which it rules out or plans how to reach
       (`pricing.tree`). Over more windows than one the joint linear relaxation (`joint_relaxation`).
     - *linear relaxation*: where rules have rows or nodes drain.

@@ -191,13 +191,13 @@ class Search:
         """
         it, planned = self.instance, self.instance.problem.planned
         self.spend(2 * steps * it.windows)
-        value = min(value, it.bump)
+        value = min(value, it.excess_weight)
         unit, doublings = max(value, 1e-9), doublings + self.sharper
         aim = Aim(
             doublings, unit * self.ratio, most=np.ascontiguousarray(planned.most), worst=it.windows == 1 or planned.over == "max",
             level=self.level * self.ratio,
         )  # fmt: skip
-        broken = (it.bump / unit) ** (2.0**doublings)  # what a unit in excess of a row counts for
+        broken = (it.excess_weight / unit) ** (2.0**doublings)  # what a unit in excess of a row counts for
         cooling = Cooling(steps, float(hot), float(cold), broken, broken, least=value * self.ratio)
         assignment, found = self.search.cool(aim, cooling)
         if (

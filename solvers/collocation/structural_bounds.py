@@ -136,8 +136,8 @@ def _spectral(laplacian: FloatArray, size: FloatArray, held: FloatArray) -> floa
     scaled = root[:, None] * laplacian * root
     with one_blas_thread():  # two that wait for each other on a busy machine take ten times as long
         values = scipy.linalg.eigh(scaled, eigvals_only=True, subset_by_index=[0, held.size - 1])
-    doubt = 1e-10 * float(np.abs(scaled).sum(axis=1).max())
-    return float(np.diff(held, prepend=0.0) @ np.maximum(values - doubt, 0.0)) / 2
+    error_bound = 1e-10 * float(np.abs(scaled).sum(axis=1).max())
+    return float(np.diff(held, prepend=0.0) @ np.maximum(values - error_bound, 0.0)) / 2
 
 
 def semidefinite_cut(data: Arrays, budget: Budget) -> float:

@@ -39,7 +39,7 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less its doubt (`models.answer`), which is relative to the largest state that
+    The bound is HiGHS's dual bound less its error bound (`models.answer`), which is relative to the largest state that
     matters: where the answer moves far less than the largest state, it is asked again in the answer's own units.
     """
     return _stated(problem, start, budget, "highs", IntervalPyomo, seed=seed, report=budget.report)

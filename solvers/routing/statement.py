@@ -241,7 +241,7 @@ def solve_milp(
     Notes
     -----
     The bound is the larger of the Lagrangian one and, for the last program, the smaller of HiGHS's dual bound
-    (less its doubt, `models.answer`) and the best assignment. Where all states are multiples of a unit, it
+    (less its error bound, `models.answer`) and the best assignment. Where all states are multiples of a unit, it
     is rounded up to the next multiple.
     """
     return RoutingPortfolio(problem, budget, seed, threads, largest, start).run(

@@ -11,7 +11,7 @@ from draws import draws
 import keyshift as ks
 from keyshift.generators.routing import ZipfStream
 from keyshift.heuristics.routing import mixed as routing
-from keyshift.heuristics.routing.readj import readj_plan
+from keyshift.heuristics.routing.mixed import readj_plan
 from keyshift.heuristics.routing.three_phases import RoutingPlanner
 from keyshift.models.routing.compact import compact, discretised
 

@@ -19,8 +19,8 @@ import scipy.sparse as sp
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.models.base.figures import figure
+from keyshift.report.drawings import SCRIPTS
 from keyshift.report.exploring import as_json, model_record
-from keyshift.report.page import SCRIPTS
 from keyshift.rules import Apart, Count, Moves, Never, Pinned, Spread, Together, Use
 
 node = pytest.mark.skipif(

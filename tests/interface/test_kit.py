@@ -1,5 +1,6 @@
 """The lecturer's kit is whole: every page builds without a network, and its numbers are those of the models and of brute force."""
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -8,6 +9,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+import keyshift as ks
+from keyshift.catalogue import FORMULATIONS
+from keyshift.cli import main
+from keyshift.models.base.lazily import load
 
 KIT = Path(__file__).parents[2] / "docs" / "kit"
 sys.path.insert(0, str(KIT))
@@ -44,6 +50,31 @@ def test_no_page_needs_a_network(pages):
         for formula in re.findall(r"(?s)<math.*?</math>", text):
             ElementTree.fromstring(formula)
         assert "{{" not in text
+
+
+def test_every_line_of_code_in_the_kit_runs():
+    text = "".join(path.read_text() for path in sorted(KIT.glob("*.md")))
+    for block in re.findall(r"(?s)```python\n(.*?)```", text):
+        exec(compile(block, "kit", "exec"), {})
+    lines = re.findall(r"`(ks\.[^`]+)`", text)
+    assert len(lines) > 3
+    for line in lines:
+        if line.startswith("ks.family("):
+            assert len(list(itertools.islice(eval(line, {"ks": ks}), 1))) == 1
+        else:
+            assert eval(re.match(r"[\w.]+", line)[0], {"ks": ks}) is not None
+    for command in re.findall(r"`?keyshift (\w+)`", text):
+        assert main([command, "--help"]) == 0
+
+
+@pytest.mark.parametrize("problem", FORMULATIONS.values(), ids=list(FORMULATIONS))
+def test_a_formula_has_the_row_or_the_rows_that_there_are_are_named(build, problem):
+    kind = load(problem.code)
+    try:
+        assert r"(1) \quad" in build.examples.formula(kind, "1")
+    except ValueError as error:
+        (number,) = re.findall(r"docstring has (\d+)", str(error))
+        assert rf"({number}) \quad" in build.examples.formula(kind, number)
 
 
 def test_without_a_browser_one_sentence_says_so(build, monkeypatch, capsys, tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import keyshift as ks
-from keyshift.report.page import script, shown
+from keyshift.report.drawings import script, shown
 
 
 class Page(HTMLParser):

@@ -18,7 +18,7 @@ from keyshift.generators.mclb import read_counts
 from keyshift.models.base.disk import parse_json, write_text
 from keyshift.models.base.yaml_text import parse_yaml
 from keyshift.models.splitting.stream import PIECE, lines_of
-from keyshift.studies.best_known import BestKnown
+from keyshift.studies.tables import BestKnown
 
 ROOT = Path(__file__).parents[2]
 DOORS = {"models/base/disk.py", "models/base/tables.py", "models/base/yaml_text.py"}
@@ -62,7 +62,7 @@ def test_no_file_is_opened_but_through_the_door():
     assert {line.split(":")[0] for line in found} == SIZED
 
 
-SIZED = {"spark_stats/parquet_files.py", "interface/files/table.py", "interface/report/page.py"}
+SIZED = {"spark_stats/sources.py", "interface/files/table.py", "interface/report/drawings.py"}
 """The first two ask `size_of` before pyarrow opens a file by its name; the other reads scripts that come with the package."""
 
 

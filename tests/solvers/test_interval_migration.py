@@ -12,7 +12,7 @@ from instances.intervals import random_problem
 
 import keyshift as ks
 from keyshift.models.base.integers import whole_numbers
-from keyshift.models.intervals.exact_arithmetic import Prefix, decimal_above
+from keyshift.models.intervals.partition import Prefix, decimal_above
 from keyshift.solvers.intervals import band_kernels as band_kernel
 
 

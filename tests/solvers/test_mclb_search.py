@@ -77,16 +77,16 @@ def test_the_best_step_of_a_key_group_is_the_best_of_all(small, limited, returni
     from keyshift.solvers.mclb import local_search_kernels as kernels
 
     rng, moment, paid = np.random.default_rng(0), small.load @ small.load.T, 30.0
-    luck, taken = np.zeros(12), 0
+    noise, taken = np.zeros(12), 0
     for _ in range(60):
         chosen, k = rng.integers(0, 3, 9), int(rng.integers(9))
         budget = small.budget if limited else np.inf
-        s = kernels.stand(moment, chosen, small.stake, small.current)
-        kernels.look_around(s, k, None)
+        s = kernels.annealing_state(moment, chosen, small.move_cost, small.current)
+        kernels.scan_neighbourhood(s, k, None)
         room, to = budget - small.moved(chosen), int(rng.integers(3))
         function = kernels.best_return if returning else kernels.best_swap
         given = (s, k, to, 0, 9) if returning else (s, k, 0, 9)
-        b, q = function(*given, room, paid, 0.0, luck, None)
+        b, q = function(*given, room, paid, 0.0, noise, None)
 
         def worth(placed, budget=budget):
             return small.squares(placed) / 2 + paid * max(small.moved(placed) - budget, 0.0)
@@ -106,7 +106,7 @@ def test_the_best_step_of_a_key_group_is_the_best_of_all(small, limited, returni
             change += kernels.shift(s, q, d)
             after[q] = d
         assert change == pytest.approx(small.squares(after) - before)
-        again = kernels.stand(moment, after, small.stake, small.current)
+        again = kernels.annealing_state(moment, after, small.move_cost, small.current)
         for kept, anew in zip(s[3:7], again[3:7], strict=True):
             np.testing.assert_allclose(kept, anew, atol=1e-9)
     assert taken > 5
@@ -161,7 +161,7 @@ def test_annealing_says_what_it_gained(small):
 
     moment = small.load @ small.load.T
     found, gained = kernels.anneal(
-        moment, small.current.copy(), small.stake, small.current, small.budget, 50.0, 100.0, 0.1, 400,
+        moment, small.current.copy(), small.move_cost, small.current, small.budget, 50.0, 100.0, 0.1, 400,
         np.random.default_rng(4), None,
     )  # fmt: skip
     assert small.squares(found) - small.squares(small.current) == pytest.approx(gained)

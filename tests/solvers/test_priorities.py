@@ -16,8 +16,7 @@ from keyshift.models import Answer, BoundError, Budget, answer
 from keyshift.models.rules.ruled import BROKEN
 from keyshift.models.solution import Solution
 from keyshift.models.stages import Stage, StageBound
-from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
-from keyshift.solvers.stages.search import improve_within
+from keyshift.solvers.stages import by_cpsat, by_highs, by_search_and_solvers, improve_within
 from keyshift.solvers.tuning import StageSettings
 
 LISTED = [

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats.key_problems import messages
-from keyshift.spark_stats.keys import _room, excesses, quotas
+from keyshift.spark_stats.keys import _room, excesses, messages, quotas
 
 
 def test_a_histogram_becomes_a_stream_of_all_its_messages():

@@ -14,7 +14,7 @@ from spark_frames import frame
 import keyshift as ks
 from keyshift.models import InputError
 from keyshift.models.placement import placement
-from keyshift.spark_stats import Operator, Topology, collect, collect_keys, node_counts, periods, transition_matrix
+from keyshift.spark_stats import Operator, Topology, collect, collect_keys, node_counts, statistics, transition_matrix
 
 CHAIN = Topology(
     [Operator("user", key="user", cost="size", state="size", windows=2), Operator("page", key="page", bytes="size")],
@@ -148,9 +148,9 @@ def test_windows_become_periods_and_transitions(spark, monkeypatch):
         assert (series[-1].traffic != whole.traffic).nnz == 0
         assert series[1].state[:4].sum() == 12  # the user operator keeps two windows
         # Of a block a window the empty one goes with the one before; then two with the state of the one before.
-        assert [*periods._blocks(stats, 1)] == [(0, 0), (1, 1), (2, 3), (4, 4)]
-        monkeypatch.setattr(periods, "BLOCK_ROWS", 20)
-        assert [*periods._blocks(stats, 20)] == [(0, 1), (2, 3), (4, 4)]
+        assert [*statistics._blocks(stats, 1)] == [(0, 0), (1, 1), (2, 3), (4, 4)]
+        monkeypatch.setattr(statistics, "BLOCK_ROWS", 20)
+        assert [*statistics._blocks(stats, 20)] == [(0, 1), (2, 3), (4, 4)]
         for one, other in zip(series, stats.workloads(nodes=3, draining=[2]), strict=True):
             np.testing.assert_array_equal(one.load, other.load)
             np.testing.assert_array_equal(one.state, other.state)

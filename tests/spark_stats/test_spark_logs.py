@@ -318,7 +318,7 @@ def test_the_same_statistics_of_files_tables_and_queries(spark, tmp_path, capsys
 
 def test_timestamps_of_sparks_own_files_are_read_after_those_in_nanoseconds(spark, tmp_path):
     """Once Spark takes nanoseconds for whole numbers its own 96-bit timestamps, which pyarrow calls nanoseconds, stay timestamps."""
-    from keyshift.spark_stats.parquet_files import read_parquet
+    from keyshift.spark_stats.sources import read_parquet
 
     setting = "spark.sql.legacy.parquet.nanosAsLong"
     before = spark.conf.get(setting, "false")

@@ -11,7 +11,7 @@ import numpy as np
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.partition import cuts_of, spread
 from keyshift.models.intervals.policy.problem import NOT_ASKED, MigrationPolicy
-from keyshift.models.intervals.sequence import heaviest_matching, labelled
+from keyshift.models.intervals.step import heaviest_matching, labelled
 from keyshift.models.workload import FloatArray, IntArray
 
 Cuts = tuple[int, ...]

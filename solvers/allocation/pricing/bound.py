@@ -287,7 +287,7 @@ class PriceBound:
         """L(q) of (P4) within the counts, and the cheapest column of each node that has any; no value without the time."""
         it = self.instance
         self.worked += self.work
-        reach = (distance + it.doubt) / it.weight
+        reach = (distance + it.error_bound) / it.weight
         dual = _DualPrices(self, curve, float(reach.min()))
         total = 0.0
         columns: list[Column] = []

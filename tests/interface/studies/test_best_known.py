@@ -7,7 +7,7 @@ import pytest
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.families import FAMILIES
-from keyshift.studies.best_known import BestKnown
+from keyshift.studies.tables import BestKnown
 
 TABLE = Path(__file__).parents[3] / "docs" / "benchmarks" / "best_known.csv"
 

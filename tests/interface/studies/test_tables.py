@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 from keyshift.models import InputError
-from keyshift.studies.best_known import BestKnown
 from keyshift.studies.study import Study
-from keyshift.studies.tables import bootstrap_interval
+from keyshift.studies.tables import BestKnown, bootstrap_interval
 
 
 def row(instance, method, objective=None, bound=None, seconds=1.0, status=None, **more):
