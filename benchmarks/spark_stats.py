@@ -1,4 +1,4 @@
-"""Statistics by keyshift against the hand-written Spark aggregations that it replaces, and against DuckDB.
+"""Statistics by keyshift against the hand-written Spark aggregations that it replaces, against DuckDB and Polars.
 
     python benchmarks/spark_stats.py [--quick] [--repeats 1] [--tuples 20000000] --out DIR
 
@@ -16,7 +16,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -86,8 +85,8 @@ def with_keyshift(spark, log: Path, out: Path) -> None:
 
 def stages(spark, log: Path) -> dict[str, Callable[[], None]]:
     """Each does what those before it do, and one thing more."""
-    from keyshift.spark_stats import facts, tallies
     from keyshift.spark_stats.acceptance import read_tuples
+    from keyshift.spark_stats.facts import gather
     from keyshift.spark_stats.key_groups import KeyGroups
     from keyshift.spark_stats.windows import Windows
 
@@ -95,16 +94,25 @@ def stages(spark, log: Path) -> dict[str, Callable[[], None]]:
         frame.write.format("noop").mode("overwrite").save()
 
     tuples = read_tuples(spark.read.parquet(str(log)), topology(), "ts", Windows.of("1 hour"), KeyGroups(GROUPS))
-    plan = facts.plan_of(topology(), tuples)
-    sent, count = tuples.frame, partial(tallies.count, plan=plan)
-    swallow = facts.in_arrow(sent, lambda batches: (b for b in batches if b.num_rows < 0), facts.schema_of(plan))
-    counted = facts.in_arrow(sent, count, facts.schema_of(plan))
     return {
-        "scan, windows, key groups": lambda: run_all(sent),
-        "Arrow, to Python": lambda: run_all(swallow),
-        "counting": lambda: run_all(counted),
-        "shuffle, adding up": lambda: run_all(facts.merged(counted, plan)),
+        "scan, windows, key groups": lambda: run_all(tuples.frame),
+        "counting, shuffle": lambda: run_all(gather(tuples, topology()).frame),
     }
+
+
+def with_polars(log: Path, out: Path) -> None:
+    """Load, state and traffic by Polars, read as a stream."""
+    import polars as pl
+
+    groups = {key: pl.col(key).hash() % GROUPS for key in ("user", "item")}
+    events = pl.scan_parquet(log).with_columns(pl.col("ts").dt.truncate("1h").alias("w"), **groups)
+    for key in groups:
+        counted = events.group_by("w", key).agg(pl.len().alias("tuples"), pl.col("size").sum().alias("load"))
+        found = counted.collect(engine="streaming").sort(key, "w")
+        held = found.rolling("w", period=f"{KEPT}h", group_by=key).agg(pl.col("load").sum().alias("state"))
+        found.join(held, on=["w", key]).write_parquet(out / f"polars_{key}", partition_by="w", mkdir=True)
+    pairs = events.group_by("w", "user", "item").agg(pl.len().alias("tuples")).collect(engine="streaming")
+    pairs.write_parquet(out / "polars_t", partition_by="w", mkdir=True)
 
 
 def with_duckdb(log: Path, out: Path, threads: int) -> None:
@@ -168,6 +176,7 @@ def statistics(page: Page) -> None:
                 for name, job in jobs.items():
                     job() if log == "warm" else timed(name, job)
             timed("DuckDB, everything", lambda: with_duckdb(work / "log.parquet", work, os.cpu_count() or 1))
+            timed("Polars, everything", lambda: with_polars(work / "log.parquet", work))
             for _ in range(page.given.repeats):
                 for name, job in stages(spark, work / "log.parquet").items():
                     timed(name, job)
@@ -177,16 +186,16 @@ def statistics(page: Page) -> None:
     table = pd.DataFrame(rows).groupby("job", sort=False).median()
     first = list(table.index).index("scan, windows, key groups")
     parts, table = table.iloc[first:], table.iloc[:first]
-    ours, duck = "keyshift, everything", "DuckDB, everything"
+    ours, *others = (f"{name}, everything" for name in ("keyshift", "DuckDB", "Polars"))
     parts = pd.concat([parts, table.loc[[ours]].rename({ours: "tables, checks"})])
-    table.loc["hand-written, sum"] = table.drop([ours, duck]).sum()
+    table.loc["hand-written, sum"] = table.drop([ours, *others]).sum()
     page.say(
         f"{tuples:,} tuples, {distinct:,} distinct users, {os.cpu_count()} cores. The JVM ran with -Xmx1200m; it is driver and executor at once."
     )
     page.table(table.reset_index(), "jobs")
     page.say(f"{ours}, against:")
     page.table(
-        (table.loc[ours] / table.loc[["hand-written, sum", "traffic", duck]]).add_suffix(", ratio").reset_index()
+        (table.loc[ours] / table.loc[["hand-written, sum", "traffic", *others]]).add_suffix(", ratio").reset_index()
     )
     page.say("Where keyshift's time goes: each stage ran with all before it; what it adds.")
     page.table(parts.diff().fillna(parts).rename_axis("stage").reset_index(), "stages")

@@ -216,9 +216,8 @@ class Solution:
     def _of_mean(self) -> str:
         """The absolute gap as a share of the mean load, where the objective is a distance from that."""
         mean = getattr(getattr(self.problem, "workload", None), "mean_load", 0.0)
-        if self.gap_abs is None or mean <= 0 or self.problem.objective_name != "load distance":
-            return ""
-        return f" ({percent(self.gap_abs / mean)} of the mean)"
+        gap, measured = self.gap_abs, self.problem.objective_name == "load distance" and mean > 0
+        return f" ({percent(gap / mean)} of the mean)" if measured and gap is not None else ""
 
     def __repr__(self) -> str:
         known = {name: v for name, v in (("objective", self.objective), ("bound", self.bound)) if v is not None}

@@ -92,7 +92,7 @@ def read_log(
         Of CSV: a sign that takes the meaning from the next one. Default: none. Quotes are doubled within quotes, where line
         breaks may stand too.
     options : mapping of str to str, optional
-        Of Spark's reader of ORC, Avro, Delta and Iceberg: ``versionAsOf`` is a version of Delta, ``snapshot-id`` one of Iceberg.
+        Of Spark's reader of ORC, Avro, Delta and Iceberg: ``versionAsOf`` is a version of Delta, or a snapshot of Iceberg.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Statistics of a log that never ends: Structured Streaming, one window after the other.
 
-Each micro-batch is tallied like a whole log. The tallies of windows that are still open wait, packed, under
+Each micro-batch is tallied like a whole log. The tallies of windows that are still open wait under
 ``pending/`` in the output directory; a window closes when the watermark - the latest time seen so far, less the allowed
 delay - reaches its end, and is then written like any other window. A tuple whose window was closed before its batch
 began is late: refused and counted.

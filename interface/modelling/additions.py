@@ -35,7 +35,7 @@ def places(model: Any) -> dict[str, Place]:
     keys, nodes = ({s: i for i, s in enumerate(of.symbols)} for of in (w.names_of_key_groups, w.names_of_nodes))
     found = {}
     for name in model.names():
-        parts = name[2:-1].split(",") if name.startswith("x[") else ()
+        parts = name[2:-1].split(",") if name.startswith("x[") else []
         if len(parts) == 2 and parts[0] in keys and parts[1] in nodes:
             found[name] = keys[parts[0]], nodes[parts[1]]
     return found
@@ -154,13 +154,8 @@ def rows_of(proto: Any, since: int, name: Any) -> list[Row]:
             literals += (inside := list(row.linear.vars))
             terms = {name(v): float(c) for c, v in zip(row.linear.coeffs, inside, strict=True)}
             read = Row(terms, float(row.linear.domain[0]), float(row.linear.domain[1]))
-        plain = (
-            read is not None
-            and not row.enforcement_literal
-            and not row.has_bool_and()
-            and min(literals, default=0) >= 0
-        )
-        if not plain or (row.has_linear() and len(row.linear.domain) > 2):
+        plain = not row.enforcement_literal and not row.has_bool_and() and min(literals, default=0) >= 0
+        if read is None or not plain or (row.has_linear() and len(row.linear.domain) > 2):
             read = Row({name(max(v, -v - 1)): 0.0 for v in literals}, -math.inf, math.inf)
         found.append(read)
     return found

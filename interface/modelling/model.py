@@ -79,7 +79,7 @@ class Model(ABC):
         self.problem, self.about, self.strengthened, self.options = problem, about, strengthened, options
         self.statement = about.build(problem, strengthened, **options)
         self.native: Any = self.statement.model
-        w = getattr(problem, "workload", None)
+        w: Any = getattr(problem, "workload", None)
         named = isinstance(w, Workload) and (w.keys is not None or w.node_names is not None)
         self._symbols = {"k": w.names_of_key_groups.symbols, "n": w.names_of_nodes.symbols} if named else {}
         self._whole = False

@@ -89,8 +89,8 @@ class LinearModel(Model):
         p, free = program.linear, np.isnan(at)
         if ((at < p.column_lower) | (at > p.column_upper)).any() or program.squares:
             return None
-        boxes = {"column_lower": np.where(free, p.column_lower, at), "column_upper": np.where(free, p.column_upper, at)}
-        _, values = by_highs(replace(program, linear=replace(p, **boxes)), budget, seed, None)
+        p = replace(p, column_lower=np.where(free, p.column_lower, at), column_upper=np.where(free, p.column_upper, at))
+        _, values = by_highs(replace(program, linear=p), budget, seed, None)
         return None if values is None else self._hold(program.values(values))
 
     def _write(self, path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -67,6 +67,7 @@ class Prefix:
     def __init__(self, load: FloatArray) -> None:
         numbers, self.shift = whole_numbers(load)
         self.tasks = load.size
+        self._starts: dict[int, IntArray] = {}
         self.heaviest = int(max(numbers))
         self.sums: IntArray | list[int]
         if isinstance(numbers, list):
@@ -96,9 +97,19 @@ class Prefix:
 
         It is x itself where already task x - 1 alone exceeds the limit.
         """
-        if isinstance(self.sums, list):
-            return np.array([bisect_left(self.sums, s - limit) for s in self.sums], dtype=np.int64)
-        return np.searchsorted(self.sums, self.sums - min(limit, self.total), side="left").astype(np.int64)
+        if limit not in self._starts:
+            self._starts[limit] = self._leftmost(limit)
+        return self._starts[limit]
+
+    def _leftmost(self, limit: int) -> IntArray:
+        if not isinstance(self.sums, list):
+            return np.searchsorted(self.sums, self.sums - min(limit, self.total), side="left").astype(np.int64)
+        made, start, sums = np.empty(self.tasks + 1, dtype=np.int64), 0, self.sums
+        for x, s in enumerate(sums):
+            while sums[start] < s - limit:
+                start += 1
+            made[x] = start
+        return made
 
     def reach(self, position: int, limit: int) -> int:
         """The rightmost end of an interval [position, end) within the limit; position itself if there is none."""

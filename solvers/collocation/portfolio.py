@@ -22,6 +22,7 @@ from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion, solve_cpsat
 from keyshift.solvers.collocation.structural_bounds import (
+    BOUNDED,
     mean_bound,
     most_by_structure,
     objective_bound,
@@ -37,9 +38,6 @@ FEW_SMALL, SMALL = 3, 15_000
 leave HiGHS no time for few moves to help."""
 FIRST = 1_500_000
 """Steps of the search before it may begin anew where it gains nothing any more; on small instances fewer."""
-BOUNDED = 10_000_000
-"""Lagrangian relaxation, HiGHS and partitions are for instances whose traffic of each key group with each node is at most so many
-numbers: of larger ones they say nothing within minutes."""
 CYCLES = 30
 """Cycles of graph partitioning where sets and solvers are not to be asked."""
 COLUMNS_PER_EFFORT, COLUMNS_OF_FEW, FREE_WINDOWS, WAITS = 1_000, 5_000, 4, 0.06
@@ -103,7 +101,7 @@ def solve_milp(
         found.add_solution(start)
         conduct(found, level_components(found, solve_milp, seed=seed, threads=threads, **asked))
         return found.answer()
-    if budget.expired:
+    if budget.late:
         return Answer(start, termination=budget.why, message="the time limit was reached before the search began")
     if (data := arrays_of(problem)).cells > BOUNDED:
         steps = (FIRST * 10_000 if finish else FIRST) if search_steps is None else search_steps
@@ -121,7 +119,9 @@ def _large(
     found.add_solution(joined(problem, data, start, budget.part(0.5), seed), "joins")
     if not budget.expired:
         found.raise_bound(mean_bound(problem, most_by_structure(data, budget.part(0.2))), "structure")
-    if data.cells <= SEARCHED and not found.done:
+    if data.cells > SEARCHED:
+        found.add_solution(joined(problem, data, found.best, budget, seed + 1), "joins")
+    elif not found.done:
         search = Annealing(problem, found.best, seed, data)
         search.go_on(budget, steps, again=True)
         found.add_solution(search.best, "local search")

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 LARGEST_CUT, LARGEST_SPECTRUM, LARGEST_SEMIDEFINITE = 150, 1500, 600
 """Components with more key groups get no minimum cut; workloads with more key groups no spectrum, no semidefinite bound."""
+BOUNDED = 10_000_000
+"""Lagrangian relaxation, HiGHS and partitions are for instances whose traffic of each key group with each node is at most so many
+numbers: of larger ones they say nothing within minutes."""
 STEPS, LEAST_RISE, MOST_LOOKS = 50, 5e-4, 40
 """Steps of the semidefinite bound between two looks at it; it ends where they raise it above 0 by no more than this share."""
 
@@ -240,7 +243,11 @@ def lagrangian_bound(
     with off_clock():
         from keyshift.solvers.collocation import lagrangian
 
-    bound, best = lagrangian.LagrangianBound(arrays_of(problem)), 0.0
+    if (data := arrays_of(problem)).cells > BOUNDED:
+        return Answer(
+            start, mean_bound(problem, most_by_moves(data)), "completed", "too large: the bound by moves instead"
+        )
+    bound, best = lagrangian.LagrangianBound(data), 0.0
     # Weights of the windows that a bound over more than one tries, one after another.
     turns = 8 if bound.row_share.size > 1 and problem.combines else 1
     for turn in range(turns):

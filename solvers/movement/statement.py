@@ -87,6 +87,8 @@ def solve_milp(
     CP-SAT also says again what is doubtful of HiGHS's word, such as that there is no placement.
     """
     asked: dict[str, Any] = {"seed": seed, "threads": threads}
+    if too_large(problem):
+        return _by_size(problem, "highs", MovementPyomo, budget, start, **asked)
     found = Incumbent(problem, budget)
     found.add_solution(start)
     found.raise_bound(forced_movement(problem), "forced")
@@ -99,12 +101,12 @@ def solve_milp(
         return solve_cpsat(problem, budget=turn, start=found.best, **asked)
 
     later = LATER * problem.workload.key_groups * problem.node_limit
-    found.message = too_large(problem)
-    solvers = [
+    components = [
         Component("HiGHS", solver_turns(found, by_highs, "HiGHS", FIRST)),
         Component("CP-SAT", solver_turns(found, by_cpsat, "CP-SAT", FIRST), 1.0, min(later, 2.0)),
+        Component("search", _search_turns(found, seed)),
     ]
-    conduct(found, [*solvers[: 0 if found.message else 2], Component("search", _search_turns(found, seed))])
+    conduct(found, components)
     return found.answer()
 
 
@@ -144,7 +146,8 @@ def _by_size(
 ) -> Answer:  # fmt: skip
     """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
     if said := too_large(problem):
-        answer = local_search(problem, budget=budget, seed=seed, start=start, effort=8.0)
+        effort = math.inf if math.isfinite(budget.time_limit) else 8.0
+        answer = local_search(problem, budget=budget, seed=seed, start=start, effort=effort)
         answer.bound, answer.message = forced_movement(problem), said
         return answer
     best = _searched(problem, budget, seed, start)

@@ -230,3 +230,28 @@ def test_whatever_the_options_fronts_take_them(name):
 def test_probabilities_of_windows_come_back(tmp_path):
     assert every_trip(with_probabilities(), tmp_path).assignment is not None
     assert ks.pareto(with_probabilities(), 2, time_limit=0.5) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda r: r.update(objective=0.5), "objective = 0.5, the assignment has"),
+        (lambda r: r.update(bound=99.0), "bound = 99 lies above the objective"),
+        (lambda r: r.update(assignment=[1, 1, 1, 0]), "the assignment breaks a rule"),
+        (lambda r: r["problem"].update(name="os.system"), "problem = 'os.system': there are"),
+        (lambda r: r["problem"].update(data={"exec": "1"}), "'exec' must be one of"),
+        (lambda r: r["problem"]["parameters"].update(max_moves=3), "do not suit key-group-allocation"),
+        (lambda r: r.update(version=7), "another format"),
+        (lambda r: r.update(assignment=None), "status = 'feasible' without an assignment"),
+    ],
+)
+def test_a_damaged_solution_is_refused(tmp_path, change, sentence):
+    import json
+
+    w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2)
+    ks.solve(ks.KeyGroupAllocation(w, max_migrations=1), "flux").save(tmp_path / "s.json")
+    record = json.loads((tmp_path / "s.json").read_text())
+    change(record)
+    (tmp_path / "s.json").write_text(json.dumps(record))
+    with pytest.raises(ks.InputError, match=sentence):
+        ks.read_solution(tmp_path / "s.json")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -200,3 +202,34 @@ def test_plans_of_any_scale_read_what_they_write(tmp_path):
 def test_thousands_of_plans_of_any_scale_read_what_they_write(tmp_path):
     for seed in range(100, 3100):
         reads_what_it_writes(seed, tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda r: r["moves"][0].update(target=r["moves"][0]["target"] + 9), "names a node from 5 on"),
+        (lambda r: r["moves"][0].update(start=-1.0), r"moves\[0\].start = -1.0 must be at least 0"),
+        (lambda r: r["workload"]["load"].__setitem__(0, 99.0), "the fingerprint is not that of the workload"),
+        (lambda r: r.update(seconds=1.0), "seconds = 1, its moves say"),
+        (lambda r: r.update(version=4), "has another format than keyshift-plan 3"),
+        (lambda r: r.pop("moves"), "lacks the field .moves."),
+        (lambda r: r["moves"].append(dict(r["moves"][0])), "contradicts itself"),
+        (lambda r: r.update(script="rm"), "has a field .script."),
+    ],
+)
+def test_a_damaged_plan_is_refused(made, tmp_path, change, sentence):
+    record = made[1].as_record()
+    record = json.loads(json.dumps(record))
+    change(record)
+    (tmp_path / "plan.json").write_text(json.dumps(record))
+    with pytest.raises(ks.InputError, match=sentence):
+        ks.read_plan(tmp_path / "plan.json")
+
+
+def test_a_move_that_does_not_take_as_long_as_its_state_is_refused(made, tmp_path):
+    _, plan = made
+    record = plan.as_record()
+    record["moves"][0]["end"] *= 0.5
+    (tmp_path / "plan.json").write_text(json.dumps(record))
+    with pytest.raises(ks.InputError, match="by its state"):
+        ks.read_plan(tmp_path / "plan.json")

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 from brought import environment, jars, python_with
-from lake_log import SUPPORT, TOPOLOGY, check, line, rows_of_log, run, write_files
+from lake_log import SCHEMA, SUPPORT, TOPOLOGY, check, line, rows_of_log, run, write_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -129,9 +129,9 @@ def test_s3_by_its_address(log, tmp_path):
 def test_a_cluster_of_two_workers(log):
     folder, rows = log
     sources = {"batch": [folder / "in", "--keys", "user", "--keys", "item"], "stream": [folder / "in", "--stream"],
-               "kafka": [folder / "in", "--hash", "kafka"], "csv": [folder / "log.csv"]}  # fmt: skip
+               "kafka": [folder / "in", "--hash", "kafka"], "csv": [folder / "log.csv", "--schema", SCHEMA]}  # fmt: skip
     lines = [line(folder, name, *source) for name, source in sources.items()]
     settings = {"spark.master": "local-cluster[2,1,1024]", "spark.ui.enabled": "false"}
     run(sys.executable, settings, lines, folder)
-    for name in ("batch", "stream"):
+    for name in ("batch", "stream", "csv"):
         check(folder, name, rows)

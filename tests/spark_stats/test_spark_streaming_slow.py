@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
+import streaming_log
+from brought import environment
 from data_folder import data_folder
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -97,3 +104,37 @@ def test_the_wikipedia_edits(spark, tmp_path):
     topology = Topology([Operator("page", key="page"), Operator("user", key="user", windows=2)], [("page", "user")])
     w = stream_equals_batch(spark, tmp_path, log, topology, "1 hour", "2015-09-12")
     assert w.load[:, :20].sum() == len(log)
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("kills", [100])
+def test_kills_at_any_moment_of_a_stream_lose_nothing_and_count_nothing_twice(tmp_path, kills):
+    for number, rows in enumerate(batches()):
+        write_batch(tmp_path / "in", number, rows)
+
+    def started(out):
+        line = [sys.executable, streaming_log.__file__, str(tmp_path / "in"), str(tmp_path / out)]
+        return subprocess.Popen(line, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True)
+
+    began, rng = time.monotonic(), random.Random(0)
+    assert started("whole").wait() == 0
+    whole, hit, places = time.monotonic() - began, 0, 0
+    expected, rejected = (f(tmp_path / "whole") for f in (read_statistics, read_manifest))
+    while hit < kills:
+        places += 1
+        while True:
+            job = started(f"killed-{places}")
+            try:
+                code = job.wait(rng.uniform(0.4, 1.1) * whole if hit < kills else None)
+            except subprocess.TimeoutExpired:
+                os.killpg(job.pid, signal.SIGKILL)  # Java, too
+                job.wait()
+                hit += 1
+            else:
+                assert code == 0
+                break
+        same(read_statistics(tmp_path / f"killed-{places}"), expected)
+        found = read_manifest(tmp_path / f"killed-{places}")
+        assert found["rejected"] == rejected["rejected"]
+        assert found["stream"]["pending"] == {}
+    print(f"{hit} kills of {places} streams")

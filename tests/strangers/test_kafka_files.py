@@ -26,7 +26,7 @@ def placed(w: ks.Workload, assignment: Any = None) -> dict[str, int]:
 
 
 def best(w: ks.Workload, **given: Any) -> ks.Solution:
-    return ks.solve(ks.KeyGroupAllocation(w, rules=kafka.replica_rules(w), **given), time_limit=20)
+    return ks.solve(ks.KeyGroupAllocation(w, rules=kafka.replica_rules(w), **given), effort=2)
 
 
 def test_one_partition_on_its_way_is_a_question_and_its_answer_is_taken():

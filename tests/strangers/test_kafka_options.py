@@ -101,7 +101,7 @@ def test_a_replica_without_a_place_is_named_and_not_made(tmp_path):
 def test_directories_of_a_broker(tmp_path):
     w = healthy(directories=1)
     assert w.node_names == ("1:/var/lib/kafka/data-1/a", "1:/var/lib/kafka/data-1/b")
-    plan = ks.solve(ks.KeyGroupAllocation(w), time_limit=20).plan()
+    plan = ks.solve(ks.KeyGroupAllocation(w), effort=2).plan()
     plan.save(tmp_path / "plan.json")
     files = {"log_dirs": KAFKA4 / "noise" / "log-dirs.txt", **HEALTHY}
     made = kafka.write_reassignment(ks.read_plan(tmp_path / "plan.json"), tmp_path / "out", **files)
@@ -155,7 +155,7 @@ def test_copies_go_to_the_emptiest_directory_and_the_way_back_to_todays(tmp_path
 def test_leadership_alone_moves_among_those_in_sync():
     w, _ = read("killed", copies=False)
     assert not w.state.any()
-    found = ks.solve(ks.KeyGroupAllocation(w, rules=kafka.standing_rules(w)), time_limit=20)
+    found = ks.solve(ks.KeyGroupAllocation(w, rules=kafka.standing_rules(w)), effort=2)
     described = {
         line.split("\t")[1] + line.split("\t")[2]: line
         for line in (KAFKA4 / "killed" / "topics.txt").read_text().splitlines()
@@ -193,7 +193,7 @@ def test_topics_by_pattern_and_brokers_excluded(tmp_path):
 
 def test_what_drains_with_racks_gives_its_place_to_the_new_leader(tmp_path):
     w = healthy(draining=[4], racks=RACKS)
-    found = ks.solve(ks.KeyGroupAllocation(w, rules=kafka.standing_rules(w)), time_limit=20)
+    found = ks.solve(ks.KeyGroupAllocation(w, rules=kafka.standing_rules(w)), effort=2)
     lists = kafka.read_assignment(HEALTHY["assignment"])
     after = written(found.plan(), tmp_path / "out", racks=RACKS)
     led = [p for p, r in lists.items() if r[0] == 4]

@@ -1,9 +1,10 @@
-"""A log in micro-batches, some of it late, and a stream of statistics over it."""
+"""A log in micro-batches, some of it late, and a stream of statistics over it; `python streaming_log.py IN OUT` runs it to its end."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -87,3 +88,12 @@ def same(a, b):
     np.testing.assert_array_equal(a.load, b.load)
     np.testing.assert_array_equal(a.state, b.state)
     assert (a.traffic != b.traffic).nnz == 0
+
+
+if __name__ == "__main__":
+    from keyshift.spark_stats import local_session
+
+    with local_session("stream", master="local[2]", brief=True) as session:
+        run = stream_of(session, sys.argv[1], sys.argv[2])
+        run.start().awaitTermination()
+        run.finish()
