@@ -34,7 +34,7 @@ from page import run
 import keyshift as ks
 from keyshift.models import Answer
 from keyshift.papers.page import Page
-from keyshift.solvers.intervals.metric_bounds import sequence_bound
+from keyshift.solvers.intervals.ssm import sequence_bound
 
 Off = Callable[[], contextlib.AbstractContextManager[object]]
 Named = tuple[str, ks.Problem]
@@ -254,14 +254,14 @@ PHASES, SEARCH = (
     ("allocation.search", "search.annealing", "search.moves", "search.terms"),
 )
 ALLOCATION = [
-    Part("exchanges between three nodes", ("allocation.exchanges", f"{PHASES}._exchange", "allocation.search.Search.cool"), instead(f"{PHASES}._exchanges", NEVER)),
-    Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.portfolio.price_trees", lambda *given: [])),
-    Part("plans by counts", ("allocation.counting.planner", f"{PHASES}._plan"), instead(f"{PHASES}._plan", lambda self: None)),
+    Part("exchanges between three nodes", ("allocation.exchanges.Exchanges", f"{PHASES}._exchange", "allocation.search.Search.cool"), instead(f"{PHASES}._exchanges", NEVER)),
+    Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.portfolio.price_trees", lambda *given: [])),
+    Part("plans by counts", ("allocation.counting.CountPlanner", f"{PHASES}._plan"), instead(f"{PHASES}._plan", lambda self: None)),
     Part("plans of the prices", ("allocation.pricing.tree.dealt", f"{PHASES}._realise", "allocation.search.Search.realise"), instead(f"{PHASES}._realise", lambda *given: False)),
-    Part("bound by counts", ("allocation.counting.bound",), instead("allocation.counting.bound.CountBound.bound", lambda self: 0.0)),
+    Part("bound by counts", ("allocation.counting",), instead("allocation.counting.CountBound.bound", lambda self: 0.0)),
     Part("annealing", SEARCH, instead(f"{PHASES}._anneal", lambda self, start, todo, turn: self.found.budget.spend(2 * todo.steps))),
-    Part("few nodes shared out anew", ("allocation.large_neighbourhood",), set_to("allocation.settings.AllocationSettings.evened", 0)),
-    Part("CP-SAT first", (), set_to("allocation.settings.AllocationSettings.small", 0)),
+    Part("few nodes shared out anew", ("allocation.exchanges.even_out", "allocation.exchanges.Subproblem"), set_to("tuning.AllocationSettings.evened", 0)),
+    Part("CP-SAT first", (), set_to("tuning.AllocationSettings.small", 0)),
     Part("CP-SAT", (f"{PHASES}.cpsat_turns",), instead(f"{PHASES}.cpsat_turns", lambda self: iter(()))),
     Part("HiGHS", (f"{PHASES}.highs_turns",), instead(f"{PHASES}.highs_turns", lambda self: iter(()))),
     Part("whole loads", ("allocation.arrays.WholeLoads",), instead("allocation.portfolio.whole_loads", lambda problem: None)),
@@ -330,7 +330,7 @@ MCLB = [
     Part("its cuts", ("mclb.sdp.SemidefiniteDual.add_cuts",), instead("mclb.sdp.SemidefiniteDual.add_cuts", lambda self, rng: None)),
     Part("quadratic bound", ("mclb.bounds",), instead("mclb.branch_and_bound.shared_squares", lambda *given: 0.0)),
     Part("window by window bound", ("mclb.bounds",), instead("mclb.branch_and_bound.window_bound", lambda *given: 0.0)),
-    Part("annealing", ("mclb.local_search._Annealing", "mclb.local_search_kernels.anneal"), set_to("mclb.settings.MCLBSettings.annealed", 0)),
+    Part("annealing", ("mclb.local_search._Annealing", "mclb.local_search_kernels.anneal"), set_to("tuning.MCLBSettings.annealed", 0)),
     Part("softened runs", ("mclb.local_search._Annealing._softened", "mclb.local_search._Annealing._capped", "mclb.local_search._next_kind"), instead("mclb.local_search.SOFTNESS", ())),
     Part("runs that go on from the best", (), instead("mclb.local_search.REHEATED", (0.0, 0.0))),
     Part("swaps of neighbours in size", ("mclb.local_search_kernels.swap_alike",), instead("mclb.local_search_kernels.swap_alike", lambda load, chosen, sums, state, current, spent, *rest: (0.0, spent))),
@@ -371,7 +371,7 @@ COLLOCATION = [
     Part("HiGHS on what is open", ("collocation.portfolio.CollocationPortfolio.by_highs",), instead("collocation.portfolio.CollocationPortfolio.highs_turns", lambda self: iter(()))),
     Part("CP-SAT", ("collocation.portfolio.CollocationPortfolio.by_cpsat",), instead("collocation.portfolio.CollocationPortfolio.by_cpsat", lambda self, turn: Answer(None))),
     Part("pairs bounded in place of modelled", ("collocation.lagrangian.LagrangianBound.beyond",), instead("collocation.portfolio._explicit", lambda data, open_to, room: np.ones(data.first.size, dtype=bool))),
-    Part("second opinion", ("collocation.statement.second_opinion",), set_to("collocation.portfolio.CollocationSettings.confirmed", 0)),
+    Part("second opinion", ("collocation.statement.second_opinion",), set_to("tuning.CollocationSettings.confirmed", 0)),
     Part("search", ("collocation.local_search", *SEARCH[1:]), instead("collocation.local_search.Annealing.go_on", lambda self, *given, **options: None)),
     Part("beginning again", (), instead("collocation.local_search.Annealing.settled", NEVER)),
     *(Part(f"move: {move}", (f"search.moves.{move}",), shares(**{move: 0.0})) for move in ("join", "cluster", "swap")),
@@ -394,7 +394,7 @@ def collocation(page: Page) -> None:
 
 
 ROUTING = [
-    Part("Lagrangian bound", ("routing.lagrangian",), set_to("routing.lagrangian.RoutingSettings.rounds", 1)),
+    Part("Lagrangian bound", ("routing.lagrangian",), set_to("tuning.RoutingSettings.rounds", 1)),
     Part("rounding", ("routing.rounding",), instead("routing.statement.rounded", lambda *given: iter(()))),
     Part("closing by reduced cost", ("routing.lagrangian.Relaxation.open_choices",), instead("routing.statement.RoutingPortfolio.open_choices", lambda self, dual: self.relaxation.open_choices(dual.prices, np.inf))),
     Part("the program of what is open", ("routing.statement.RoutingPortfolio.solver_turns",), instead("routing.statement.RoutingPortfolio.solver_turns", lambda self, solver, note: iter(()))),

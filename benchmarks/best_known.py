@@ -19,7 +19,7 @@ from keyshift.catalogue import FORMULATIONS
 from keyshift.files.problem import problem_fingerprint
 from keyshift.models import Problem
 from keyshift.papers.markdown_table import markdown
-from keyshift.studies.best_known import BestKnown
+from keyshift.studies.tables import BestKnown
 from keyshift.version import __version__
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"

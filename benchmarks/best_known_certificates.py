@@ -25,7 +25,7 @@ from keyshift.certificates import verify
 from keyshift.models.answer import Answer
 from keyshift.models.solution import Solution
 from keyshift.papers.markdown_table import markdown
-from keyshift.studies.best_known import BestKnown, Entry
+from keyshift.studies.tables import BestKnown, Entry
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
 TABLE, CERTIFICATES = FOLDER / "best_known.csv", FOLDER / "best_known_certificates"

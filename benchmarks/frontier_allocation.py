@@ -16,8 +16,8 @@ from numba import njit
 
 import keyshift as ks
 from keyshift.generators.allocation import madsen_allocation, synthetic_workload
+from keyshift.models.base.compiling import uniform
 from keyshift.papers.page import Page
-from keyshift.solvers.kernels import uniform
 
 SETTING = ["nodes", "key_groups", "varies", "limit", "seed"]
 

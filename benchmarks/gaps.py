@@ -21,7 +21,7 @@ from typing import Any
 import keyshift as ks
 from keyshift.models import Problem
 from keyshift.papers.page import Page
-from keyshift.studies.best_known import BestKnown
+from keyshift.studies.tables import BestKnown
 
 HARD = ["ties", "giant", "two-scales", "boundary", "draining"]
 DRAWN: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -30,7 +30,7 @@ from keyshift.generators.allocation import madsen_allocation, madsen_windows
 from keyshift.generators.mclb import section_5_stream
 from keyshift.models import Problem
 from keyshift.papers.page import Page
-from keyshift.studies.best_known import BestKnown
+from keyshift.studies.tables import BestKnown
 from keyshift.version import __version__
 
 ASKED = """

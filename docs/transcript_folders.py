@@ -191,6 +191,18 @@ def measured(file: str, kept: dict[str, str] | list[str] | None = None, shape: s
     return "\n".join(f"| {' | '.join(row)} |" for row in [list(frame.columns), ["---"] * frame.shape[1], *rows])
 
 
+def rules_measured() -> str:
+    """Allocation under rules beside Meta's Rebalancer: means over the seeds, and on how many of these keyshift is ahead."""
+    frame = pd.read_csv(Path(__file__).parents[1] / "benchmarks/results/0.3.0/rules_beside.csv")
+    rows = ["nodes/key groups | Rebalancer | keyshift | ahead-equal-behind", "---|---|---|---"]
+    for size, part in frame.groupby("size", sort=False):
+        both = part.pivot_table(index="seed", columns="method", values="distance %")
+        less = (both["rebalancer"] - both["keyshift"]).round(3)
+        counts = f"{(less > 0).sum()}-{(less == 0).sum()}-{(less < 0).sum()}"
+        rows.append(f"{size} | {both['rebalancer'].mean():.3f} | {both['keyshift'].mean():.3f} | {counts}")
+    return "\n".join(rows)
+
+
 def storm_measured(part: str) -> str:
     """Storm: a table of `make storm`, without what says how quiet the machine was."""
     file = Path(__file__).parents[1] / f"benchmarks/results/0.4.0/storm_{part}.csv"

@@ -24,7 +24,10 @@ from pathlib import Path
 import transcript_folders as folders
 
 DOCS = Path(__file__).parent
+README = "../README.md"
 PAGES: dict[str, Callable[[], contextlib.AbstractContextManager[object] | None]] = {
+    README: lambda: None,
+    "benchmarks/allocation.md": lambda: None,
     "start.md": lambda: None,
     "shell.md": lambda: None,
     "log-to-plan.md": folders.clicks,
@@ -109,7 +112,7 @@ def rerun(page: str) -> str:
             exec(compile(found["text"], page, "exec"), {})  # what a reader is told to run before the next line
             return found[0]
 
-        text = BLOCK.sub(again, text)
+        text = text if page == README else BLOCK.sub(again, text)  # its lines install, and run in tests
     return GENERATED.sub(
         lambda f: (
             f"<!-- generated: {f[1]}{f[2] or ''} -->\n{getattr(folders, f[1])(*(f[2] or '').split())}\n<!-- end -->"

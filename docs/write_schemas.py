@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from keyshift.files.plan import PlanFile
-from keyshift.files.solution import SolutionFile
+from keyshift.files.solution import PlanFile, SolutionFile
 from keyshift.files.workload import WorkloadFile, WorkloadManifest
 from keyshift.fronts.front import FrontFile
 from keyshift.models.base.schema import FileFormat
 from keyshift.models.routing.table_file import RoutingTableFile
 from keyshift.replays.results import PeriodFile, ReplayFile
-from keyshift.solvers.intervals.policy.policy_files import PolicyHeader, ProgressHeader
+from keyshift.solvers.intervals.policy.saved_policy import PolicyHeader, ProgressHeader
 from keyshift.spark_stats.statistics_files import StatisticsManifest
 
 FOLDER = Path(__file__).parent / "_static" / "schemas"

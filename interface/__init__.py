@@ -6,7 +6,7 @@
 >>> s.objective, s.status
 (1.0, 'optimal')
 
-Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use.
+Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use. Begin with solving.py.
 """
 
 from __future__ import annotations
@@ -110,12 +110,20 @@ MOVED = {
     "keyshift.models.families.collocation": "keyshift.generators.allocation",
     "keyshift.models.families.replication": "keyshift.generators.allocation",
     "keyshift.models.files": "keyshift.files",
-    "keyshift.models.files.policy": "keyshift.solvers.intervals.policy.policy_files",
+    "keyshift.models.files.policy": "keyshift.solvers.intervals.policy.saved_policy",
     "keyshift.models.files.routing_table": "keyshift.models.routing.table_file",
     "keyshift.models.files.statistics": "keyshift.spark_stats.statistics_files",
     "keyshift.models.files.replay": "keyshift.replays.adaptation",
     "keyshift.models.plans.staying": "keyshift.plans.targets",
     "keyshift.models.simulation": "keyshift.simulation",
+    "keyshift.models.files.plan": "keyshift.files.solution",
+    "keyshift.files.plan": "keyshift.files.solution",
+    "keyshift.studies.best_known": "keyshift.studies.tables",
+    "keyshift.simulation.fluid": "keyshift.simulation.queue_kernels",
+    "keyshift.report.page": "keyshift.report.drawings",
+    "keyshift.catalogue.options": "keyshift.catalogue.method",
+    "keyshift.solvers.allocation.settings": "keyshift.solvers.tuning",
+    "keyshift.solvers.mclb.settings": "keyshift.solvers.tuning",
 }
 """Modules that stand elsewhere since 0.4, with what is in them; the old names go in 0.6."""
 
@@ -128,7 +136,7 @@ class _Moved(MetaPathFinder, Loader):
 
     def new(self, name: str) -> str | None:
         """The module's name of today; None where it has not moved."""
-        if not name.startswith("keyshift.models."):
+        if not name.startswith("keyshift."):
             return None
         folder, _, module = name.rpartition(".")
         return MOVED.get(name) or (folder in MOVED and f"{MOVED[folder]}.{module}") or None

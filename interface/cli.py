@@ -62,11 +62,11 @@ PANELS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "Read a cluster or a log": {"import": "importing", "stats": "stats"},
         "Measure methods": {
             **dict.fromkeys(("generate", "families", "study"), "study"),
-            "replay": "replay",
+            "replay": "plan",
             "reproduce": "study",
         },
         "Look inside": dict.fromkeys(("methods", "model", "certify", "verify"), "model"),
-        "Learn, set up": {"demo": "demo", "grade": "model", "warm-up": "model"},
+        "Learn, set up": {"demo": "solve", "grade": "model", "warm-up": "model"},
     }
 )
 """The commands in groups, as `keyshift --help` shows them, with their modules: only what is called is loaded."""

@@ -11,7 +11,7 @@ from keyshift.catalogue import chosen_methods, formulation_of
 from keyshift.catalogue import methods as methods_of
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import COMPARED, GAP, Progress
-from keyshift.models.base.figures import figure, percent
+from keyshift.models.base.figures import compact, figure, percent, quantity
 from keyshift.models.base.guards import real, whole
 from keyshift.solving import answered, interruptible, make_ready, own_effort
 from keyshift.terminal import printed, table
@@ -245,7 +245,9 @@ def comparison_table(comparison: Comparison, wide: bool) -> Table:
 
     problem, solutions = comparison.problem, comparison.solutions
     style: dict[str, Any] = {} if wide else {"box": box.SIMPLE_HEAD, "pad_edge": False, "show_edge": False}
-    style["title"] = f"{problem.name}: {problem.objective_name} (minimised)"
+    units = getattr(getattr(problem, "workload", None), "units", {})
+    unit = units.get("load", "") if problem.objective_name == "load distance" else ""
+    style["title"] = f"{problem.name}: {problem.objective_name}{f' in {unit}' if unit else ''} (minimised)"
     style["caption"] = "gap: % of the objective, to the own bound"
     shown = [m for m in SHOWN_METRICS if any(m in s.metrics for s in solutions)][: None if wide else 1]
     distances = ["above best bound", "above best known"] if wide else []
@@ -261,6 +263,7 @@ def comparison_table(comparison: Comparison, wide: bool) -> Table:
         if wide:
             cells += [figure(above(problem, s, mark), problem.scale, digits) for mark in marks]
         metrics = s.metrics if s.offered is None else s.problem.check(s.offered).metrics
-        cells += [figure(metrics.get(m), 0.0, digits) for m in shown]
+        own = {"state_moved": compact(units.get("state", ""))}
+        cells += [quantity(metrics.get(m), own.get(m, ""), 0.0, digits) for m in shown]
         rows.append([s.method, s.status, *cells, f"{s.seconds:.2f}"])
     return table([*names, *numbers], rows, right=numbers, whole={*names, *numbers} - folded, **style)

@@ -105,7 +105,8 @@ def solve(
     known = read_start(problem, start)
     with showing(f"{problem.name}: {chosen.name}", limit, watch, progress) as watching:
         make_ready(problem, chosen, known)
-        budget = Budget(limit, watching, share, problem.scale, real("effort", effort), settings)
+        budget = Budget(limit, watching, share, effort=real("effort", effort), settings=settings)
+        budget.scale = problem.scale  # which is on the clock, since it may take a pass over all traffic
         with interruptible(budget.interrupt):
             return answered(problem, chosen, budget, seed, known, options)
 
@@ -190,7 +191,7 @@ def _run(
     if not isinstance(problem, Prioritised) or not problem.priorities or method.kind == "relaxation":
         return _own(problem, method, budget, seed, start, options)
     with off_clock():
-        from keyshift.solvers.stages.search import lexicographic
+        from keyshift.solvers.stages import lexicographic
 
         later = None if method.later is None else partial(load(method.later), formulation=formulation_of(problem))
 
@@ -306,12 +307,11 @@ def _better(
 ) -> tuple[float, np.ndarray] | None:
     """An objective and its assignment, or those of a candidate that is feasible and better."""
     try:
-        report = problem.check(candidate)
+        nodes = problem.canonical(candidate)
     except InputError:  # the current nodes may have another shape than the problem's assignments
         return best
-    if not report.feasible or (best is not None and best[0] <= report.objective):
-        return best
-    return report.objective, problem.canonical(candidate)
+    value = problem.objective(nodes)
+    return best if (best is not None and best[0] <= value) or problem.violations(nodes) else (float(value), nodes)
 
 
 @contextmanager

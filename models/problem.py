@@ -1,4 +1,4 @@
-"""The answers that every problem gives without any solver: about an assignment, of its own limits, of the next period.
+"""What every problem computes without a solver: violations and objective of an assignment, binding limits, the next period.
 
 `Problem` is the one protocol of all formulations: plans, remedies, replays and engines depend on nothing else.
 """
@@ -210,6 +210,9 @@ class Problem(ABC):
 
     by_table: ClassVar[bool] = False
     """Whether an answer is a table of exceptions to a hash."""
+
+    note_on_plans: ClassVar[str] = ""
+    """What every plan of its answers says beside its figures."""
 
     @classmethod
     def from_path(cls, path: str | Path, *, last: int | None = None, **parameters: Any) -> Self:

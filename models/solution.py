@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from keyshift.models.answer import Answer, Termination
-from keyshift.models.base.figures import apart, figure, percent
+from keyshift.models.base.figures import NOTHING, apart, figure, percent
 from keyshift.models.base.guards import frozen
 from keyshift.models.base.lazily import load
 from keyshift.models.errors import BoundError, InputError
@@ -201,7 +201,8 @@ class Solution:
         """The figures as a table, for notebooks."""
         figures = {
             "method": self.method, "status": f"{self.status} ({self.termination})", "objective": self.objective,
-            "bound": self.bound, "gap_abs": self.gap_abs, "seconds": self.seconds, **self.metrics, "message": self.message,
+            "bound": self.bound, "gap": None if self.gap is None else percent(self.gap), "gap_abs": self.gap_abs,
+            "seconds": self.seconds, **self.metrics, "message": self.message,
         }  # fmt: skip
         scale = self.problem.scale
         shown = {
@@ -212,6 +213,12 @@ class Solution:
         rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(said)}</td></tr>" for name, said in shown.items())
         return f"<table>{rows}</table>"
 
+    def _of_mean(self) -> str:
+        """The absolute gap as a share of the mean load, where the objective is a distance from that."""
+        mean = getattr(getattr(self.problem, "workload", None), "mean_load", 0.0)
+        gap, measured = self.gap_abs, self.problem.objective_name == "load distance" and mean > 0
+        return f" ({percent(gap / mean)} of the mean)" if measured and gap is not None else ""
+
     def __repr__(self) -> str:
         known = {name: v for name, v in (("objective", self.objective), ("bound", self.bound)) if v is not None}
         shown = partial(figure, scale=self.problem.scale)
@@ -219,7 +226,7 @@ class Solution:
         figures = [f"{name} {value}" for name, value in zip(known, told, strict=True)]
         figures += [f"{p.measure} {figure(p.value)}{'' if p.proven else ' (not proven)'}" for p in self.priorities[1:]]
         if self.gap is not None:
-            figures.append(f"gap {percent(self.gap)}")
+            figures.append(f"gap {percent(self.gap)}{self._of_mean() if self.gap > NOTHING else ''}")
         text = ", ".join([f"{self.method} {self.status} ({self.termination})", *figures, f"{self.seconds:.2f} s"])
         return f"Solution({text}{': ' + self.message if self.message else ''})"
 

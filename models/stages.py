@@ -109,7 +109,7 @@ class Stage(Problem):
         return broken
 
     def most(self, value: float, bound: float | None) -> float:
-        """The values that later stages may give this one, which ended at a value: all that is as good, if it is proven."""
+        """Limit that later stages keep on this stage's objective: its value, plus the tolerance if it is proven optimal."""
         tie = self.tolerance_of(value)
         # A proven stage lets later ones use this share of its tolerance, so that what they find is still optimal in
         # it.

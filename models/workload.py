@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property, partial, wraps
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.base import guards
 from keyshift.models.base.labels import of_key_groups, of_nodes
-from keyshift.models.base.names import Names, fresh, label_columns, unique_labels
+from keyshift.models.base.names import Names, flagged, fresh, label_columns, unique_labels
 from keyshift.models.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ FloatArray = NDArray[Any]
 IntArray = NDArray[Any]
 BoolArray = NDArray[Any]
 
+OPTIONAL = ("groups", "domains", "units")
+"""Mappings that are no argument of a workload where they are empty."""
 MOST_NODES = 100_000
 """More nodes than any cluster has: a larger number is a slip, and would only fill the memory."""
 
@@ -85,6 +88,8 @@ class Workload:
         Labels of key groups that rules may name: ``{"topic": [...], "partition": [...]}``; each in order, or by name.
     domains : mapping of str to sequence of str or int, each of length n, optional
         Labels of nodes: ``{"rack": [...], "zone": [...]}``; each in order, or by name: ``{"rack": {"b1": "r1", ...}}``.
+    units : mapping of str to str, optional
+        Units of `load` and `state` for people: ``{"load": "messages/s", "state": "bytes"}``. Bytes are printed as KB, MB and GB.
 
     Raises
     ------
@@ -113,6 +118,7 @@ class Workload:
     node_names: tuple[str | int, ...] | None
     groups: Mapping[str, tuple[str | int, ...]]
     domains: Mapping[str, tuple[str | int, ...]]
+    units: Mapping[str, str]
     window_start: ClassVar[datetime | None] = None
     """When the window begins whose workload this is, where it was counted from a log window by window."""
 
@@ -134,6 +140,7 @@ class Workload:
         node_names: Sequence[str | int] | None = None,
         groups: Mapping[str, Sequence[str | int] | Mapping[str | int, str | int]] | None = None,
         domains: Mapping[str, Sequence[str | int] | Mapping[str | int, str | int]] | None = None,
+        units: Mapping[str, str] | None = None,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -156,7 +163,7 @@ class Workload:
         put("current", guards.indices("current", current, length=p, upper=n, what="node"))
         called = None if node_names is None else unique_labels("node_names", node_names, length=n, of="nodes")
         put("node_names", called)
-        put("draining", _draining(draining, called, n))
+        put("draining", guards.flags("draining", flagged("draining", draining, Names("node", called, n)), length=n))
         if self.draining.all():
             raise InputError(f"draining marks all {n} nodes: at least one node must be kept")
         by_window = () if traffic is None else guards.traffic_of_windows("traffic", traffic, p, self.windows)
@@ -168,6 +175,9 @@ class Workload:
         put("keys", None if keys is None else unique_labels("keys", keys, length=p))
         put("groups", label_columns("groups", groups or {}, self.names_of_key_groups))
         put("domains", label_columns("domains", domains or {}, self.names_of_nodes))
+        if other := sorted(set(units or {}) - {"load", "state"}):
+            raise InputError(f"units: there is no unit of {other[0]!r}, only of 'load' and of 'state'")
+        put("units", MappingProxyType({what: str(unit) for what, unit in sorted((units or {}).items())}))
 
     @property
     def key_groups(self) -> int:
@@ -227,7 +237,7 @@ class Workload:
         values = self.arguments()
         if self.earlier_traffic and "load" in changes and len(np.atleast_2d(changes["load"])) != self.windows:
             values["traffic"] = self.traffic
-        unknown = sorted(set(changes) - set(values) - {"groups", "domains"})
+        unknown = sorted(set(changes) - set(values) - set(OPTIONAL))
         if unknown:
             raise InputError(f"a workload has no field {unknown[0]!r}; its fields are {', '.join(values)}")
         return Workload(**{**values, **changes})
@@ -330,7 +340,7 @@ class Workload:
         values["nodes"] = values.pop("capacity")
         if earlier := values.pop("earlier_traffic"):
             values["traffic"] = [*earlier, self.traffic]
-        labels = {name: dict(values.pop(name)) for name in ("groups", "domains")}
+        labels = {name: dict(values.pop(name)) for name in OPTIONAL}
         given = {name: columns for name, columns in labels.items() if columns}
         return {**values, "resources": dict(self.resources), **given}
 
@@ -348,17 +358,6 @@ class Workload:
             f"Workload({self.key_groups} key groups, {self.nodes} nodes{drained}, "
             f"{self.windows} window{'s' * (self.windows != 1)}{more})"
         )
-
-
-def _draining(given: Any, called: Sequence[str | int] | None, n: int) -> BoolArray:
-    """Flags as they are; names of nodes in a set, in a list with a text, or in a mapping of names to flags."""
-    if isinstance(given, set | frozenset) or (
-        isinstance(given, list | tuple | np.ndarray) and any(isinstance(name, str) for name in given)
-    ):
-        given = dict.fromkeys(given, True)
-    if isinstance(given, Mapping):
-        given = Names("node", called, n).values("draining", given, False).tolist()
-    return guards.flags("draining", given, length=n)
 
 
 def _capacities(nodes: int | ArrayLike) -> FloatArray:
@@ -416,7 +415,7 @@ class MoveSpace:
     enter : ndarray of bool, shape (kinds, n)
         Each row is the kind of some key group.
     stay : ndarray of bool, shape (p,), or None
-        Who may stay where it is; None: everybody. Searches and bounds that take it for granted work on a relaxation.
+        Key groups that may stay where they are; None: all of them. Searches and bounds that ignore it work on a relaxation.
     """
 
     current: IntArray

@@ -130,28 +130,37 @@ def _stop(worker: threading.Thread) -> None:
 
 
 def _ask_until_it_ends(worker: threading.Thread) -> None:
-    """What is raised while garbage is collected is lost: who is asked once may go on for hours, and take all memory."""
+    """Repeat the request: an exception that is raised during garbage collection is lost."""
     assert worker.ident is not None
     _STOPPED.add(worker.ident)
-    heard, told = sys.unraisablehook, threading.excepthook
+    usual, usual_of_threads = sys.unraisablehook, threading.excepthook
 
     def quiet(unraisable: sys.UnraisableHookArgs) -> None:
         if unraisable.exc_type is not _Stopped:
-            heard(unraisable)
+            usual(unraisable)
 
     def quiet_thread(raised: threading.ExceptHookArgs) -> None:
         if raised.exc_type is not _Stopped:
-            told(raised)
+            usual_of_threads(raised)
 
     sys.unraisablehook, threading.excepthook = quiet, quiet_thread
     while worker.is_alive():
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
+        if not _imports(worker.ident):
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
         worker.join(POLL_SECONDS)
     _STOPPED.discard(worker.ident)  # it may have ended before it was noted
     if sys.unraisablehook is quiet:  # nobody has put another one in its place
-        sys.unraisablehook = heard
+        sys.unraisablehook = usual
     if threading.excepthook is quiet_thread:
-        threading.excepthook = told
+        threading.excepthook = usual_of_threads
+
+
+def _imports(ident: int) -> bool:
+    """Whether a thread imports a module just now: stopped half-way, the module could not be imported again."""
+    frame = sys._current_frames().get(ident)
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def within_bounds(values: Any, lower: Any, upper: Any, whole: Any = False) -> np.ndarray | None:

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Answer, Budget, Problem
-from keyshift.models.answer import HIGHS_DOUBT, LimitReached, Termination
+from keyshift.models.answer import HIGHS_ERROR, LimitReached, Termination
 from keyshift.models.base.compiling import off_clock
 from keyshift.models.base.integers import Scaled, scaled
 from keyshift.models.base.lazily import load
@@ -25,8 +25,7 @@ from keyshift.models.base.pyomo import errors, pyo, standard_form
 from keyshift.models.errors import InputError
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import NO_ASSIGNMENT, too_large, within, within_bounds
-from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
-from keyshift.solvers.scaling import Units, in_units, without_small
+from keyshift.solvers.safe_bounds import LinearProgram, Units, dual_bound, in_units, without_small
 from keyshift.solvers.threads import until_limit
 
 CONFIRMED, FEW_NODES = 300, 100
@@ -52,7 +51,7 @@ class LinearResult:
     ----------
     values : ndarray or None
     bound : float
-        Of a solver, what it calls proven. Of `minimise`, that less its `doubt`, rounded up to the next value that can occur
+        Of a solver, what it calls proven. Of `minimise`, that less its `error_bound`, rounded up to the next value that can occur
         where the objective is a sum of whole multiples of something. -inf for a relaxation, whose bound is
         `safe_bounds.dual_bound` of `row_duals`.
     termination : str
@@ -60,9 +59,9 @@ class LinearResult:
     nodes : int
     row_duals : ndarray or None
         Multipliers of the rows of a relaxation, >= 0 where a row holds the objective up from below.
-    doubt : float
+    error_bound : float
         How far the solver's tolerances may have put its bound on the wrong side.
-    doubted : bool
+    implausible : bool
         Whether the solver gave values outside their bounds: then nothing of the run is used.
     """
 
@@ -71,8 +70,8 @@ class LinearResult:
     termination: Termination
     nodes: int = 0
     row_duals: np.ndarray | None = None
-    doubt: float = 0.0
-    doubted: bool = False
+    error_bound: float = 0.0
+    implausible: bool = False
 
 
 class LinearSolver(Protocol):
@@ -217,7 +216,7 @@ def minimise(
         made, budget, seed=seed, start=None if start is None else units.start(start), threads=threads, report=told,
         options=options or {},
     )  # fmt: skip
-    result.bound = _safe(program, units, result.bound, result.doubt)
+    result.bound = _safe(program, units, result.bound, result.error_bound)
     settled = options is not None and "presolve" in options
     if start is not None and not settled and not budget.expired and _disproved(program, result, start):
         # Its presolve errs on coefficients as small as 1e-12, or as near to others as 1e-9.
@@ -238,14 +237,14 @@ def _disproved(program: LinearProgram, result: LinearResult, start: np.ndarray) 
     return result.termination == "infeasible" or result.bound > value + 1e-9 * abs(value)
 
 
-def _safe(program: LinearProgram, units: Units, proven: float, doubt: float) -> float:
+def _safe(program: LinearProgram, units: Units, proven: float, error_bound: float) -> float:
     """A bound in the program's units that the solver's tolerances spare."""
     if not np.isfinite(proven):
         return -np.inf
-    bound = (proven - doubt) * units.objective
+    bound = (proven - error_bound) * units.objective
     whole = _whole_objective(program)
-    # A bound is rounded up to a whole number only if its doubt is below this share of one unit.
-    if whole is None or doubt * units.objective >= 0.25 * whole.unit:
+    # A bound is rounded up to a whole number only if its error bound is below this share of one unit.
+    if whole is None or error_bound * units.objective >= 0.25 * whole.unit:
         return bound
     return whole.lower(math.ceil((Fraction(bound) - Fraction(program.offset)) * whole.scale)) + program.offset
 
@@ -292,8 +291,8 @@ class Highs:
         }
         result = _run(program, budget, settings, start, report)
         small = program.integer.any() and program.integer.size <= CONFIRMED and result.nodes <= FEW_NODES
-        if (small or result.doubted) and "presolve" not in options:
-            for other in OTHERWISE if result.doubted or _far_apart(program) else OTHERWISE[:1]:
+        if (small or result.implausible) and "presolve" not in options:
+            for other in OTHERWISE if result.implausible or _far_apart(program) else OTHERWISE[:1]:
                 if not budget.expired:
                     result = _likelier(result, _run(program, budget, {**settings, **other}, start, report))
         return result
@@ -322,10 +321,10 @@ def _run(
     if result.values is not None:
         result.values = within_bounds(result.values, program.column_lower, program.column_upper, program.integer)
         if result.values is None:
-            return LinearResult(None, -np.inf, "gap", result.nodes, doubted=True)
+            return LinearResult(None, -np.inf, "gap", result.nodes, implausible=True)
     if np.isfinite(result.bound):
         size = max(float(np.abs(program.cost).max(initial=0.0)), abs(result.bound))
-        result.doubt = HIGHS_DOUBT * size + float(settings["mip_feasibility_tolerance"])
+        result.error_bound = HIGHS_ERROR * size + float(settings["mip_feasibility_tolerance"])
     return result
 
 
@@ -336,10 +335,10 @@ def _far_apart(program: LinearProgram) -> bool:
 
 
 def _likelier(first: LinearResult, second: LinearResult) -> LinearResult:
-    """The first of two runs on one program, unless it is doubted, or the second has a point that it calls impossible."""
-    if first.doubted:
+    """The first of two runs on one program, unless it is implausible, or the second has a point that it calls impossible."""
+    if first.implausible:
         return second
-    impossible = first.termination == "infeasible" or second.bound < first.bound - first.doubt
+    impossible = first.termination == "infeasible" or second.bound < first.bound - first.error_bound
     return second if second.termination == "optimal" and impossible else first
 
 

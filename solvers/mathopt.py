@@ -126,10 +126,12 @@ def _once(
     if not presolve:
         parameters.presolve = mathopt.Emphasis.OFF
     given = mathopt.ModelSolveParameters(solution_hints=hints)
-    heard = (lambda lines: None) if solver == "pdlp" else None  # it warns of small numbers whatever the parameters say
+    callback = (
+        (lambda lines: None) if solver == "pdlp" else None
+    )  # it warns of small numbers whatever the parameters say
 
     def work() -> mathopt.SolveResult:
-        return mathopt.solve(model, SOLVERS[solver], params=parameters, model_params=given, msg_cb=heard)
+        return mathopt.solve(model, SOLVERS[solver], params=parameters, model_params=given, msg_cb=callback)
 
     try:
         # A solver looks at its limits in its search; where it does not within this, it is left behind.

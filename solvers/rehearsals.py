@@ -40,8 +40,7 @@ def rehearse(method: Method, problems: Iterable[Problem], **options: object) -> 
 def allocation(method: Method) -> None:
     """Every phase of "milp" once: counting, planning, annealing, exchanging, pricing; and the method for a moment."""
     from keyshift.solvers.allocation.arrays import Instance
-    from keyshift.solvers.allocation.counting.bound import CountBound
-    from keyshift.solvers.allocation.counting.planner import CountPlanner
+    from keyshift.solvers.allocation.counting import CountBound, CountPlanner
     from keyshift.solvers.allocation.exchanges import Exchanges
     from keyshift.solvers.allocation.pricing.tree import price_bound
     from keyshift.solvers.allocation.search import Search
@@ -114,7 +113,7 @@ def mclb(method: Method, key_groups: int = 14, limits: tuple[float | None, ...] 
 
 def mclb_search(method: Method) -> None:
     """The same for the search, which sweeps where there are too many key groups to anneal."""
-    from keyshift.solvers.mclb.settings import MCLBSettings
+    from keyshift.solvers.tuning import MCLBSettings
 
     mclb(method)
     mclb(method, MCLBSettings.annealed + 1, (None,), effort=0.0)
@@ -123,7 +122,7 @@ def mclb_search(method: Method) -> None:
 def movement(method: Method) -> None:
     """The search for little movement, which every exact method may go on with."""
     from keyshift.models.movement.problem import MovementWithinLimits
-    from keyshift.solvers.movement.local_search import local_search
+    from keyshift.solvers.movement.statement import local_search
 
     w = Workload(load=np.arange(1.0, 9.0), state=np.ones(8), current=np.zeros(8, dtype=np.int64), nodes=2)
     rehearse(local_search, [MovementWithinLimits(w, lower=0.0, upper=20.0, nodes_after=2)])

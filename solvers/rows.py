@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models.base.compiling import LEAF, njit
+from keyshift.models.base.compiling import uniform as draw
 from keyshift.models.rules.lowered import ROUNDING, Lowered
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.kernels import uniform as draw
 
 
 class RowFamily(NamedTuple):

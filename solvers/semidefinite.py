@@ -108,9 +108,9 @@ class SemidefiniteAscent:
         """
         made, rows, size = self.matrix(), self.rows, np.abs(self.v)
         reach = float(size @ (np.add.reduceat(np.abs(rows.coefficient), rows.first[:-1]) + np.abs(rows.right))) + lost
-        doubt = EPSILON * (terms * float(np.abs(self.cost).sum()) + summands * reach)
+        error_bound = EPSILON * (terms * float(np.abs(self.cost).sum()) + summands * reach)
         linear = math.fsum((self.v * rows.right).tolist())
-        return linear + self.trace * min(0.0, least_eigenvalue(made)) - doubt
+        return linear + self.trace * min(0.0, least_eigenvalue(made)) - error_bound
 
 
 FARTHEST = 1e30

@@ -5,6 +5,8 @@
 ...                     edges=[("extract", "sum")])
 
 PySpark loads with the first name that needs it; nothing starts a session at import.
+
+Begin with statistics.py.
 """
 
 from __future__ import annotations

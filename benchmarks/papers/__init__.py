@@ -1,6 +1,6 @@
 """The five papers' figures, tables and numbers: a registry of all of them, and the experiments that `keyshift reproduce` runs.
 
-The registry is `figures.yaml`; `registry.py` reads it and runs what it names. Each paper's experiments are in the module of its name.
+The registry is `figures.yaml`; begin with `registry.py`, which reads it and runs what it names. Each paper's experiments are in the module of its name.
 """
 
 from __future__ import annotations

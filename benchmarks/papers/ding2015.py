@@ -25,17 +25,15 @@ from keyshift.heuristics.intervals.baselines import consistent_hashing, nodes_al
 from keyshift.models import Budget
 from keyshift.models.base.compiling import COMPILING
 from keyshift.models.errors import InputError
-from keyshift.models.intervals.exact_arithmetic import Prefix
-from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.intervals.partition import Prefix, cuts_of
 from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
 from keyshift.papers.page import Page, best_of, by_method, studied
-from keyshift.solvers.intervals.band_kernels import band_cuts
+from keyshift.solvers.intervals.band_kernels import band_cuts, weights
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration, census
 from keyshift.solvers.intervals.printed import ssm_repaired
 from keyshift.solvers.intervals.sequence.oms import solve_oms
 from keyshift.solvers.intervals.ssm import keepable, solve_ssm
-from keyshift.solvers.intervals.units import weights
 
 LOW, HIGH, TASKS, TAU, GAMMA = 8, 16, 64, "0.2", 0.8
 MOST_PARTITIONS = 900_000

@@ -19,8 +19,7 @@ import scipy.sparse as sp
 import keyshift as ks
 from keyshift.generators.allocation import BUSY, madsen_allocation, madsen_scale_in, synthetic_cluster
 from keyshift.heuristics.collocation.albic import Demand, Invocation, after_demand, target_nodes
-from keyshift.heuristics.collocation.comparisons import two_choices
-from keyshift.heuristics.collocation.partitions import score, split_by_place
+from keyshift.heuristics.collocation.comparisons import score, split_by_place, two_choices
 from keyshift.models.errors import InputError
 from keyshift.papers import madsen2016_streams as streams
 from keyshift.papers.page import Page, each

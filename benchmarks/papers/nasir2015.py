@@ -16,7 +16,7 @@ import pandas as pd
 import keyshift as ks
 from keyshift.generators.splitting import draw_keys, key_stream, zipf_exponent, zipf_shares
 from keyshift.models.errors import InputError
-from keyshift.models.splitting.outcome import jaccard
+from keyshift.models.splitting.problem import jaccard
 from keyshift.papers.page import Case, Page, cases, each, studied
 from keyshift.papers.queues import ms
 

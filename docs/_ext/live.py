@@ -14,8 +14,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import keyshift as ks
+from keyshift.report.drawings import SCRIPTS, script
 from keyshift.report.exploring import as_json, model_record
-from keyshift.report.page import SCRIPTS, script
 
 MODULES = ("figures", "arithmetic", "tables", "draw", "board", "lessons")
 

@@ -22,6 +22,7 @@ TRAFFIC[0, 2], TRAFFIC[3, 1] = 5, 3
 PAIRS = ks.Workload(load=[1] * 4, state=[1] * 4, current=[0, 0, 1, 1], nodes=2, traffic=TRAFFIC)
 HASHED = ks.Workload(load=[4, 3, 1], state=[4, 3, 1], current=[0, 0, 0], home=[0, 0, 0], nodes=2)
 ROW = ks.Workload(load=[1] * 3, state=[8, 1, 9], current=[0, 0, 0], nodes=1)
+LINE = ks.Workload(load=[1] * 4, state=[1, 2, 2, 2], current=[0, 0, 0, 1], nodes=2)
 GREEDY = ks.Workload(load=[8, 3, 5, 2, 3], state=[1] * 5, current=[0, 0, 0, 1, 1], nodes=3)
 
 
@@ -50,6 +51,7 @@ PROBLEMS: dict[str, Any] = {
     "splitting": ks.KeySplitting(STREAM, workers=3),
     "placement": ks.KeyPlacement(STREAM, workers=3),
     "intervals": ks.IntervalMigration(ROW, 2, 0.4),
+    "future": ks.MigrationPolicy(LINE, {2: {3: 1.0}, 3: {2: 1.0}}, tau=0.5, discount=0.8),
     "greedy": ks.KeyGroupAllocation(GREEDY, max_migrations=3),
 }
 
@@ -113,13 +115,21 @@ def algebra(name: str) -> dict[str, str]:
     return found
 
 
-def formula(kind: type, *numbers: str, minimise: str = "") -> str:
-    """Rows of a problem's printed formulation, which the tests hold against the statement, as TeX."""
+def formula(kind: type | ks.Problem, *numbers: str, minimise: str = "") -> str:
+    """Rows of a problem's printed formulation, which the tests hold against the statement, as TeX; its goal where it has one.
+
+    `ValueError` for a number that it does not have, with those that it has.
+    """
+    kind = kind if isinstance(kind, type) else type(kind)
     text = inspect.getdoc(kind) or ""
-    rows = dict(re.findall(r"\((\d+[ab]?)\)\s*\\quad\s*&?\s*(.*?)(?=\\\\\s|\n\s*\n|\\\\$)", text, re.DOTALL))
+    rows = dict(re.findall(r"\((\d+[ab]?)\)\s*\\quad\s*&?\s*(.*?)(?=\\\\\s|\n\s*\n|\\\\$|\Z)", text, re.DOTALL))
     rows = {n: row.rpartition("and/or} \\;")[2] for n, row in rows.items()}
-    goal = minimise or re.search(r"\\min\s*(?:\\;)?\s*(.*?)\s*\\quad\s*\\text\{subject to\}", text, re.DOTALL)[1]  # type: ignore[index]
-    lines = [rf"\min \quad & {goal}", *(rf"({n}) \quad & {' '.join(rows[n].split())}" for n in numbers)]
+    if missing := [n for n in numbers if n not in rows]:
+        raise ValueError(f"{kind.__name__} has no row {missing[0]}; its docstring has {', '.join(rows)}")
+    stated = re.search(r"\\min\s*(?:\\;)?\s*(.*?)\s*\\quad\s*\\text\{subject to", text, re.DOTALL)
+    goal = minimise or (stated[1] if stated else "")
+    lines = [rf"\min \quad & {goal}"] if goal else []
+    lines += [rf"({n}) \quad & {' '.join(rows[n].split())}" for n in numbers]
     return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
 

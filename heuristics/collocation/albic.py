@@ -7,8 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.heuristics.collocation.comparisons import allocate
-from keyshift.heuristics.collocation.partitions import Scored, collocated_sets, score, split_by_place, split_set
+from keyshift.heuristics.collocation.comparisons import (
+    Scored,
+    allocate,
+    collocated_sets,
+    score,
+    split_by_place,
+    split_set,
+)
 from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK

@@ -1,1 +1,1 @@
-"""Fast algorithms for minimum-cost load balancing [Guo2018]: ELB and CLB, and hashing. Begin with elb.py."""
+"""Fast algorithms for minimum-cost load balancing [Guo2018]: ELB and CLB, and hashing. Begin with clb.py, which has both."""

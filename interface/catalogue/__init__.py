@@ -1,7 +1,7 @@
 """The catalogue: which problems there are, and which methods answer them; and how to add to it.
 
 Entries import their code `lazily`: it loads on first use, so that listing the methods of a problem loads no solver. One
-module for each formulation, with the constant `FORMULATION`, or `FORMULATIONS` where it has more than one.
+module for each formulation, with the constant `FORMULATION`, or `FORMULATIONS` where it has more than one. Begin with method.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from inspect import isabstract
 from pathlib import Path
 from typing import Any
 
-from keyshift.catalogue import allocation, collocation, intervals, mclb, movement, replication, routing, splitting
+from keyshift.catalogue import allocation, collocation, intervals, mclb, routing, splitting
 from keyshift.catalogue.method import (
     BY_NAME,
     FORMULATIONS,
@@ -35,11 +35,11 @@ __all__ = [
 ]  # fmt: skip
 
 _ALL = (
-    allocation.FORMULATION,
+    allocation.ALLOCATION,
     collocation.FORMULATION,
     mclb.FORMULATION,
-    movement.FORMULATION,
-    replication.FORMULATION,
+    allocation.MOVEMENT,
+    allocation.REPLICATION,
     *splitting.FORMULATIONS,
     routing.FORMULATION,
     *intervals.FORMULATIONS,

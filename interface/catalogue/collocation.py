@@ -14,7 +14,7 @@ with lazily():
     from keyshift.solvers.collocation.statement import lp_bound, solve_cpsat, solve_plain_milp
     from keyshift.solvers.collocation.structural_bounds import cut_bound, lagrangian_bound, sdp_bound
     from keyshift.solvers.rehearsals import collocation, collocation_balanced
-    from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
+    from keyshift.solvers.stages import by_cpsat, by_highs, by_search_and_solvers
 
 exact, relaxation, heuristic = kinds(rules=True)
 balanced, moves = ("max_load_distance",), ("max_migrations", "max_migration_cost")

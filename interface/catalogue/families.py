@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from keyshift.catalogue.options import no_rules, read_option
+from keyshift.catalogue.method import no_rules, read_option
 from keyshift.models import InputError, Problem
 from keyshift.models.base.guards import check_option, whole
 from keyshift.models.base.lazily import NamesCode, lazily, load

@@ -11,8 +11,7 @@ with lazily():
     from keyshift.models.intervals.policy.pyomo_model import OccupationPyomo, PolicyPyomo
     from keyshift.models.intervals.pyomo_model import IntervalPyomo
     from keyshift.solvers.intervals.policy.mtm import solve_mtm
-    from keyshift.solvers.intervals.policy.potentials import potentials_policy
-    from keyshift.solvers.intervals.policy.restricted import myopic_policy, restricted_policy
+    from keyshift.solvers.intervals.policy.potentials import myopic_policy, potentials_policy, restricted_policy
     from keyshift.solvers.intervals.policy.written_out import read_values, solve_lp, value_iteration
     from keyshift.solvers.intervals.printed import simple_ssm, ssm_printed, ssm_repaired
     from keyshift.solvers.intervals.sequence.oms import solve_oms

@@ -6,8 +6,7 @@ from keyshift.catalogue.method import Formulation, Statement, Trade, kinds
 from keyshift.models.base.lazily import lazily
 
 with lazily():
-    from keyshift.heuristics.mclb.clb import clb, clb_moment, is_quick, pkg, uhlb
-    from keyshift.heuristics.mclb.elb import elb
+    from keyshift.heuristics.mclb.clb import clb, clb_moment, elb, is_quick, pkg, uhlb
     from keyshift.models.mclb import MCLB
     from keyshift.models.mclb.cpsat_model import MCLBCpSat
     from keyshift.models.mclb.mathopt_model import MCLBMathOpt

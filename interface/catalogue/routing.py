@@ -6,15 +6,14 @@ from keyshift.catalogue.method import Formulation, Statement, Trade, kinds, pyom
 from keyshift.models.base.lazily import lazily
 
 with lazily():
-    from keyshift.heuristics.routing.mixed import llfd, min_mig, min_table, mixed, mixed_bf
-    from keyshift.heuristics.routing.readj import readj
+    from keyshift.heuristics.routing.mixed import llfd, min_mig, min_table, mixed, mixed_bf, readj
     from keyshift.models.routing import MixedRouting
     from keyshift.models.routing.cpsat_model import RoutingCpSat
     from keyshift.models.routing.pyomo_model import RoutingKeysPyomo, RoutingPyomo
     from keyshift.solvers.rehearsals import routing as rehearsal
     from keyshift.solvers.routing.rounding import local_search
     from keyshift.solvers.routing.statement import fewest_entries, lp_bound, solve_cpsat, solve_milp
-    from keyshift.solvers.stages.exact import by_cpsat, by_search_and_solvers
+    from keyshift.solvers.stages import by_cpsat, by_search_and_solvers
 
 exact, relaxation, heuristic = kinds(rules=True, warm_up=rehearsal)
 published = partial(heuristic, rules=False, ignores=("theta_max", "max_table_size"))

@@ -14,7 +14,7 @@ from keyshift.certificates import Proven, verify
 from keyshift.models import Budget, Solution
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.counting import CountBound
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.tree import halves, most_mixed
 from keyshift.solvers.collocation.arrays import arrays_of
@@ -93,7 +93,7 @@ class MovePrices:
             return None
         self.case.untried = verify.MOST_STEPS
         off = self.case.widest if self.target is None else self.target
-        self.distance = float(off) / self.problem.scale * (1 - 1e-9) - 2 * self.bound.instance.doubt
+        self.distance = float(off) / self.problem.scale * (1 - 1e-9) - 2 * self.bound.instance.error_bound
         self.windows = [self.case.window(i, self.target) for i in range(self.case.nodes)]
         self._set_up_slopes()
         try:

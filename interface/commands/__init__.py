@@ -1,1 +1,1 @@
-"""The subcommands of the shell, those that belong together in one module; common.py holds what all share."""
+"""The subcommands of the shell, those that belong together in one module; begin with common.py, what all share."""

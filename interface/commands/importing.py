@@ -14,7 +14,7 @@ from keyshift.commands import common, showing
 from keyshift.commands.own import OwnOptions, Request, beside, path_of
 from keyshift.files.table import TABLES, is_table, said_of_columns, table_options
 from keyshift.models import InputError, Workload
-from keyshift.models.base.figures import figure
+from keyshift.models.base.figures import figure, quantity
 from keyshift.models.base.guards import as_number
 from keyshift.plans.plan import Plan
 
@@ -395,7 +395,8 @@ def export(
     notes = list(made.notes)
     record = {"engine": to, "path": str(out), **figures, "notes": notes, "files": [file.name for file in files]}
     note, sentences = figures.pop("note"), figures.pop("said")
-    counted = showing.lines((name.replace("_", " "), _shown(value)) for name, value in figures.items())
+    state = made.made_for.units.get("state", "")
+    counted = showing.lines((name.replace("_", " "), _shown(name, value, state)) for name, value in figures.items())
     said = f"{len(files)} files written to {out}; begin with {files[0].name}"
     return common.Response(
         record, [*filter(None, [note]), *counted, *sentences, *showing.lines(("note", n) for n in notes), said]
@@ -440,10 +441,10 @@ def _assignments(made: Plan, out: Path, to: str, topology: str | None, counts: P
     return storm.write_assignment(made, out, topology)
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any, state: str) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{count} on broker {broker}, which drains" for broker, count in value.items()) or "none"
-    return figure(value)
+    return quantity(value, state if name.startswith("state") else "")
 
 
 # keyshift run: a saved plan carried out ----------------------------------------------------------------------------------
@@ -480,7 +481,7 @@ def run_redis(
         )  # fmt: skip
     rows = [
         ("slots to move" if dry_run else "slots moved", figure(done.slots)), ("there already", figure(done.already)),
-        ("left half-way before", figure(done.healed)), ("keys", figure(done.keys)), ("bytes", figure(done.state)),
+        ("left half-way before", figure(done.healed)), ("keys", figure(done.keys)), ("state", quantity(done.state, "bytes")),
         ("seconds", f"{done.seconds:.2f}"),
     ]  # fmt: skip
     shown = [*showing.lines(rows), *["nothing was moved; --execute does it"] * bool(dry_run and done.slots)]

@@ -20,7 +20,7 @@ from typer.core import TyperCommand
 
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.families import FAMILIES, GENERATORS, find_family, is_instance
-from keyshift.catalogue.options import flag, no_rules, read_option, refuse_missing
+from keyshift.catalogue.method import flag, no_rules, read_option, refuse_missing
 from keyshift.commands.common import JsonCommand, LastOption, expect_problem, options_of
 from keyshift.files.table import TABLES, is_table, table_options
 from keyshift.models import InputError, Problem, Workload

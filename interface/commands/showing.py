@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich import box
 
 from keyshift.models import InputError, Problem, Solution
-from keyshift.models.base.figures import NOTHING, figure, percent
+from keyshift.models.base.figures import NOTHING, compact, figure, percent, quantity
 from keyshift.models.workload import Workload
 from keyshift.plans.targets import staying
 from keyshift.terminal import table
@@ -34,29 +34,34 @@ def figures_of(solution: Solution, most: int | None = None) -> Iterator[str]:
 def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     """The figures of one answer: objective, bound and gap, what was there before, the metrics."""
     problem, s = solution.problem, solution
-    scale = problem.scale
+    scale, units, mean = problem.scale, _units_of_measures(problem), _mean(problem)
     found = [(problem.name, f"{s.method}: {s.status}" + ("" if s.termination == s.status else f" ({s.termination})"))]
-    in_loads = problem.objective_name == "load distance"
-    of_mean: Callable[[float], str] = partial(_of_mean, _mean(problem)) if in_loads else lambda _: ""
+    goal = problem.objective_name
+    unit = units.get(_measured_in(goal), "")
+    share: Callable[[float], str] = partial(_share_of_mean, mean if goal == "load distance" else 0.0)
+
+    def shown(value: float) -> str:
+        return quantity(value, unit, scale) + (f" ({share(value)})" if share(value) else "")
+
     if s.objective is not None:
-        found.append((problem.objective_name, figure(s.objective, scale) + of_mean(s.objective)))
+        found.append((goal, shown(s.objective)))
         before = _before(problem)
         if before is not None:
-            found.append(("  before", figure(before, scale) + of_mean(before)))
+            found.append(("  before", shown(before)))
     if s.bound is not None:
-        found.append(("  proven lower bound", figure(s.bound, scale) + of_mean(s.bound)))
+        found.append(("  proven lower bound", shown(s.bound)))
     if s.gap_abs is not None:
-        share = "" if s.gap is None or s.gap_abs <= NOTHING * scale else f" ({percent(s.gap)})"
-        found.append(("  gap", figure(s.gap_abs, scale) + share))
+        said = shown(s.gap_abs)
+        if s.gap is not None and s.gap_abs > NOTHING * scale:
+            said = f"{percent(s.gap)} of the {goal}: {said}"
+        found.append(("  gap", said if s.gap_abs > NOTHING * scale else "0"))
     for place, stage in enumerate(s.priorities[1:], start=2):  # what is proven of the later stages
         proven = ", proven" if stage.proven else f", proven lower bound {figure(stage.bound)}"
         found.append((f"{place}. {stage.measure.replace('_', ' ')}", figure(stage.value) + proven))
-    unit = _mean(problem)
     for name, value in s.metrics.items():
-        if name.replace("_", " ") != problem.objective_name:
-            shown = figure(value, unit if "deviation" in name or "distance" in name else 0.0)
-            share = _of_mean(_mean(problem), value) if name == "load_distance" else ""
-            found.append((name.replace("_", " "), shown + share))
+        if (said := name.replace("_", " ")) != goal:
+            measured = quantity(value, units.get(_measured_in(said), ""), mean if _measured_in(said) == "load" else 0.0)
+            found.append((said, measured + (_of_mean(mean, value) if name == "load_distance" else "")))
     found.append(("seconds", f"{s.seconds:.2f}"))
     if s.message:
         found.append(("note", s.message))
@@ -68,8 +73,32 @@ def _mean(problem: Problem) -> float:
     return workload.mean_load if isinstance(workload, Workload) else 0.0
 
 
+def units_of(problem: Problem) -> Mapping[str, str]:
+    """Units of load and state, where the problem's workload has them."""
+    workload = getattr(problem, "workload", None)
+    return workload.units if isinstance(workload, Workload) else {}
+
+
+def _units_of_measures(problem: Problem) -> Mapping[str, str]:
+    """The same for measures: load distances are loads per unit of capacity."""
+    units = units_of(problem)
+    equal = not units or bool((problem.workload.capacity == 1).all())  # type: ignore[attr-defined]
+    return units if equal else {what: unit for what, unit in units.items() if what != "load"}
+
+
+def _measured_in(measure: str) -> str:
+    """Whether a measure adds up loads or states, as far as its name says."""
+    if measure in ("state moved", "migration cost"):
+        return "state"
+    return "load" if "deviation" in measure or "distance" in measure else ""
+
+
+def _share_of_mean(mean: float, value: float) -> str:
+    return f"{figure(100 * value / mean, 100, 4)} % of the mean" if mean > 0 else ""
+
+
 def _of_mean(mean: float, value: float) -> str:
-    return f" ({figure(100 * value / mean, 100, 4)} % of the mean)" if mean > 0 else ""
+    return f" ({_share_of_mean(mean, value)})" if mean > 0 else ""
 
 
 def _before(problem: Problem) -> float | None:
@@ -85,7 +114,9 @@ def _before(problem: Problem) -> float | None:
 def plan_moves(plan: Plan, every: bool) -> Iterator[Any]:
     """The moves of a plan, with their times."""
     head = "key" if plan.made_for.keys is not None else "key group"
-    yield from _moves(list(plan.moves.itertuples()), plan.mean, head, plan.bandwidth is not None, every)
+    yield from _moves(
+        list(plan.moves.itertuples()), plan.mean, head, plan.bandwidth is not None, every, plan.made_for.units
+    )
 
 
 def bare_moves(solution: Solution, every: bool) -> Iterator[Any]:
@@ -96,19 +127,27 @@ def bare_moves(solution: Solution, every: bool) -> Iterator[Any]:
     if solution.assignment is None or not isinstance(workload, Workload):
         return
     head = "key" if workload.keys is not None else "key group"
-    yield from _moves(list_moves(solution), workload.mean_load, head, None, every)
+    yield from _moves(list_moves(solution), workload.mean_load, head, None, every, workload.units)
 
 
-def _moves(moves: Sequence[Any], mean: float, head: str, timed: bool | None, every: bool) -> Iterator[Any]:
+def _moves(
+    moves: Sequence[Any], mean: float, head: str, timed: bool | None, every: bool, units: Mapping[str, str]
+) -> Iterator[Any]:
     """The first moves, or all of them; `timed` says whether there are times, and whether they are seconds."""
-    heads = [head, "from", "to", "load", "state", "gain"]
+    load, state = units.get("load", ""), units.get("state", "")
+    heads = [head, "from", "to", head_of("load", load), head_of("state", state), "gain"]
     if timed is not None:
         heads += ["phase", *(f"{name} s" if timed else name for name in ("start", "end"))]
 
     def cells(m: Any) -> list[str]:
-        made = [str(m.key), str(m.source), str(m.target), figure(m.load, 0.0, 4), figure(m.state, 0.0, 4)]
-        made.append(figure(m.gain, abs(mean) or 1.0, 4))
-        return made if timed is None else [*made, str(m.phase), figure(m.start, m.end, 4), figure(m.end, m.end, 4)]
+        made = [str(m.key), str(m.source), str(m.target), cell_of(m.load, load), cell_of(m.state, state)]
+        made.append(cell_of(m.gain, load, abs(mean) or 1.0))
+        times = (
+            []
+            if timed is None
+            else [str(m.phase), *(cell_of(at, "" if timed else state, m.end) for at in (m.start, m.end))]
+        )
+        return [*made, *times]
 
     if len(moves):
         yield from first_rows(heads, moves, cells, every, " moves", names=3)
@@ -116,17 +155,28 @@ def _moves(moves: Sequence[Any], mean: float, head: str, timed: bool | None, eve
         yield "nothing moves"
 
 
+def head_of(what: str, unit: str) -> str:
+    """A column's head: bytes have their unit in each cell, as MB or GB, other units stand in the head."""
+    return what if compact(unit) else f"{what} {unit}".strip()
+
+
+def cell_of(value: float, unit: str, scale: float = 0.0) -> str:
+    """A number under such a head."""
+    return quantity(value, compact(unit), scale, 4)
+
+
 def plan_lines(plan: Plan) -> list[tuple[str, str]]:
     """The figures of a plan."""
     before, after = plan.load_distance
-    unit = "s" if plan.bandwidth is not None else "units of state, one after another"
+    load, state = plan.made_for.distance_unit, plan.made_for.units.get("state", "")
+    unit, after_all = ("s", "") if plan.bandwidth is not None else (state or "units", " of state, one after another")
     mean = plan.mean
     return [
         ("moves", f"{len(plan)} in {len(plan.phases)} phase{'s' * (len(plan.phases) != 1)}"),
-        ("state moved", figure(plan.state_moved)),
-        ("time", f"{figure(plan.seconds)} {unit} (at least {figure(plan.seconds_bound)})"),
-        ("load distance", f"{figure(before, mean)} -> {figure(after, mean)}{_of_mean(mean, after)}"),
-        ("peak load on the way", f"{figure(plan.peak_load)} (mean {figure(mean)})"),
+        ("state moved", quantity(plan.state_moved, state)),
+        ("time", f"{quantity(plan.seconds, unit)}{after_all} (at least {quantity(plan.seconds_bound, unit)})"),
+        ("load distance", f"{quantity(before, load, mean)} -> {quantity(after, load, mean)}{_of_mean(mean, after)}"),
+        ("peak load on the way", f"{quantity(plan.peak_load, load)} (mean {quantity(mean, load)})"),
         *(("note", note) for note in plan.notes),
     ]  # fmt: skip
 

@@ -18,7 +18,7 @@ import typer
 from keyshift.catalogue.families import Draw, Family, find_family, is_instance
 from keyshift.catalogue.families import families as listed
 from keyshift.catalogue.families import family as draw
-from keyshift.catalogue.options import flag, read_option
+from keyshift.catalogue.method import flag, read_option
 from keyshift.commands import common
 from keyshift.commands.own import RULES, generator, once, parameters, read_own, read_rules
 from keyshift.models import BoundError, InputError, Problem, Workload
@@ -64,9 +64,9 @@ def study(
     common.expect_places(report, best if update_best else None)
     instances = _drawn(family, count, seed, context.obj, read_rules(rules or (), rule or ()))
     with _session(spark) as session, common.progress("study") as watch:
-        from keyshift.studies.best_known import BestKnown
         from keyshift.studies.study import Study, StudyProgress
         from keyshift.studies.study import study as run
+        from keyshift.studies.tables import BestKnown
 
         taken = 0
 

@@ -27,6 +27,7 @@ from keyshift.models.rules import Rule, Use
 from keyshift.models.workload import IntArray, Workload
 
 MOST = 128 * 2**20
+UNITS = {"cpu": "% of a core", "network_in": "KB/s", "network_out": "KB/s", "disk": "MB"}
 RESOURCES = {"cpu": "CPU", "network_in": "NW_IN", "network_out": "NW_OUT", "disk": "DISK"}
 """The names of resources here, and Cruise Control's own in capacity.json."""
 DRAINS = ("DEAD", "BAD_DISKS", "DEMOTED")
@@ -213,7 +214,7 @@ def read_workload(
         if ill := sorted(b for b, said in brokers.items() if said == state):
             stood = sorted(p for p, brokers_of in held.items() if not set(ill).isdisjoint(brokers_of))
             told.append(f"{state}: broker {some(ill)}; what stands there ({some(stood) or 'nothing'}) leaves first.")
-    return made_of(
+    made = made_of(
         there,
         sorted(brokers),
         each=replicas,
@@ -224,6 +225,7 @@ def read_workload(
         resources=used,
         domains=domains,
     )
+    return made.replace(units={"load": UNITS[balance], "state": UNITS["disk"]})
 
 
 def _shares(used: Mapping[str, list[float]]) -> dict[str, Shares]:

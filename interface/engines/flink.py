@@ -1,6 +1,6 @@
 """Flink: from its REST API to a workload, its own arithmetic of keys, and what can be changed there.
 
-In Flink nobody chooses where a key group runs: subtask i of p runs the i-th of p ranges. What can be chosen is the
+Flink does not let users choose where a key group runs: subtask i of p runs the i-th of p ranges. A user can choose the
 parallelism, the max parallelism, and - for a stream that is not keyed - a partitioner of one's own.
 """
 

@@ -173,6 +173,8 @@ def read_workload(
         )
     if notes is not None:
         notes.extend(told)
+    of_load = "messages/s" if offsets is not None else "bytes" if loads is None else None
+    made = made.replace(units={"state": "bytes", **({"load": of_load} if of_load else {})})
     for note in told if notes is None else ():
         if note != LEADERS_ASSUMED:
             warnings.warn(note, stacklevel=2)

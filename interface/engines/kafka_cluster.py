@@ -34,7 +34,7 @@ class PartitionState(NamedTuple):
     replicas : tuple of int
         Its brokers, the preferred leader first.
     leader : int or None
-        None: nobody leads it.
+        None: it has no leader.
     sizes : mapping
         Bytes of the replicas that a directory shows, by broker.
     in_sync : tuple of int

@@ -249,7 +249,7 @@ def read_under_way(file: str | Path) -> dict[Partition, str]:
 
 
 class Described(NamedTuple):
-    """A partition as ``kafka-topics --describe`` prints it; leader None: nobody leads it."""
+    """A partition as ``kafka-topics --describe`` prints it; leader None: it has no leader."""
 
     replicas: tuple[int, ...]
     leader: int | None
@@ -390,7 +390,7 @@ def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[fl
 
 
 class Growth(NamedTuple):
-    """Messages a second, and the partitions of which there is no pair of offsets: nobody leads them, or they are too new."""
+    """Messages a second, and the partitions without a pair of offsets: they have no leader, or are too new."""
 
     loads: dict[Partition, tuple[float, ...]]
     without: tuple[Partition, ...]

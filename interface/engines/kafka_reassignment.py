@@ -72,7 +72,7 @@ class Reassignment(NamedTuple):
     note : str
         What was planned: leaders only, each replica, or the directories of a broker.
     said : tuple of str
-        Racks that get two replicas of a partition, or that nobody looked; what else an operator has to know.
+        Racks that get two replicas of a partition, or that racks were not checked; further notes for the operator.
     """
 
     files: list[Path]

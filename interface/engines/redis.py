@@ -200,6 +200,7 @@ def read_workload(
         load=load[slots], state=state[slots], current=cluster.owner[slots], nodes=len(names),
         draining=[name in leaving for name in names], keys=[f"{LABEL}{s}" for s in slots], node_names=names,
         resources={"slots": np.ones(slots.size)},
+        units={"state": "bytes"} if asked is not None or told else {"load": "keys", "state": "bytes"},
     )  # fmt: skip
 
 
@@ -218,7 +219,7 @@ def refuse_unfinished(cluster: Shards, ours: Mapping[int, object] | None = None)
             if ours is None or slot not in ours:
                 raise InputError(
                     f"slot {slot} is on the way ({one.name}: {one.open[slot].split()[0]}): finish its plan with "
-                    "`keyshift run redis`, or mend it with `redis-cli --cluster fix`"
+                    "`keyshift run redis`, or repair it with `redis-cli --cluster fix`"
                 )
 
 

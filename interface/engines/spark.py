@@ -34,7 +34,7 @@ except ModuleNotFoundError as error:
         "keyshift.engines.spark needs PySpark: pip install '.[spark]' in a checkout of keyshift"
     ) from None
 
-from keyshift.spark_stats.csv_files import quoted
+from keyshift.spark_stats.acceptance import quoted
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
 

@@ -10,7 +10,7 @@ load_distance(load, assignment, nodes) -> float
 False
 
 Begin in `exercise.py`: what an exercise is, and how a function is tried. The exercises themselves are in
-`questions.py`. `grading.py` has the sheets, and marks files of solutions, which run in the process of `submission.py`.
+`questions.py`. `grade` marks files of solutions, which run in the process of `submission.py`.
 """
 
 from __future__ import annotations

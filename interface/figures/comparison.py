@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -182,35 +182,53 @@ def _unit(problem: Problem, trade: Trade) -> tuple[float, str]:
     return 100 / total, "state moved (% of all state)"
 
 
-def study_figure(frame: pd.DataFrame, profile: pd.DataFrame, path: str | Path | None = None) -> Figure:
-    """Draw a row for each problem: the time profile on the left, the distribution of gaps on the right."""
+DASHES = ("-", "--", "-.", ":")
+
+
+def study_figure(
+    profiles: Mapping[str, pd.DataFrame], frame: pd.DataFrame, path: str | Path | None, width: float
+) -> Figure:
+    """Draw each problem's performance profile over objectives and, below it, its profile of gaps; every method is in both.
+
+    Parameters
+    ----------
+    profiles : mapping of "objective" and "gap" to the steps of `Study.profile`
+    frame : DataFrame
+        The solves: their problems and methods.
+    path : str or Path, optional
+    width : float
+        In millimetres.
+    """
     from keyshift.figures.notebook_figure import Figure
 
     problems = list(frame["problem"].unique())
-    least = 1e-4  # gaps below a hundredth of a percent are drawn there: the axis is logarithmic
-    figure = Figure(figsize=(10, 3.8 * max(1, len(problems))), layout="constrained")
-    rows = figure.subplots(max(1, len(problems)), 2, squeeze=False)
-    for (left, right), problem in zip(rows, problems, strict=False):
-        own = frame[frame["problem"] == problem]
-        colour = {m: (AFTER, BOUND, *COLOURS)[i % (2 + len(COLOURS))] for i, m in enumerate(own["method"].unique())}
-        for method, steps in profile[profile["problem"] == problem].groupby("method", sort=False):
-            left.step(steps["factor"], steps["share"], where="post", color=colour[method], label=method)
-            left.plot(steps["factor"].iloc[-1:], steps["share"].iloc[-1:], "o", color=colour[method], markersize=4)
-        left.set_xscale("log")
-        left.set_ylim(0, 1.03)
-        left.set_xlabel("within this factor of the fastest that reached the best answer")
-        left.set_ylabel("share of instances")
-        gaps = {m: 100 * part["gap"].dropna().clip(lower=least) for m, part in own.groupby("method", sort=False)}
-        for place, (method, values) in enumerate(gaps.items()):
-            right.plot(values, [place] * len(values), "|", color=colour[method], markersize=11, alpha=0.7)
-        right.set_xscale("log")
-        right.set_yticks(range(len(gaps)), list(gaps))
-        right.set_xlabel(f"gap to the best bound (%; at {100 * least:g}: as good or nearer)")
-        left.set_title(problem)
-        for axes in (left, right):
+    figure = Figure(figsize=(width / 25.4, 4.6 * max(1, len(problems))), layout="constrained")
+    rows = figure.subplots(2 * max(1, len(problems)), 1, squeeze=False)[:, 0]
+    for upper, lower, problem in zip(rows[::2], rows[1::2], problems, strict=False):
+        methods = list(frame.loc[frame["problem"] == problem, "method"].unique())
+        # Gaps below a hundredth of a percent are drawn at the left end: the axis is logarithmic.
+        for axes, over, unit, least in ((upper, "objective", 1.0, 1.0), (lower, "gap", 100.0, 0.01)):
+            steps = profiles[over][profiles[over]["problem"] == problem]
+            most = max(unit * steps["factor"].max() if len(steps) else 0.0, 2 * least)
+            for number, method in enumerate(methods):
+                own = steps[steps["method"] == method]
+                factor = np.maximum(unit * own["factor"].to_numpy(), least)
+                share = np.concatenate([[0.0], own["share"], [own["share"].max() if len(own) else 0.0]])
+                style = {
+                    "color": (AFTER, BOUND, *COLOURS)[number % 8],
+                    "linestyle": DASHES[number % 4],
+                    "linewidth": 1.2,
+                }
+                axes.step(np.concatenate([[least], factor, [most]]), 100 * share, where="post", label=method, **style)
+            axes.set(xscale="log", ylim=(-2, 103), xlim=(least, most))
+            axes.set_ylabel("% of instances", fontsize=8)
+            axes.tick_params(labelsize=7)
+            axes.tick_params(axis="x", which="minor", labelsize=6)
             axes.grid(True, alpha=0.3)
-        if left.lines:
-            left.legend(fontsize=8)
+        upper.set_title(problem, fontsize=8, loc="left")
+        upper.set_xlabel("objective within this factor of the best found", fontsize=8)
+        lower.set_xlabel("gap to the best bound of at most this many percent", fontsize=8)
+        upper.legend(fontsize=7, loc="lower right", ncols=1 + len(methods) // 6)
     if path is not None:
         write_figure(figure, path)
     return figure

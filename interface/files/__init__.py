@@ -1,1 +1,1 @@
-"""Workloads, problems, solutions, plans and periods on disk; `models/base/disk.py` is what opens them, and writes them whole."""
+"""Workloads, problems, solutions and plans on disk. Begin with workload.py; `models/base/disk.py` opens files and writes them."""

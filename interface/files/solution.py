@@ -1,9 +1,22 @@
-"""Solutions on disk: one JSON file with the problem inside, checked anew when it is read."""
+"""Solutions and plans on disk: JSON files that are checked anew when they are read.
+
+A solution's file has the problem inside. A plan's file has
+
+====================  ==============================================================================================
+``format``, ``version``
+``problem`` ...       the question and the answer: parameters, method, status, objective, bound
+``workload``          the workload of the plan: the fingerprint of all of it, and what moves are compared with
+``nodes``             capacity of every node, new ones included; which ones leave
+``limits``            by resource: the limit of each node on the way, its use before, and the use of each move
+``phases``            start, end, proven least length and the load distance afterwards
+``moves``             key_group, source, target, gain, phase, start, end
+====================  ==============================================================================================
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -12,7 +25,7 @@ from keyshift.files.problem import decode, encode, problem_of, problem_record
 from keyshift.models.answer import Termination
 from keyshift.models.base.figures import apart
 from keyshift.models.base.guards import frozen
-from keyshift.models.base.schema import Amount, FileFormat, FileModel, Finite, naming
+from keyshift.models.base.schema import Amount, Count, FileFormat, FileModel, Finite, Labels, Whole, Wholes, naming
 from keyshift.models.errors import BoundError, InputError
 from keyshift.models.objectives import Prioritised
 from keyshift.models.problem import Problem
@@ -125,3 +138,90 @@ def _reached(problem: Problem, assignment: np.ndarray, r: SolutionFile) -> tuple
         return priorities_reached(problem, assignment, stages, r.method)
     except BoundError as error:
         raise InputError(f"priorities: {error}") from None
+
+
+# Plans on disk: one JSON file, checked against a schema and against itself before it is believed -----------------------
+
+
+class WorkloadRecord(FileModel):
+    """The part of its workload that a plan's file holds."""
+
+    fingerprint: str
+    rest: str
+    load: list[Amount]
+    state: list[Amount]
+    current: Wholes
+    capacity: list[Amount]
+    draining: list[bool]
+    keys: Labels | None
+    node_names: Labels | None
+    units: Annotated[
+        dict[str, str], Field(description="Units of load and state; from version 3 on", default_factory=dict)
+    ]
+
+
+class NodesRecord(FileModel):
+    """Every node, new ones included."""
+
+    capacity: list[Amount]
+    leaving: list[bool]
+
+
+class LimitRecord(FileModel):
+    """One resource on the way."""
+
+    limit: list[Amount | None]
+    held: list[Amount]
+    usage: list[Amount]
+
+
+class PhaseRecord(FileModel):
+    """One phase."""
+
+    start: Amount
+    end: Amount
+    bound: Amount
+    load_distance: Amount
+
+
+class MoveRecord(FileModel):
+    """One move."""
+
+    key_group: Whole
+    source: Whole
+    target: Whole
+    gain: Finite
+    phase: Whole
+    start: Amount
+    end: Amount
+
+
+class PlanFile(FileFormat, kind="keyshift-plan", newest=3):
+    """A plan as its file holds it."""
+
+    problem: str
+    parameters: dict[str, Any]
+    method: str
+    status: str
+    objective: Finite | None
+    bound: Finite | None
+    measure: str
+    seconds: Amount
+    seconds_bound: Amount
+    state_moved: Amount
+    peak_load: Amount
+    load_distance: Annotated[list[Amount], Field(min_length=2, max_length=2)]
+    overload: Amount
+    overload_bound: Amount
+    parallel: Count
+    bandwidth: list[Amount] | None
+    notes: list[str]
+    broken_rules: Annotated[Amount, Field(description="by how much rules are broken on the way; from version 2 on")] = (
+        0.0
+    )
+    broken_rules_bound: Annotated[Amount, Field(description="what no order of the moves avoids of it")] = 0.0
+    workload: WorkloadRecord
+    nodes: NodesRecord
+    limits: dict[str, LimitRecord]
+    phases: list[PhaseRecord]
+    moves: list[MoveRecord]

@@ -21,7 +21,7 @@ import re
 import uuid
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -57,11 +57,16 @@ def _rows_of(value: Any) -> Any:
     return [value] if isinstance(value, list) and not any(isinstance(v, list) for v in value) else value
 
 
-class WorkloadFile(FileFormat, kind="keyshift-workload", newest=4, legacy="keyshift_workload", bare=True):
+Units = Annotated[
+    dict[Literal["load", "state"], str] | None, Field(description="Units of load and state; from version 5 on")
+]
+
+
+class WorkloadFile(FileFormat, kind="keyshift-workload", newest=5, legacy="keyshift_workload", bare=True):
     """A workload in one JSON file."""
 
     format: str = "keyshift-workload"
-    version: int = 4
+    version: int = 5
     load: Annotated[
         list[list[float]],
         BeforeValidator(_rows_of),
@@ -94,6 +99,7 @@ class WorkloadFile(FileFormat, kind="keyshift-workload", newest=4, legacy="keysh
         dict[str, Labels] | None,
         Field(description="Labels of the nodes by name, such as rack, that rules may name; from version 4 on"),
     ] = None
+    units: Units = None
 
 
 def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = False) -> None:
@@ -247,7 +253,7 @@ class TableAccount(FileModel):
     sums: dict[str, Finite] | None = None
 
 
-class WorkloadManifest(FileFormat, kind="keyshift-workload", newest=4, legacy="keyshift_workload"):
+class WorkloadManifest(FileFormat, kind="keyshift-workload", newest=5, legacy="keyshift_workload"):
     """``workload.json`` of a directory of tables."""
 
     key_groups: Count
@@ -256,6 +262,7 @@ class WorkloadManifest(FileFormat, kind="keyshift-workload", newest=4, legacy="k
     tables: Annotated[
         dict[str, TableAccount] | None, Field(description="key_groups, nodes, load and, where there is any, traffic")
     ] = None
+    units: Units = None
 
 
 def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
@@ -278,8 +285,8 @@ def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
 
 
 def version_of(w: Workload) -> dict[str, Any]:
-    """The version that the data need: 4 with labels of key groups or nodes, 3 with a traffic for each window."""
-    return {"version": 4 if w.groups or w.domains else 3 if w.earlier_traffic else 2}
+    """The version that the data need: 5 with units, 4 with labels of key groups or nodes, 3 with a traffic for each window."""
+    return {"version": 5 if w.units else 4 if w.groups or w.domains else 3 if w.earlier_traffic else 2}
 
 
 def traffic_columns(w: Workload) -> dict[str, np.ndarray]:
@@ -337,7 +344,12 @@ def _write_tables(workload: Workload, folder: Path, mark: str) -> set[str]:
             accounts[name] = {"file": file, "rows": rows, "columns": list(columns), "sums": _sums(columns)}
             fill = partial(pq.write_table, pa.table(columns), write_page_checksum=True)
             write_file(folder / file, fill)
-        about = {"key_groups": workload.key_groups, "nodes": workload.nodes, "windows": workload.windows}
+        about: dict[str, Any] = {
+            "key_groups": workload.key_groups,
+            "nodes": workload.nodes,
+            "windows": workload.windows,
+        }
+        about |= {"units": dict(workload.units)} if workload.units else {}
         WorkloadManifest.write(folder / MANIFEST, {**version_of(workload), **about, "tables": accounts}, indent=1)
     except BaseException:
         for account in accounts.values():
@@ -380,6 +392,7 @@ def read_tables(source: Path, most: int) -> Workload:
         node_names=None if "name" not in nodes else nodes["name"].tolist(),
         groups={name: column.tolist() for name, column in _beginning(_GROUP, groups).items()},
         domains={name: column.tolist() for name, column in _beginning(_DOMAIN, nodes).items()},
+        units=about.units,
     )
     for name, account in (about.tables or {}).items():
         for column in account.columns or ():  # an optional one would not be missed

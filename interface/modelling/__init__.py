@@ -1,4 +1,4 @@
-"""Declarative models for everybody: read them, change them, write them to a file, solve them anywhere.
+"""Declarative models: read them, change them, write them to a file, solve them with any solver.
 
 Begin with `opening.py` (`statements`, `model`), then `model.py`: what a `Model` can do, whatever its language.
 """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -12,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from keyshift.catalogue.method import Statement
+from keyshift.modelling.additions import Row, start_by_search
 from keyshift.modelling.program import by_own_names, parse_solution
 from keyshift.models import Answer, Budget, InputError, Problem, Solution
 from keyshift.models.answer import Termination
@@ -19,6 +21,7 @@ from keyshift.models.base.disk import MOST_JSON, read_text
 from keyshift.models.base.guards import real, whole
 from keyshift.models.base.lazily import load
 from keyshift.models.errors import BoundError
+from keyshift.models.workload import Workload
 from keyshift.solving import MOST_SEED, interruptible, read_start
 
 
@@ -70,14 +73,19 @@ class Model(ABC):
     """
 
     suffixes: ClassVar[tuple[str, ...]]
+    _symbol: ClassVar[re.Pattern[str]] = re.compile(r"(?<=[\[,])([kn])(\d+)(?=[\],])")
 
     def __init__(self, problem: Problem, about: Statement, strengthened: bool = False, **options: Any) -> None:
         self.problem, self.about, self.strengthened, self.options = problem, about, strengthened, options
         self.statement = about.build(problem, strengthened, **options)
         self.native: Any = self.statement.model
+        w: Any = getattr(problem, "workload", None)
+        named = isinstance(w, Workload) and (w.keys is not None or w.node_names is not None)
+        self._symbols = {"k": w.names_of_key_groups.symbols, "n": w.names_of_nodes.symbols} if named else {}
         self._whole = False
         self.relaxed = False
         self._known: np.ndarray | None = None
+        self._searched = False
         self._taken: np.ndarray | None = None
         self._cuts: list[np.ndarray] = []
 
@@ -85,6 +93,10 @@ class Model(ABC):
     def kind(self) -> str:
         """The model's kind, as given to `keyshift.model`."""
         return self.about.kind
+
+    def name_in_files(self, name: str) -> str:
+        """A variable's or a constraint's name with the workload's own names: x[kg-0003,node01] for x[k3,n1]."""
+        return self._symbol.sub(lambda found: self._symbols[found[1]][int(found[2])], name) if self._symbols else name
 
     # What a caller does with it ---------------------------------------------------------------------------------
 
@@ -193,8 +205,9 @@ class Model(ABC):
             - rows, variables without a cost, variables fixed or their limits narrowed -,
             ``details["bound_with_additions"]`` holds for every assignment that keeps the problem's rules and the
             additions; where the objective was changed, a row taken away or widened, or the model is `strengthened`,
-            nothing is said. An answer that breaks the problem's own rules is in `Solution.offered`, with
-            `Solution.violations`.
+            nothing is said. With additions to an integer model keyshift's own search finds the start, unless `start` has
+            been called: rows that a rule could say are kept by it, and ``message`` names these rules. An answer that
+            breaks the problem's own rules is in `Solution.offered`, with `Solution.violations`.
 
         Raises
         ------
@@ -206,9 +219,13 @@ class Model(ABC):
         seed = whole("seed", seed, most=MOST_SEED, optional=False)
         self._taken = None
         with interruptible(budget.interrupt):
-            standing = self._standing()
+            standing, fresh = self._standing()
+            searched, said = None, ""
+            if standing == "added" and self._reads and self._known is None:
+                searched, said = start_by_search(self, self._added_rows(fresh), budget, seed)
             run = self._run_settled(solver, budget, seed, standing)
-            answer = self._answer(run, standing, budget)
+            answer = self._better(self._answer(run, standing, budget), searched)
+            answer.message += said
             rounds = 0
             # How often an answer of a changed integer model that breaks the problem's rules is cut off before it
             # is offered.
@@ -230,9 +247,23 @@ class Model(ABC):
             answer.details["bound_from"] = f"{run.solver}'s word, which its own answer disproves: dropped"
             return Solution.of(self.problem, name, answer, budget.seconds)
 
+    def _better(self, answer: Answer, searched: np.ndarray | None) -> Answer:
+        """The answer, or in its place the start from our own search where the solver has nothing as good."""
+        if searched is None or answer.termination == "infeasible":
+            return answer
+        worse = answer.assignment is None or (
+            self.problem.objective(self.problem.canonical(answer.assignment))
+            > self.problem.objective(self.problem.canonical(searched)) + self.problem.tolerance
+        )
+        if worse and not self.problem.violations(searched):
+            answer.assignment = searched
+            answer.details["answer_from"] = "keyshift's search, which kept what was added"
+            self._take(searched)
+        return answer
+
     def as_stated(self) -> bool:
         """Whether the model is unchanged: its numbers are those of a newly built one."""
-        return self._standing() == "stated"
+        return self._standing()[0] == "stated"
 
     def assignment(self, values: Any = None) -> np.ndarray:
         """Read the assignment from a solved model, whichever solver solved it; it is read, not checked: see `keyshift.check`.
@@ -290,6 +321,11 @@ class Model(ABC):
     def _fingerprint(self) -> str: ...
     @abstractmethod
     def _extends(self, fresh: Self) -> bool: ...
+    @abstractmethod
+    def _added_rows(self, fresh: Self) -> list[Row]: ...
+    @abstractmethod
+    def _near(self, fixed: Mapping[str, float], budget: Budget, seed: int) -> np.ndarray | None:
+        """Solve with some variables fixed; an answer is held as the start for the next run."""
 
     def _settled(self) -> bool:
         """Whether the variables that are whole by themselves still are."""
@@ -302,15 +338,15 @@ class Model(ABC):
         made = type(self)(self.problem, self.about, self.strengthened, **self.options)
         return made.relax() if self.relaxed else made
 
-    def _standing(self) -> Literal["stated", "added", "changed"]:
-        """Whether the model is the one that the problem states, that one with additions, or another."""
+    def _standing(self) -> tuple[Literal["stated", "added", "changed"], Self]:
+        """Whether the model is the one that the problem states, that one with additions, or another; beside it the stated one."""
+        fresh = self._fresh()
         try:
-            fresh = self._fresh()
             if self._fingerprint() == fresh._fingerprint():
-                return "stated"
-            return "added" if self._extends(fresh) and not self.strengthened else "changed"
+                return "stated", fresh
+            return ("added" if self._extends(fresh) and not self.strengthened else "changed"), fresh
         except InputError:  # what no matrix holds has been added
-            return "changed"
+            return "changed", fresh
 
     def _run_settled(self, solver: str | None, budget: Budget, seed: int, standing: str) -> Run:
         """Run it; once more with whole variables, where these are whole by themselves only until rows are added."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from keyshift.modelling import running
+from keyshift.modelling.additions import Row
 from keyshift.modelling.model import Run
 from keyshift.modelling.program import NamedProgram, write_nl
 from keyshift.models import Budget, InputError
@@ -63,7 +64,7 @@ class OpenedPyomo(running.LinearModel):
         said = lettered(letters, parts) if letters is not None and len(letters) == len(parts) else None
         if said is None and hasattr(self.statement, "label"):
             said = self.statement.label(component, parts)
-        return f"{component}[{','.join(map(str, parts)) if said is None else said}]"
+        return self.name_in_files(f"{component}[{','.join(map(str, parts)) if said is None else said}]")
 
     def program(self) -> NamedProgram:
         """The model's matrices; `InputError` where it has something that no matrix holds."""
@@ -108,12 +109,20 @@ class OpenedPyomo(running.LinearModel):
             squares[at] = squares.get(at, 0.0) + float(factor)
         return linear, columns, rows, squares
 
-    def _extends(self, fresh: Self) -> bool:
+    def _fixed_alike(self, fresh: Self) -> list[Row]:
+        """Fix in a fresh model what is fixed here, a constant in the rows of both; as rows."""
         twins = {v.name: v for v in fresh.native.component_data_objects(pyo.Var)}
-        for variable in self.native.component_data_objects(pyo.Var):
-            if variable.fixed and (twin := twins.get(variable.name)) is not None:
-                twin.fix(variable.value)  # a constant in the rows of both
+        fixed = [v for v in self.native.component_data_objects(pyo.Var) if v.fixed and v.name in twins]
+        for variable in fixed:
+            twins[variable.name].fix(variable.value)
+        return [Row({self.name_of(v): 1.0}, v.value, v.value) for v in fixed]
+
+    def _extends(self, fresh: Self) -> bool:
+        self._fixed_alike(fresh)
         return super()._extends(fresh)
+
+    def _added_rows(self, fresh: Self) -> list[Row]:
+        return self._fixed_alike(fresh) + super()._added_rows(fresh)
 
     def _settled(self) -> bool:
         return not hasattr(self.statement, "settled") or bool(self.statement.settled())
@@ -124,6 +133,11 @@ class OpenedPyomo(running.LinearModel):
         self.statement.set_start(assignment)
 
     _take = _set_start
+
+    def _hold(self, values: dict[str, float]) -> np.ndarray:
+        self.set_values(values)
+        self._searched = True
+        return np.asarray(self.statement.assignment())
 
     def _relaxed(self) -> Any:
         made = self.native.clone()
@@ -162,7 +176,7 @@ class OpenedPyomo(running.LinearModel):
 
     def _held(self, columns: list[Any]) -> np.ndarray | None:
         """The values of a start, where every variable has one."""
-        if self._known is None:
+        if self._known is None and not self._searched:
             return None
         held = np.array([math.nan if v.value is None else v.value for v in columns], dtype=float)
         return held if np.isfinite(held).all() else None

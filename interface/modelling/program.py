@@ -249,9 +249,12 @@ def write_nl(model: Any, path: Path, row_name: Callable[[Any], str], column_name
     write_text(path.with_suffix(".col"), [column_name(v) for v in written[0].variables])
 
 
-def parenthesised(name: str) -> str:
-    """A name for an LP file, where square brackets mean squares: x(k3,n1)."""
-    return name.replace("[", "(").replace("]", ")")
+def names_in_lp(names: Iterable[str]) -> list[str]:
+    """Names for an LP file, where square brackets mean squares, and signs are signs: x(k3,n1)."""
+    return distinct(name.translate(_IN_LP) for name in names)
+
+
+_IN_LP = str.maketrans({"[": "(", "]": ")", **dict.fromkeys("+-*/^<>=:\\", "_")})
 
 
 def mps_lines(program: NamedProgram) -> Iterator[str]:
@@ -314,7 +317,7 @@ def _sides(kinds: list[str], rows: list[str], low: list[float], high: list[float
 def lp_lines(program: NamedProgram) -> Iterator[str]:
     """A program in the LP format of CPLEX."""
     p = program.linear
-    columns = [parenthesised(name) for name in distinct(program.columns)]
+    columns = names_in_lp(program.columns)
     yield f"\\ {program.name}"
     yield "minimize"
     yield " objective:"
@@ -329,9 +332,9 @@ def lp_lines(program: NamedProgram) -> Iterator[str]:
         yield f"  {_signed(p.offset)}"
     yield "subject to"
     named = dict(zip(program.columns, columns, strict=True))
-    for row, (_, terms, low, high) in zip(distinct(program.rows), program.terms(), strict=True):
+    for row, (_, terms, low, high) in zip(names_in_lp(program.rows), program.terms(), strict=True):
         for part, sign, side in _halves(low, high):
-            yield f" {parenthesised(row)}{part}:"
+            yield f" {row}{part}:"
             yield from _wrapped((factor, named[name]) for factor, name in terms or [(0.0, program.columns[0])])
             yield f"  {sign} {side!r}"
     yield "bounds"
@@ -409,12 +412,12 @@ def _read_number(word: str, line: str, source: Path) -> float:
 
 
 def by_own_names(names: list[str], values: dict[str, float], source: Path) -> dict[str, float]:
-    """The values by the model's names; an LP file has parentheses in place of square brackets."""
-    own = {parenthesised(name): name for name in names}
+    """The values by the model's names, as an MPS or an LP file has them."""
+    own = dict(zip(names_in_lp(names), names, strict=True)) | dict(zip(distinct(names), names, strict=True))
     made: dict[str, float] = {}
     foreign = []
     for name, value in values.items():
-        known = own.get(parenthesised(name))
+        known = own.get(name)
         if known is None:
             foreign.append(name)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -13,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from ortools.math_opt.python import mathopt
 
+from keyshift.modelling.additions import Row
 from keyshift.modelling.model import Model, Run
 from keyshift.modelling.program import (
     NamedProgram,
@@ -27,8 +29,7 @@ from keyshift.models import Budget, InputError
 from keyshift.models.answer import SCIP_SMALL
 from keyshift.solvers import highs
 from keyshift.solvers import mathopt as mathopt_solvers
-from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
-from keyshift.solvers.scaling import Units, in_units, without_small
+from keyshift.solvers.safe_bounds import LinearProgram, Units, dual_bound, in_units, without_small
 
 if TYPE_CHECKING:
     from keyshift.models.base.pyomo import pyo
@@ -52,6 +53,10 @@ class LinearModel(Model):
         """
 
     @abstractmethod
+    def _hold(self, values: dict[str, float]) -> np.ndarray:
+        """Keep the values of all variables as a start, and return the assignment in them."""
+
+    @abstractmethod
     def _write_nl(self, path: Path) -> None: ...
 
     def algebra(self, every: bool = False) -> str:
@@ -63,6 +68,30 @@ class LinearModel(Model):
 
     def _extends(self, fresh: Self) -> bool:
         return self.program().extends(fresh.program())
+
+    def _added_rows(self, fresh: Self) -> list[Row]:
+        mine, stated = self.program(), fresh.program()
+        known = {(name, frozenset(terms)) for name, terms, _, _ in stated.terms()}
+        rows = [
+            Row({v: f for f, v in terms}, low, high)
+            for name, terms, low, high in mine.terms()
+            if (name, frozenset(terms)) not in known
+        ]
+        boxes = [
+            dict(zip(p.columns, np.stack([p.linear.column_lower, p.linear.column_upper], 1).tolist(), strict=True))
+            for p in (mine, stated)
+        ]
+        return rows + [Row({name: 1.0}, *box) for name, box in boxes[0].items() if boxes[1].get(name, box) != box]
+
+    def _near(self, fixed: Mapping[str, float], budget: Budget, seed: int) -> np.ndarray | None:
+        program = self.program()
+        at = np.array([fixed.get(name, np.nan) for name in program.columns])
+        p, free = program.linear, np.isnan(at)
+        if ((at < p.column_lower) | (at > p.column_upper)).any() or program.squares:
+            return None
+        p = replace(p, column_lower=np.where(free, p.column_lower, at), column_upper=np.where(free, p.column_upper, at))
+        _, values = by_highs(replace(program, linear=p), budget, seed, None)
+        return None if values is None else self._hold(program.values(values))
 
     def _write(self, path: Path) -> None:
         if path.suffix == ".nl":
@@ -113,7 +142,7 @@ def by_mathopt(
 
 
 def _in_units(program: NamedProgram) -> tuple[NamedProgram, Units]:
-    """The same program in units that suit a solver's tolerances: `solvers.scaling`."""
+    """The same program in units that suit a solver's tolerances: `solvers.safe_bounds`."""
     linear, units = in_units(program.linear)
     worth = (units.columns / units.objective).tolist(), units.columns.tolist()
     squares = {(a, b): factor * worth[0][a] * worth[1][b] for (a, b), factor in program.squares.items()}
@@ -200,7 +229,7 @@ class OpenedMathOpt(LinearModel):
 
     def names(self) -> list[str]:
         """The names of all variables, as files have them."""
-        return [v.name for v in self.native.variables()]
+        return [self.name_in_files(v.name) for v in self.native.variables()]
 
     def program(self) -> NamedProgram:
         """The model's matrices; `InputError` where it has something that no matrix holds."""
@@ -234,7 +263,7 @@ class OpenedMathOpt(LinearModel):
         )
         return NamedProgram(
             self.problem.name, linear, dict(zip(map(tuple, pairs), squares.coefficients, strict=True)),
-            _names("variable", v), _names("constraint", c),
+            *([self.name_in_files(name) for name in _names(kind, of)] for kind, of in (("variable", v), ("constraint", c))),
         )  # fmt: skip
 
     def _fingerprint(self) -> str:
@@ -243,6 +272,11 @@ class OpenedMathOpt(LinearModel):
     def _set_start(self, assignment: np.ndarray) -> None:
         self._hint = self.statement.hint(assignment)
         self._values = None
+
+    def _hold(self, values: dict[str, float]) -> np.ndarray:
+        by_name = {v: values[self.name_in_files(v.name)] for v in self.native.variables()}
+        self._hint = mathopt.SolutionHint(variable_values=by_name)
+        return np.asarray(self.statement.assignment(by_name))
 
     def _relaxed(self) -> Any:
         made = mathopt.Model.from_model_proto(self.native.export_model())
@@ -277,7 +311,7 @@ class OpenedMathOpt(LinearModel):
         if values is None and self._taken is not None:
             return self._taken
         if isinstance(values, dict) and all(isinstance(name, str) for name in values):
-            by_name = {v.name: v for v in self.native.variables()}
+            by_name = {self.name_in_files(v.name): v for v in self.native.variables()}
             self._require_known(values, by_name)
             values = {v: float(values.get(name, 0.0)) for name, v in by_name.items()}
         elif values is not None and not isinstance(values, dict):

@@ -1,4 +1,4 @@
-"""Plans, what they are worth, and what to do when there is none."""
+"""Plans, what they are worth, and what to do when there is none. Begin with making.py."""
 
 from __future__ import annotations
 

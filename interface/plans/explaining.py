@@ -12,7 +12,7 @@ import numpy as np
 
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
-from keyshift.models.base.figures import figure, signed
+from keyshift.models.base.figures import figure, quantity, signed
 from keyshift.models.base.guards import real, whole
 from keyshift.models.problem import Limit
 from keyshift.plans.remedying import seconds_of
@@ -116,9 +116,10 @@ class Explanation:
 
     def __str__(self) -> str:
         moves: list[Any] = list(self.moves.itertuples())
+        unit = getattr(getattr(self.problem, "workload", None), "units", {}).get("load", "")
         lines = [f"{self.problem.objective_name} {figure(self.solution.objective)}, {self.nothing}"]
         lines += [
-            f"key group {m.key}: node {m.source} -> {m.target}, load {figure(m.load)}, "
+            f"key group {m.key}: node {m.source} -> {m.target}, load {quantity(m.load, unit)}, "
             f"worth {signed(m.gain, self.problem.scale)} {self.measure}"
             + (f"; undoing it alone breaks {m.breaks}" if m.breaks else "")
             for m in moves

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class MadeFor:
     draining : ndarray of bool, shape (n,)
     keys, node_names : tuple or None
         Names of key groups and of nodes, where the workload has them.
+    units : mapping of str to str
+        Units of load and state.
     """
 
     rest: str
@@ -40,6 +42,7 @@ class MadeFor:
     draining: BoolArray
     keys: tuple[str | int, ...] | None = None
     node_names: tuple[str | int, ...] | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("load", "state", "current", "capacity", "draining"):
@@ -55,6 +58,7 @@ class MadeFor:
         return cls(
             unlisted(workload), workload.last_load.copy(), workload.state.copy(), workload.current.copy(),
             workload.capacity.copy(), workload.draining.copy(), workload.keys, workload.node_names,
+            dict(workload.units),
         )  # fmt: skip
 
     def once(self, assignment: IntArray, capacity: FloatArray) -> MadeFor:
@@ -70,6 +74,11 @@ class MadeFor:
         for name in ("load", "state", "current", "capacity", "draining", "keys", "node_names"):
             _add(digest, name, getattr(self, name))
         return digest.hexdigest()
+
+    @property
+    def distance_unit(self) -> str:
+        """The unit of load distances and of loads per unit of capacity: that of loads, where all capacities are 1."""
+        return self.units.get("load", "") if (self.capacity == 1).all() else ""
 
     def key(self, k: int) -> str | int:
         """The name of a key group, its number where it has none."""

@@ -100,7 +100,8 @@ def plan(
         said = (*found.notes, _broken_on_the_way(ruled))
         found = replace(found, broken_rules=ruled.broken, broken_rules_bound=ruled.bound, notes=said)
     dropping = () if dropped is None else (str(dropped),)
-    return replace(found, notes=(*found.notes, *staying(problem, reached.target), *dropping))
+    further = filter(None, [problem.note_on_plans])
+    return replace(found, notes=(*found.notes, *staying(problem, reached.target), *dropping, *further))
 
 
 @dataclass(frozen=True, eq=False)

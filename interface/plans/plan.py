@@ -328,8 +328,8 @@ class Plan:
         return pd.concat(parts, keys=[*every, *of_all], names=["figure", "node"]).astype(float).to_frame("predicted")
 
     def as_record(self) -> dict[str, Any]:
-        """The plan as plain values for JSON; `keyshift.files.plan` says what each field means."""
-        from keyshift.files.plan import LimitRecord, NodesRecord, PhaseRecord, PlanFile, WorkloadRecord
+        """The plan as plain values for JSON; `keyshift.files.solution` says what each field means."""
+        from keyshift.files.solution import LimitRecord, NodesRecord, PhaseRecord, PlanFile, WorkloadRecord
 
         limits = {
             name: LimitRecord.content(None, limit=self.limits[name], held=self.held[name], usage=self.usage[name])
@@ -340,6 +340,9 @@ class Plan:
             self, workload=WorkloadRecord.content(self.made_for), nodes=NodesRecord.content(self), limits=limits,
             phases=[PhaseRecord.content(p) for p in self.phases], moves=[dict(zip(MOVED, m, strict=True)) for m in moved],
         )  # fmt: skip
+        if not self.made_for.units:  # releases before units can read it
+            del content["workload"]["units"]
+            content["version"] = 2
         return {**PlanFile.stamp(), **content}
 
     def report(self, path: str | Path, **options: Any) -> None:
@@ -361,7 +364,7 @@ class Plan:
         InputError
             If the folder does not exist.
         """
-        from keyshift.files.plan import PlanFile
+        from keyshift.files.solution import PlanFile
 
         PlanFile.write(path, self.as_record())
 

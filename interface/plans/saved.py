@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keyshift.files.plan import PlanFile
+from keyshift.files.solution import PlanFile
 from keyshift.models.base.figures import apart
 from keyshift.models.base.labels import by_label
 from keyshift.models.errors import InputError
@@ -51,6 +51,7 @@ def _plan_of(record: PlanFile) -> Plan:
     made = MadeFor(
         w.rest, floats(w.load), floats(w.state), whole(w.current), floats(w.capacity), np.array(w.draining, dtype=bool),
         None if w.keys is None else tuple(w.keys), None if w.node_names is None else tuple(w.node_names),
+        w.units,
     )  # fmt: skip
     moves: dict[str, Any] = {
         name: whole([getattr(m, name) for m in record.moves]) for name in ("key_group", "source", "target", "phase")

@@ -1,1 +1,1 @@
-"""Reports: one HTML page each that needs no server, no network and no script."""
+"""Reports: one HTML page each that needs no server and no network. Begin with drawings.py."""

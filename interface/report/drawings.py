@@ -5,21 +5,120 @@ Here is where things stand; `templates/svg.jinja` draws them there.
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from keyshift.models.base.disk import write_text
+from keyshift.models.base.figures import compact, quantity
 from keyshift.plans.plan import Plan
-from keyshift.report.page import WIDTH, pages, records, write_page
+from keyshift.terminal import visible
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from keyshift.comparison import Comparison
+
+
+SCRIPTS = Path(__file__).parent
+"""The pages' style and their JavaScript, as they stand: a page carries what it needs of them inside itself."""
+WIDTH = 760
+"""Of every drawing, in units of its view box."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#999999")
+"""The colours of Okabe and Ito, legible on light and on dark; lines of the same colour differ in their dashes."""
+
+
+def shown(value: Any, unit: str = "") -> str:
+    """A figure as reports show it: the same text for the same number everywhere."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return quantity(value, unit, digits=5) if isinstance(value, int | float) else str(value)
+
+
+def _short(name: Any, most: int = 9) -> str:
+    said = str(name)
+    return said if len(said) <= most else said[: most - 1] + "…"
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a table as JSON can hold them: null where there is nothing."""
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")  # type: ignore[return-value]
+
+
+def script(*names: str) -> str:
+    """Modules as one script that needs no other file: what they import of each other is in it, the first one first."""
+    code = "".join((SCRIPTS / f"{name}.mjs").read_text(encoding="utf-8") for name in names)
+    code = re.sub(r"(?m)^import .*\n|^export (?=const|function|class)", "", code)
+    return f'(() => {{\n"use strict";\n{code}}})();'
+
+
+@cache
+def pages() -> Environment:
+    """The templates: what they are given is a text, unless it is `Markup`."""
+    made = Environment(
+        loader=FileSystemLoader(SCRIPTS / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: value if isinstance(value, Markup) else visible(str(value)),
+    )
+    made.filters |= {"digest": _digest, "short": _short, "px": "{:.1f}".format}
+    made.filters["rounded"] = lambda value: shown(float(f"{value:.2g}"))  # for a mark of an axis
+    made.globals |= {"shown": shown, "width": WIDTH, "colours": COLOURS, "dashes": ("", "6 3", "2 3", "8 3 2 3")}
+    return made
+
+
+def write_page(
+    path: str | Path, template: str, title: str, data: dict[str, Any], scripts: Sequence[str] = ("tables",), **more: Any
+) -> None:
+    """Write a page, whole or not at all: it runs the scripts it carries, no other, and asks no network for anything.
+
+    Parameters
+    ----------
+    path : str or Path
+    template : str
+        Its name in the folder of templates.
+    title : str
+    data : dict
+        What the page carries as JSON; every figure on the page names its place in it.
+    scripts : sequence of str
+    **more
+        What else the template takes: drawings, counts.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written there.
+    """
+
+    def at(place: str) -> Any:
+        return reduce(lambda part, name: part[int(name) if isinstance(part, list) else name], place.split("."), data)
+
+    # A closing tag inside a text would end the block of data early: < is written as JSON allows.
+    carried = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    style, code = (SCRIPTS / "page.css").read_text(encoding="utf-8"), script(*scripts)
+    page = pages().get_template(f"{template}.html.jinja")
+    write_text(path, page.render(title=title, data=data, at=at, carried=carried, style=style, code=code, **more))
+
+
+def _digest(content: str) -> Markup:
+    return Markup(f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'")
+
+
+# The drawings ----------------------------------------------------------------------------------------------------------
 
 
 MOST_NODES = 40
@@ -43,12 +142,16 @@ def _ticks(most: float, count: int = 5) -> list[float]:
     return [float(k * step) for k in range(int(most / step + 1e-9) + 1)]
 
 
-def load_bars(nodes: Sequence[dict[str, Any]], mean: float, limits: Sequence[float | None] | None) -> Markup:
+def load_bars(
+    nodes: Sequence[dict[str, Any]], mean: float, limits: Sequence[float | None] | None, unit: str = ""
+) -> Markup:
     """Load before, at its peak and after, for every node; the mean as a line, limits as ticks."""
     most = max([mean, *(max(n["before"], n["peak"], n["after"]) for n in nodes), *(v for v in limits or [] if v)])
     most, left = most * 1.05 or 1.0, 110.0
     scale, place = (WIDTH - left - 20) / most, {"left": left, "row": 22.0, "top": 6.0}
-    return _drawn("load_bars", nodes=nodes, limits=limits, mean=mean, ticks=_ticks(most), scale=scale, **place)
+    return _drawn(
+        "load_bars", nodes=nodes, limits=limits, mean=mean, ticks=_ticks(most), scale=scale, unit=compact(unit), **place
+    )
 
 
 def busiest(source: np.ndarray, target: np.ndarray, state: np.ndarray, nodes: int) -> np.ndarray:
@@ -75,6 +178,7 @@ def timeline(
     phases: Sequence[dict[str, Any]],
     end: float,
     lanes: int,
+    unit: str = "",
 ) -> Markup:
     """For every node, when it sends and when it receives; phases as bands.
 
@@ -86,21 +190,24 @@ def timeline(
     end : float
     lanes : int
         Transfers at once at a node: as many lines in its row.
+    unit : str
+        Of the times.
     """
-    left, row = 110.0, max(20.0, 9.0 * lanes + 5)
+    left, row = 110.0, max(22.0, 9.0 * lanes + 5)
     place = {number: i for i, (number, _) in enumerate(rows)}
+    named = dict(rows)
     busy: dict[int, list[float]] = {number: [0.0] * lanes for number in place}
     bars = []
     for m in sorted(moves, key=lambda m: (m["start"], m["end"]))[:3000]:
-        for node, colour in ((m["source"], "send"), (m["target"], "take")):
+        for node, other in ((m["source"], m["target"]), (m["target"], m["source"])):
             if node not in place:
                 continue
             lane = next((i for i, free in enumerate(busy[node]) if free <= m["start"] + 1e-9 * (end or 1)), 0)
             busy[node][lane] = m["end"]
-            bars.append((m, place[node], lane, colour))
+            bars.append((m, place[node], lane, node == m["source"], str(named.get(other, other))))
     return _drawn(
         "timeline", rows=[name for _, name in rows], bars=bars, phases=phases, ticks=_ticks(end),
-        scale=(WIDTH - left - 20) / (end or 1.0), left=left, top=22.0, row=row, tall=(row - 5) / lanes - 1,
+        scale=(WIDTH - left - 20) / (end or 1.0), left=left, top=22.0, row=row, tall=(row - 5) / lanes - 1, unit=unit,
     )  # fmt: skip
 
 
@@ -193,11 +300,13 @@ def write_plan_report(
     n, distances = plan.capacity.size, [plan.load_distance[0], *(p.load_distance for p in plan.phases)]
     order = busiest(plan.source, plan.target, plan.state, n)
     rows = list(range(n)) if n <= MOST_NODES else order.tolist()
-    data = _content(plan, comparison, other)
+    data, units = _content(plan, comparison, other), plan.made_for.units
+    unit = "s" if plan.bandwidth is not None else units.get("state", "")
     write_page(
         path, "plan", title or f"Plan for {plan.problem}", data, most=MOST_ROWS, rows=rows, notes=plan.notes,
         timed=plan.bandwidth is not None, loads=_loads(plan, data["nodes"], rows), map=_map(plan, order),
-        timeline=_timeline(plan, order, data["phases"]),
+        timeline=_timeline(plan, order, data["phases"], unit), unit=unit,
+        load=plan.made_for.distance_unit, state=units.get("state", ""),
         steps=distance_steps(distances) if len(plan.phases) > 1 else "",
     )  # fmt: skip
 
@@ -219,8 +328,11 @@ def _content(plan: Plan, comparison: Comparison | None, other: Plan | None) -> d
         for node, limit, held in zip(content["nodes"], kept["limit"], kept["held"], strict=True):
             content["limits"].append({"resource": name, "node": node["name"], "limit": limit, "held": held})
     if comparison is not None:
-        names = ("method", "status", "objective", "bound", "gap_abs", "seconds")
-        content["methods"] = [{name: getattr(s, name) for name in names} for s in comparison]
+        names = ("method", "status", "objective", "bound", "seconds")
+        content["methods"] = [
+            {name: getattr(s, name) for name in names} | {"gap_percent": None if s.gap is None else 100 * s.gap}
+            for s in comparison
+        ]
     if other is not None:
         difference = plan.diff(other)
         content["figures"] = [{"name": k, "here": a, "there": b} for k, (a, b) in difference.figures.items()]
@@ -233,7 +345,8 @@ def _loads(plan: Plan, nodes: list[dict[str, Any]], rows: list[int]) -> Markup:
     limits = None
     if "load" in plan.limits:
         limits = [float(v) if np.isfinite(v) else None for v in plan.limits["load"][rows]]
-    return load_bars([nodes[i] for i in rows], plan.mean * float(np.median(plan.capacity)), limits)
+    mean, unit = plan.mean * float(np.median(plan.capacity)), plan.made_for.distance_unit
+    return load_bars([nodes[i] for i in rows], mean, limits, unit)
 
 
 def _map(plan: Plan, rows: np.ndarray) -> Markup | None:
@@ -250,9 +363,9 @@ def _map(plan: Plan, rows: np.ndarray) -> Markup | None:
     return move_map([plan.made_for.node(int(i)) for i in rows], flow, counts)
 
 
-def _timeline(plan: Plan, rows: np.ndarray, phases: list[dict[str, Any]]) -> Markup:
+def _timeline(plan: Plan, rows: np.ndarray, phases: list[dict[str, Any]], unit: str) -> Markup:
     keys = [plan.made_for.key(k) for k in plan.key_group.tolist()]
     times = {"source": plan.source, "target": plan.target, "start": plan.start, "end": plan.end}
     moves = records(pd.DataFrame({"key": keys, **times}))
     named = [(int(i), plan.made_for.node(int(i))) for i in rows]
-    return timeline(named, moves, phases, plan.seconds, min(plan.parallel, 4))
+    return timeline(named, moves, phases, plan.seconds, min(plan.parallel, 4), unit)

@@ -516,12 +516,12 @@ class Explorer {
   drawSchedule(answer, m) {
     const host = /** @type {HTMLElement} */ (this.schedule), plan = answer.schedule, unit = this.content.timed ? " s" : " units of state";
     if (this.edited || !plan) return host.replaceChildren(el("p", {}, this.edited ? "Moves made by hand have no schedule yet: save the assignment, and `keyshift plan --solution assignment.json` makes one." : "There is no schedule for this answer here: `keyshift plan` makes one."));
-    const said = el("p", { class: "soft" }, `${plan.phases} ${plan.phases === 1 ? "phase" : "phases"}, ${shown(plan.seconds)}${unit}, at least ${shown(plan.bound)}; the highest load on the way is ${shown(plan.peak)}.`);
+    const said = el("p", { class: "soft" }, `${plan.phases} ${plan.phases === 1 ? "phase" : "phases"}, ${shown(plan.seconds)}${unit}, at least ${shown(plan.bound)}${unit}; the highest load on the way is ${shown(plan.peak)}.`);
     if (!plan.rows.length) return host.replaceChildren(said);
     const to = new Map(answer.moves.map(([k, node]) => [k, node])), nodes = [...new Set(plan.rows.flatMap(([k]) => [m.current[k], to.get(k) ?? 0]))].sort((a, b) => a - b).slice(0, 40);
     const width = Math.max(280, this.widthOf(host, 500)), left = width < 420 ? 80 : 120, height = 16, top = 6, scale = (width - left - 12) / (plan.seconds || 1), bottom = top + (height + 4) * nodes.length;
     const made = drawing(width, bottom + 24, "When each node sends and receives");
-    for (const tick of ticks(plan.seconds, 4)) made.append(svg("path", { d: `M${left + scale * tick} ${top}V${bottom}`, class: "grid" }), label(left + scale * tick, bottom + 16, shown(tick), { "text-anchor": "middle", class: "soft" }));
+    for (const tick of ticks(plan.seconds, 4)) made.append(svg("path", { d: `M${left + scale * tick} ${top}V${bottom}`, class: "grid" }), label(left + scale * tick, bottom + 16, shown(tick) + (this.content.timed ? " s" : ""), { "text-anchor": "middle", class: "soft" }));
     nodes.forEach((node, i) => made.append(label(left - 8, top + (height + 4) * i + 12, short(m.nodes[node], left > 100 ? 16 : 10), { "text-anchor": "end" })));
     for (const [k, start, end, phase] of plan.rows)
       for (const [node, kind] of /** @type {[number, string][]} */ ([[m.current[k], "sends"], [to.get(k) ?? 0, "takes"]])) {

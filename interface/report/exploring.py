@@ -24,7 +24,7 @@ from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import IntArray
 from keyshift.plans.making import plan as make_plan
-from keyshift.report.page import write_page
+from keyshift.report.drawings import write_page
 from keyshift.solving import solve
 from keyshift.terminal import visible
 

@@ -1,7 +1,7 @@
 // Tables that sort by a click on a heading; and what a drawing says of a part, where a pointer or the focus rests on it.
 
-/** The number in a cell, or nothing. @param {string} said */
-const numberIn = (said) => (/^[-+]?[\d,]*\.?\d+(e[-+]?\d+)?( ?%)?$/.test(said.trim()) ? Number(said.replace(/[,%]/g, "")) : NaN);
+/** The number in a cell, its unit of bytes counted in, or nothing. @param {string} said */
+const numberIn = (said) => Number(said.replace(/[,%]|[/a-zA-Z]+$/g, "").trim() || NaN) * 1000 ** " KMGTP".indexOf(/ ([KMGTP])B/.exec(said)?.[1] ?? " ");
 
 /** @param {HTMLTableElement} table @param {number} column @param {boolean} rising */
 function sort(table, column, rising) {

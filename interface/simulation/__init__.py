@@ -4,8 +4,8 @@
 >>> how = Migration(bandwidth=0.5, pause="nodes")
 
 One simulator of queues: what an assignment, and a change of it, would do to throughput and latency. Never a measurement.
-Begin with running.py: `simulate` reads a stream (stream.py) and changes of the assignment (changes.py), and has the queues
-served tuple by tuple (queue_kernels.py) or as fluids (fluid.py).
+Begin with running.py: `simulate` reads a stream and changes of the assignment (changes.py), and has the queues
+served tuple by tuple or as fluids (queue_kernels.py).
 """
 
 from __future__ import annotations

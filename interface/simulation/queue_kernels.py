@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from keyshift.models.base.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.simulation.changes import Holds, Standstills, WindowRates
 
 
 class Queues(NamedTuple):
@@ -176,3 +178,169 @@ def serve(log, router, holds, stands, queues, counters, record):
             admit(i, w, emitted, holds.release[held] if held >= 0 else emitted, log, queues, stands, record)
             if counters.seen.size:
                 tally(key, w, number, counters)
+
+
+# Queues of fluids: what the tuples come to when there are many of them, without their chance. Exact --------------------
+
+
+class Inflow(NamedTuple):
+    """Portions of fluid, in the order in which they enter their node's queue, node by node; shapes (pieces,).
+
+    A portion is created at an even rate between two times, enters the queue between two times (those, or the moment in
+    which a buffer is replayed), and is not served before `ready`.
+    """
+
+    node: IntArray
+    volume: FloatArray
+    created: FloatArray
+    """Beginning and end, shape (pieces, 2)."""
+    entered: FloatArray
+    """Beginning and end, shape (pieces, 2)."""
+    ready: FloatArray
+
+
+class Served(NamedTuple):
+    """Portions as they leave, whose times of creation and of departure are both linear; shapes (pieces,) or (pieces, 2)."""
+
+    node: IntArray
+    volume: FloatArray
+    created: FloatArray
+    left: FloatArray
+
+
+def inflow(
+    rates: WindowRates, placement: IntArray | None, holds: Holds, nodes: int, buffers: bool, edges: FloatArray
+) -> Inflow:
+    """Cut the stream at `edges` and wherever a rate or a route changes.
+
+    Parameters
+    ----------
+    rates : WindowRates
+    placement : ndarray of int, shape (p,), or None
+        At the beginning; None spreads every key group evenly over all nodes.
+    holds : Holds
+    nodes : int
+    buffers : bool
+    edges : ndarray
+        Further cuts, in seconds.
+    """
+    windows = np.arange(rates.load.shape[0] + 1) * rates.window_seconds
+    cuts = np.unique(np.concatenate([windows, holds.start, holds.release, edges]))
+    cuts = cuts[cuts <= windows[-1]]
+    free, parts, every = np.full(rates.load.shape[1], -np.inf), [], np.arange(nodes)
+    node_of, move = None if placement is None else placement.copy(), 0
+    for begin, end in pairwise(cuts.tolist()):
+        while move < holds.start.size and holds.start[move] <= begin:
+            assert node_of is not None
+            node_of[holds.key[move]] = holds.target[move]
+            free[holds.key[move]] = holds.release[holds.group[move]]
+            move += 1
+        row = min(int(np.searchsorted(windows, begin, side="right")) - 1, rates.load.shape[0] - 1)
+        volume = rates.load[row] * ((end - begin) / rates.window_seconds)
+        if node_of is None:
+            parts.append(_portions(every, np.full(nodes, volume.sum() / nodes), begin, end, begin, end))
+            continue
+        held = (free > begin) & (volume > 0)
+        open_to = np.bincount(node_of[~held] if buffers else node_of, volume[~held] if buffers else volume, nodes)
+        ready = np.full(nodes, -np.inf)
+        if not buffers:
+            np.maximum.at(ready, node_of[held], free[held])
+        parts.append(_portions(every, open_to, begin, end, begin, end, ready))
+        for moment in np.unique(free[held]) if buffers else ():
+            back = held & (free == moment)
+            kept = np.bincount(node_of[back], volume[back], nodes)
+            parts.append(_portions(every, kept, begin, end, moment, moment))
+    made = Inflow(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    keep = np.flatnonzero(made.volume > 0)
+    order = keep[np.lexsort((made.created[keep, 0], made.entered[keep, 0], made.node[keep]))]
+    return Inflow(*(column[order] for column in made))
+
+
+def _portions(
+    node: IntArray, volume: FloatArray, begin: float, end: float, enters: float, until: float, ready: FloatArray | None = None
+) -> Inflow:  # fmt: skip
+    created, entered = np.tile([begin, end], (node.size, 1)), np.tile([enters, until], (node.size, 1))
+    return Inflow(node, volume, created, entered, np.full(node.size, -np.inf) if ready is None else ready)
+
+
+@njit(cache=True, error_model="numpy")
+def capacity_by(t, i, rate, stands):
+    """Tuples that node i could have served by a time."""
+    stood = 0.0
+    for j in range(stands.first[i], stands.first[i + 1]):
+        stood += max(0.0, min(t, stands.end[j]) - stands.start[j])
+    return rate * (t - stood)
+
+
+@njit(cache=True, error_model="numpy")
+def pass_through(flow, rates, stands, out):
+    """Serve the portions of every node; gives how many pieces `out` has then, or -1 where it is too short.
+
+    In units of what the node could serve (`capacity_by`), the portion at volume x behind the start of a piece leaves at
+    y(x) = max(y(0) + x, c(x)), where c is when it enters: Lindley's recursion. A piece is cut where the queue runs empty and
+    where the node stands still.
+    """
+    made, i, y = 0, -1, 0.0
+    for piece in range(flow.node.size):
+        if flow.node[piece] != i:
+            i, y = flow.node[piece], 0.0
+            pause, stood, level = stands.first[i], 0.0, np.inf
+            if pause < stands.first[i + 1]:
+                level = capacity_by(stands.start[pause], i, rates[i], stands)
+        volume, ready = flow.volume[piece], capacity_by(max(flow.ready[piece], 0.0), i, rates[i], stands)
+        c0 = max(ready, capacity_by(flow.entered[piece, 0], i, rates[i], stands))
+        c1 = max(ready, capacity_by(flow.entered[piece, 1], i, rates[i], stands))
+        begun, y = 0.0, max(y, c0)
+        empties = 0.0 if y <= c0 else volume  # where the queue runs empty, if it does
+        if c1 - c0 <= volume:
+            empties = volume
+        elif y > c0:
+            empties = min(volume, (y - c0) / ((c1 - c0) / volume - 1.0))
+        while begun < volume:
+            until = empties if begun < empties else volume
+            slope = 1.0 if begun < empties else (c1 - c0) / volume
+            while y >= level:  # the node stands still when this is to be served
+                stood += stands.end[pause] - stands.start[pause]
+                pause += 1
+                level = np.inf
+                if pause < stands.first[i + 1]:
+                    level = capacity_by(stands.start[pause], i, rates[i], stands)
+            end = y + slope * (until - begun)
+            if end > level:
+                until, end = begun + (level - y) / slope, level
+            if made == out.node.size:
+                return -1
+            out.node[made], out.volume[made] = i, until - begun
+            span = flow.created[piece, 1] - flow.created[piece, 0]
+            out.created[made, 0] = flow.created[piece, 0] + span * (begun / volume)
+            out.created[made, 1] = flow.created[piece, 0] + span * (until / volume)
+            out.left[made, 0], out.left[made, 1] = y / rates[i] + stood, end / rates[i] + stood
+            made, begun, y = made + 1, until, end
+    return made
+
+
+def serve_fluid(flow: Inflow, rates: FloatArray, stands: Standstills) -> Served:
+    """The departures over time: at most one cut where each piece's queue runs empty, and two for each standstill."""
+    most = 2 * flow.node.size + 2 * stands.start.size + 1
+    out = Served(np.empty(most, np.int64), np.empty(most), np.empty((most, 2)), np.empty((most, 2)))
+    made = pass_through(flow, rates, stands, out)
+    assert made >= 0
+    return Served(*(column[:made] for column in out))
+
+
+def quantile(low: FloatArray, high: FloatArray, volume: FloatArray, share: float) -> float:
+    """The latency that a share of the volume stays within, where each piece is spread evenly between two latencies."""
+    a, b = 0.0, float(high.max())
+    span = np.maximum(high - low, 1e-300)
+    total = share * volume.sum()
+    for _ in range(60):
+        middle = 0.5 * (a + b)
+        within = float((volume * np.clip((middle - low) / span, 0.0, 1.0)).sum())
+        a, b = (a, middle) if within >= total else (middle, b)
+    return b
+
+
+def at_times(times: FloatArray, points: FloatArray, volume: FloatArray) -> FloatArray:
+    """Volume that has come or left by some times, given the pieces of one node in order, shape (pieces, 2)."""
+    behind = np.repeat(np.concatenate([[0.0], np.cumsum(volume)]), 2)[1:-1]
+    return np.interp(times, points.ravel(), behind, left=0.0) if volume.size else np.zeros(times.size)

@@ -17,7 +17,7 @@ from keyshift.models.problem import read_assignment
 from keyshift.models.routing.table import RoutingTable
 from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
 from keyshift.plans.plan import Plan
-from keyshift.simulation import fluid
+from keyshift.simulation import queue_kernels as fluid
 from keyshift.simulation.changes import (
     ARRIVALS,
     Holds,

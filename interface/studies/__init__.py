@@ -1,4 +1,4 @@
-"""Studies: many instances, many methods, one table of gaps. Begin with `study.py`; `drawing.py` draws the instances."""
+"""Studies: many instances, many methods, one table of gaps. Begin with `study.py`; `tables.py` has its tables and its page."""
 
 from __future__ import annotations
 

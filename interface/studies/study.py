@@ -22,8 +22,7 @@ from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.base.disk import digest, make_folder, only_writer, read_json, write_text
 from keyshift.models.base.guards import real, whole
 from keyshift.models.base.schema import FileModel, Finite, Whole, validated
-from keyshift.studies.best_known import BestKnown
-from keyshift.studies.tables import gap_table, latex_table, profile_table, summary_table
+from keyshift.studies.tables import BestKnown, gap_table, latex_table, profile_table, summary_table
 from keyshift.studies.tasks import Guard, GuardedPool, Row, SolveTask
 
 if TYPE_CHECKING:
@@ -106,9 +105,10 @@ class Study:
 
         Parameters
         ----------
-        over : {"time", "gap"}
-            "time": within ``factor`` times the seconds of the fastest method that reached the best objective, for
-            methods that reached it. "gap": a gap of at most ``factor``.
+        over : {"time", "objective", "gap"}
+            "objective": an objective within ``factor`` times the best that any method found. "time": within ``factor``
+            times the seconds of the fastest method that reached the best objective, for methods that reached it.
+            "gap": a gap of at most ``factor``.
 
         Returns
         -------
@@ -129,8 +129,15 @@ class Study:
         """Write the improvements of this study into the table of best known answers, and return them."""
         return self.known.updated(self.rows).write(path)
 
-    def plot(self, path: str | Path | None = None) -> Figure:
-        """Draw performance profiles and gaps, a row for each problem; with a path (.png, .svg, .pdf), write them.
+    def plot(self, path: str | Path | None = None, width: float = 88.0) -> Figure:
+        """Draw the performance profile over objectives and the profile of gaps of each problem, with a line for every method.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write it: .pdf and .svg are vectors, .png is not.
+        width : float, default 88
+            In millimetres: a column of a paper.
 
         Returns
         -------
@@ -138,17 +145,18 @@ class Study:
         """
         from keyshift.figures.comparison import study_figure
 
-        return study_figure(self.to_frame(), self.profile("time"), path)
+        profiles = {over: self.profile(over) for over in ("objective", "gap")}
+        return study_figure(profiles, self.to_frame(), path, real("width", width, above=True, optional=False))
 
     def to_latex(self, by: str = "family") -> str:
-        """The summary as a LaTeX table, for the package booktabs: gaps in percent, seconds as medians."""
+        """The summary as a LaTeX table for the package booktabs, its columns explained in a comment above it."""
         return latex_table(self.summary(by=by), by)
 
     def report(self, path: str | Path, title: str = "A study") -> None:
         """Write one self-contained HTML page: profiles, gaps, the worst instances by name, every number."""
         from keyshift.studies.tables import write_study_report
 
-        curves = {measure: self.profile(measure) for measure in ("time", "gap")}
+        curves = {measure: self.profile(measure) for measure in ("time", "objective", "gap")}
         write_study_report(self.to_frame(), self.summary(), curves, path, title)
 
     def __repr__(self) -> str:

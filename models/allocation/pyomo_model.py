@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from keyshift.models.allocation.problem import DRAINING, KeyGroupAllocation
-from keyshift.models.answer import HIGHS_DOUBT
+from keyshift.models.answer import HIGHS_ERROR
 from keyshift.models.base import guards
 from keyshift.models.base.pyomo import pyo
 from keyshift.models.errors import InputError
@@ -222,7 +222,7 @@ class AllocationPyomo(PlacedPyomo, PyomoStages):
         if (w.capacity != w.capacity[0]).any():
             roughness = np.maximum(roughness, it.load.max(axis=1) / w.capacity.min())
         # A distance is never negative.
-        return max(0.0, proven / weight - HIGHS_DOUBT * (it.combined(roughness) or 1.0))
+        return max(0.0, proven / weight - HIGHS_ERROR * (it.combined(roughness) or 1.0))
 
 
 # Aggregation over the windows: the minimum over t in `keyshift.models.objectives` -------------------------------------------

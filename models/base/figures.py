@@ -39,6 +39,29 @@ def figure(value: Any, scale: float = 0.0, digits: int = 6) -> str:
     return f"{number:,.{digits}g}"
 
 
+BYTES = ("bytes", "KB", "MB", "GB", "TB", "PB")
+
+
+def quantity(value: Any, unit: str = "", scale: float = 0.0, digits: int = 6) -> str:
+    """A number with its unit; bytes as KB, MB, GB and so on, powers of 1000; also of units such as KB/s.
+
+    >>> quantity(117_200_032_384, "bytes", digits=4), quantity(0, "bytes"), quantity(12.5, "messages/s"), quantity(3)
+    ('117.2 GB', '0 bytes', '12.5 messages/s', '3')
+    """
+    of, per, time = unit.partition("/")
+    if value is not None and of in BYTES and math.isfinite(value) and abs(value) >= 1000:
+        value = float(f"{value:.4g}")  # 999,999.9 bytes are 1 MB
+        power = min(int(math.log10(abs(value)) / 3 + 1e-12), len(BYTES) - 1 - BYTES.index(of))
+        value, digits, unit = value / 1000**power, min(digits, 4), BYTES[BYTES.index(of) + power] + per + time
+    said = figure(value, scale, digits)
+    return f"{said} {unit}" if unit and value is not None else said
+
+
+def compact(unit: str) -> str:
+    """The unit where it belongs to each number, as bytes do, which may be MB or GB; else nothing: a head says it once."""
+    return unit if unit.partition("/")[0] in BYTES else ""
+
+
 def enough(value: float | Fraction, side: Literal["up", "down"], digits: int = 6) -> str:
     """A number to be typed in, rounded to the side on which it still does what it is for.
 

@@ -103,7 +103,10 @@ def traffic(name: str, values: Any, key_groups: int) -> sp.csr_array:
     import scipy.sparse as sp  # a third of a second, which most runs can save
 
     if sp.issparse(values):
-        matrix = sp.csr_array(values, dtype=np.float64, copy=True)
+        # Another workload's matrix may be large, and cannot change: it is shared.
+        shared = isinstance(values, sp.csr_array) and values.has_canonical_format and values.data.all()
+        shared = shared and not any(map(_writable, (values.data, values.indices, values.indptr)))
+        matrix = sp.csr_array(values, dtype=np.float64, copy=not shared)
     else:
         dense = _numbers(name, values)
         if dense.ndim != 2:
@@ -118,10 +121,18 @@ def traffic(name: str, values: Any, key_groups: int) -> sp.csr_array:
             at = int(np.argmax(wrong))
             row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
             raise InputError(f"{name}[{row}, {matrix.indices[at]}] = {matrix.data[at]:g} {why}")
-    matrix.eliminate_zeros()
+    if not matrix.data.all():
+        matrix.eliminate_zeros()
     for part in (matrix.data, matrix.indices, matrix.indptr):
+        frozen(part if part.base is None else part.base)
         frozen(part)
     return matrix
+
+
+def _writable(array: NDArray[Any]) -> bool:
+    """Whether anybody can change an array, or what it is a view of."""
+    base = array if array.base is None else array.base
+    return array.flags.writeable or not isinstance(base, np.ndarray) or base.flags.writeable
 
 
 def traffic_of_windows(name: str, values: Any, key_groups: int, windows: int) -> tuple[sp.csr_array, ...]:

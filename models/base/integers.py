@@ -199,7 +199,9 @@ def whole_numbers(values: FloatArray) -> tuple[IntArray | list[int], int]:
     shift = max(0, exact_shift(values))
     if math.log2(total) + shift < WORD_BITS - 1:
         return np.ldexp(values, shift).astype(np.int64), shift
-    return [int(Fraction(float(v)) * 2**shift) for v in values], shift
+    mantissa, exponent = np.frexp(values)
+    digits, places = (mantissa * 2.0**53).astype(np.int64).tolist(), (exponent - 53 + shift).tolist()
+    return [d << s if s >= 0 else d >> -s for d, s in zip(digits, places, strict=True)], shift
 
 
 def _sum(values: FloatArray) -> float:

@@ -23,6 +23,10 @@ Label = int | str
 _HALF = re.compile("[\ud800-\udfff]")
 
 
+SYMBOLS = str.maketrans("[],", "();")
+"""A label stands between brackets and commas in the name of a variable."""
+
+
 class Names:
     """The names of some nodes, or of some key groups, at their positions.
 
@@ -71,6 +75,15 @@ class Names:
             return self._known.get(text)
         number = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else self.size
         return number if number < self.size and str(number) == text else None
+
+    @cached_property
+    def symbols(self) -> list[str]:
+        """Texts for a model's variables: the labels without what ends a name there; k0 or n0 and so on without labels."""
+        numbers = [f"{self.what[0]}{i}" for i in range(self.size)]
+        if self.labels is None:
+            return numbers
+        own = [re.sub(r"\s", "_", printed(name)).translate(SYMBOLS) for name in self]
+        return own if len(set(own)) == self.size else numbers
 
     def position(self, said: str, given: Any) -> int:
         """The same, or `InputError` that begins with `said`."""
@@ -176,3 +189,12 @@ def expect_length(name: str, found: int, expected: int | None, of: str) -> None:
     """Refuse another number of entries than one for each of something; None: any number will do."""
     if expected is not None and found != expected:
         raise InputError(f"{name} has {found} entries, expected {expected}: one for each of the {of}")
+
+
+def flagged(what: str, given: Any, names: Names) -> Any:
+    """Flags as they are; of names in a set, in a list with a text, or in a mapping of names to flags, a flag for each name."""
+    if isinstance(given, set | frozenset) or (
+        isinstance(given, list | tuple | np.ndarray) and any(isinstance(name, str) for name in given)
+    ):
+        given = dict.fromkeys(given, True)
+    return names.values(what, given, False).tolist() if isinstance(given, Mapping) else given

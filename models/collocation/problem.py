@@ -18,8 +18,7 @@ from keyshift.models.allocation.limits import allocation_limits
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.base import guards
 from keyshift.models.base.figures import apart
-from keyshift.models.collocation.load_model import LoadModel
-from keyshift.models.collocation.traffic import Levels, Pairs, levels_of, read_costs
+from keyshift.models.collocation.load_model import Levels, LoadModel, Pairs, levels_of, read_costs
 from keyshift.models.errors import InputError
 from keyshift.models.objectives import Over, OverWindows, Searched
 from keyshift.models.problem import Limit, Problem, Violation

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.base.integers import WHOLE_BITS, Scaled, scaled
-from keyshift.models.intervals.sequence import MigrationSequence, open_nodes, steps_of
-from keyshift.models.intervals.step import IntervalMigration
+from keyshift.models.intervals.step import IntervalMigration, MigrationSequence, open_nodes, steps_of
 from keyshift.models.workload import FloatArray, IntArray
 
 
@@ -28,8 +26,6 @@ class IntervalCpSat:
     problem : IntervalMigration or MigrationSequence
     state : Scaled, optional
         State of the tasks in whole units, where these are not to be `whole_state` of the workload's.
-    tick : callable, optional
-        Called in every long loop; what it raises leaves the model unfinished.
     strengthened : bool, default True
         b and v only from below, as in `IntervalPyomo`.
 
@@ -42,11 +38,9 @@ class IntervalCpSat:
         self,
         problem: IntervalMigration | MigrationSequence,
         state: Scaled | None = None,
-        tick: Callable[[], None] = lambda: None,
         strengthened: bool = True,
     ) -> None:
         self.problem, self.strengthened = problem, strengthened
-        self.tick = tick
         self.workload = problem.workload
         self.whole = whole_state(problem.workload.state) if state is None else state
         self.state = self.whole.values.tolist()
@@ -73,14 +67,12 @@ class IntervalCpSat:
         """(1) Every task runs on exactly one node."""
         for t in range(len(self.steps)):
             for k in self.tasks:
-                self.tick()
                 self.model.add_exactly_one(self.x[t, i, k] for i in self.nodes).with_name(f"one_node[t{t},k{k}]")
 
     def one_interval_each(self) -> None:
         """(2) A node's tasks begin at most once."""
         for t in range(len(self.steps)):
             for i in self.nodes:
-                self.tick()
                 for k in self.tasks:
                     before = self.x[t, i, k - 1] if k > 0 else 0
                     self.model.add(self.b[t, i, k] >= self.x[t, i, k] - before)
@@ -120,7 +112,6 @@ class IntervalCpSat:
             self.model.add(self.v[0, k] >= 1 - stays if self.strengthened else self.v[0, k] == 1 - stays)
         for t in range(1, len(self.steps)):
             for i in self.nodes:
-                self.tick()
                 for k in self.tasks:
                     self.model.add(self.v[t, k] >= self.x[t - 1, i, k] - self.x[t, i, k])
                     if not self.strengthened:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 
 from keyshift.models.base.pyomo import pyo
-from keyshift.models.intervals.sequence import MigrationSequence, open_nodes, steps_of
-from keyshift.models.intervals.step import IntervalMigration
+from keyshift.models.intervals.step import IntervalMigration, MigrationSequence, open_nodes, steps_of
 from keyshift.models.workload import FloatArray, IntArray
 
 
@@ -23,8 +21,6 @@ class IntervalPyomo:
     problem : IntervalMigration or MigrationSequence
     state : ndarray, shape (m,), optional
         Sizes in place of the workload's.
-    tick : callable, optional
-        Called for every row; what it raises leaves the model unfinished.
     strengthened : bool, default True
         b and v only from below, which is enough for the objective; without, they are 1 just where they say, so that a
         rule may speak of them.
@@ -44,13 +40,11 @@ class IntervalPyomo:
         self,
         problem: IntervalMigration | MigrationSequence,
         state: FloatArray | None = None,
-        tick: Callable[[], None] = lambda: None,
         strengthened: bool = True,
     ) -> None:
         self.problem, self.strengthened = problem, strengthened
         self.workload = problem.workload
         self.state = problem.workload.state if state is None else state
-        self.tick = tick
         self.tasks = range(problem.workload.key_groups)
         self.steps = steps_of(problem)
         self.nodes = open_nodes(problem)
@@ -88,7 +82,6 @@ class IntervalPyomo:
         m = self.model
 
         def begins(m: pyo.ConcreteModel, t: int, i: int, k: int) -> object:
-            self.tick()
             return m.b[t, i, k] >= m.x[t, i, k] - (m.x[t, i, k - 1] if k > 0 else 0)
 
         def begins_there(m: pyo.ConcreteModel, t: int, i: int, k: int) -> object:
@@ -111,7 +104,6 @@ class IntervalPyomo:
         m.load_limit = pyo.ConstraintList()
         for t, (_, limit) in enumerate(self.steps):
             for end, start in enumerate(self.problem.prefix.starts(limit).tolist()):
-                self.tick()
                 for i in self.nodes if start > 0 else ():
                     too_heavy = m.x[t, i, start - 1] + m.x[t, i, end - 1] <= 1
                     m.load_limit.add(too_heavy)
@@ -129,7 +121,6 @@ class IntervalPyomo:
         m.leave = pyo.ConstraintList()
         for t in range(len(self.steps)):
             for k in self.tasks:
-                self.tick()
                 if t == 0:
                     stays = m.x[0, current[k], k] if current[k] in self.nodes else 0
                     m.leave.add(m.v[0, k] >= 1 - stays if self.strengthened else m.v[0, k] == 1 - stays)

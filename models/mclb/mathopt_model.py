@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from ortools.math_opt.python import mathopt
 
-from keyshift.models.answer import SCIP_DOUBT, SCIP_SMALL
+from keyshift.models.answer import SCIP_ERROR, SCIP_SMALL
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.rules.rows import linear_rows
 from keyshift.models.workload import IntArray
@@ -39,7 +39,7 @@ class MCLBMathOpt:
         total = scaled.sum(axis=0)
         self.worth = np.exp2(np.frexp(total)[1])
         self.load = np.where(scaled < SCIP_SMALL * total, 0.0, scaled / self.worth)
-        self.error_bound = SCIP_DOUBT + 4.0 * float(total @ (total - self.load.sum(axis=0) * self.worth).clip(0.0))
+        self.error_bound = SCIP_ERROR + 4.0 * float(total @ (total - self.load.sum(axis=0) * self.worth).clip(0.0))
         self.model = mathopt.Model(name=problem.name)
         self.variables()
         self.one_node_each()

@@ -286,7 +286,7 @@ class Core:
         return in_order(assignment, self.order, self.interchangeable)
 
     @cached_property
-    def stake(self) -> FloatArray:
+    def move_cost(self) -> FloatArray:
         """The state that each key group moves on each node, shape (n, p)."""
         return np.where(np.arange(self.nodes)[:, None] != self.current, self.state, 0.0)
 

@@ -11,7 +11,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.base.integers import WHOLE_BITS, Scaled, capped, scaled
-from keyshift.models.routing.choices import Choices
+from keyshift.models.routing.compact import Choices
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat
 from keyshift.models.stages import CpSatStages, WholeMeasure

@@ -10,7 +10,7 @@ import numpy as np
 
 from keyshift.models.base.integers import capped
 from keyshift.models.base.pyomo import pyo
-from keyshift.models.routing.choices import Choices
+from keyshift.models.routing.compact import Choices
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PyomoStages, Stage

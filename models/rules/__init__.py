@@ -1,4 +1,7 @@
-"""Rules: what a cluster does not allow, one rule a file, and the four forms below them all."""
+"""Rules: what a cluster does not allow, one rule a file, and the four forms below them all.
+
+Begin with rule.py.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from typing import Any
 
 from keyshift.models.errors import InputError
 from keyshift.models.rules.count import Count, Use
-from keyshift.models.rules.moves import Moves, Pinned
-from keyshift.models.rules.only import Near, Never, Only
+from keyshift.models.rules.only import Moves, Near, Never, Only, Pinned
 from keyshift.models.rules.rule import RULES, Rule, register_rule
 from keyshift.models.rules.spread import Apart, Even, Spread, Together
 

@@ -1,6 +1,6 @@
 """Key splitting and key placement: a worker for every message of a stream [Nasir2015].
 
-Begin with problem.py; stream.py reads the keys, items.py counts together what is alike, outcome.py measures an assignment.
+Begin with problem.py; stream.py reads the keys, items.py counts together what is alike.
 """
 
 from keyshift.models.splitting.data import Histogram

@@ -3,27 +3,152 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from keyshift.models import records
-from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.compiling import sealed
 from keyshift.models.base.labels import unlabelled
 from keyshift.models.errors import InputError
 from keyshift.models.problem import CheckReport, Limit, Violation
-from keyshift.models.splitting.data import KeyStream
+from keyshift.models.splitting import hashing
+from keyshift.models.splitting.data import KeyIndex, KeyStream, KeyWorkerPairs, grown, parts
+from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.stream import CHUNK, lines_of, room_for_assignment
-from keyshift.models.workload import FloatArray
+from keyshift.models.workload import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from keyshift.models.splitting.data import KeyWorkerPairs
     from keyshift.models.splitting.items import Items
-    from keyshift.models.splitting.outcome import Outcome
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Loads, counters and imbalances of a stream under an assignment.
+
+    Attributes
+    ----------
+    loads : ndarray, shape (W,)
+        Load of each worker at the end, per unit of speed.
+    times, imbalance : ndarray
+        Numbers of messages sent, and the imbalance I(t) = max_i L_i(t) - mean_i L_i(t) after them. The mean is the
+        load per unit of speed of all workers together.
+    average_imbalance : float
+        The mean of I(t) over all messages, divided by the load of the whole stream: the paper's figure.
+    counters : ndarray of int, shape (W,)
+        Keys that each worker ever met: the counters it holds, without aggregation.
+    keys : int
+        Different keys.
+    aggregator_messages : int or None
+        Counters sent to the aggregator: (key, worker) pairs summed over the aggregation periods.
+    pairs : KeyWorkerPairs
+        Which key met which worker.
+    """
+
+    loads: FloatArray
+    times: IntArray
+    imbalance: FloatArray
+    final_imbalance: float
+    average_imbalance: float
+    counters: IntArray
+    keys: int
+    aggregator_messages: int | None
+    pairs: KeyWorkerPairs = field(repr=False)
+
+    @classmethod
+    def of(cls, problem: KeyStream, assignment: np.ndarray, points: int = 1000) -> Outcome:
+        """Follow the stream once."""
+        every = -(-problem.messages // max(1, points))
+        series = np.zeros(problem.messages // every)
+        loads, state = np.zeros(problem.workers), np.zeros(3)
+        speeds = None if problem.equal_speeds else problem.speeds
+        period, flushed, last = problem.aggregation_period, 0, np.zeros(0, dtype=np.int64)
+        met = pairs_for(problem, numbered=period is not None)
+        for where, keys, weights in parts(problem):
+            sent = sealed(assignment[where])
+            hashing.follow(sent, weights, speeds, loads, state, float(problem.speeds.sum()), series, every, where.start)
+            numbers = met.add(keys, sent)
+            if period is not None and numbers is not None:
+                last = grown(last, met.count, fill=-1)
+                flushed += hashing.count_flushes(numbers, last, period, where.start)
+        peak, load, total = state
+        return cls(
+            loads=loads / problem.speeds,
+            times=every * np.arange(1, series.size + 1),
+            imbalance=series,
+            final_imbalance=float((peak - load / float(problem.speeds.sum())) / (load or 1.0)),
+            average_imbalance=float(total / problem.messages / (load or 1.0)),
+            counters=met.counters,
+            keys=met.keys,
+            aggregator_messages=None if period is None else flushed,
+            pairs=met,
+        )
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The figures by their public names; the imbalances as fractions of the stream's load."""
+        figures = {
+            "average_imbalance": self.average_imbalance,
+            "final_imbalance": self.final_imbalance,
+            "imbalance": float(self.loads.max() - self.loads.mean()),
+            "counters": float(self.counters.sum()),
+            "most_counters": float(self.counters.max()),
+            "counters_per_key": float(self.counters.sum() / self.keys),
+            "keys": float(self.keys),
+        }
+        if self.aggregator_messages is not None:
+            figures["aggregator_messages"] = float(self.aggregator_messages)
+        return figures
+
+
+def pairs_for(problem: KeyStream, numbered: bool = False) -> KeyWorkerPairs:
+    """No pairs yet; the problem's own counts of its keys save a look at each."""
+    hashed = np.uint64(problem.hash_seed), np.uint64(problem.workers), problem.choices or 0
+    return KeyWorkerPairs(hashed, problem.index if problem.counted else None, numbered)
+
+
+def pairs_of(problem: KeyStream, assignment: np.ndarray) -> KeyWorkerPairs:
+    """Which key meets which worker."""
+    met = pairs_for(problem)
+    for where, keys, _ in parts(problem):
+        met.add(keys, sealed(assignment[where]))
+    return met
+
+
+def first_stranger(problem: KeyStream, assignment: np.ndarray) -> tuple[int, int]:
+    """Messages that go to none of their key's candidates: how many, and the first one."""
+    count, first = 0, -1
+    for where, keys, _ in parts(problem):
+        known = candidates(keys, problem.workers, problem.choices or 0, problem.hash_seed)
+        wrong = np.flatnonzero((known != assignment[where, None]).all(axis=1))
+        first = where.start + int(wrong[0]) if count == 0 and wrong.size else first
+        count += wrong.size
+    return count, first
+
+
+def first_split(problem: KeyStream, assignment: np.ndarray) -> tuple[int, int]:
+    """Messages that do not go where the first message of their key went: how many, and the first one."""
+    index, place_of = KeyIndex(), np.zeros(0, dtype=np.int64)
+    count, first = 0, -1
+    for where, keys, _ in parts(problem):
+        numbers, sent = index.number(keys), assignment[where]
+        known = place_of.size
+        place_of = np.concatenate([place_of, np.full(index.count - known, -1)])
+        new, at = np.unique(numbers, return_index=True)
+        place_of[new[new >= known]] = sent[at[new >= known]]
+        wrong = np.flatnonzero(place_of[numbers] != sent)
+        first = where.start + int(wrong[0]) if count == 0 and wrong.size else first
+        count += wrong.size
+    return count, first
+
+
+def jaccard(first: np.ndarray, second: np.ndarray) -> float:
+    """Agreement of two assignments of the same stream: the Jaccard overlap of their (message, worker) pairs."""
+    agree = int((np.asarray(first) == np.asarray(second)).sum())
+    return agree / (2 * len(first) - agree)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +328,7 @@ class KeySplitting(KeyStream):
         points : int, default 1000
             At most this many points of the imbalance over time.
         """
-        return _outcomes().Outcome.of(self, self.canonical(getattr(assignment, "assignment", assignment)), points)
+        return Outcome.of(self, self.canonical(getattr(assignment, "assignment", assignment)), points)
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         return self.outcome(assignment, points=1).metrics
@@ -230,13 +355,13 @@ class KeySplitting(KeyStream):
 
     def check(self, assignment: Any) -> CheckReport:
         sent = self.canonical(assignment)
-        outcome = _outcomes().Outcome.of(self, sent, points=1)
+        outcome = Outcome.of(self, sent, points=1)
         broken = tuple(self._broken(sent, outcome.pairs))
         most = float(outcome.loads.max()) if self.weights is None else self.objective(sent)  # whole numbers are exact
         return CheckReport(not broken, broken, most, outcome.metrics)
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        return self._broken(assignment, _outcomes().pairs_of(self, assignment))
+        return self._broken(assignment, pairs_of(self, assignment))
 
     def _broken(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:
         return self._strangers(assignment, met)
@@ -244,7 +369,7 @@ class KeySplitting(KeyStream):
     def _strangers(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (2)
         if not met.strangers:
             return []
-        count, first = _outcomes().first_stranger(self, assignment)
+        count, first = first_stranger(self, assignment)
         said = f"{count} messages go to no candidate of their key, first message {first} to worker {assignment[first]}"
         return [Violation("candidates", said, first, float(count))]
 
@@ -275,7 +400,7 @@ class KeyPlacement(KeySplitting):
     def _split_keys(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (4)
         if met.count == met.keys:
             return []
-        count, first = _outcomes().first_split(self, assignment)
+        count, first = first_split(self, assignment)
         said = f"{count} messages leave their key's worker, first message {first} to worker {assignment[first]}"
         return [Violation("one_place", said, first, float(count))]
 
@@ -286,11 +411,3 @@ class KeyPlacement(KeySplitting):
             return less
         given = {f.name: getattr(less, f.name) for f in dataclasses.fields(less) if f.init}
         return KeySplitting(**{**given, "workers": self.speeds})
-
-
-def _outcomes() -> ModuleType:
-    """The code that measures assignments, whose kernels load when they are first needed, on no clock."""
-    with off_clock():
-        from keyshift.models.splitting import outcome
-
-    return outcome

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -32,8 +31,6 @@ class SplittingPyomo:
         that make them small whole numbers, where weights allow it and speeds are equal, or else near 1.
     near : float, optional
         The size that loads are measured by, where `most` is far above what occurs.
-    tick : callable, optional
-        Called for every row; what it raises leaves the model unfinished.
 
     Attributes
     ----------
@@ -60,10 +57,9 @@ class SplittingPyomo:
         items: Items,
         least: float,
         most: float,
-        tick: Callable[[], None] = lambda: None,
         near: float | None = None,
     ) -> None:
-        self.items, self.tick = items, tick
+        self.items = items
         self.whole = self._choose_unit(most if near is None else near)
         self.filled = items.filled(self.unit)
         group, at = items.pairs
@@ -99,12 +95,9 @@ class SplittingPyomo:
         for g, at in self.pairs:
             positions.setdefault(g, []).append(at)
         count, x = self.items.count.tolist(), self.model.x
-
-        def once(m: pyo.ConcreteModel, g: int) -> object:
-            self.tick()
-            return sum(x[g, at] for at in positions[g]) == count[g]
-
-        self.model.once = pyo.Constraint(range(len(count)), rule=once)
+        self.model.once = pyo.Constraint(
+            range(len(count)), rule=lambda m, g: sum(x[g, at] for at in positions[g]) == count[g]
+        )
 
     def worker_loads(self) -> None:
         """(3) No worker's load per unit of speed exceeds the largest."""
@@ -117,7 +110,6 @@ class SplittingPyomo:
                 placed[options[g][at]].append(x)
 
         def load(m: pyo.ConcreteModel, i: int) -> object:
-            self.tick()
             filled_by = LinearExpression(linear_coefs=weights[i], linear_vars=placed[i])
             return filled_by <= m.largest if placed[i] else pyo.Constraint.Skip
 

@@ -1,6 +1,6 @@
 """Exact and relaxed answers to key-group allocation.
 
-Begin with portfolio.py (the method "milp"): phases.py takes turns between search.py, counting/ (a bound and plans) and
-pricing/ (a bound, and plans that the search realises). large_neighbourhood.py shares out
-the key groups of a few nodes exactly; joint_relaxation.py bounds where more windows than one count.
+Begin with portfolio.py (the method "milp"), which gives turns to search.py, counting.py (a bound and plans) and
+pricing/ (a bound, and plans that the search realises). exchanges.py shares out the key groups
+of a few nodes exactly; joint_relaxation.py bounds where more windows than one count.
 """

@@ -149,7 +149,7 @@ class Instance:
         return float((self.loads.T.sum(axis=1) * self.weight.max() + self.means).max())
 
     @cached_property
-    def bump(self) -> float:
+    def excess_weight(self) -> float:
         """The weight of a node over a capacity: more than any deviation in an answer."""
         broken = self.problem.lowered and self.problem.lowered.excess(self.current) > 0
         if not broken and (self.used(self.current) <= self.room).all():
@@ -157,7 +157,7 @@ class Instance:
         return 1.0 + self.total
 
     @cached_property
-    def doubt(self) -> float:
+    def error_bound(self) -> float:
         """More than rounding can have added to any deviation computed from these arrays."""
         return 8 * EPSILON * (self.key_groups + self.windows + 49) * self.total
 
@@ -166,7 +166,7 @@ class Instance:
         """The distance that one key group alone makes for, on the largest node that it may run on."""
         lightest = np.where(self.space.enter, self.weight, math.inf).min(axis=1)[self.space.kind]
         lightest = np.minimum(lightest, self.weight[self.current])
-        alone = (self.loads * lightest[:, None]).max(axis=0) - self.means - self.doubt
+        alone = (self.loads * lightest[:, None]).max(axis=0) - self.means - self.error_bound
         return self.problem.planned.combined(alone)
 
     def deviations(self, assignment: IntArray) -> FloatArray:
@@ -214,22 +214,22 @@ class WholeLoads(NamedTuple):
     mean : float
     least : float
         Where the mean is no multiple, some node is above it and some below; or all are below, where draining nodes keep the rest.
-    doubt : float
+    error_bound : float
         What rounding may have added to a bound, far below a step between distances.
     """
 
     units: FloatArray
     mean: float
     least: float
-    doubt: float
+    error_bound: float
 
     def at_least(self, bound: float) -> float:
         """The least distance that is no less than a bound, less what rounding may have added."""
-        doubt = self.doubt
-        above = np.ceil((self.mean + bound - doubt) / self.units) * self.units - self.mean
-        below = self.mean - np.floor((self.mean - bound + doubt) / self.units) * self.units
+        error_bound = self.error_bound
+        above = np.ceil((self.mean + bound - error_bound) / self.units) * self.units - self.mean
+        below = self.mean - np.floor((self.mean - bound + error_bound) / self.units) * self.units
         least = max(float(np.minimum(above, below).min()), self.least)
-        return max(bound, least - doubt)
+        return max(bound, least - error_bound)
 
 
 def least_distance(problem: KeyGroupAllocation, multiple: int) -> float:
@@ -248,11 +248,10 @@ def least_distance(problem: KeyGroupAllocation, multiple: int) -> float:
 
 def whole_loads(problem: KeyGroupAllocation) -> WholeLoads | None:
     """The distances there are, where loads are whole multiples of a unit; None over more windows than the last, too."""
-    w, last_alone = problem.workload, problem.by_window[0] is problem
-    load = w.last_load
+    w, load = problem.workload, problem.workload.last_load
     # Up to so large sums are exact, and so are distances, but for the mean's rounding.
     whole = np.array_equal(load, np.rint(load)) and 0 < load.sum() < 2**40
-    if not (last_alone and whole):
+    if problem.several or not whole:
         return None
     multiple = int(np.gcd.reduce(load.astype(np.int64)))
     least = least_distance(problem, multiple)

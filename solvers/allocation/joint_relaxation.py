@@ -261,8 +261,8 @@ class JointRelaxation:
         cheapest = np.sort(np.minimum(least, 0.0))[: it.max_moves]
         spent = weights.cost * it.max_cost if weights.cost > 0 else 0.0
         value = float((weights.signed * self.rest).sum() + cheapest.sum()) - spent
-        doubt = 4 * it.doubt * float(np.abs(weights.signed).sum()) + 1e-12 * spent
-        return PricedMoves(value - doubt, least, (lambda some: cost[some]) if one else costs)
+        error_bound = 4 * it.error_bound * float(np.abs(weights.signed).sum()) + 1e-12 * spent
+        return PricedMoves(value - error_bound, least, (lambda some: cost[some]) if one else costs)
 
     def _open_to(self, some: IntArray) -> BoolArray:
         """The nodes that some key groups may run on."""

@@ -14,16 +14,14 @@ from keyshift.models.base.compiling import off_clock
 from keyshift.models.base.guards import NonNegative, Threads, Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.arrays import SEARCHED, Instance, whole_loads
-from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, counted, fewest_moves
-from keyshift.solvers.allocation.counting.planner import CountPlanner
-from keyshift.solvers.allocation.exchanges import Exchanges
+from keyshift.solvers.allocation.counting import TOO_FEW, CountBound, CountPlanner, counted, fewest_moves
+from keyshift.solvers.allocation.exchanges import Exchanges, even_out
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
-from keyshift.solvers.allocation.large_neighbourhood import even_out
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
 from keyshift.solvers.allocation.search import Round, Search
-from keyshift.solvers.allocation.settings import AllocationSettings
 from keyshift.solvers.allocation.ties import fewer_moves, least_sides
 from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
+from keyshift.solvers.tuning import AllocationSettings
 
 PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1
 """Where between the bound and the best distance prices are asked, in turn; at 1 they look for a proof."""
@@ -48,9 +46,9 @@ def solve_milp(
 
     The conductor (`keyshift.solvers.conductor`) gives turns to these parts until objective and bound meet:
 
-    - *search*: first a bound by counting departures and arrivals (`counting.bound`); then rounds of annealing (`search`), each
-      with a plan of counts that it realises (`counting.planner`), and exchanges between three nodes where many may move
-      (`exchanges`). Of dozens of key groups those of a few nodes are shared out anew (`large_neighbourhood`).
+    - *search*: first a bound by counting departures and arrivals (`counting`); then rounds of annealing (`search`), each
+      with a plan of counts that it realises (`counting`), and exchanges between three nodes where many may move
+      (`exchanges`). Of dozens of key groups those of a few nodes are shared out anew (`exchanges.even_out`).
     - *prices*: branch and price for a target distance between bound and best, which it rules out or plans how to reach
       (`pricing.tree`). Over more windows than one the joint linear relaxation (`joint_relaxation`).
     - *linear relaxation*: where rules have rows or nodes drain.
@@ -222,7 +220,11 @@ class Portfolio:
     def _count(self) -> None:
         """The bound by counts of each window."""
         found, expired = self.found, lambda: self.found.budget.expired
-        counts = [CountBound(window, expired) for window in self.instance.by_window]
+        counts = list[CountBound]()
+        while len(counts) < self.instance.windows:
+            if found.budget.late:
+                return
+            counts.append(CountBound(self.instance.by_window[len(counts)], expired))
         low = counted(self.problem, counts)
         if math.isinf(low):
             found.infeasible = TOO_FEW

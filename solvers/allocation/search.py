@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keyshift.models.base.compiling import generator
 from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.settings import AllocationSettings
-from keyshift.solvers.kernels import generator
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
 from keyshift.solvers.search.lowering import Posed
 from keyshift.solvers.search.program import Aim
+from keyshift.solvers.tuning import AllocationSettings
 
 SHARES = shares_of(
     insert=0.15, swap_targets=0.2125, replace=0.2125, retarget=0.085, replace_source=0.085, reinsert=0.034, go_home=0.017,
@@ -69,7 +69,7 @@ class Search:
         self.search = LocalSearch(posed.placing, SHARES, seed, 0)
         self.rows = posed.placing.program.rows if it.problem.lowered else None
         # Between two looks at the clock; a step on a large instance waits for memory.
-        self.chunk = min(20_000 + 4 * it.key_groups, 1_000_000 + it.key_groups // 10)
+        self.chunk = min(20_000 + 4 * it.key_groups, (1_000_000 + it.key_groups // 10) // it.windows)
         # Few nodes are far from the mean then, and must outweigh the many near it.
         self.sharper = 2 if it.nodes > 64 and it.max_moves < 2 * it.nodes else 0
 
@@ -191,13 +191,13 @@ class Search:
         """
         it, planned = self.instance, self.instance.problem.planned
         self.spend(2 * steps * it.windows)
-        value = min(value, it.bump)
+        value = min(value, it.excess_weight)
         unit, doublings = max(value, 1e-9), doublings + self.sharper
         aim = Aim(
             doublings, unit * self.ratio, most=np.ascontiguousarray(planned.most), worst=it.windows == 1 or planned.over == "max",
             level=self.level * self.ratio,
         )  # fmt: skip
-        broken = (it.bump / unit) ** (2.0**doublings)  # what a unit in excess of a row counts for
+        broken = (it.excess_weight / unit) ** (2.0**doublings)  # what a unit in excess of a row counts for
         cooling = Cooling(steps, float(hot), float(cold), broken, broken, least=value * self.ratio)
         assignment, found = self.search.cool(aim, cooling)
         if (

@@ -11,10 +11,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from keyshift.models import Budget
-from keyshift.models.base.compiling import njit
+from keyshift.models.base.compiling import njit, overwrite
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays
-from keyshift.solvers.kernels import overwrite
 
 
 @dataclass(frozen=True)
@@ -191,8 +190,8 @@ class LagrangianBound:
             + float(np.abs(prices.use).sum() * data.total_remote.max() + move_price.sum() + np.abs(omega).max(axis=1).sum())
         )  # fmt: skip
         # Added to every bound, as a share of the magnitudes that were summed: far above what rounding can lose.
-        self.doubt = 1e-9 * magnitude
-        return self.tree_value + constant + self.doubt, self._row_slack()
+        self.error_bound = 1e-9 * magnitude
+        return self.tree_value + constant + self.error_bound, self._row_slack()
 
     def _constant(self, prices: Multipliers, omega: FloatArray) -> float:
         """The constant of the relaxation: prices times right-hand sides, and the weak pairs that are together today."""
@@ -230,7 +229,7 @@ class LagrangianBound:
         """
         forest = self.forest
         by_label(forest.order, forest.parent, self.worth, self.up, self.tree_value, self.marginal)
-        worse = self.open_to & (self.marginal + self.constant + self.doubt <= incumbent)
+        worse = self.open_to & (self.marginal + self.constant + self.error_bound <= incumbent)
         self.open_to &= ~worse
         return int(worse.sum())
 

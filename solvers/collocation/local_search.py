@@ -142,11 +142,11 @@ class Annealing:
         self.penalty *= 2.0 if value == np.inf or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
         self.rounds += 1
         if value < np.inf and kept(problem, made):
-            self.offer(made, budget)
+            self.add_solution(made, budget)
         if self.led is not None and (since + 1) % 3 == 0:  # so often a round continues from the best
             self.search.begin(self.led)
 
-    def offer(self, assignment: IntArray, budget: Budget) -> None:
+    def add_solution(self, assignment: IntArray, budget: Budget) -> None:
         """Take over a feasible assignment where it is better than the best, or than the best since the last beginning."""
         value = self.problem.objective(assignment)
         if self.led is None or value < self.problem.objective(self.led):
@@ -164,7 +164,7 @@ def search_turns(found: Incumbent, seed: int, steps: int, finish: bool, few: boo
     found.add_solution(search.best, "local search")
     while not search.over and (done < steps or (finish and np.isfinite(found.budget.time_limit))):
         if found.best is not None and (search.best is None or found.objective < found.problem.objective(search.best)):
-            search.offer(found.best, found.budget)
+            search.add_solution(found.best, found.budget)
         search.go_on(found.budget, turn, again=finish and (few or done >= steps))
         done += turn
         found.add_solution(search.best, "local search")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from keyshift.models.base.compiling import LEAF, njit
-from keyshift.solvers.kernels import uniform
+from keyshift.models.base.compiling import LEAF, njit, uniform
 
 FREE, DONE = -1, -2
 """Places of vertices that are not in the queue: they may come in, or have been moved in this round."""

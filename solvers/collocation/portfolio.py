@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Settings
-from keyshift.models.base.guards import Count, Threads, Whole
+from keyshift.models.base.guards import Threads, Whole
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of
@@ -23,6 +22,7 @@ from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion, solve_cpsat
 from keyshift.solvers.collocation.structural_bounds import (
+    BOUNDED,
     mean_bound,
     most_by_structure,
     objective_bound,
@@ -31,55 +31,13 @@ from keyshift.solvers.collocation.structural_bounds import (
     share_of,
 )
 from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
-from keyshift.solvers.tuning import numbers
-
-_NUMBERS = numbers("collocation")
-
-
-@dataclass(frozen=True)
-class CollocationSettings(Settings):
-    """Tuning parameters of "milp" for collocated allocation.
-
-    Attributes
-    ----------
-    first : float
-        Units of effort of the first turn of whatever begins again with twice as many: solvers, sets, the semidefinite bound.
-    waits, late, small : float, float, int
-        Sets and solvers wait until search and bound have done `waits` units of effort a key group and node, at most `late`;
-        CP-SAT always so many if the statement has more than `small` variables.
-    few : int
-        Few key groups may move if less than this part of all: 8 for an eighth. The linear relaxation is near the optimum there,
-        and HiGHS near a proof.
-    partitioning : float
-        The share of graph partitioning, beside one of the search, for more than `provable` key groups.
-    provable : int
-        Up to so many key groups most of the time is for proofs.
-    most_columns : int
-        The most variables for a solver, since neither building a model nor its first relaxation can be interrupted. Further
-        pairs, those with least traffic first, are bounded instead.
-    confirmed : int
-        Up to this many (pair, node) combinations, HiGHS's result on the remaining problem is checked in whole numbers.
-    """
-
-    first: float = _NUMBERS["first"]
-    waits: float = _NUMBERS["waits"]
-    late: float = _NUMBERS["late"]
-    small: int = _NUMBERS["small"]
-    few: Count = _NUMBERS["few"]
-    partitioning: float = _NUMBERS["partitioning"]
-    provable: int = _NUMBERS["provable"]
-    most_columns: int = _NUMBERS["most_columns"]
-    confirmed: int = _NUMBERS["confirmed"]
-
+from keyshift.solvers.tuning import CollocationSettings
 
 FEW_SMALL, SMALL = 3, 15_000
 """Few key groups move already if they are less than this part of all where the model has at most so many columns: larger ones
 leave HiGHS no time for few moves to help."""
 FIRST = 1_500_000
 """Steps of the search before it may begin anew where it gains nothing any more; on small instances fewer."""
-BOUNDED = 10_000_000
-"""Lagrangian relaxation, HiGHS and partitions are for instances whose traffic of each key group with each node is at most so many
-numbers: of larger ones they say nothing within minutes."""
 CYCLES = 30
 """Cycles of graph partitioning where sets and solvers are not to be asked."""
 COLUMNS_PER_EFFORT, COLUMNS_OF_FEW, FREE_WINDOWS, WAITS = 1_000, 5_000, 4, 0.06
@@ -143,6 +101,8 @@ def solve_milp(
         found.add_solution(start)
         conduct(found, level_components(found, solve_milp, seed=seed, threads=threads, **asked))
         return found.answer()
+    if budget.late:
+        return Answer(start, termination=budget.why, message="the time limit was reached before the search began")
     if (data := arrays_of(problem)).cells > BOUNDED:
         steps = (FIRST * 10_000 if finish else FIRST) if search_steps is None else search_steps
         return _large(problem, data, budget, seed, start, steps)
@@ -157,10 +117,11 @@ def _large(
     """Joins, the bounds that take one pass, and the annealing where it fits into memory."""
     found = Incumbent(problem, budget)
     found.add_solution(joined(problem, data, start, budget.part(0.5), seed), "joins")
-    mean = data if data.windows == 1 else arrays_of(problem.averaged())
     if not budget.expired:
-        found.raise_bound(mean_bound(problem, most_by_structure(mean, budget.part(0.2))), "structure")
-    if data.cells <= SEARCHED and not found.done:
+        found.raise_bound(mean_bound(problem, most_by_structure(data, budget.part(0.2))), "structure")
+    if data.cells > SEARCHED:
+        found.add_solution(joined(problem, data, found.best, budget, seed + 1), "joins")
+    elif not found.done:
         search = Annealing(problem, found.best, seed, data)
         search.go_on(budget, steps, again=True)
         found.add_solution(search.best, "local search")

@@ -121,9 +121,9 @@ class NodeSets:
         """
         pay = self.pay(prices)
         # What rounding may change in the worth of a set, in shares of all that is added up.
-        doubt = 1e-12 * float(np.abs(pay).sum() + self.degree.sum())
+        error_bound = 1e-12 * float(np.abs(pay).sum() + self.degree.sum())
         data = self._data(-self.degree - pay)
-        state, said, visited = self._begun(data, -most - doubt, min(FEW, 2 * count)), PAUSED, 0
+        state, said, visited = self._begun(data, -most - error_bound, min(FEW, 2 * count)), PAUSED, 0
         budget.spend(ASKED)
         while said != DONE and not budget.expired:
             said = sets_above(CHUNK, data, state)
@@ -139,7 +139,7 @@ class NodeSets:
             elif said == FULL:
                 kept = np.argpartition(-state.found_value, count)[: count + 1]
                 state.wanted[0] = state.found_value[kept[count]]
-                most = -float(state.wanted[0]) - doubt
+                most = -float(state.wanted[0]) - error_bound
                 state.found[:count], state.found_value[:count] = (
                     state.found[kept[:count]],
                     state.found_value[kept[:count]],
@@ -162,12 +162,12 @@ class NodeSets:
                 use[:, None] > 0, self.split / use[:, None], np.inf
             )  # next to no use is worth as much as none
         gain[:, self.split <= 0] = -1.0
-        mates = np.argsort(-gain, axis=2, kind="stable")
-        mates[np.take_along_axis(gain, mates, 2) < 0] = -1
+        neighbours = np.argsort(-gain, axis=2, kind="stable")
+        neighbours[np.take_along_axis(gain, neighbours, 2) < 0] = -1
         # Where more than this share of the pairs talk, worth decides who is next, else talk.
         lean = 1.0 if (self.traffic > 0).mean() > 0.5 else 2.0
         return SetData(
-            own, self.traffic, self.split, mates, use, np.concatenate([[first - 2 * WIDER], self.lower]),
+            own, self.traffic, self.split, neighbours, use, np.concatenate([[first - 2 * WIDER], self.lower]),
             np.ascontiguousarray(self.inside[self.remote]), self.leaving, self.room, lean,
         )  # fmt: skip
 
@@ -283,15 +283,15 @@ class CollocationSets(Cover):
         prices = prices._replace(kinds=np.zeros(self.sizes.size))
         share = self.trust if np.isfinite(self.proven) else 0.0
         prices = CoverPrices(*(share * a + (1 - share) * b for a, b in zip(self.center, prices, strict=True)))
-        doubt = self.rounding(prices)
+        error_bound = self.rounding(prices)
         known = self.least(self.columns, prices)
         slack = max(self.goal - self.relaxed, GAIN * self.goal)
-        fresh, level = self._below(prices, known + slack + doubt, FRESH, budget)
+        fresh, level = self._below(prices, known + slack + error_bound, FRESH, budget)
         if budget.expired:
             return False
         least = np.minimum(np.minimum(self.least(fresh, prices), known), level)
-        bound = prices.key_groups.sum() - prices.budget.sum() * RIGHT_SIDE + float(self.sizes @ least) - doubt
-        helped = bool((self.least(fresh, prices) < known - doubt).any())
+        bound = prices.key_groups.sum() - prices.budget.sum() * RIGHT_SIDE + float(self.sizes @ least) - error_bound
+        helped = bool((self.least(fresh, prices) < known - error_bound).any())
         if bound > self.proven:
             self.proven, self.center, self.cheapest = bound, prices, least
             self.raise_to(bound)
@@ -301,7 +301,7 @@ class CollocationSets(Cover):
         stuck = not (helped or self.trust)
         if self.goal - self.proven <= self.tried or stuck:
             self.tried = AGAIN * (self.goal - self.proven)
-            most = self.cheapest + max(self.goal - self.proven, 0.0) + 2 * doubt
+            most = self.cheapest + max(self.goal - self.proven, 0.0) + 2 * error_bound
             every, level = self._below(self.center, most, MOST_COLUMNS, budget, whole=True)
             if (level >= most).all():
                 return self._end(every, budget)

@@ -2,8 +2,8 @@
 
 A set S is worth ``sum own[k] + sum talk[k, l]`` over its members and its pairs. The worth of a pair that is not decided is
 split between its ends. Then no key group can bring more than its own worth, its talk with the set, and its part of the talk with
-those mates that fit beside it; and no completion more than those key groups bring that fit together: knapsacks within knapsacks
-[Caprara1999], relaxed to fractions, row by row.
+those neighbours that fit beside it; and no completion more than those key groups bring that fit together: knapsacks within
+knapsacks [Caprara1999], relaxed to fractions, row by row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SetData(NamedTuple):
     """The worth of each pair, (p, p), symmetric."""
     split: FloatArray
     """Each end's part of it: ``split[k, l] + split[l, k] == talk[k, l]``."""
-    mates: IntArray
+    neighbours: IntArray
     """For each row and key group those it talks with, the most for their use first; -1 behind the last, (rows, p, p)."""
     use: FloatArray
     """Of each limit, in units of it, (rows, p)."""
@@ -39,7 +39,7 @@ class SetData(NamedTuple):
     """What leaving a key group out takes of the room, (2, p)."""
     room: FloatArray
     lean: float
-    """Key groups are decided by their worth and so many times their mates' part."""
+    """Key groups are decided by their worth and so many times their neighbours' part."""
 
 
 class SetSearch(NamedTuple):
@@ -48,7 +48,7 @@ class SetSearch(NamedTuple):
     worth: FloatArray
     """Of each key group with the set so far, (p + 1, p)."""
     part: FloatArray
-    """No more comes from mates that are not decided, (p + 1, p)."""
+    """No more comes from neighbours that are not decided, (p + 1, p)."""
     open: BoolArray
     """Not decided, (p + 1, p)."""
     free: FloatArray
@@ -80,13 +80,13 @@ class SetSearch(NamedTuple):
 
 
 @njit(**LEAF)
-def part_of_mates(k, open_, free, data):
-    """The most that mates which are not decided bring to a key group: least over the limits."""
+def part_of_neighbours(k, open_, free, data):
+    """The most that neighbours which are not decided bring to a key group: least over the limits."""
     best = np.inf
     for r in range(free.size):
         left, total = free[r] - data.use[r, k], 0.0
         for place in range(data.own.size):
-            l = data.mates[r, k, place]
+            l = data.neighbours[r, k, place]
             if l < 0:
                 break
             if open_[l]:
@@ -218,11 +218,11 @@ def next_key_group(depth, data, state):
         state.at[2] += 1
     state.at[1] = 0
     best, most, rank = -1, -np.inf, state.rank[depth]
-    for again in range(2):  # with what was known of mates, then with what is known now
+    for again in range(2):  # with what was known of neighbours, then with what is known now
         for j in range(state.listed[depth]):
             k = rank[j]
             if again:
-                state.part[depth, k] = part_of_mates(k, state.open[depth], state.free[depth], data)
+                state.part[depth, k] = part_of_neighbours(k, state.open[depth], state.free[depth], data)
             state.total[k] = state.worth[depth, k] + state.part[depth, k]
         bound, row, price = bound_of(depth, data, state)
         if bound < state.wanted[0]:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 LARGEST_CUT, LARGEST_SPECTRUM, LARGEST_SEMIDEFINITE = 150, 1500, 600
 """Components with more key groups get no minimum cut; workloads with more key groups no spectrum, no semidefinite bound."""
+BOUNDED = 10_000_000
+"""Lagrangian relaxation, HiGHS and partitions are for instances whose traffic of each key group with each node is at most so many
+numbers: of larger ones they say nothing within minutes."""
 STEPS, LEAST_RISE, MOST_LOOKS = 50, 5e-4, 40
 """Steps of the semidefinite bound between two looks at it; it ends where they raise it above 0 by no more than this share."""
 
@@ -35,7 +38,7 @@ STEPS, LEAST_RISE, MOST_LOOKS = 50, 5e-4, 40
 def most_by_structure(data: Arrays, budget: Budget) -> float:
     """An upper bound on the share of traffic that any feasible assignment collocates: 1 less the better bound.
 
-    It is about one window.
+    The cuts are about one window; over more of them they know the loads of the first, and the traffic of all.
     """
     least = within(budget, lambda: component_cuts(data)) or 0.0
     if not budget.expired and data.max_moves >= data.key_groups // 4:  # with few moves other bounds are far better
@@ -74,15 +77,13 @@ def component_cuts(data: Arrays) -> float:
     boundaries: at least r / 2 times the minimum cut is remote.
     """
     p = data.key_groups
-    graph = sp.csr_array((data.weight[0], data.neighbour, data.indptr), shape=(p, p))
+    graph = sp.csr_array((data.row_share @ data.weight, data.neighbour, data.indptr), shape=(p, p))
     count, label = connected_components(graph, directed=False)
-    limit = float(data.upper.max())
+    limit, weight, size = float(data.upper[0].max()), np.bincount(label, data.load[0], count), np.bincount(label)
     least = 0.0
-    for weight, c in zip(np.bincount(label, data.load[0], count), range(count), strict=True):
+    for c in np.flatnonzero((weight > limit * (1 + 1e-9)) & (size >= 2) & (size <= LARGEST_CUT)):
         members = np.flatnonzero(label == c)
-        if weight <= limit * (1 + 1e-9) or not 2 <= members.size <= LARGEST_CUT:
-            continue
-        parts = int(np.ceil(weight / limit * (1 - 1e-9)))
+        parts = int(np.ceil(weight[c] / limit * (1 - 1e-9)))
         cut, _ = nx.stoer_wagner(nx.from_scipy_sparse_array(graph[members][:, members]))
         least += max(parts, 2) / 2 * cut
     return least * (1 - 1e-9)
@@ -138,8 +139,8 @@ def _spectral(laplacian: FloatArray, size: FloatArray, held: FloatArray) -> floa
     scaled = root[:, None] * laplacian * root
     with one_blas_thread():  # two that wait for each other on a busy machine take ten times as long
         values = scipy.linalg.eigh(scaled, eigvals_only=True, subset_by_index=[0, held.size - 1])
-    doubt = 1e-10 * float(np.abs(scaled).sum(axis=1).max())
-    return float(np.diff(held, prepend=0.0) @ np.maximum(values - doubt, 0.0)) / 2
+    error_bound = 1e-10 * float(np.abs(scaled).sum(axis=1).max())
+    return float(np.diff(held, prepend=0.0) @ np.maximum(values - error_bound, 0.0)) / 2
 
 
 def semidefinite_cut(data: Arrays, budget: Budget) -> float:
@@ -242,7 +243,11 @@ def lagrangian_bound(
     with off_clock():
         from keyshift.solvers.collocation import lagrangian
 
-    bound, best = lagrangian.LagrangianBound(arrays_of(problem)), 0.0
+    if (data := arrays_of(problem)).cells > BOUNDED:
+        return Answer(
+            start, mean_bound(problem, most_by_moves(data)), "completed", "too large: the bound by moves instead"
+        )
+    bound, best = lagrangian.LagrangianBound(data), 0.0
     # Weights of the windows that a bound over more than one tries, one after another.
     turns = 8 if bound.row_share.size > 1 and problem.combines else 1
     for turn in range(turns):

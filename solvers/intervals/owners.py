@@ -13,7 +13,7 @@ from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of, spread
 from keyshift.models.intervals.policy import dense
 from keyshift.models.workload import IntArray, Workload
-from keyshift.solvers.intervals.units import NEVER, weights
+from keyshift.solvers.intervals.band_kernels import NEVER, weights
 
 
 @dataclass

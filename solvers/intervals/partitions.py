@@ -5,6 +5,7 @@ A partition is its set of inner cuts. Counting needs no enumeration; enumeration
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,8 +13,8 @@ import numpy as np
 
 from keyshift.models.base.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.intervals.band_kernels import NEVER, weights
 from keyshift.solvers.intervals.owners import match
-from keyshift.solvers.intervals.units import NEVER, weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +66,8 @@ class PartitionClass:
         if len(inner) >= width:
             return None
         wanted = inner + (0,) * (width - len(inner))
-        low, high = 0, self.size
-        while low < high:
-            middle = (low + high) // 2
-            if tuple(self.rows[middle].tolist()) < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < self.size and tuple(self.rows[low].tolist()) == wanted else None
+        place = bisect_left(self.rows, wanted, key=lambda row: tuple(row.tolist()))  # type: ignore[call-overload]  # a sequence of rows
+        return place if place < self.size and tuple(self.rows[place].tolist()) == wanted else None
 
 
 def count_partitions(starts: IntArray, nodes: int, most: int = 1 << 62) -> tuple[int, int]:

@@ -13,8 +13,8 @@ from keyshift.models.base.compiling import njit
 from keyshift.models.base.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import IntArray
+from keyshift.solvers.intervals.band_kernels import NEVER
 from keyshift.solvers.intervals.ssm import answer_by_cuts, answer_from_cuts, keepable
-from keyshift.solvers.intervals.units import NEVER
 from keyshift.solvers.threads import until_limit
 
 # Figure 7 of [Ding2015], with switches for what is wrong in print.

@@ -13,7 +13,7 @@ from keyshift.models.base.lazily import lazily, load
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.checked import answered, within
-from keyshift.solvers.intervals.units import in_fine_units
+from keyshift.solvers.intervals.band_kernels import in_fine_units
 
 with lazily():
     from keyshift.models.intervals.cpsat_model import FreeCpSat, IntervalCpSat, whole_state
@@ -39,7 +39,7 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less its doubt (`models.answer`), which is relative to the largest state that
+    The bound is HiGHS's dual bound less its error bound (`models.answer`), which is relative to the largest state that
     matters: where the answer moves far less than the largest state, it is asked again in the answer's own units.
     """
     return _stated(problem, start, budget, "highs", IntervalPyomo, seed=seed, report=budget.report)

@@ -82,11 +82,11 @@ def safe_sum(squares: FloatArray, load: FloatArray, nodes: int) -> float:
     """The sum of per-window bounds for loads of shape (m, p), less what rounding can have added.
 
     The root of a window's bound is a distance between load vectors, each entry of which is wrong by no more than
-    `doubt`: the distance is wrong by no more than sqrt(nodes) times as much.
+    `error_bound`: the distance is wrong by no more than sqrt(nodes) times as much.
     """
     m, p = load.shape
-    doubt = EPSILON * (64 + nodes + p / nodes) * load.sum(axis=1)
-    distance = np.maximum(np.sqrt(squares) - np.sqrt(nodes) * doubt, 0.0)
+    error_bound = EPSILON * (64 + nodes + p / nodes) * load.sum(axis=1)
+    distance = np.maximum(np.sqrt(squares) - np.sqrt(nodes) * error_bound, 0.0)
     return float(np.square(distance).sum()) * (1 - EPSILON * (m + 8))
 
 
@@ -144,8 +144,8 @@ def shared_squares(core: Core, budget: Budget, steps: int = 3000, gap: float = 1
         vertex, least = knapsack(core, slope)
         here = float((slope * shares).sum())
         sizes = value + np.abs(slope).max(axis=1).sum() * 2 + np.square(mean).sum()
-        doubt = EPSILON * (p + core.load.shape[1] + 16) * sizes
-        best = max(best, value - here + least - doubt)
+        error_bound = EPSILON * (p + core.load.shape[1] + 16) * sizes
+        best = max(best, value - here + least - error_bound)
         if budget.expired or value - best <= gap * value:
             break
         towards = (vertex - shares).T @ load

@@ -15,8 +15,8 @@ from keyshift.solvers.mclb.bounds import shared_squares, window_bound
 from keyshift.solvers.mclb.local_search import ItemCore, PlacementSearch, local_search
 from keyshift.solvers.mclb.near_sets import NearMeanSets
 from keyshift.solvers.mclb.sdp import semidefinite_squares
-from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.mclb.statement import run_cpsat, solve_cpsat, solve_scip
+from keyshift.solvers.tuning import MCLBSettings
 
 
 def branch_and_bound(

@@ -21,11 +21,11 @@ from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.local_search_kernels import KeptRules
 from keyshift.solvers.mclb.pair_splits import PairSplits
-from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.rows import RowFamily, rows_of, rule_rows, sum_rows
+from keyshift.solvers.search.annealing import Task, search_within
 from keyshift.solvers.search.program import Aim, Placing
-from keyshift.solvers.search.within import Task, search_within
 from keyshift.solvers.threads import one_blas_thread
+from keyshift.solvers.tuning import MCLBSettings
 
 MOST = 300_000_000
 """The most candidates of a run of the annealing."""
@@ -129,7 +129,7 @@ class ItemCore(Core):
     label: IntArray
     heads: IntArray
     forms: Lowered
-    stakes: FloatArray
+    move_costs: FloatArray
 
     @classmethod
     def of_items(cls, problem: MCLB) -> ItemCore:
@@ -143,15 +143,16 @@ class ItemCore(Core):
         number[core.names] = np.arange(core.nodes)
         plain |= {"load": np.asarray((core.load.T @ items.sums).T, order="C"), "current": number[items.current]}
         heads = np.unique(items.label, return_index=True)[1]
-        stakes = np.ascontiguousarray(core.stake @ items.sums)
-        return cls(**{**plain, "state": stakes.max(axis=0)}, label=items.label, heads=heads, forms=forms, stakes=stakes)
+        costs = np.ascontiguousarray(core.move_cost @ items.sums)
+        plain |= {"state": costs.max(axis=0), "move_costs": costs}
+        return cls(**plain, label=items.label, heads=heads, forms=forms)
 
     @property
-    def stake(self) -> FloatArray:  # type: ignore[override]
-        return self.stakes
+    def move_cost(self) -> FloatArray:  # type: ignore[override]
+        return self.move_costs
 
     def moved(self, assignment: IntArray) -> float:
-        return float(self.stakes[assignment, np.arange(assignment.size)].sum())
+        return float(self.move_costs[assignment, np.arange(assignment.size)].sum())
 
 
 class PlacementSearch:
@@ -168,7 +169,13 @@ class PlacementSearch:
         self.core, self.rng = core, np.random.default_rng(seed)
         self.settings = settings = settings or MCLBSettings()
         self.load = compressed(core.load)
-        self.best = _starting_point(core, self.load, start, budget)
+        many = budget is not None and self.load.shape[0] > settings.annealed
+        self.best = _starting_point(core, self.load, None if many else start, budget)
+        if many and budget is not None and start is not None:
+            # A start may have spent the budget on moves that leave a search nothing to do: it has to be better than a few sweeps.
+            self.best = _by_sweeps(core, self.load, self.best, budget.part(0.2), self.rng, 1.0, 0.0)
+            better = core.moved(start) <= core.budget and core.squares(start) <= core.squares(self.best)
+            self.best = start.copy() if better else self.best
         self.searches: list[PairSplits | _Annealing] = []
         if PairSplits.suits(core, settings):
             self.searches.append(PairSplits(core, self.best, seed))
@@ -377,7 +384,7 @@ class _Annealing:
             if self.rules is not None:
                 sum_rows(self.rules.held, at, self.rules.rows)
             found, gained = kernels.anneal(
-                self._capped(stage.cap), at, core.stake, core.current, core.budget, self.price, stage.hot, stage.cold, steps,
+                self._capped(stage.cap), at, core.move_cost, core.current, core.budget, self.price, stage.hot, stage.cold, steps,
                 self.rng, self.rules,
             )  # fmt: skip
             budget.spend(steps)

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.base.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit, overwrite
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.kernels import overwrite
 from keyshift.solvers.rows import KEPT, RuleRows
 from keyshift.solvers.rows import shift as carry
 
@@ -16,7 +15,7 @@ F = FloatArray
 Z = IntArray
 TRIES = 8
 DRAWN = 2048
-"""Exponential numbers drawn beforehand, from which every step of the annealing takes its luck at a random place."""
+"""Exponential numbers drawn beforehand, from which every step of the annealing takes its noise at a random place."""
 
 
 @njit(cache=True)
@@ -73,12 +72,12 @@ class KeptRules(NamedTuple):
     held: FloatArray
 
 
-class Standing(NamedTuple):
+class AnnealingState(NamedTuple):
     """Where the annealing stands; the last three are room to reckon in."""
 
     moment: FloatArray
     """The second moment, shape (p, p)."""
-    stake: FloatArray
+    move_cost: FloatArray
     """The state that each key group moves on each node, shape (n, p)."""
     current: IntArray
     chosen: IntArray
@@ -98,21 +97,21 @@ class Standing(NamedTuple):
 
 
 @njit(cache=True)
-def stand(moment: F, chosen: Z, stake: F, current: Z) -> Standing:
+def annealing_state(moment: F, chosen: Z, move_cost: F, current: Z) -> AnnealingState:
     """Set out from a placement, which is copied."""
-    nodes, p = stake.shape
+    nodes, p = move_cost.shape
     rows = second_moment_rows(moment, chosen, nodes)
     own, away = np.empty(p), np.zeros(p)
     for k in range(p):
         own[k] = rows[chosen[k], k] - moment[k, k]
-        away[k] = stake[chosen[k], k]
-    return Standing(
-        moment, stake, current, chosen.copy(), rows, own, away, np.empty(nodes), np.empty(nodes), np.empty(p)
+        away[k] = move_cost[chosen[k], k]
+    return AnnealingState(
+        moment, move_cost, current, chosen.copy(), rows, own, away, np.empty(nodes), np.empty(nodes), np.empty(p)
     )
 
 
 @njit(**LEAF)
-def shift(s: Standing, k: int, target: int) -> float:
+def shift(s: AnnealingState, k: int, target: int) -> float:
     """Put k on another node; the change of the sum of squares."""
     source = s.chosen[k]
     if target == source:
@@ -125,16 +124,16 @@ def shift(s: Standing, k: int, target: int) -> float:
         s.own[j] += of_k[j] * (1.0 * (s.chosen[j] == target) - 1.0 * (s.chosen[j] == source))
     s.chosen[k] = target
     s.own[k] = entered[k] - of_k[k]
-    s.away[k] = s.stake[target, k]
+    s.away[k] = s.move_cost[target, k]
     return change
 
 
 @njit(**LEAF)
-def look_around(s: Standing, k: int, rules: KeptRules | None) -> None:
+def scan_neighbourhood(s: AnnealingState, k: int, rules: KeptRules | None) -> None:
     """Set up the two searches for a step of k: its product with each node's load, and the state that it would move."""
     for i in range(s.there.size):
         s.there[i] = s.rows[i, k]
-        s.cost[i] = s.stake[i, k] - s.away[k]
+        s.cost[i] = s.move_cost[i, k] - s.away[k]
     if rules is not None:
         for i in range(s.there.size):
             s.there[i] += rules.bar[i, k]
@@ -142,19 +141,27 @@ def look_around(s: Standing, k: int, rules: KeptRules | None) -> None:
 
 @njit(fastmath={"nnan", "nsz", "contract", "reassoc"}, **LEAF)
 def best_swap(
-    s: Standing, k: int, low: int, high: int, room: float, paid: float, heat: float, luck: F, rules: KeptRules | None
+    s: AnnealingState,
+    k: int,
+    low: int,
+    high: int,
+    room: float,
+    paid: float,
+    heat: float,
+    noise: F,
+    rules: KeptRules | None,
 ) -> tuple[int, int]:
-    """Of all moves of k and its swaps with low .. high - 1, the one that luck lets through most easily: to where, with whom.
+    """Of all moves of k and its swaps with low .. high - 1, the one that the noise lets through most easily: to where, with whom.
 
-    A step that changes the sum by `change` passes where change < heat * luck, with luck exponentially distributed
+    A step that changes the sum by `change` passes where change < heat * noise, with noise exponentially distributed
     [Metropolis1953]. (-1, -1) where none does; who is -1 for a move.
     """
     a, p, limited = s.chosen[k], s.chosen.size, room < np.inf
-    of_k, here, over, here_too = s.moment[k], s.rows[a], max(-room, 0.0), s.stake[a]
+    of_k, here, over, here_too = s.moment[k], s.rows[a], max(-room, 0.0), s.move_cost[a]
     s.there[a] = np.inf
     least = 0.0
     for q in range(low, high):
-        worth = s.there[s.chosen[q]] - s.own[k] + here[q] - s.own[q] - 2.0 * of_k[q] - heat * luck[q]
+        worth = s.there[s.chosen[q]] - s.own[k] + here[q] - s.own[q] - 2.0 * of_k[q] - heat * noise[q]
         if limited:
             cost = s.cost[s.chosen[q]] - s.away[q] + here_too[q]
             worth += paid * (max(cost - room, 0.0) - over)
@@ -167,7 +174,7 @@ def best_swap(
         worth = (
             s.there[i]
             - s.own[k]
-            - heat * luck[p + i]
+            - heat * noise[p + i]
             + (paid * (max(s.cost[i] - room, 0.0) - over) if limited else 0.0)
         )
         if worth < least:
@@ -182,7 +189,7 @@ def best_swap(
 
 @njit(fastmath={"nnan", "nsz", "contract", "reassoc"}, **LEAF)
 def best_return(
-    s: Standing,
+    s: AnnealingState,
     k: int,
     b: int,
     low: int,
@@ -190,7 +197,7 @@ def best_return(
     room: float,
     paid: float,
     heat: float,
-    luck: F,
+    noise: F,
     rules: KeptRules | None,
 ) -> tuple[int, int]:
     """The same for k going to node b while another key group returns to its current node, which frees budget."""
@@ -202,7 +209,7 @@ def best_return(
     for q in range(low, high):
         c, d = s.chosen[q], s.current[q]
         both = 1.0 * (b == d) - 1.0 * (b == c) - 1.0 * (a == d) + 1.0 * (a == c)
-        worth = alone + s.rows[d, q] - s.own[q] + of_k[q] * both - heat * luck[q]
+        worth = alone + s.rows[d, q] - s.own[q] + of_k[q] * both - heat * noise[q]
         worth += paid * (max(-s.away[q] - left, 0.0) - over)
         if rules is not None:
             worth += rules.bar[d, q]
@@ -218,7 +225,7 @@ def best_return(
 
 @njit(**LEAF)
 def put_if_kept(
-    s: Standing, k: int, b: int, q: int, d: int, low: int, high: int, rules: KeptRules | None
+    s: AnnealingState, k: int, b: int, q: int, d: int, low: int, high: int, rules: KeptRules | None
 ) -> tuple[int, int, int]:
     """The step, or the next best swap, that breaks no row of rules: its rows are carried over; b = -1 where there is none."""
     if rules is None:
@@ -247,12 +254,12 @@ def put_if_kept(
 
 @njit(cache=True, nogil=True)
 def anneal(
-    moment: F, chosen: Z, stake: F, current: Z, budget: float,
+    moment: F, chosen: Z, move_cost: F, current: Z, budget: float,
     price: float, hot: float, cold: float, steps: int, rng: np.random.Generator, rules: KeptRules | None,
 ) -> tuple[Z, float]:  # fmt: skip
     """Simulated annealing on the uncentred second-moment matrix; the best placement seen.
 
-    Each step draws a key group and takes the best of its moves and swaps, each by its own luck: O(p), a nanosecond or
+    Each step draws a key group and takes the best of its moves and swaps, each by its own noise: O(p), a nanosecond or
     two for each, where a step drawn by itself would take a hundred. Where steps pass often, fewer swaps are looked at.
     State beyond the budget may be moved on the way, at a price for each unit that rises from a tenth to ten times
     `price`: to exchange one large key group for smaller ones takes more than one step. Returns the best placement
@@ -260,14 +267,14 @@ def anneal(
     search ends. Rows of rules that the start keeps are kept by every step: where the best one breaks some, the next best swaps
     are looked at.
     """
-    nodes, p = stake.shape
-    s = stand(moment, chosen, stake, current)
+    nodes, p = move_cost.shape
+    s = annealing_state(moment, chosen, move_cost, current)
     spent, most = s.away.sum(), 0.0
     for k in range(p):
-        most += stake[:, k].max()
+        most += move_cost[:, k].max()
     limited = budget < most
     best, gained, least = chosen.copy(), 0.0, 0.0 if spent <= budget else np.inf
-    luck = rng.standard_exponential(DRAWN + p + nodes)
+    noise = rng.standard_exponential(DRAWN + p + nodes)
     factor, growth = (cold / hot) ** (1.0 / max(steps, 1)), 100.0 ** (1.0 / max(steps, 1))
     heat, paid, wide = 0.5 * hot, 0.05 * price, float(p)
     for _ in range(steps):
@@ -278,12 +285,12 @@ def anneal(
         part = int(rng.random() * parts)
         low, high = part * p // parts, (part + 1) * p // parts
         a, room = s.chosen[k], budget - spent if limited else np.inf
-        look_around(s, k, rules)
+        scan_neighbourhood(s, k, rules)
         if limited and rng.random() < 0.25:
-            b, q = best_return(s, k, int(rng.random() * nodes), low, high, room, paid, heat, luck[first:], rules)
+            b, q = best_return(s, k, int(rng.random() * nodes), low, high, room, paid, heat, noise[first:], rules)
             d = current[q]
         else:
-            b, q = best_swap(s, k, low, high, room, paid, heat, luck[first:], rules)
+            b, q = best_swap(s, k, low, high, room, paid, heat, noise[first:], rules)
             d = a
         b, q, d = put_if_kept(s, k, b, q, d, low, high, rules)
         if b < 0:

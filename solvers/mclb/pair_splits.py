@@ -24,8 +24,8 @@ from keyshift.models import Budget
 from keyshift.models.base.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import IntArray
-from keyshift.solvers.mclb.settings import MCLBSettings
 from keyshift.solvers.set_partitioning import half_sums
+from keyshift.solvers.tuning import MCLBSettings
 
 MOST_NODES = 40
 """More have too many pairs."""
@@ -114,10 +114,10 @@ class PairSplits:
             on_i = place[free] == i
             rest = away[i] - self.load[free[on_i]].sum(axis=0)
             target = (away[i] + away[j]) / 2 - rest  # (1), in deviations
-            stake = core.state[free] * (1.0 * (core.current[free] != i) - (core.current[free] != j))
+            move_cost = core.state[free] * (1.0 * (core.current[free] != i) - (core.current[free] != j))
             place[free] = j
             room = core.budget - core.moved(place) if core.limited else math.inf
-            rows, half = np.c_[self.load[free], stake], free.size // 2
+            rows, half = np.c_[self.load[free], move_cost], free.size // 2
             low, high = half_sums(rows[:half]), half_sums(rows[half:])
             bits, looked = nearest_subset(low, high, half, target, room, gain / 2 * (1 - 1e-9))
             budget.spend(looked)

@@ -1,1 +1,1 @@
-"""Least movement within load limits, by its declarative statements: all in statement.py."""
+"""Least movement within load limits, by its declarative statements: begin with statement.py."""

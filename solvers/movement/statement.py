@@ -1,4 +1,4 @@
-"""Least movement within load limits: HiGHS and CP-SAT on their statements."""
+"""Least movement within load limits: local search, and HiGHS and CP-SAT on their statements."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.base.compiling import off_clock
-from keyshift.models.base.guards import Threads
+from keyshift.models.base.guards import NonNegative, Threads
 from keyshift.models.base.lazily import lazily
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.rules.lowered import Lowered, MoveBudget
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
 from keyshift.solvers.checked import answered, confirmed, too_large
 from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
-from keyshift.solvers.movement.local_search import local_search
+from keyshift.solvers.search.annealing import Task, search_within
+from keyshift.solvers.search.lowering import load_unit
+from keyshift.solvers.search.program import Aim, Placing
 
 with lazily():
     from keyshift.models.movement.cpsat_model import MovementCpSat
@@ -84,6 +87,8 @@ def solve_milp(
     CP-SAT also says again what is doubtful of HiGHS's word, such as that there is no placement.
     """
     asked: dict[str, Any] = {"seed": seed, "threads": threads}
+    if too_large(problem):
+        return _by_size(problem, "highs", MovementPyomo, budget, start, **asked)
     found = Incumbent(problem, budget)
     found.add_solution(start)
     found.raise_bound(forced_movement(problem), "forced")
@@ -96,12 +101,12 @@ def solve_milp(
         return solve_cpsat(problem, budget=turn, start=found.best, **asked)
 
     later = LATER * problem.workload.key_groups * problem.node_limit
-    found.message = too_large(problem)
-    solvers = [
+    components = [
         Component("HiGHS", solver_turns(found, by_highs, "HiGHS", FIRST)),
         Component("CP-SAT", solver_turns(found, by_cpsat, "CP-SAT", FIRST), 1.0, min(later, 2.0)),
+        Component("search", _search_turns(found, seed)),
     ]
-    conduct(found, [*solvers[: 0 if found.message else 2], Component("search", _search_turns(found, seed))])
+    conduct(found, components)
     return found.answer()
 
 
@@ -141,7 +146,8 @@ def _by_size(
 ) -> Answer:  # fmt: skip
     """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
     if said := too_large(problem):
-        answer = local_search(problem, budget=budget, seed=seed, start=start, effort=8.0)
+        effort = math.inf if math.isfinite(budget.time_limit) else 8.0
+        answer = local_search(problem, budget=budget, seed=seed, start=start, effort=effort)
         answer.bound, answer.message = forced_movement(problem), said
         return answer
     best = _searched(problem, budget, seed, start)
@@ -168,3 +174,79 @@ def _searched(problem: MovementWithinLimits, budget: Budget, seed: int, start: I
     """What the local search finds in a little while, which caps what the program may move."""
     share, effort = (0.05, 1.0) if problem.rules else (0.5, 0.125)  # under rules programs are slow to better anything
     return local_search(problem, budget=budget.part(share), seed=seed, start=start, effort=effort).assignment
+
+
+# A fast method of our own for least movement within load limits: moves, swaps and returns, annealed -------------------
+
+
+def local_search(
+    problem: MovementWithinLimits,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    effort: NonNegative = 1.0,
+) -> Answer:
+    """Simulated annealing on the state moved, at a price for loads outside the limits (`search_within`).
+
+    No guarantee. A step costs O(windows). Where there are more nodes than may be in use, those of least state are let go
+    of, and in every second round one of them for another.
+
+    Parameters
+    ----------
+    problem : MovementWithinLimits
+    budget : Budget
+    seed : int
+    start : ndarray, optional
+        A placement within the limits that the answer will not be worse than.
+    effort : float, default 1
+        Multiplies how often in a row the search may cool without a gain.
+    """
+    rng, used = np.random.default_rng([seed, 61]), _nodes_kept(problem, start)
+    first = _task(problem, used)
+
+    def turn_of(turn: int) -> Task:
+        """The nodes of a known placement, and in every second turn another for one of them."""
+        other = _other(problem, used, rng) if turn % 2 else used
+        return first if other is used else _task(problem, other)
+
+    return search_within(problem, turn_of, budget=budget, seed=seed, start=start, effort=effort)
+
+
+def _task(problem: MovementWithinLimits, used: BoolArray) -> Task:
+    """The problem on these nodes."""
+    w, slack, k = problem.workload, SLACK / 2 * problem.upper, len(problem.load)
+    least, most = (
+        np.tile(np.where(used, limit, 0.0), (k, 1)) for limit in (problem.lower - slack, problem.upper + slack)
+    )
+    space = MoveSpace.within(w.current, used)
+    worth, none = w.state / (float(w.state.max(initial=0.0)) or 1.0), np.zeros_like(most)
+    load, every = np.asarray(problem.load), np.ones(used.size, dtype=bool)
+    unit = load_unit(load, worth)
+    placing = Placing(
+        problem.lowered, problem.lowered.narrowed(space), np.ones(used.size), load=load / unit,
+        bands=np.array([none, most, none, least]) / unit, worth=worth,
+        goals=Lowered(w.current, budgets=(MoveBudget(np.arange(w.key_groups), w.state, every, 0.0),)),
+    )  # fmt: skip
+    return Task(placing, Aim(goal=1.0), worth)
+
+
+def _nodes_kept(problem: MovementWithinLimits, start: IntArray | None) -> BoolArray:
+    """The nodes to use: those of a known placement; of the others, those with most state."""
+    held = np.bincount(problem.workload.current, problem.workload.state, problem.node_limit)
+    if start is not None:
+        held[np.unique(start)] = np.inf
+    ranked = np.argsort(-np.where(problem.open_nodes, held, -1.0), kind="stable")
+    used = np.zeros(problem.node_limit, dtype=bool)
+    used[ranked[: problem.nodes_after]] = True
+    return used & problem.open_nodes
+
+
+def _other(problem: MovementWithinLimits, used: BoolArray, rng: np.random.Generator) -> BoolArray:
+    """One node for another."""
+    spare = np.flatnonzero(problem.open_nodes & ~used)
+    if not spare.size:
+        return used
+    other = used.copy()
+    other[rng.choice(np.flatnonzero(used))], other[rng.choice(spare)] = False, True
+    return other

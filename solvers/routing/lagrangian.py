@@ -10,37 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
-from keyshift.models.answer import Settings
 from keyshift.models.base.compiling import LEAF, njit
 from keyshift.models.routing import MixedRouting
-from keyshift.models.routing.choices import Choices
-from keyshift.models.routing.compact import CompactKeys
+from keyshift.models.routing.compact import Choices, CompactKeys
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.safe_bounds import EPSILON, LinearProgram
-from keyshift.solvers.tuning import numbers
-
-_NUMBERS = numbers("routing")
-
-
-@dataclass(frozen=True)
-class RoutingSettings(Settings):
-    """Tuning parameters of the exact methods and bounds of mixed routing.
-
-    Attributes
-    ----------
-    rounds : int
-        The most rounds of cutting planes of the Lagrangian dual.
-    first : float
-        Units of effort of the first turn of the search and of each solver.
-    searched : int
-        Up to so many keys are searched without rules, too.
-    """
-
-    rounds: int = _NUMBERS["rounds"]
-    first: float = _NUMBERS["first"]
-    searched: int = _NUMBERS["searched"]
-
 
 CONVERGED = 1e-7
 """The dual ends when its cuts allow an improvement of at most this share of the total state."""

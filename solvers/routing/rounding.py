@@ -14,9 +14,9 @@ from keyshift.models.base.integers import scaled
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
+from keyshift.solvers.search.annealing import Task, search_within
 from keyshift.solvers.search.lowering import Posed
 from keyshift.solvers.search.program import Aim
-from keyshift.solvers.search.within import Task, search_within
 
 
 @njit(cache=True)

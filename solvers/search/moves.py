@@ -7,9 +7,8 @@ these have to be chosen well.
 
 from __future__ import annotations
 
-from keyshift.models.base.compiling import LEAF, njit
-from keyshift.solvers.kernels import uniform as draw
-from keyshift.solvers.kernels import whole_below
+from keyshift.models.base.compiling import LEAF, njit, whole_below
+from keyshift.models.base.compiling import uniform as draw
 from keyshift.solvers.rows import KEPT, giving_way, one_to_mend
 
 MOVES = (

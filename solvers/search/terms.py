@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from keyshift.models.base.compiling import LEAF, njit
-from keyshift.solvers.kernels import overwrite
+from keyshift.models.base.compiling import LEAF, njit, overwrite
 from keyshift.solvers.rows import list_broken, shift, sum_rows
 from keyshift.solvers.search.program import UNLIMITED
 

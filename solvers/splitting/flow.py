@@ -21,7 +21,7 @@ from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
 from keyshift.models.workload import FloatArray, IntArray
 
-DOUBT = 1e-12
+ROUNDING = 1e-12
 """Relative rounding taken off a bound that is a quotient of sums of floats."""
 
 
@@ -118,7 +118,7 @@ def room_below(level: float, weight: float, speeds: FloatArray) -> IntArray:
 
 def least_level(need: int, weight: float, speeds: FloatArray) -> float:
     """The least T under which some workers have room for this many items."""
-    level = need * weight / float(speeds.sum()) * (1 - DOUBT)
+    level = need * weight / float(speeds.sum()) * (1 - ROUNDING)
     room = room_below(level, weight, speeds)
     missing = need - int(room.sum())
     if missing > 0 and (speeds == speeds[0]).all():
@@ -142,16 +142,16 @@ def fractional_flow(items: Groups, budget: Budget) -> Flow:
     rounds = 0
     while not budget.expired:
         rounds += 1
-        room = np.ceil(np.minimum(level * speeds * unit * (1 + DOUBT), everything)).astype(np.int64) + spare
+        room = np.ceil(np.minimum(level * speeds * unit * (1 + ROUNDING), everything)).astype(np.int64) + spare
         if network.fill(room) == everything:
-            return Flow(level * (1 - DOUBT), network.share() / unit, binding, rounds)
+            return Flow(level * (1 - ROUNDING), network.share() / unit, binding, rounds)
         crowded = network.crowded()
         higher = math.fsum(total[items.inside(crowded)]) / math.fsum(speeds[crowded])
         if higher <= level:  # nothing but rounding is left
-            return Flow(level * (1 - DOUBT), network.share() / unit, binding, rounds)
+            return Flow(level * (1 - ROUNDING), network.share() / unit, binding, rounds)
         level, binding = higher, crowded
         budget.report(bound=level)
-    return Flow(level * (1 - DOUBT), None, binding, rounds)
+    return Flow(level * (1 - ROUNDING), None, binding, rounds)
 
 
 def flow_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:

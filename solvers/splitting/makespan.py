@@ -164,7 +164,7 @@ class Makespan:
         self.value = max(map(sum, self.groups))
         self.random = random.Random(seed)
 
-    def offer(self, groups: Groups) -> None:
+    def add_solution(self, groups: Groups) -> None:
         """Take an answer if it is the best."""
         value = max(map(sum, groups))
         if value < self.value:
@@ -174,9 +174,9 @@ class Makespan:
         """Approach the optimum until it is proven, or the budget is used up."""
         if len(self.loads) > 100_000 or self.value == self.bound:
             return
-        self.offer(longest_first(self.loads, self.workers))
+        self.add_solution(longest_first(self.loads, self.workers))
         if len(self.loads) * self.workers <= 2_000_000:
-            self.offer(multifit(self.loads, self.workers, self.bound, self.value) or self.groups)
+            self.add_solution(multifit(self.loads, self.workers, self.bound, self.value) or self.groups)
         for turn in range(60):  # each half as long again as the one before; then the search ends without a proof
             if turn == 0 or self.workers < 3:
                 self.deal_pairs(budget)
@@ -206,7 +206,7 @@ class Makespan:
                     groups[i], held[i] = group, sum(group)
             else:
                 vain += 1
-        self.offer(groups)
+        self.add_solution(groups)
 
     def _drawn(self, groups: Groups, most: int) -> tuple[Groups, list[int]]:
         """At most so many keys of each group, drawn, and what the groups keep."""
@@ -242,7 +242,7 @@ class Makespan:
                     kept[0 if one >> j & 1 else 1 if two >> j & 1 else 2].append(load)
                 for i, group in zip(chosen, kept, strict=True):
                     groups[i], held[i] = group, sum(group)
-                self.offer(groups)
+                self.add_solution(groups)
 
     def complete_bins(self, most: int, budget: Budget) -> None:
         """Ask for a smaller C: an answer that has it, or a higher bound; neither after `most` bins."""
@@ -261,7 +261,7 @@ class Makespan:
             if groups is None:
                 self.bound = size + 1
             else:
-                self.offer(groups + [[] for _ in range(self.workers - len(groups))])
+                self.add_solution(groups + [[] for _ in range(self.workers - len(groups))])
 
 
 class Packing:

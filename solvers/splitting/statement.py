@@ -17,7 +17,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import within
 from keyshift.solvers.safe_bounds import LinearProgram
-from keyshift.solvers.splitting.flow import DOUBT, Flow, fractional_flow, whole_flow
+from keyshift.solvers.splitting.flow import ROUNDING, Flow, fractional_flow, whole_flow
 from keyshift.solvers.splitting.makespan import by_makespan
 
 PAIRS_PER_SECOND = 10_000
@@ -40,7 +40,7 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less its doubt (`models.answer`), rounded up to a load that can occur.
+    The bound is HiGHS's dual bound less its error bound (`models.answer`), rounded up to a load that can occur.
     """
     least, items = 0.0, Items.of(problem)
     if problem.one_place and not budget.expired and not items.interchangeable_workers:
@@ -61,7 +61,7 @@ def search(
     if start is None:
         start = greedy(items)
     value = problem.objective(start)
-    least = max(least, items.heaviest_load * (1 - DOUBT))
+    least = max(least, items.heaviest_load * (1 - ROUNDING))
     if value - least <= problem.tolerance_of(value):
         return Answer(start, least, "optimal")
     if items.interchangeable_workers and not budget.expired:
@@ -140,7 +140,7 @@ def universal_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> 
         float(known.weight.max()) / math.fsum(speeds[:spread]),
         heaviest / float(speeds[0]),
     )
-    bound = max(parts) * (1 - DOUBT)
+    bound = max(parts) * (1 - ROUNDING)
     return Answer(None, float(math.ceil(bound)) if problem.counts else bound)
 
 
@@ -150,7 +150,7 @@ def universal_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> 
 def rounded(items: Groups, divided: np.ndarray) -> IntArray:
     """Whole items near a flow of weight: rounded down, and the rest - heaviest first - where least is loaded."""
     weight = np.where(items.weight > 0, items.weight, 1.0)[:, None]
-    share = np.minimum(np.floor(divided / weight * (1 + DOUBT)), items.count[:, None]).astype(np.int64)
+    share = np.minimum(np.floor(divided / weight * (1 + ROUNDING)), items.count[:, None]).astype(np.int64)
     excess = np.maximum(share.cumsum(axis=1) - items.count[:, None], 0)
     share = np.maximum(share - excess, 0)
     speeds = items.speeds

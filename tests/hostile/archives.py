@@ -122,7 +122,7 @@ def _damaged(members: dict[str, bytes]) -> Iterator[Case]:
 
 def _headers(members: dict[str, bytes]) -> Iterator[Case]:
     """Every field of the header gone, or of every wrong type and value."""
-    from keyshift.solvers.intervals.policy.policy_files import PolicyHeader
+    from keyshift.solvers.intervals.policy.saved_policy import PolicyHeader
 
     about = json.loads(str(np.load(io.BytesIO(members["about.npy"]), allow_pickle=False)))
     assert set(about) == set(PolicyHeader.model_fields)

@@ -68,7 +68,7 @@ def reads(file: str, folder: Path) -> list[str] | Callable[[], Any]:
     if file == "certificate.json":
         return ["verify", file]
     if file.startswith("best"):
-        from keyshift.studies.best_known import BestKnown
+        from keyshift.studies.tables import BestKnown
 
         return lambda: BestKnown.read(folder / "best.csv").contradictions([])
     problem = ks.KeyGroupAllocation(workload(), max_migrations=2)

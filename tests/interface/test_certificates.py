@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import copy
 import json
-import random
 import signal
 import subprocess
 import sys
@@ -14,13 +12,13 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from draws import rest_slow
 from hostile.solving import MODULES, spec_of
 from typer.testing import CliRunner
 
 import keyshift as ks
 from keyshift.certificates import certificate, verify
 from keyshift.cli import application
-from keyshift.models import Problem
 
 PROGRAM = Path(verify.__file__)
 ROUNDING = Fraction(1, 10**8)
@@ -127,13 +125,6 @@ def test_ctrl_c_ends_the_search_with_what_is_proven(certified, tmp_path, monkeyp
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_formulation_of_ones_own_has_no_certificates(certified, monkeypatch):
-    solution, _ = certified
-    monkeypatch.setattr(type(solution.problem), "record", Problem.record)
-    with pytest.raises(ks.InputError, match="there are no certificates for"):
-        ks.certify(solution, time_limit=1)
-
-
 def test_a_bound_without_a_certificate_is_the_solvers_word():
     ((_, problem),) = ks.family("madsen-allocation", nodes=3, key_groups=12, max_migrations=3, count=1)
     assert ks.solve(problem, time_limit=2).details["proof"] == "solver's word"
@@ -144,108 +135,6 @@ def test_collocation_of_pairs_that_form_a_forest_is_proven():
     ((_, problem),) = ks.family("madsen-collocation", **parameters, count=1)
     c = ks.certify(ks.solve(problem, time_limit=10), time_limit=60)
     assert c.bound > 0.99 * c.value
-
-
-def falsified(record, rng):
-    """The record with one thing changed that makes it wrong: a claim, a decision, a branch, all prices of a leaf."""
-    made = copy.deepcopy(record)
-    claim, tree = made["claim"], (made["proof"] or {}).get("tree", [])
-    what = rng.choice(["value up", "value down", "bound", "assignment", *(["branch", "prices"] if tree else [])])
-    step = Fraction(rng.choice([1, 1, 2, 7]), rng.choice([1, 10**3, 10**9]))
-    if what == "value up":
-        claim["value"] = str(Fraction(claim["value"]) + step)
-    elif what == "value down":
-        claim["value"] = str(max(Fraction(0), Fraction(claim["value"]) - step))
-        if claim["bound"] is not None:
-            claim["bound"] = str(min(Fraction(claim["bound"]), Fraction(claim["value"])))
-        what = what if Fraction(claim["value"]) != Fraction(record["claim"]["value"]) else "nothing"
-    elif what == "bound":  # above the value no bound can be, and without a proof none
-        claim["bound"] = str(Fraction(claim["value"]) + step)
-    elif what == "assignment":
-        what = what if _changed(made, rng) else "nothing"
-    elif what == "branch":
-        del tree[rng.randrange(len(tree))]
-    else:
-        leaf = rng.choice([node for node in tree if "prices" in node])
-        leaf["prices"] = [0] * len(leaf["prices"])
-    return what, made
-
-
-def _changed(made, rng):
-    """Change one decision so that the value is another, or a rule is broken."""
-    rows = made["assignment"]
-    rows = rows["table"][0] if isinstance(rows, dict) else rows
-    while isinstance(rows[0], list):
-        rows = rng.choice(rows)
-    k = rng.randrange(len(rows))
-    rows[k] = max(0, rows[k] + rng.choice([-1, 1]))
-    case = verify.CASES[made["problem"]](made["instance"])
-    try:
-        return case.value(made["assignment"]) != Fraction(made["claim"]["value"])
-    except (verify.Refused, IndexError):
-        return True
-
-
-def test_tampering_is_refused(certified):
-    _, c = certified
-    rng = random.Random(7)
-    accepted, seen = [], 0
-    while seen < 100:  # ten problems: a thousand
-        what, made = falsified(c.record, rng)
-        if what == "nothing":
-            continue
-        seen += 1
-        if not refused(made):
-            accepted.append((what, made["claim"]))
-    assert accepted == []
-
-
-def test_a_number_changed_anywhere_proves_nothing_false(certified):
-    _, c = certified
-    rng = random.Random(3)
-    for _ in range(10):
-        made = copy.deepcopy(c.record)
-        places = [(parent, key) for parent, key in _numbers(made)]
-        parent, key = rng.choice(places)
-        parent[key] = max(0, parent[key] + rng.choice([-1, 1])) if type(parent[key]) is int else "7/3"
-        if refused(made):
-            continue
-        case = verify.CASES[made["problem"]](made["instance"])
-        flat = isinstance(case, verify.PlacedCase) and not isinstance(case, verify.IntervalsCase)
-        if flat and case.places**case.size <= verify.MOST_LISTED:
-            case.try_all(Fraction(made["claim"]["bound"]))  # raises where it is false
-
-
-def _numbers(node):
-    items = node.items() if isinstance(node, dict) else enumerate(node)
-    for key, value in items:
-        if type(value) is int or (type(value) is str and value and set(value) <= set("-/0123456789")):
-            yield node, key
-        elif isinstance(value, dict | list):
-            yield from _numbers(value)
-
-
-def test_another_instance_is_refused(certified):
-    solution, c = certified
-    family, parameters = SMALL[solution.problem.name]
-    *_, (_, other) = ks.family(family, **parameters, count=3)
-    swapped = {**c.record, "instance": ks.certify(ks.solve(other, time_limit=0.5), time_limit=0.5).record["instance"]}
-    assert swapped["instance"] == c.record["instance"] or refused(swapped)
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["", "[]", "{", "3", '{"format": "keyshift-certificate"}', "[" * 100_000, '{"format": "keyshift-certificate", "version": true}',
-     '{"format": "keyshift-certificate", "version": 1, "problem": [], "instance": 1}', "1e999", "NaN", "1" * 5000, "\x00"],
-)  # fmt: skip
-def test_a_damaged_file_ends_in_one_sentence(content, tmp_path):
-    file = tmp_path / "c.json"
-    file.write_text(content)
-    run = subprocess.run([sys.executable, "-I", "-S", PROGRAM, file], capture_output=True, text=True)
-    assert run.returncode == 1
-    assert run.stderr == ""
-    assert run.stdout.startswith("not proven: ")
-    assert run.stdout.count("\n") == 1
 
 
 def test_bytes_that_are_no_text_and_files_that_are_not_there(tmp_path):
@@ -269,7 +158,7 @@ def test_the_checker_is_one_short_file_of_the_standard_library():
     assert len(PROGRAM.read_text().splitlines()) <= 1025  # the four forms of rules among them
 
 
-@pytest.mark.parametrize("python", ["python3.11", "python3.12", "python3.13", "python3.14"])
+@pytest.mark.parametrize("python", rest_slow(1, ["python3.11", "python3.12", "python3.13", "python3.14"]))
 def test_it_runs_alone_under_every_python(python, certified, tmp_path):
     found = sorted(Path.home().glob(f".pyenv/versions/{python.removeprefix('python')}*/bin/{python}"))
     program = str(found[0]) if found else python

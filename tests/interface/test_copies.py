@@ -11,21 +11,12 @@ import random
 import numpy as np
 import pytest
 from hostile.solving import MODULES as HOSTILE
-from instances import BATTERIES
 from rules.drawn import RACKS, draw_rule
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.files.problem import problem_of, problem_record
 from keyshift.models.rules.ruled import Ruled
-
-CASES = [(name, label) for name in FORMULATIONS for label in BATTERIES[name]()]
-SOLVED = [(name, label) for name in FORMULATIONS for label in list(BATTERIES[name]())[:3]]
-
-
-@functools.cache
-def battery(name: str) -> dict[str, ks.Problem]:
-    return BATTERIES[name]()
 
 
 def quick_answer(problem: ks.Problem) -> ks.Solution:
@@ -47,22 +38,6 @@ def same_solution(one: ks.Solution, other: ks.Solution) -> None:
     np.testing.assert_array_equal(one.assignment, other.assignment)
     if one.assignment is not None:
         assert not other.assignment.flags.writeable
-
-
-@pytest.mark.parametrize(("name", "label"), CASES)
-def test_problems_come_back(name, label):
-    problem = battery(name)[label]
-    for again in (pickle.loads(pickle.dumps(problem)), copy.deepcopy(problem), problem_of(problem_record(problem))):
-        same_problem(problem, again)
-
-
-@pytest.mark.parametrize(("name", "label"), SOLVED)
-def test_solutions_come_back(name, label, tmp_path):
-    solution = quick_answer(battery(name)[label])
-    for again in (pickle.loads(pickle.dumps(solution)), copy.deepcopy(solution)):
-        same_solution(solution, again)
-    solution.save(tmp_path / "s.json")
-    same_solution(solution, ks.read_solution(tmp_path / "s.json"))
 
 
 def test_a_workload_comes_back_read_only():
@@ -117,31 +92,6 @@ def test_solve_works_in_other_processes():
     problems = [ks.KeyGroupAllocation(w, max_migrations=m, resource_capacity={"m": 4}) for m in (0, 1)]
     found = Parallel(n_jobs=2)(delayed(ks.solve)(problem, "flux") for problem in problems)
     assert [s.objective for s in found] == [ks.solve(p, "flux").objective for p in problems]
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (lambda r: r.update(objective=0.5), "objective = 0.5, the assignment has"),
-        (lambda r: r.update(bound=99.0), "bound = 99 lies above the objective"),
-        (lambda r: r.update(assignment=[1, 1, 1, 0]), "the assignment breaks a rule"),
-        (lambda r: r["problem"].update(name="os.system"), "problem = 'os.system': there are"),
-        (lambda r: r["problem"].update(data={"exec": "1"}), "'exec' must be one of"),
-        (lambda r: r["problem"]["parameters"].update(max_moves=3), "do not suit key-group-allocation"),
-        (lambda r: r.update(version=7), "another format"),
-        (lambda r: r.update(assignment=None), "status = 'feasible' without an assignment"),
-    ],
-)
-def test_a_damaged_solution_is_refused(tmp_path, change, sentence):
-    import json
-
-    w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2)
-    ks.solve(ks.KeyGroupAllocation(w, max_migrations=1), "flux").save(tmp_path / "s.json")
-    record = json.loads((tmp_path / "s.json").read_text())
-    change(record)
-    (tmp_path / "s.json").write_text(json.dumps(record))
-    with pytest.raises(ks.InputError, match=sentence):
-        ks.read_solution(tmp_path / "s.json")
 
 
 def unusual(problem: ks.Problem) -> set[str]:

@@ -10,7 +10,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.commands.demo import KEY_GROUPS, MIGRATIONS, NODES, closing_sentence
+from keyshift.commands.solve import KEY_GROUPS, MIGRATIONS, NODES, closing_sentence
 from keyshift.generators import real
 from keyshift.generators.real import flights
 from keyshift.spark_stats import Topology
@@ -63,7 +63,7 @@ def test_the_demo_writes_tables_and_a_picture(spark, tmp_path, capsys, monkeypat
 def test_the_closing_sentence_fits_what_was_found(monkeypatch, capsys):
     w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2)
     problem = ks.KeyGroupAllocation(w, max_migrations=1)
-    monkeypatch.setattr("keyshift.commands.demo.run_demo", lambda *_, **__: ks.compare(problem, ["flux"]))
+    monkeypatch.setattr("keyshift.commands.solve.run_demo", lambda *_, **__: ks.compare(problem, ["flux"]))
     assert main(["demo", "--json"]) == 0
     assert [record["method"] for record in json.loads(capsys.readouterr().out)] == ["flux"]
     assert "proven to be the best possible" in closing_sentence(ks.compare(problem, ["cp-sat"]))

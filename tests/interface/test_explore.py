@@ -19,8 +19,8 @@ import scipy.sparse as sp
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.models.base.figures import figure
+from keyshift.report.drawings import SCRIPTS
 from keyshift.report.exploring import as_json, model_record
-from keyshift.report.page import SCRIPTS
 from keyshift.rules import Apart, Count, Moves, Never, Pinned, Spread, Together, Use
 
 node = pytest.mark.skipif(
@@ -272,12 +272,6 @@ def test_a_saved_assignment_is_read_by_check_and_plan(page, capsys):
     assert len(json.loads(capsys.readouterr().out)["moves"]) == points[-1].metrics["migrations"]
     assert main(["plan", *line[:1], "--max-migrations", "1", "--solution", str(folder / "assignment.json")]) == 2
     assert "the limit is 1" in " ".join(capsys.readouterr().err.split())
-
-
-@pytest.mark.parametrize("line", [["--budgets", "31"], ["--budgets", "1"], ["--out", "no/such/folder/e.html"]])
-def test_bad_input_is_one_sentence(page, line, capsys):
-    assert main(["explore", str(page[0] / "w"), *line]) == 2
-    assert len(capsys.readouterr().err.strip().splitlines()) <= 2
 
 
 @pytest.mark.parametrize(

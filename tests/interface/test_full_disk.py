@@ -13,7 +13,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.studies.best_known import BestKnown
+from keyshift.studies.tables import BestKnown
 
 
 @contextmanager

@@ -57,11 +57,9 @@ def test_the_sheets_have_every_exercise_once():
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_what_goes_wrong_is_told_in_one_sentence(tmp_path, kind):
     body, sentence = HOSTILE[kind]
-    started = time.monotonic()
     verdict = grade(sheet_one(tmp_path, body), 1, time_limit=0.5).verdicts["load-distance"]
     assert sentence in verdict.complaint
     assert "\n" not in verdict.complaint
-    assert time.monotonic() - started < 10
     assert [path.name for path in tmp_path.iterdir()] == ["submission.py"]
 
 

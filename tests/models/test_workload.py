@@ -13,42 +13,17 @@ GOOD = {"load": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "state": [1, 2, 3], "current
 BAD = {
     "load-nan": ({"load": [1, float("nan"), 3]}, r"load\[0, 1\] = nan must be finite"),
     "load-negative": ({"load": [1, 2, -3]}, r"load\[0, 2\] = -3 must not be negative"),
-    "load-infinite": ({"load": [[1, 2, 3], [1, np.inf, 3]]}, r"load\[1, 1\] = inf must be finite"),
-    "load-empty": ({"load": []}, "load is empty"),
     "load-3d": ({"load": np.ones((2, 2, 3))}, "load has 3 dimensions, expected 1 or 2"),
-    "load-text": ({"load": ["a", "b", "c"]}, "load must be an array of numbers"),
-    "load-ragged": ({"load": [[1, 2], [1]]}, "load must be an array of numbers"),
     "state-short": ({"state": [1, 2]}, "state has 2 entries, expected 3: one for each of the key groups"),
-    "state-negative": ({"state": [1, -1, 1]}, r"state\[1\] = -1 must not be negative"),
-    "state-2d": ({"state": [[1, 2, 3]]}, "state has 2 dimensions, expected 1"),
     "current-unknown": ({"current": [0, 1, 2]}, r"current\[2\] = 2 is not a node: they are numbered 0 to 1"),
-    "current-negative": ({"current": [0, -1, 1]}, r"current\[1\] = -1 is not a node: it must not be negative"),
-    "current-half": ({"current": [0, 0.5, 1]}, r"current\[1\] = 0.5 must be a whole node number"),
-    "current-2d": ({"current": [[0, 1, 1]]}, "current has 2 dimensions, expected 1"),
-    "nodes-zero": ({"nodes": 0}, "nodes = 0: at least one node is needed"),
     "nodes-true": ({"nodes": True}, "nodes = True: give a number of nodes"),
-    "nodes-float": ({"nodes": 2.5}, "nodes = 2.5: give a number of nodes or an array"),
-    "nodes-zero-capacity": ({"nodes": [1.0, 0.0]}, r"nodes\[1\] = 0: a capacity must be above 0"),
     "draining-all": ({"draining": [True, True]}, "draining marks all 2 nodes"),
-    "draining-two": ({"draining": [0, 2]}, r"draining\[1\] = 2 must be true or false"),
-    "draining-long": ({"draining": [True, False, False]}, "draining has 3 entries, expected 2"),
-    "draining-2d": ({"draining": [[True, False]]}, "draining has 2 dimensions"),
     "traffic-shape": ({"traffic": np.ones((2, 2))}, r"traffic has shape \(2, 2\), expected \(3, 3\)"),
-    "traffic-vector": ({"traffic": np.ones(3)}, "traffic has 1 dimensions, expected 2"),
-    "traffic-negative": ({"traffic": [[0, 0, 0], [0, 0, -2], [0, 0, 0]]}, r"traffic\[1, 2\] = -2 must not be negative"),
-    "traffic-nan": (
-        {"traffic": sp.csr_array([[0, 0, 0], [0, 0, 0], [np.nan, 0, 0]])},
-        r"traffic\[2, 0\] = nan must be",
-    ),
-    "operator-negative": ({"operator": [0, 0, -1]}, r"operator\[2\] = -1 is not an operator"),
-    "home-unknown": ({"home": [0, 5, 1]}, r"home\[1\] = 5 is not a node"),
-    "resources-list": ({"resources": [1, 2, 3]}, "resources must map names to arrays"),
     "resources-negative": (
         {"resources": {"memory": [1, -2, 1]}},
         r"resources\['memory'\]\[1\] = -2 must not be negative",
     ),
     "keys-duplicate": ({"keys": ["a", "b", "a"]}, r"keys\[2\] = 'a' is a duplicate of keys\[0\]"),
-    "keys-short": ({"keys": ["a", "b"]}, "keys has 2 entries, expected 3"),
 }
 
 
@@ -56,25 +31,6 @@ BAD = {
 def test_bad_data_is_refused_with_field_position_and_value(change, message):
     with pytest.raises(ks.InputError, match=message):
         ks.Workload(**{**GOOD, **change})
-
-
-def test_arrays_are_copied_and_read_only():
-    state = np.array([1.0, 2.0, 3.0])
-    w = ks.Workload(**{**GOOD, "state": state})
-    state[0] = 9
-    assert w.state[0] == 1
-    for array in (w.load, w.state, w.current, w.capacity, w.draining):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
-    with pytest.raises(AttributeError):
-        w.nodes = 3
-
-
-def test_one_window_is_a_matrix_of_one_row():
-    w = ks.Workload(load=[1, 2, 3], state=[1, 1, 1], current=[0, 0, 0], nodes=1)
-    assert w.load.shape == (1, 3)
-    assert (w.windows, w.key_groups, w.nodes) == (1, 3, 1)
-    np.testing.assert_array_equal(w.last_load, [1, 2, 3])
 
 
 def test_capacities_give_the_number_of_nodes():

@@ -10,9 +10,9 @@ from rules.test_rules import drawn
 import keyshift as ks
 from keyshift import rules
 from keyshift.models import Budget
-from keyshift.solvers.allocation.counting import bound as counting
+from keyshift.solvers.allocation import counting
 from keyshift.solvers.allocation.pricing.tree import price_bound
-from keyshift.solvers.allocation.settings import AllocationSettings
+from keyshift.solvers.tuning import AllocationSettings
 
 
 def crowded():

@@ -11,7 +11,7 @@ from rules.test_rules import PROBLEMS, drawn
 
 from keyshift.models import Budget, Workload
 from keyshift.models.routing import MixedRouting
-from keyshift.models.routing.choices import Choices
+from keyshift.models.routing.compact import Choices
 from keyshift.models.rules.lowered import MoveBudget
 from keyshift.models.rules.ruled import MergedItems
 from keyshift.rules import Moves, Together

@@ -12,10 +12,10 @@ from rules.drawn import RARE, best_of, best_rank, draw_rule, keeps, workload
 
 import keyshift as ks
 from keyshift.models import Violation
-from keyshift.models.routing.choices import records_of
+from keyshift.models.routing.compact import records_of
 from keyshift.rules import Apart, Count, Moves, Never, Pinned, Together, Use
 from keyshift.solvers import checked
-from keyshift.solvers.allocation.settings import AllocationSettings
+from keyshift.solvers.tuning import AllocationSettings
 
 
 def allocation(rng):

@@ -12,9 +12,9 @@ from instances.allocation import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.allocation import large_neighbourhood
+from keyshift.solvers.allocation import exchanges
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.large_neighbourhood import Subproblem, even_out
+from keyshift.solvers.allocation.exchanges import Subproblem, even_out
 from keyshift.solvers.allocation.portfolio import Portfolio
 
 
@@ -60,9 +60,9 @@ def test_too_many_sets_with_the_same_load_are_none(monkeypatch):
     """No distance is so small that it leaves fewer of them."""
     w = ks.Workload(load=np.ones(12), state=np.ones(12), current=np.zeros(12), nodes=2)
     part = Subproblem(Instance(ks.KeyGroupAllocation(w)), w.current, np.arange(12), np.arange(2))
-    monkeypatch.setattr(large_neighbourhood, "MOST_SETS", 1000)
+    monkeypatch.setattr(exchanges, "MOST_SETS", 1000)
     assert part.near(0.5, 0.0).bits.size == 924
-    monkeypatch.setattr(large_neighbourhood, "MOST_SETS", 100)
+    monkeypatch.setattr(exchanges, "MOST_SETS", 100)
     assert part.near(0.5, 0.0) is None
 
 

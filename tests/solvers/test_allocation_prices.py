@@ -13,13 +13,11 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.generators.allocation import synthetic_workload
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.allocation.pricing import kernels as price_kernels
-from keyshift.solvers.allocation.pricing.bound import LOOKED, PriceBound
-from keyshift.solvers.allocation.pricing.master import Column, Master
+from keyshift.solvers.allocation.counting import CountBound
+from keyshift.solvers.allocation.pricing.bound import LOOKED, Column, Master, PriceBound
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt
 from keyshift.solvers.allocation.search import Search
-from keyshift.solvers.allocation.settings import AllocationSettings
+from keyshift.solvers.tuning import AllocationSettings
 
 
 def never() -> bool:
@@ -60,16 +58,6 @@ def test_prices_never_rule_out_the_optimum(seed):
     assert said > 2
 
 
-@pytest.mark.slow
-def test_prices_never_rule_out_the_optimum_of_thousands():
-    rng = np.random.default_rng(77)
-    for _ in range(3000):
-        problem = random_problem(rng, int(rng.integers(1, 8)), int(rng.integers(1, 4)))
-        best = brute_force(problem)[0]
-        if best is not None:
-            exclude_all(problem, best)
-
-
 @draws(10, 60)
 def test_the_relaxed_columns_are_safe_too(count):
     """With hardly any column priced one by one, slopes and sums of steps carry the bound."""
@@ -108,12 +96,6 @@ def test_every_node_pays_the_least_of_all_its_columns():
         assert [column.node for column in columns] == [0, 1, 2]
 
 
-def test_prices_see_what_counts_do_not():
-    problem = ks.KeyGroupAllocation(synthetic_workload(8, 160, varies=0.2, seed=0), max_migrations=8)
-    counted = CountBound(Instance(problem)).bound() * problem.scale
-    assert ks.solve(problem, "prices").bound > max(5 * counted, 0.003 * problem.scale)
-
-
 def test_prices_in_cost_see_what_prices_in_moves_do_not():
     """Cheap key groups are many, but light: their number says nothing, and what they cost all."""
     w = synthetic_workload(10, 200, varies=0.4, seed=0)
@@ -150,27 +132,11 @@ def test_an_instance_beyond_reach_is_left_to_the_counts():
     assert ks.solve(problem, "prices").bound == CountBound(Instance(problem)).bound() * problem.scale
 
 
-def test_expiry_keeps_what_is_known():
-    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(4, 40, varies=0.6, seed=0), max_migrations=2)))
-    assert PriceTree(bound).highest(0.01, 0.2, 1e-5, 9, lambda: True) == 0.01
-    asked = itertools.count()
-    value, columns = bound._answer(bound.curve, 0.1, bound.counts, lambda: next(asked) == 2)
-    assert (value, len(columns)) == (-np.inf, 2)  # the time ended after two of the four nodes
-    assert not PriceTree(bound).excludes(0.1, 9, lambda: next(asked) > 5)
-
-
 def test_branching_rules_out_what_prices_alone_do_not():
     bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)))
     assert not bound.excludes(0.003, never)
     assert PriceTree(bound).excludes(0.003, 64, never)
     assert not PriceTree(bound).excludes(0.003, 1, never)
-
-
-def test_columns_of_late_use_are_kept():
-    problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)
-    bound = PriceBound(Instance(problem), AllocationSettings(most_columns=100))
-    PriceTree(bound).excludes(0.0033, 9, never)
-    assert 0 < len(bound.met) <= 100
 
 
 def test_master_takes_a_column_once():
@@ -181,53 +147,6 @@ def test_master_takes_a_column_once():
     master.solve()
     assert master.value == pytest.approx(3.0)  # the column and its imbalance cost 3.5, no column 3
     assert not master.use().balanced
-
-
-def test_kernels_say_the_same_compiled_and_not():
-    rng = np.random.default_rng(2)
-    load, price = np.sort(rng.uniform(0.1, 0.2, 9)), rng.uniform(0, 1, 9)
-    f, who = price_kernels.arrival_costs(load, price, load[0], 0.01, 3)
-    plain, plain_who = price_kernels.arrival_costs.py_func(load, price, load[0], 0.01, 3)
-    np.testing.assert_array_equal(f, plain)
-    np.testing.assert_array_equal(who, plain_who)
-    widths = np.array([4, 5, 6, 7])
-    minima = price_kernels.window_minima(f, widths)
-    np.testing.assert_array_equal(minima, price_kernels.window_minima.py_func(f, widths))
-    for b, y in itertools.product(range(4), range(minima.shape[1])):
-        inside = f[b, max(0, y - widths[b]) : y + 1]
-        assert minima[b, y] == (inside.min() if inside.size else price_kernels.NEVER)
-    own, leaving, foreign = rng.uniform(0.1, 0.2, 4), rng.uniform(0, 1, 4), np.ones(9, bool)
-    prices = price_kernels.ArrivalPrices(load, price, load[0], price.min(), 0.01, f, who, minima, widths)
-    for excess in (-0.4, 0.0, 0.1):
-        node = price_kernels.NodeTerms(own, leaving, foreign, excess, 0.02, False)
-        answers = []
-        for kernel in (price_kernels.cheapest_column, price_kernels.cheapest_column.py_func):
-            column, numbers = np.zeros(10, np.int64), np.zeros((3, 4), np.int64)
-            room = price_kernels.SubsetScratch(numbers[0], np.zeros(4), np.zeros(4), numbers[1], numbers[2])
-            answers.append((kernel(node, np.array([0, 3, 0, 3]), prices, room, column), *column))
-        assert answers[0] == answers[1]
-        beyond = []
-        for kernel in (price_kernels.beyond, price_kernels.beyond.py_func):
-            pick = np.zeros(3, np.int64)
-            value = kernel(node, np.array([0, 4, 0, 4]), 1, 1, load, price, np.array([-1.0, 0, 1]), pick)
-            beyond.append((value, *pick))
-        assert beyond[0] == pytest.approx(beyond[1])
-
-
-def test_a_plan_says_who_sends_and_takes_how_many():
-    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)))
-    plans = []
-
-    def keep(plan: np.ndarray) -> bool:
-        plans.append(plan)
-        return len(plans) == 2
-
-    assert not PriceTree(bound).excludes(0.0033, 200, never, keep, most_plans=9)
-    assert plans
-    for plan in plans:
-        sent, taken = plan.sum(axis=0)
-        assert sent == taken <= 20
-    assert not PriceTree(bound).excludes(0.0033, 200, never, keep, most_plans=1)
 
 
 @pytest.mark.parametrize("seed", range(6))

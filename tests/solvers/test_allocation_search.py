@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,32 +11,16 @@ from draws import rest_slow
 from instances.allocation import random_problem
 
 import keyshift as ks
-from keyshift.generators.allocation import madsen_allocation, synthetic_workload
+from keyshift.generators.allocation import synthetic_workload
 from keyshift.models import Budget
 from keyshift.rules import Apart, Count, Never, Spread
+from keyshift.solvers.allocation import counting
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting import bound as count_kernels
-from keyshift.solvers.allocation.counting import planner as plan_kernels
-from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.portfolio import Portfolio
 from keyshift.solvers.allocation.search import Search
-from keyshift.solvers.allocation.settings import AllocationSettings
 from keyshift.solvers.search import moves, terms
 from keyshift.solvers.search.program import Aim
-
-
-def instances(seed: int, count: int) -> list[ks.KeyGroupAllocation]:
-    rng = np.random.default_rng(seed)
-    return [random_problem(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4))) for _ in range(count)]
-
-
-def test_kernels_say_the_same_compiled_and_not():
-    rng = np.random.default_rng(3)
-    table = rng.random((4, 4, 4)).round(2)
-    for distance in (0.1, 0.3, 0.6):
-        assert count_kernels.fewest_moves(table, distance, 3) == count_kernels.fewest_moves.py_func(table, distance, 3)
-        compiled = count_kernels.least_weighted(table, distance, 0.4)
-        assert compiled == count_kernels.least_weighted.py_func(table, distance, 0.4)
+from keyshift.solvers.tuning import AllocationSettings
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -47,20 +30,8 @@ def test_the_nearest_pair_is_that_of_all(seed):
     singles = np.sort(rng.normal(size=int(rng.integers(2, 9))))
     pairs = [one + two for one, two in itertools.combinations(singles, 2)]
     least = min(abs(excess - one + pair) for one in out for pair in pairs)
-    for kernel in (count_kernels.nearest_pair, count_kernels.nearest_pair.py_func):
-        assert kernel(out, singles, excess) == pytest.approx(least)
-        assert kernel(out, singles[:1], excess) == count_kernels.UNREACHABLE
-
-
-def test_rounds_that_cool_down_keep_every_limit_and_touch_every_node():
-    problem = madsen_allocation(nodes=8, key_groups=160, varies=0.2, max_migrations=16)
-    search = Search(Instance(problem), seed=0)
-    anew = search.cool(0)
-    assert not problem.violations(anew)
-    typical = search.instance.load.mean()
-    assert search.instance.distance(anew) < 0.2 * typical
-    again = search.cool(1, anew)
-    assert again is None or not problem.violations(again)
+    assert counting.nearest_pair(out, singles, excess) == pytest.approx(least)
+    assert counting.nearest_pair(out, singles[:1], excess) == counting.UNREACHABLE
 
 
 def test_the_fewest_moves_are_those_of_all_balanced_choices():
@@ -74,7 +45,7 @@ def test_the_fewest_moves_are_those_of_all_balanced_choices():
              if sum(a - b for a, b in chosen) == 0 and all(table[i, a, b] <= distance for i, (a, b) in enumerate(chosen))),
             default=most + 1,
         )  # fmt: skip
-        assert min(count_kernels.fewest_moves(table, distance, most), most + 1) == min(fewest, most + 1)
+        assert min(counting.fewest_moves(table, distance, most), most + 1) == min(fewest, most + 1)
 
 
 def test_plan_is_the_least_penalty_of_all_balanced_choices():
@@ -85,21 +56,9 @@ def test_plan_is_the_least_penalty_of_all_balanced_choices():
         out, into = np.divmod(choice, 3)
         if out.sum() == into.sum() <= 4:
             best = min(best, penalty.reshape(3, 9)[range(3), choice].sum())
-    total, pairs = plan_kernels.plan(penalty, 4, 4)
+    total, pairs = counting.plan(penalty, 4, 4)
     assert total == pytest.approx(best)
     assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 4
-
-
-def test_rounds_over_uneven_loads_grow_and_every_third_continues_from_the_best():
-    _, uneven = next(ks.family("replicas-allocation", nodes=20, key_groups=400, seed=20))
-    rounds = [Search(Instance(uneven), 0).schedule(turn) for turn in range(9)]
-    free, even = Instance(replace(uneven, rules=())), Instance(madsen_allocation(nodes=20, key_groups=400))
-    assert [one.steps / rounds[0].steps for one in rounds] == [1, 2, 4, 8, 10, 10, 10, 10, 10]
-    assert [one.fresh for one in rounds] == [True, True, False] * 3
-    assert len({one.doublings for one in rounds if not one.fresh}) == 2
-    for instance in (free, even):  # without rules, or over even loads, rounds stay short
-        others = [Search(instance, 0).schedule(turn) for turn in range(9)]
-        assert max(one.steps for one in others) < 2 * others[0].steps
 
 
 def test_rounds_are_counted_and_enough_is_enough():
@@ -114,56 +73,10 @@ def test_rounds_are_counted_and_enough_is_enough():
     assert 0 < easy.objective <= 0.01 * problem.scale
 
 
-def test_prices_in_vain_are_asked_for_twice_the_work_next(monkeypatch):
-    problem = madsen_allocation(nodes=6, key_groups=60, max_migrations=5)
-    run = Portfolio(problem, Budget())
-    run.found.add_solution(problem.workload.current)
-    run.turn = 4
-    run._count()
-    asked, helps = [], iter([False, False, True, False])
-    monkeypatch.setattr(run, "_price", lambda steps: asked.append(steps) or next(helps))
-    turns = run.price_turns()
-    for _ in range(4):
-        next(turns)
-    assert asked == [asked[0], 2 * asked[0], 4 * asked[0], asked[0]]
-
-
 def test_a_search_does_not_begin_beyond_the_limit_of_moves():
     instance = Instance(ks.KeyGroupAllocation(synthetic_workload(3, 12, varies=0.6), max_migrations=4))
     with pytest.raises(ValueError, match="5 key groups have moved, the limit is 4"):
         Search(instance, seed=0).begin((instance.current + (np.arange(12) < 5)) % 3, 0)
-
-
-def test_the_kernel_of_plans_says_the_same_compiled_and_not():
-    table = np.random.default_rng(3).random((4, 4, 4)).round(2)
-    assert plan_kernels.plan(table, 4, 3)[0] == pytest.approx(plan_kernels.plan.py_func(table, 4, 3)[0])
-
-
-def test_a_plan_balances_and_keeps_the_number_of_moves():
-    instance = Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, drain=2), max_migrations=30))
-    pairs = plan_kernels.CountPlanner(instance, CountBound(instance), 0).pairs(0.09, np.random.default_rng(0))
-    assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 30
-
-
-@pytest.mark.parametrize("over", [None, "max", "mean", "cvar"])
-def test_search_keeps_every_limit(over):
-    w = synthetic_workload(20, 400, drain=2)
-    loads = w.last_load * np.random.default_rng(0).uniform(0.9, 1.1, (3, 400))
-    problem = ks.KeyGroupAllocation(
-        w, max_migrations=30, max_migration_cost=2950.0, resource_capacity={"load": 1.2 * w.last_load.sum() / 18},
-        **({} if over is None else {"scenarios": loads, "over": over, "level": 0.5}),
-    )  # fmt: skip
-    instance = Instance(problem)
-    search = Search(instance, seed=0)
-    value, start = np.inf, instance.current
-    for stream in range(8):  # the fourth round over "cvar" finds what is better by rounding alone
-        search.begin(start, stream)
-        found = search.run(30_000, 3.0, 0.1, value)
-        if found is not None:
-            assert problem.check(found).feasible
-            assert instance.distance(found) < value
-            value, start = instance.distance(found), found
-    assert value < 0.6 * instance.distance(instance.current)
 
 
 def test_search_finds_what_takes_exchanges_of_moves():
@@ -181,14 +94,6 @@ def test_search_finds_what_takes_exchanges_of_moves():
         assert 100 * best < within
 
 
-def test_large_instances_are_balanced_within_seconds():
-    problem = ks.KeyGroupAllocation(synthetic_workload(100, 3000, seed=4), max_migrations=150)
-    flux = ks.solve(problem, "flux")
-    solution = ks.solve(problem, time_limit=2.0)
-    assert solution.objective < 0.5 * flux.objective
-    assert solution.bound is not None
-
-
 def heavy_tails(seed: int) -> ks.KeyGroupAllocation:
     """128 key groups that some hundred users of very unequal activity are hashed to, on 8 nodes; 10 may move."""
     rng = np.random.default_rng(seed)
@@ -204,17 +109,8 @@ def test_a_solver_proves_heavy_tails_between_the_rounds(asked):
     """Some rounds of annealing, and the solvers after them only where pairs are few."""
     problem = heavy_tails(1)
     few = AllocationSettings(steps_for_each=1_000_000, asked=asked, priced=0.0)
-    answer = Portfolio(problem, Budget(effort=4.0), settings=few).run()
+    answer = Portfolio(problem, Budget(effort=4.0 if asked else 0.5), settings=few).run()
     assert (answer.termination == "optimal") == (asked > 0)
-
-
-def test_heavy_tails_ask_solvers_before_sets_are_tried_again():
-    """Sets over and over use up what there is: in that order this instance stayed 1.4 % above its bound."""
-    rng = np.random.default_rng(6)
-    n, p, moves = (int(rng.integers(*sizes)) for sizes in ((4, 9), (30, 100), (3, 12)))
-    load, state = rng.pareto(1.1, (2, p)) + 0.05
-    w = ks.Workload(load=load, state=state, current=rng.integers(0, n, p), nodes=n, draining=[True] + [False] * (n - 1))
-    assert ks.solve(ks.KeyGroupAllocation(w, max_migrations=moves), effort=1.0).termination == "optimal"
 
 
 @pytest.mark.parametrize("seed", [2, 3])
@@ -224,13 +120,6 @@ def test_a_solver_leaves_the_search_of_a_small_instance_some_time(seed):
     load, current = rng.pareto(1.1, 60) + 0.05, rng.integers(0, 4, 60)
     w = ks.Workload(load=load, state=np.ones(60), current=current, nodes=4, draining=[True, False, False, False])
     assert ks.solve(ks.KeyGroupAllocation(w, max_migrations=30), effort=0.2, gap=0.0).objective < 0.01
-
-
-def test_the_heaviest_key_group_bounds_every_assignment():
-    for problem in instances(11, 40):
-        best = ks.solve(problem, "cp-sat")
-        if best.status == "optimal":
-            assert Instance(problem).least * problem.scale <= best.objective + 1e-12
 
 
 def test_among_many_nodes_the_worst_one_is_met_and_emptied():
@@ -252,12 +141,12 @@ def test_among_many_nodes_the_worst_one_is_met_and_emptied():
     assert solution.objective == pytest.approx(60 / 4 - problem.mean_load, rel=1e-6)
 
 
-@pytest.mark.parametrize("first", rest_slow(1, range(0, 300, 100)))
+@pytest.mark.parametrize("first", rest_slow(1, range(0, 320, 40)))
 def test_the_search_itself_agrees_with_brute_force(first):
     """Small instances go to CP-SAT first: here annealing, counts, exchanges and prices answer them alone."""
     quick = AllocationSettings(small=0, asked=0, steps_for_each=1_000_000, stated=0, exchanges=5)
     proven = met = 0
-    for seed in range(first, first + 100):
+    for seed in range(first, first + 40):
         rng = np.random.default_rng([33, seed])
         problem = random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)))
         if problem.conflicts():
@@ -275,8 +164,8 @@ def test_the_search_itself_agrees_with_brute_force(first):
         assert best - slack <= found.objective
         met += found.objective <= best + slack
         proven += found.proven
-    assert met >= 70
-    assert proven >= 50
+    assert met >= 28
+    assert proven >= 20
 
 
 def test_whole_loads_make_for_few_distances():

@@ -71,7 +71,7 @@ def test_what_its_tolerances_may_have_cost_is_taken_off_the_bound():
     class Coarse(SPACE["ByMathOpt"]):
         def run(self, program, budget, **more):
             result = super().run(program, budget, **more)
-            result.doubt = 0.5 * result.bound  # what it solves is scaled
+            result.error_bound = 0.5 * result.bound  # what it solves is scaled
             return result
 
     from keyshift.models.movement.pyomo_model import MovementPyomo

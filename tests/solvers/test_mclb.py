@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from brute_force import brute_force
-from draws import draws
 from enumeration import optimum
 from instances.mclb import random_problem
 
 import keyshift as ks
-from keyshift.models import Answer, Budget
+from keyshift.models import Answer
 from keyshift.models.mclb.problem import in_order
-
-EXACT = ("branch-and-bound", "scip", "cp-sat", "milp")
-RELAXED = ("sdp", "qp", "combinatorial")
 
 
 def problem(load, current, nodes, limit=None, **fields):
@@ -23,14 +19,6 @@ def problem(load, current, nodes, limit=None, **fields):
 
 
 # The problem and its check ------------------------------------------------------------------------------------------
-
-
-def test_the_imbalance_is_the_variance_summed_over_windows():
-    p = problem([[4, 2, 0], [1, 1, 4]], [0, 0, 1], 2)
-    report = ks.check(p, [0, 0, 1])  # loads (6, 0) and (2, 4): variances 9 and 1
-    assert report.objective == 10
-    assert report.metrics["imbalance_per_window"] == 5
-    assert report.metrics["share_moved"] == 0
 
 
 def test_each_rule_alone():
@@ -45,31 +33,10 @@ def test_each_rule_alone():
     assert (broken.rule, broken.where) == ("draining", 2)
 
 
-def test_draining_nodes_are_left_out_of_the_imbalance():
-    p = problem([[2, 2, 4]], [0, 0, 1], 3, draining=[False, True, False])
-    assert ks.check(p, [0, 0, 2]).objective == 0
-    assert ks.check(p, [0, 0, 2]).metrics["imbalance"] == 0
-
-
 def test_a_budget_below_what_draining_forces_is_named_as_the_conflict():
     s = ks.solve(problem([[1, 1]], [0, 1], 2, limit=2, state=[1, 3], draining=[False, True]))
     assert s.status == "infeasible"
     assert s.message == "emptying the draining nodes moves 3 of state, the limit is 2"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"max_state_moved": -1}, "max_state_moved = -1 must be at least 0"),
-        ({"max_state_moved": float("nan")}, "max_state_moved = nan must be a finite number"),
-        ({"nodes": [1.0, 2.0]}, r"nodes\[1\] = 2 differs from nodes\[0\] = 1"),
-        ({"workload": 3}, "workload must be a Workload, not a int"),
-    ],
-)
-def test_bad_data_is_refused(arguments, message):
-    w = ks.Workload(load=[1, 2], state=[1, 1], current=[0, 1], nodes=arguments.pop("nodes", 2))
-    with pytest.raises(ks.InputError, match=message):
-        ks.MCLB(**{"workload": w, **arguments})
 
 
 def test_the_core_numbers_kept_nodes_and_takes_forced_movement_off_the_budget():
@@ -105,65 +72,10 @@ def test_renumbering_obeys_the_symmetry_rule():
 # Exact methods and bounds against enumeration -----------------------------------------------------------------------
 
 
-def agree(seeds, method, p_most, n_most):
-    found = 0
-    for seed in seeds:
-        rng = np.random.default_rng(seed)
-        p = random_problem(rng, int(rng.integers(1, p_most + 1)), int(rng.integers(1, n_most + 1)))
-        best = optimum(p) if not p.conflicts() else None
-        s = ks.solve(p, method)
-        if best is None:
-            assert s.status == "infeasible", (seed, s)
-            continue
-        found += 1
-        assert s.status == "optimal", (seed, s)
-        assert s.objective == pytest.approx(best, abs=p.tolerance), (seed, s)
-        assert s.bound <= best + 1e-12 * best, (seed, s)
-    return found
-
-
 def test_the_two_oracles_agree():
     for seed in range(6):
         p = random_problem(np.random.default_rng(seed), 4, 2)
         assert optimum(p) == pytest.approx(brute_force(p)[0]) or brute_force(p)[0] is None
-
-
-@draws(15, 30)
-@pytest.mark.parametrize("method", EXACT)
-def test_exact_methods_equal_enumeration(method, count):
-    assert agree(range(count), method, 5, 3) > 0.6 * count
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", EXACT)
-def test_exact_methods_equal_enumeration_up_to_eight_key_groups(method):
-    assert agree(range(100, 250), method, 8, 3) > 100
-
-
-def relaxations_are_below(seeds):
-    tight = 0
-    for seed in seeds:
-        rng = np.random.default_rng(seed)
-        p = random_problem(rng, int(rng.integers(2, 7)), int(rng.integers(2, 4)))
-        best = None if p.conflicts() else optimum(p)
-        if best is None:
-            continue
-        for method in RELAXED:
-            bound = ks.solve(p, method).bound
-            assert bound is not None
-            assert bound <= best + 1e-12 * best, (seed, method, bound, best)
-            tight += best > 0 and bound > 0.9 * best
-    return tight
-
-
-@draws(8, 30)
-def test_every_relaxation_is_below_the_optimum(count):
-    assert relaxations_are_below(range(count)) > count / 3  # and they say something
-
-
-@pytest.mark.slow
-def test_every_relaxation_is_below_the_optimum_on_a_thousand_instances():
-    assert relaxations_are_below(range(1000)) > 300
 
 
 def test_an_unsafe_bound_is_caught():
@@ -172,60 +84,15 @@ def test_an_unsafe_bound_is_caught():
         ks.Solution.of(p, "planted", Answer(np.array([0, 1, 1, 0]), bound=p.tolerance * 2), 0.0)
 
 
-def test_without_a_budget_shares_balance_everything():
-    assert ks.solve(problem([[9, 1, 1], [2, 2, 8]], [0, 1, 1], 2), "qp").bound >= 0
-    core = problem([[9, 1, 1], [2, 2, 8]], [0, 1, 1], 2).core
-    from keyshift.solvers.mclb.bounds import shared_squares
-
-    assert shared_squares(core, Budget()) == 0
-
-
-def test_with_nothing_to_move_the_continuous_relaxation_is_the_present_imbalance():
-    p = problem([[9, 1, 1], [2, 2, 8]], [0, 1, 1], 2, limit=0)
-    assert ks.solve(p, "qp").bound == pytest.approx(p.objective(p.workload.current), rel=1e-9)
-
-
 # Branch and bound, local search, limits -----------------------------------------------------------------------------
-
-
-def test_branch_and_bound_needs_no_start():
-    from keyshift.solvers.mclb.branch_and_bound import branch_and_bound
-
-    for seed in range(10):
-        p = random_problem(np.random.default_rng(seed), 6, 3)
-        if p.conflicts():
-            continue
-        answer = branch_and_bound(p, budget=Budget())
-        assert answer.termination == "optimal"
-        assert p.objective(answer.assignment) == pytest.approx(optimum(p), abs=p.tolerance)
 
 
 def test_a_limited_tree_keeps_its_root_bound():
     rng = np.random.default_rng(3)
-    p = problem(rng.integers(1, 100, (4, 24)), rng.integers(0, 4, 24), 4)
+    p = problem(rng.integers(1, 100, (3, 14)), rng.integers(0, 4, 14), 4)
     s = ks.solve(p, "branch-and-bound", max_tree=0)
     assert (s.status, s.termination) == ("feasible", "gap")
     assert 0 <= s.bound < s.objective
-
-
-def test_a_limited_time_improves_the_start_and_brings_a_bound():
-    rng = np.random.default_rng(7)
-    p = problem(rng.gamma(2.0, 20.0, (8, 36)), np.arange(36) % 4, 4, limit=30)
-    start = p.workload.current
-    s = ks.solve(p, start=start, time_limit=2)
-    assert s.objective < p.objective(start)
-    assert 0 <= s.bound <= s.objective
-    assert s.termination == "time_limit"
-
-
-@pytest.mark.parametrize("method", EXACT)
-def test_at_a_limit_the_start_comes_back(method):
-    rng = np.random.default_rng(3)
-    p = problem(rng.integers(1, 100, (4, 24)), rng.integers(0, 4, 24), 4, limit=12)
-    start = ks.solve(p, "local-search", effort=0.05)
-    s = ks.solve(p, method, start=start, time_limit=0.0)
-    assert s.objective <= start.objective
-    assert s.termination == "time_limit"
 
 
 # Kernels, interpreted and compiled ----------------------------------------------------------------------------------
@@ -275,6 +142,6 @@ def test_a_poor_start_of_an_opened_model_is_not_taken_for_the_optimum():
 
 def test_a_deviation_that_is_mere_rounding_does_not_lift_the_bound():
     ((_, problem),) = ks.family("hard-mclb(kind=draining)/3")
-    best = ks.solve(problem, "branch-and-bound", time_limit=5)
-    tangents = ks.solve(problem, "milp", time_limit=1)  # it had "proven" 7.75
+    best = ks.solve(problem, "branch-and-bound", effort=5)
+    tangents = ks.solve(problem, "milp", effort=1)  # it had "proven" 7.75
     assert tangents.bound <= best.objective <= 5.75

@@ -9,10 +9,10 @@ from instances.policies import battery, random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.intervals.metric_bounds import policy_bound
-from keyshift.solvers.intervals.partitions import Ruler, matches
+from keyshift.solvers.intervals.partitions import Ruler
 from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration
 from keyshift.solvers.intervals.policy.saved_policy import Policy
+from keyshift.solvers.intervals.ssm import policy_bound
 
 TABLE_4 = {2: {2: 0.3, 3: 0.6, 4: 0.1}, 3: {2: 0.3, 3: 0.4, 4: 0.3}, 4: {2: 0.1, 3: 0.5, 4: 0.4}}
 
@@ -21,24 +21,6 @@ def table_4(tau=0.4, discount=0.8, m=10, **more):
     rng = np.random.default_rng(7)
     w = ks.Workload(load=rng.integers(2, 6, m), state=rng.integers(1, 9, m), current=np.repeat([0, 1], m // 2), nodes=2)
     return ks.MigrationPolicy(w, TABLE_4, tau, discount, **more)
-
-
-def test_mtm_equals_naive_value_iteration():
-    rng = np.random.default_rng(1)
-    solved = 0
-    for _ in range(40):
-        problem = random_problem(rng, int(rng.integers(1, 8)), int(rng.integers(1, 4)))
-        expected = oracle.policy(problem)
-        solution = ks.solve(problem)
-        if expected is None:
-            assert solution.status == "infeasible"
-            continue
-        solved += 1
-        assert solution.status == "optimal"
-        assert solution.objective == pytest.approx(expected, abs=1e-6 * problem.scale)
-        assert solution.bound <= expected + 1e-12
-        assert solution.gap_abs < 1e-6 * problem.scale
-    assert solved >= 15
 
 
 def test_every_value_lies_in_its_certified_interval():
@@ -83,50 +65,6 @@ def test_no_discount_is_single_step_migration():
     assert revealed.objective == pytest.approx(steps[4])
 
 
-def test_looking_ahead_pays():
-    """The optimal policy is never worse than deciding step by step, and on this instance strictly better."""
-    problem = table_4(m=12)
-    optimal, myopic = ks.solve(problem), ks.solve(problem, "ssm")
-    assert optimal.objective < myopic.objective - 1e-6 * problem.scale
-
-
-def test_clairvoyance_is_a_strict_lower_bound():
-    """Definition 5.3 averages optima of known sequences: less than any controller can reach that learns step by step."""
-    rng = np.random.default_rng(4)
-    w = ks.Workload(
-        load=rng.integers(1, 9, 6), state=rng.integers(1, 9, 6), current=np.sort(rng.integers(0, 2, 6)), nodes=2
-    )
-    problem = ks.MigrationPolicy(w, TABLE_4, tau=1.0, discount=0.5)
-    chances = [(pa * pb, (a, b)) for a, pa in problem.first_row.items() for b, pb in problem.transitions[a].items()]
-    total = float(w.state.sum())
-    classes = {n: list(oracle.partitions(w, n, problem.tau)) for n in problem.counts}
-    now = oracle.cuts_of(w.current)
-
-    def two_steps(a, b):
-        ends = {p: min(total - oracle.kept(p, q, w.state) for q in classes[b]) for p in classes[a]}
-        return min(total - oracle.kept(now, p, w.state) + 0.5 * ends[p] for p in classes[a])
-
-    clairvoyant = sum(chance * two_steps(*path) for chance, path in chances)
-    online = 0.0
-    for a, pa in problem.first_row.items():
-        later = {
-            p: sum(
-                pb * min(total - oracle.kept(p, q, w.state) for q in classes[b])
-                for b, pb in problem.transitions[a].items()
-            )
-            for p in classes[a]
-        }
-        online += pa * min(total - oracle.kept(now, p, w.state) + 0.5 * later[p] for p in classes[a])
-    assert clairvoyant == pytest.approx(4.045)
-    assert online == pytest.approx(4.405)
-
-
-def test_the_linear_program_and_value_iteration_agree():
-    problem = battery()["twelve"]
-    values = [ks.solve(problem, method).objective for method in ("mtm", "lp", "value-iteration")]
-    assert values == pytest.approx([values[0]] * 3, abs=1e-6 * problem.scale)
-
-
 def test_a_discount_near_one_does_not_overflow():
     """Values of a bad policy can then differ by far more than all the state; they share a word with row numbers."""
     problem = table_4(discount=0.9999, m=8)
@@ -154,14 +92,6 @@ def test_the_bound_of_any_size_is_a_bound():
         assert bound <= best + 1e-9
         seen = max(seen, bound / max(best, 1e-9))
     assert seen > 0.3
-
-
-def test_looking_ahead_over_some_partitions_lies_in_between():
-    problem = table_4(m=12)
-    optimal, some, myopic = (ks.solve(problem, m) for m in ("mtm", "mtm-restricted", "ssm"))
-    assert optimal.objective <= some.objective + 1e-9 <= myopic.objective + 1e-6
-    assert some.bound <= optimal.objective
-    assert ks.solve(problem, "ssm", most_states=2).status == "none"
 
 
 # The check --------------------------------------------------------------------------------------------------------
@@ -264,40 +194,11 @@ def test_a_policy_decides_from_partitions_it_does_not_know():
     assert costs[policy.classes[2].index(chosen)] == costs.min()
 
 
-def test_threads_change_nothing():
-    problem = battery()["twelve"]
-    one, two = ks.solve(problem, threads=1), ks.solve(problem, threads=2)
-    assert one.objective == two.objective
-    np.testing.assert_array_equal(one.assignment, two.assignment)
-
-
-def test_costs_from_one_partition_to_all_of_a_class():
-    policy = ks.solve(battery()["twelve"]).details["policy"]
-    target, cuts = policy.classes[4], policy.classes[2].cuts(0)
-    compiled, plain = matches, matches.py_func
-    for run in (compiled, plain):
-        common = run(cuts, target.rows, target.tasks, policy.prefix)
-        state = np.diff(policy.prefix)
-        expected = [
-            oracle.kept(tuple(cuts.tolist()), tuple(target.cuts(i).tolist()), state) for i in range(target.size)
-        ]
-        assert common.tolist() == expected
-
-
 @pytest.mark.parametrize("method", ["lp", "value-iteration"])
 def test_what_cannot_be_written_out_is_refused(method):
     w = ks.Workload(load=np.ones(30), state=np.ones(30), current=np.repeat([0, 1, 2], 10), nodes=3)
     problem = ks.MigrationPolicy(w, {3: {4: 1.0}, 4: {3: 1.0}}, 0.6, 0.5)
     assert "use 'mtm'" in ks.solve(problem, method).message
-
-
-def test_value_iteration_hears_a_limit():
-    problem = battery()["twelve"]
-    stopped = ks.solve(problem, "value-iteration", time_limit=0.0)
-    assert stopped.termination == "time_limit"
-    assert 0 < stopped.bound <= ks.solve(problem).objective
-    assert ks.solve(problem, "ssm", time_limit=0.0).status == "none"
-    assert ks.solve(problem, "mtm-restricted", time_limit=0.0, partitions=3).bound is not None
 
 
 def test_limits_are_said_not_hidden():
@@ -311,22 +212,6 @@ def test_limits_are_said_not_hidden():
 
 
 # Transition matrices ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"discount": 1.0}, "discount = 1.0 must be below 1"),
-        ({"discount": -0.1}, "discount = -0.1"),
-        ({"nodes_after": 9}, "nodes_after = 9 has no row"),
-        ({"transitions": {5: {5: 1.0}}}, "no row for the 2 nodes of now"),
-        ({"workload": None}, "workload must be a Workload"),
-    ],
-)
-def test_bad_policies_are_refused(change, sentence):
-    w = ks.Workload(load=[1, 1], state=[1, 1], current=[0, 1], nodes=2)
-    with pytest.raises(ks.InputError, match=sentence):
-        ks.MigrationPolicy(**{"workload": w, "transitions": TABLE_4, "tau": 0.4, "discount": 0.8, **change})
 
 
 def test_a_changed_assignment_is_valued_anew():

@@ -12,10 +12,7 @@ from scipy.optimize import linprog
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.movement.local_search import local_search
-from keyshift.solvers.movement.statement import forced_movement, least_state
-from keyshift.solvers.search.annealing import anneal
-from keyshift.solvers.search.within import RuledSearchSettings
+from keyshift.solvers.movement.statement import forced_movement, least_state, local_search
 
 
 def feasible_placements(problem) -> list[np.ndarray]:
@@ -132,13 +129,3 @@ def test_four_hundred_key_groups_are_within_the_limits_after_a_second():
     solution = ks.solve(problem, "local-search", time_limit=1.0)
     assert solution.status == "feasible"
     assert solution.objective < load.sum() / 2
-
-
-def test_a_cooling_is_no_longer_than_the_time_that_is_left(monkeypatch):
-    steps = []
-    monkeypatch.setattr(
-        "keyshift.solvers.search.annealing.anneal", lambda *given: (steps.append(given[2].steps), anneal(*given))[1]
-    )
-    ((_, problem),) = ks.family("guo-movement", key_groups=400, nodes=8)
-    ks.solve(problem, "local-search", time_limit=0.01)
-    assert 0 < max(steps) <= 0.01 * RuledSearchSettings.each_second

@@ -7,22 +7,18 @@ import itertools
 import numpy as np
 import pytest
 from brute_force import brute_force
-from draws import draws, rest_slow
-from instances.routing import battery, random_problem
-from interpreted import interpret
+from draws import draws
+from instances.routing import random_problem
 
 import keyshift as ks
 from keyshift.generators.routing import ZipfStream
 from keyshift.models import Answer, Budget
-from keyshift.models.routing.choices import Choices
-from keyshift.models.routing.compact import compact
+from keyshift.models.routing.compact import Choices, compact
 from keyshift.models.routing.pyomo_model import RoutingPyomo
 from keyshift.solvers import highs
 from keyshift.solvers.routing import lagrangian
-from keyshift.solvers.routing import lagrangian as kernels
 from keyshift.solvers.routing import statement as exact
 from keyshift.solvers.routing.rounding import on_grid
-from keyshift.solvers.routing.statement import TIGHT
 
 
 def agrees(problem, methods=("milp", "cp-sat")):
@@ -38,23 +34,6 @@ def agrees(problem, methods=("milp", "cp-sat")):
         assert bound.status == "none"
         assert bound.bound <= best * (1 + 1e-12)
     return best
-
-
-@pytest.mark.parametrize("block", rest_slow(2, range(4)))
-def test_brute_force_equals_the_exact_methods(block):
-    rng = np.random.default_rng(100 + block)
-    feasible = sum(
-        agrees(random_problem(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4)))) is not None for _ in range(15)
-    )
-    assert 3 <= feasible <= 15
-
-
-@pytest.mark.slow
-def test_brute_force_equals_the_exact_methods_on_a_thousand():
-    rng = np.random.default_rng(1)
-    drawn = (random_problem(rng, int(rng.integers(1, 8)), int(rng.integers(1, 5))) for _ in range(1000))
-    feasible = sum(agrees(problem) is not None for problem in drawn)
-    assert 300 < feasible < 950
 
 
 @draws(1, 2)
@@ -75,27 +54,6 @@ def test_every_table_limit_against_brute_force(sides, count):
         assert known == sorted(known, reverse=True)
         matters += len(set(known)) > 1
     assert matters >= 1
-
-
-def test_the_declarative_model_alone_is_the_problem():
-    rng = np.random.default_rng(9)
-    for _ in range(25):
-        problem = random_problem(rng, 5, 3)
-        if problem.conflicts():
-            continue
-        best, _ = brute_force(problem)
-        choices = Choices.all(problem)
-        if choices.record.size == 0:
-            continue
-        statement = RoutingPyomo(choices)
-        program, columns = highs.compile_model(statement.model)
-        result = highs.minimise(program, Budget(), options=TIGHT)
-        assert (result.values is None) == (best is None)
-        if best is not None:
-            for column, value in zip(columns, result.values, strict=True):
-                column.set_value(value, skip_validation=True)
-            assert abs(problem.objective(statement.assignment()) - best) <= problem.tolerance
-            assert not problem.violations(statement.assignment())
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -151,14 +109,6 @@ def test_thousands_of_keys_are_solved_to_the_proof():
         assert bound <= best.objective
 
 
-def test_the_two_exact_methods_agree():
-    for seed in range(2):
-        problem = second_interval(600, 4, seed=seed, limit=25)
-        one, other = ks.solve(problem, "milp"), ks.solve(problem, "cp-sat")
-        assert one.status == other.status
-        assert one.objective == other.objective
-
-
 def test_what_is_too_large_keeps_its_bound():
     problem = second_interval(600, 4, limit=25)
     s = ks.solve(problem, "milp", largest=0)
@@ -166,16 +116,6 @@ def test_what_is_too_large_keeps_its_bound():
     if s.status == "feasible":
         assert s.termination == "gap"
         assert "stay open" in s.message
-
-
-def test_no_start_is_no_matter():
-    problem = second_interval(600, 4, limit=25)
-    alone = exact.solve_milp(problem, budget=Budget())
-    assert problem.objective(alone.assignment) == ks.solve(problem, "milp").objective
-    ended = exact.solve_cpsat(problem, budget=Budget(0.0))
-    assert ended.assignment is None
-    assert ended.termination == "time_limit"
-    assert ended.bound >= 0
 
 
 def test_the_solver_proves_what_the_relaxation_cannot():
@@ -215,19 +155,6 @@ def test_states_that_are_multiples_round_the_bound_up():
     assert on_grid(free, 0.5) == 0
     odd = ks.MixedRouting(w.replace(state=[np.pi, np.e, 1, 1e-9]))
     assert on_grid(odd, 0.5) == 0.5
-
-
-def test_compiled_loops_do_what_their_text_says(monkeypatch):
-    rng = np.random.default_rng(4)
-    problems = [*battery().values(), *(random_problem(rng, 8, 3) for _ in range(6)), second_interval(100, 4, limit=6)]
-
-    def outcomes():
-        answers = [ks.solve(p, "milp") for p in problems]
-        return [(s.status, s.objective, s.bound) for s in answers]
-
-    compiled = outcomes()
-    interpret(monkeypatch, kernels)
-    assert outcomes() == compiled
 
 
 def test_reduced_costs_leave_the_optimum_open_whatever_is_known():

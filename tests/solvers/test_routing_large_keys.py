@@ -11,7 +11,7 @@ from instances.routing import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget, metrics
-from keyshift.models.routing.choices import records_of
+from keyshift.models.routing.compact import records_of
 from keyshift.solvers.routing import rounding
 from keyshift.solvers.routing.rounding import rounded
 from keyshift.solvers.routing.statement import fewest_entries

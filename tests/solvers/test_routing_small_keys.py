@@ -11,10 +11,10 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.models.routing.choices import records_of
+from keyshift.models.routing.compact import records_of
 from keyshift.solvers import highs
 from keyshift.solvers.routing.lagrangian import Relaxation
-from keyshift.solvers.routing.large_keys import LargeKeys, SmallKeys, singled_out
+from keyshift.solvers.routing.statement import LargeKeys, SmallKeys, singled_out
 
 
 @pytest.mark.parametrize("seed", range(3))

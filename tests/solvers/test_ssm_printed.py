@@ -9,7 +9,6 @@ from instances.intervals import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.intervals import printed
-from keyshift.solvers.intervals import printed as printed_kernel
 
 
 def problem(state, load, current, nodes_after, tau):
@@ -85,20 +84,6 @@ def test_the_repairs_are_exact():
         wrong += as_printed is None or as_printed > best + 1e-9
         assert as_printed is None or as_printed >= best - 1e-9
     assert wrong > 0.05 * feasible
-
-
-def test_the_kernel_as_python(monkeypatch):
-    for kernel in [k for k in vars(printed).values() if hasattr(k, "py_func")]:
-        _ = kernel.dispatcher, kernel.leaf, kernel.plain  # made before the names that they call stand for Python
-    rng = np.random.default_rng(2)
-    problems = [random_problem(rng, int(rng.integers(1, 7)), 3) for _ in range(25)]
-    compiled = [ks.solve(p, m).objective for p in problems for m in ("ssm-repaired", "ssm-printed")]
-    monkeypatch.setattr(printed, "figure_7", printed_kernel.figure_7.py_func)
-    plain = [ks.solve(p, m).objective for p in problems for m in ("ssm-repaired", "ssm-printed")]
-    assert compiled == plain
-    p = problem([1, 8, 1], [20, 10, 6], [0, 0, 1], 2, 0.4)
-    for flaw in printed.FLAWS:
-        ks.solve(p, "ssm-printed", flaws=(flaw,))
 
 
 def test_what_would_take_too_long_is_said():

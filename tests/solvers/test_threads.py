@@ -1,5 +1,6 @@
 """Runs that outlive their limit: who waits for them, and with what the process ends."""
 
+import importlib
 import subprocess
 import sys
 import threading
@@ -65,3 +66,13 @@ def test_a_thread_that_loses_what_it_is_told_is_told_again_until_it_ends():
     assert len(lost) > 1
     time.sleep(2 * checked.POLL_SECONDS)  # for who asked it
     assert (sys.unraisablehook, threading.excepthook) == hooks
+
+
+def test_a_thread_that_imports_is_not_stopped_half_way(tmp_path, monkeypatch):
+    begun = tmp_path / "begun"
+    slow = f"import time\nopen({str(begun)!r}, 'a').write('.')\nfor _ in range(60):\n    time.sleep(0.01)\n"
+    (tmp_path / "slow_to_import.py").write_text(slow)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert checked.within(Budget(0.05), lambda: importlib.import_module("slow_to_import")) is None
+    importlib.import_module("slow_to_import")
+    assert begun.read_text() == "."

@@ -19,7 +19,7 @@ from keyshift.engines import redis
 from keyshift.plans.explaining import explain
 from keyshift.plans.targets import staying
 from keyshift.rules import Never, Pinned, Together
-from keyshift.solvers.stages.search import StageSettings
+from keyshift.solvers.tuning import StageSettings
 
 DATA = Path(__file__).parent / "data" / "draining"
 EMPTY_FIRST = ("draining_key_groups", "load_distance", "migrations")

@@ -200,8 +200,8 @@ def test_data_in_any_order_mean_the_same(door, seed, share):
 
 ALONE = "one array, whose order is that of the answer, or which goes on to Workload"
 WHERE = {
-    "models/splitting/data.py read_speeds workers": ALONE, "models/intervals/sequence.py heaviest_matching one": "inside",
-    "models/intervals/sequence.py heaviest_matching other": "inside", "models/placement.py _draws node": "inside",
+    "models/splitting/data.py read_speeds workers": ALONE, "models/intervals/step.py heaviest_matching one": "inside",
+    "models/intervals/step.py heaviest_matching other": "inside", "models/placement.py _draws node": "inside",
     "models/base/disk.py digest_of_arrays arrays": "inside", "models/workload.py _capacities nodes": "workload",
     "interface/generators/routing.py consistent_hash keys": ALONE, "interface/generators/routing.py workload current": ALONE,
     "interface/simulation/changes.py Migration state": "refused", "interface/engines/flink.py read_workload shares": "refused",
@@ -214,7 +214,7 @@ WHERE = {
     "models/objectives.py OverWindows probabilities": "allocation", "models/routing/problem.py MixedRouting scenarios": "allocation",
     "interface/simulation/running.py simulate service_rate": "simulated", "interface/simulation/running.py _setting service_rate": "simulated",
     "models/intervals/policy/transitions.py transition_matrix counts": "transitions", "models/placement.py rehashed home": "rehashed",
-    "models/placement.py rehashed nodes": "a set of numbers", "models/intervals/sequence.py MigrationSequence node_counts": "sequence",
+    "models/placement.py rehashed nodes": "a set of numbers", "models/intervals/step.py MigrationSequence node_counts": "sequence",
     "interface/generators/routing.py __init__ frequencies": "stream", "heuristics/splitting/chooser.py choose_splitting histogram": "chooser",
     "interface/engines/flink.py loads_of groups": "flink", "interface/engines/flink.py loads_of weights": "flink",
     **{f"heuristics/splitting/partitioner.py feed {name}": "partitioned" for name in ("keys", "weights", "source_keys")},
@@ -267,7 +267,7 @@ def test_every_parameter_of_a_workload_is_tried():
 
     noted = Noted()
     workload(noted)
-    assert set(inspect.signature(ks.Workload).parameters) == {*noted, "keys", "node_names"}
+    assert set(inspect.signature(ks.Workload).parameters) == {*noted, "keys", "node_names", "units"}
 
 
 # What is not aligned by names alone -----------------------------------------------------------------------------------------

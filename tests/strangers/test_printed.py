@@ -208,7 +208,7 @@ def test_the_fewest_moves_of_many_pairs_are_proven(rule, priorities):
 
 
 def test_sums_of_what_is_too_much_prove_no_more_than_brute_force():
-    from keyshift.solvers.stages.forced_moves import least_moved
+    from keyshift.solvers.stages import least_moved
 
     draw = np.random.default_rng(3)
     for _ in range(60):

@@ -16,8 +16,8 @@ from least import candidates
 
 import keyshift as ks
 from keyshift.models.intervals.policy.pyomo_model import PolicyChain, name_of
-from keyshift.models.intervals.sequence import open_nodes
-from keyshift.models.routing.choices import records_of
+from keyshift.models.intervals.step import open_nodes
+from keyshift.models.routing.compact import records_of
 from keyshift.models.splitting.items import Items
 
 KINDS = ("forbid", "force", "value", "at most", "load", "pair", "row")

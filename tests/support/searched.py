@@ -15,10 +15,10 @@ from keyshift.models import Answer, Budget
 from keyshift.solvers import checked
 from keyshift.solvers.allocation.portfolio import Portfolio
 from keyshift.solvers.allocation.pricing.tree import price_bound
-from keyshift.solvers.allocation.settings import AllocationSettings
 from keyshift.solvers.collocation.portfolio import solve_milp as collocation
 from keyshift.solvers.mclb.local_search import local_search as placement
 from keyshift.solvers.routing.statement import solve_milp as routing
+from keyshift.solvers.tuning import AllocationSettings
 
 
 class Tiny(NamedTuple):

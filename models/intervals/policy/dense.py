@@ -11,7 +11,7 @@ import numpy as np
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.partition import cuts_of, spread
 from keyshift.models.intervals.policy.problem import NOT_ASKED, MigrationPolicy
-from keyshift.models.intervals.sequence import heaviest_matching, labelled
+from keyshift.models.intervals.step import heaviest_matching, labelled
 from keyshift.models.workload import FloatArray, IntArray
 
 Cuts = tuple[int, ...]
@@ -60,7 +60,7 @@ def state_kept(old: Cuts, new: Cuts, state: FloatArray) -> float:
 
 
 class DensePolicyModel:
-    """Partitions, costs and the Bellman operator (1) of a small problem; `tick` is called for every row of costs.
+    """Partitions, costs and the Bellman operator (1) of a small problem.
 
     Attributes
     ----------
@@ -72,11 +72,10 @@ class DensePolicyModel:
         State moved from now to every partition, for every next count with positive probability.
     """
 
-    def __init__(self, problem: MigrationPolicy, tick: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, problem: MigrationPolicy) -> None:
         self.problem = problem
 
         def costs(before: Cuts, after: int) -> list[float]:
-            tick()
             return [total - state_kept(before, q, w.state) for q in self.partitions[after]]
 
         w = problem.workload
@@ -119,14 +118,14 @@ class DensePolicyModel:
         }
 
 
-def evaluated(data: DensePolicyModel, value: dict[int, FloatArray], rounds: int = 20) -> dict[int, FloatArray]:
+def evaluated(data: DensePolicyModel, value: dict[int, FloatArray]) -> dict[int, FloatArray]:
     """The values of the policy that is greedy for some values, by a linear system, until it is greedy for its own."""
     if data.states > 2_000:  # the linear system is dense
         return value
     gamma = data.problem.discount
     first = dict(zip(data.partitions, np.cumsum([0, *(len(p) for p in data.partitions.values())]), strict=False))
     chosen: list[IntArray] = []
-    for _ in range(rounds):
+    for _ in range(20):
         costs, steps, before = np.zeros(data.states), np.zeros((data.states, data.states)), chosen
         chosen = []
         for (n, after), cost in data.cost.items():
@@ -236,8 +235,6 @@ class PolicyChain:
     ----------
     problem : MigrationPolicy
         Small: its partitions and their distances are written out.
-    tick : callable, optional
-        Called for every row of costs.
 
     Raises
     ------
@@ -245,11 +242,11 @@ class PolicyChain:
         For more pairs of partitions than a statement can hold.
     """
 
-    def __init__(self, problem: MigrationPolicy, tick: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, problem: MigrationPolicy) -> None:
         self.problem = problem
         sizes = {n: number_of_partitions(problem.starts(n), n) for n in problem.reachable}
         require_few(sum(sizes[n] * sizes[after] for n, row in problem.reachable.items() for after in row))
-        self.data = DensePolicyModel(problem, tick)
+        self.data = DensePolicyModel(problem)
         self.states: list[State] = [NOW, *((n, i) for n, p in self.data.partitions.items() for i in range(len(p)))]
 
     @property

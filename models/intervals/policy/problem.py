@@ -13,8 +13,7 @@ import numpy as np
 
 from keyshift.models.base import guards
 from keyshift.models.errors import InputError
-from keyshift.models.intervals.exact_arithmetic import exact_number
-from keyshift.models.intervals.partition import InIntervals, Table, cuts_of, record_of
+from keyshift.models.intervals.partition import InIntervals, Table, cuts_of, exact_number, record_of
 from keyshift.models.intervals.policy.transitions import Transitions, macqueen_interval, read_transitions
 from keyshift.models.intervals.step import IntervalMigration, step_from_now
 from keyshift.models.problem import CheckReport, Violation

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, Self
 
 import numpy as np
@@ -26,8 +25,6 @@ class PolicyPyomo:
     Parameters
     ----------
     data : DensePolicyModel
-    tick : callable, optional
-        Called for every decision; what it raises leaves the model unfinished.
 
     Attributes
     ----------
@@ -42,8 +39,7 @@ class PolicyPyomo:
         """The program of a small problem, all partitions and costs written out."""
         return cls(DensePolicyModel(problem))
 
-    def __init__(self, data: DensePolicyModel, tick: Callable[[], None] = lambda: None) -> None:
-        self.tick = tick
+    def __init__(self, data: DensePolicyModel) -> None:
         self.data = data
         self.problem = data.problem
         self.model = pyo.ConcreteModel(name=self.problem.name)
@@ -82,7 +78,6 @@ class PolicyPyomo:
         m, gamma = self.model, self.problem.discount
         m.decision = pyo.ConstraintList()
         for n, i, after in m.branches:
-            self.tick()
             for j, cost in enumerate((self.data.cost[n, after][i] / self.problem.scale).tolist()):
                 m.decision.add(m.Q[n, i, after] - gamma * m.V[after, j] <= cost)
 

@@ -14,7 +14,7 @@ from keyshift.models.base import guards
 from keyshift.models.base.figures import apart
 from keyshift.models.base.labels import in_time
 from keyshift.models.errors import InputError
-from keyshift.models.intervals.exact_arithmetic import read_count
+from keyshift.models.intervals.partition import read_count
 from keyshift.models.workload import FloatArray
 
 Transitions = Mapping[int, Mapping[int, float]]

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.base.compiling import LEAF, njit
+from keyshift.models.base.compiling import LEAF, njit, overwrite
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.kernels import overwrite
 
 NEVER = 1e300
 GAIN = 1e-12

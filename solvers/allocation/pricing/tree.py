@@ -18,11 +18,10 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import TOO_FEW, CountBound, counted
+from keyshift.solvers.allocation.counting import TOO_FEW, CountBound, counted
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
-from keyshift.solvers.allocation.pricing.bound import PriceBound
-from keyshift.solvers.allocation.pricing.master import NodeUse
-from keyshift.solvers.allocation.settings import AllocationSettings
+from keyshift.solvers.allocation.pricing.bound import NodeUse, PriceBound
+from keyshift.solvers.tuning import AllocationSettings
 
 
 @dataclass

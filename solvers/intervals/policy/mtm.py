@@ -57,7 +57,7 @@ def solve_mtm(
     Notes
     -----
     Source: [Ding2015], section 5.2, with the corrections in `MigrationPolicy`; the sweep is
-    keyshift's (`keyshift.solvers.intervals.partitions`). A time limit is heard in every sweep.
+    keyshift's (`keyshift.solvers.intervals.partitions`). A time limit is checked in every sweep.
     """
     counted = {n: partitions.count_partitions(problem.starts(n), n, most_partitions) for n in problem.reachable}
     total = sum(size for size, _ in counted.values())

@@ -67,7 +67,7 @@ class SparkPolicyIteration(PolicyIteration):
         self.jobs = [_Job((n, after), (starts[n], starts[after]), partners, state) for n, after in largest_first]
 
     def sweeps(self, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
-        """The sweeps of one round, one Spark task each; a limit is heard only before the round."""
+        """The sweeps of one round, one Spark task each; a limit is checked only before the round."""
         if not self.jobs or budget.expired:
             return
         values = self.context.broadcast(target)

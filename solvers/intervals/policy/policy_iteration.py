@@ -19,8 +19,7 @@ from keyshift.models.intervals.policy.transitions import macqueen_interval
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.owners import close
 from keyshift.solvers.intervals.partitions import Best, PartitionClass, Ruler, count_partitions, enumerate_class
-from keyshift.solvers.intervals.policy.policy_files import read_progress, write_progress
-from keyshift.solvers.intervals.policy.saved_policy import Policy
+from keyshift.solvers.intervals.policy.saved_policy import Policy, read_progress, write_progress
 from keyshift.solvers.threads import until_limit
 
 TOLERANCE = 1e-7

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached
 from keyshift.models.base.compiling import off_clock
 from keyshift.models.base.guards import Positive, Whole
 from keyshift.models.intervals import MigrationPolicy
@@ -16,8 +15,8 @@ from keyshift.models.intervals.policy.transitions import macqueen_interval
 from keyshift.models.workload import FloatArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import within
-from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.policy.policy_iteration import census, proven
+from keyshift.solvers.intervals.ssm import policy_bound
 
 if TYPE_CHECKING:
     from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
@@ -91,9 +90,8 @@ def value_iteration(
     """
     if refused := too_large(problem):
         return refused
-    try:
-        data = DensePolicyModel(problem, budget.tick)
-    except LimitReached:
+    data = within(budget, lambda: DensePolicyModel(problem))
+    if data is None:
         said = "the time limit was reached while costs were written out"
         return Answer(None, policy_bound(problem), budget.why, said)
     value = {n: np.zeros(len(p)) for n, p in data.partitions.items()}

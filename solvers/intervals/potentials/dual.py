@@ -46,8 +46,8 @@ from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray
+from keyshift.solvers.intervals.band_kernels import weights
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import FAR, NEVER, Cells, Couple, least, shares, soft
-from keyshift.solvers.intervals.units import weights
 from keyshift.solvers.threads import one_blas_thread
 
 Pair = tuple[int, int]

@@ -1,1 +1,1 @@
-"""A known sequence of migrations: oms.py sweeps over all partitions, restricted.py over some of them."""
+"""A known sequence of migrations: begin with oms.py, which sweeps over all partitions, restricted.py over some of them."""

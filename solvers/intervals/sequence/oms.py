@@ -15,12 +15,11 @@ from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals import partitions
-from keyshift.solvers.intervals.metric_bounds import sequence_bound
+from keyshift.solvers.intervals.band_kernels import in_fine_units
 from keyshift.solvers.intervals.partitions import PartitionClass, Ruler, bytes_of, count_partitions, enumerate_class
 from keyshift.solvers.intervals.sequence.restricted import realise, restricted_sequence
-from keyshift.solvers.intervals.units import in_fine_units
+from keyshift.solvers.intervals.ssm import sequence_bound
 from keyshift.solvers.threads import until_limit
-
 
 SEEN = 40
 """About how many partitions of the other class a sweep looks at for each: most pairs are skipped."""

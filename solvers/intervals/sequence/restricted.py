@@ -13,12 +13,11 @@ from keyshift.models.base.guards import Count, Share
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.intervals.metric_bounds import sequence_bound
+from keyshift.solvers.intervals.band_kernels import weights
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.partitions import Ruler, some_of_class
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import best_next
-from keyshift.solvers.intervals.ssm import cuts_in_time, keepable
-from keyshift.solvers.intervals.units import weights
+from keyshift.solvers.intervals.ssm import cuts_in_time, keepable, sequence_bound
 from keyshift.solvers.threads import until_limit
 
 

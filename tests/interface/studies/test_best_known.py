@@ -7,7 +7,7 @@ import pytest
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.families import FAMILIES
-from keyshift.studies.best_known import BestKnown
+from keyshift.studies.tables import BestKnown
 
 TABLE = Path(__file__).parents[3] / "docs" / "benchmarks" / "best_known.csv"
 
@@ -69,8 +69,8 @@ def test_a_study_says_what_it_finds_better_than_the_table(tmp_path):
     table = tmp_path / "best.csv"
     drawn = list(ks.family("madsen-allocation", nodes=3, key_groups=12, count=2))
     ks.study(drawn, ["flux"], best_known=table).update_best(table)
-    better = ks.study(drawn, ["milp"], time_limit=20, best_known=table)
+    better = ks.study(drawn, ["milp"], effort=0.2, best_known=table)
     said = better.improvements()
     assert any("objective" in sentence and "(milp)" in sentence for sentence in said)
     assert better.update_best(table) == said
-    assert ks.study(drawn, ["flux", "milp"], time_limit=20, best_known=table).improvements() == []
+    assert ks.study(drawn, ["flux", "milp"], effort=0.2, best_known=table).improvements() == []

@@ -100,32 +100,6 @@ def test_a_crash_a_loop_and_a_glutton_are_rows_and_the_rest_is_there():
     assert done.summary()["failed"].sum() == 4
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"methods": ["nobody"]}, "no problem has a method 'nobody'"),
-        ({"methods": ["ssm"]}, "has none of the methods ssm"),
-        ({"methods": {"nothing": ["flux"]}}, "methods names 'nothing'"),
-        ({"workers": 0}, "workers = 0"),
-        ({"time_limit": -1}, "time_limit"),
-        ({"rubbish": 3}, "has an option 'rubbish'"),
-        ({"instances": [("a", 3)]}, "pairs of a name and a problem"),
-        ({"instances": "nobody"}, "there is no family"),
-    ],
-)
-def test_bad_input_is_one_sentence(change, said):
-    ((name, problem),) = ks.family("madsen-allocation", nodes=4, key_groups=20)
-    given = {"instances": {name: problem}, "methods": ["flux"], **change}
-    with pytest.raises(InputError, match=said):
-        ks.study(**given)
-
-
-def test_two_instances_of_one_name_are_refused():
-    ((name, problem),) = ks.family("madsen-allocation", nodes=4, key_groups=20)
-    with pytest.raises(InputError, match="two instances are called"):
-        ks.study([(name, problem), (name, problem)], ["flux"])
-
-
 def test_the_shell_draws_solves_and_reports(tmp_path, capsys):
     page, table = tmp_path / "study.html", tmp_path / "best.csv"
     line = ["study", "madsen-allocation", "ding-step", "--nodes", "4,5", "--key-groups", "20", "-m", "flux", "-m", "ssm",

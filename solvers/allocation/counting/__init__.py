@@ -1,1 +1,0 @@
-"""Departures and arrivals counted for pairs of nodes: a lower bound, and plans of such counts."""
