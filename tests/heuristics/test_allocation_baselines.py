@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import keyshift as ks
 from keyshift.generators.allocation import synthetic_workload
@@ -19,6 +20,19 @@ def test_generator_is_the_papers():
     assert (np.bincount(w.current) == 20).all()
     again = synthetic_workload(20, 400, varies=0.4, seed=1)
     np.testing.assert_array_equal(w.load, again.load)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nodes": 5, "key_groups": 4}, "at least one key group"),
+        ({"nodes": 5, "key_groups": 20, "varies": -1}, "varies = -1"),
+        ({"nodes": 5, "key_groups": 20, "drain": 5}, "drain = 5"),
+    ],
+)
+def test_generator_refuses_nonsense(options, message):
+    with pytest.raises(ks.InputError, match=message):
+        synthetic_workload(**options)
 
 
 def test_potc_only_ever_lowers_the_higher_node():
@@ -56,6 +70,31 @@ def test_integrated_scale_in_mends_an_overload_that_drain_first_leaves():
     assert ks.solve(problem, time_limit=2.0).objective < 0.7 * ks.solve(problem, "drain-first").objective
 
 
+def test_explanation_values_every_move_by_undoing_it():
+    w = ks.Workload(load=[5, 4, 3, 2], state=[1, 2, 3, 4], current=[1, 1, 1, 1], nodes=2)
+    problem = ks.KeyGroupAllocation(w, max_migrations=2)
+    said = ks.explain(problem, [1, 0, 0, 1], marginals=False)
+    assert said.moves[["key_group", "gain"]].to_numpy().tolist() == [[1, 4.0], [2, 3.0]]
+    assert said.binding == ("(2) all 2 migrations are used",)
+    assert "key group 1: node 1 -> 0" in str(said)
+
+
+def test_explanation_names_nodes_and_capacities_that_bind():
+    w = ks.Workload(load=[5, 3], state=[1, 1], current=[0, 1], nodes=2, resources={"memory": [2, 2]})
+    problem = ks.KeyGroupAllocation(w, max_migration_cost=0.5, resource_capacity={"memory": 3})
+    text = str(ks.explain(problem, [0, 1], marginals=False))
+    for part in ("(2) the migration cost left, 0.5", "(3) node 0", "(4) node 1", "(7) node 0 has 1 of memory left"):
+        assert part in text
+
+
+def test_drain_first_says_that_the_time_was_up():
+    w = ks.Workload(load=[4, 3, 2, 1], state=[1] * 4, current=[0, 0, 1, 1], nodes=3, draining=[False, True, False])
+    from keyshift.heuristics.allocation.flux import drain_first
+
+    budget = ks.models.Budget(0.0)
+    assert drain_first(ks.KeyGroupAllocation(w), budget=budget).termination == "time_limit"
+
+
 def test_draining_first_tells_no_bound_of_what_is_left_to_balance():
     problem = next(iter(ks.family("madsen-scale-in", nodes=8, key_groups=60, drain=2, max_migrations=18)))[1]
     told = []
@@ -63,25 +102,3 @@ def test_draining_first_tells_no_bound_of_what_is_left_to_balance():
     assert problem.check(drain_first(problem, budget=budget).assignment).feasible
     assert budget.progress.bound is None
     assert not any(told)
-
-
-def problem(load, current, nodes, **options):
-    w = ks.Workload(
-        load=load, state=np.ones(len(load)), current=current, nodes=nodes, resources={"memory": np.ones(len(load))}
-    )
-    return ks.KeyGroupAllocation(w, **options)
-
-
-def test_one_round_pairs_most_with_least_loaded():
-    # Loads 12, 8, 4, 0: the first gives to the last, the second to the third. From the first (7, 5) the 7 lowers the
-    # higher of 12 and 0 to 7; from the second (5, 3) the 5 would lift the third to 9 > 8, the 3 to 7.
-    p = problem([7, 5, 5, 3, 4], [0, 0, 1, 1, 2], 4)
-    s = ks.solve(p, "flux", rounds=1)
-    np.testing.assert_array_equal(s.assignment, [3, 0, 1, 2, 2])
-    assert s.details["rounds"] == 1
-
-
-def test_the_migration_limit_holds_and_the_next_smaller_key_group_is_tried():
-    w = ks.Workload(load=[7, 5, 1], state=[10, 2, 1], current=[0, 0, 0], nodes=2)
-    s = ks.solve(ks.KeyGroupAllocation(w, max_migration_cost=2), "flux")
-    np.testing.assert_array_equal(s.assignment, [0, 1, 0])

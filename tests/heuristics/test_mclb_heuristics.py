@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from data_folder import data_folder
+from instances.movement import random_problem
 
 import keyshift as ks
-from keyshift.generators.mclb import key_shares, section_5_stream, word_stream
+from keyshift.generators.mclb import key_shares, read_counts, section_5_stream, word_stream
 from keyshift.heuristics.mclb import clb as clb_module
 from keyshift.heuristics.mclb.clb import rebalance, universal_hash
 from keyshift.models import Budget
@@ -42,6 +45,20 @@ def test_only_overloaded_nodes_give():
     assert rebalance(load, current, kept, (0.0, 8.0), "upper").tolist() == [0, 0, 1]
 
 
+def test_elb_says_when_its_assumption_is_broken():
+    p = problem([[9, 1, 1, 1]], [0, 0, 0, 1], 2)
+    assert ks.solve(p, "elb").message == ""
+    s = ks.solve(p, "elb", lower=5, upper=7)
+    assert s.message == "ELB assumes no key group above (u - v) / 2 = 1; key group 0 has load 9"
+    with pytest.raises(ks.InputError, match="lower = 7 must not be above upper = 5"):
+        ks.solve(p, "elb", lower=7, upper=5)
+
+
+def test_elb_empties_draining_nodes():
+    s = ks.solve(problem([[3, 2, 2]], [0, 1, 1], 3, draining=[False, True, False]), "elb")
+    assert s.assignment.tolist() == [0, 2, 2]
+
+
 # The movement model -------------------------------------------------------------------------------------------------
 
 
@@ -50,6 +67,29 @@ def test_the_number_of_nodes_is_the_papers():
     assert nodes_for(101.0, 8.0, 12.0) == 11
     assert nodes_for(0.3, 0.05, 0.15) == 3  # a quotient a hair off a whole number
     assert nodes_for(0.0, 1.0, 2.0) == 1
+
+
+def least_movement(p):
+    feasible = (
+        p.objective(a)
+        for a in map(np.array, itertools.product(range(p.node_limit), repeat=p.workload.key_groups))
+        if not p.violations(a)
+    )
+    return min(feasible, default=None)
+
+
+@pytest.mark.parametrize("method", ["milp", "cp-sat"])
+def test_least_movement_equals_enumeration(method):
+    found = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        p = random_problem(rng, int(rng.integers(1, 5)), int(rng.integers(1, 4)))
+        best, s = least_movement(p), ks.solve(p, method)
+        assert s.status == ("infeasible" if best is None else "optimal"), (seed, s)
+        if best is not None:
+            found += 1
+            assert s.objective == pytest.approx(best)
+    assert found > 20
 
 
 def test_each_rule_of_the_movement_model():
@@ -75,6 +115,25 @@ def test_what_the_limits_cannot_hold_is_named():
     assert "key group 0 has load 9" in ks.solve(ks.MovementWithinLimits(w, 1, 5, nodes_after=2)).message
     assert "cannot carry" in ks.solve(ks.MovementWithinLimits(w, 1, 4, nodes_after=1)).message
     assert "need more" in ks.solve(ks.MovementWithinLimits(w, 6, 10, nodes_after=2)).message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lower": 5}, "lower = 5.0 must be below upper = 5.0"),
+        ({"windows": "none"}, "windows = 'none' must be 'last' or 'all'"),
+        ({"workload": None}, "workload must be a Workload, not a NoneType"),
+        (
+            {"workload": ks.Workload(load=[1], state=[1], current=[0], nodes=[1.0, 2.0])},
+            "nodes must have equal capacities",
+        ),
+        ({"nodes_after": 1.5}, "nodes_after = 1.5 must be a whole number"),
+    ],
+)
+def test_bad_limits_are_refused(change, message):
+    w = ks.Workload(load=[9, 1], state=[1, 1], current=[0, 0], nodes=2)
+    with pytest.raises(ks.InputError, match=message):
+        ks.MovementWithinLimits(**{"workload": w, "lower": 1.0, "upper": 5.0, **change})
 
 
 def test_elb_adds_and_drops_nodes_and_the_model_moves_no_more():
@@ -163,6 +222,14 @@ def test_a_fresh_hash_moves_nine_tenths_on_ten_nodes():
     assert ks.solve(p, "uhlb", seed=3).metrics["share_moved"] == pytest.approx(0.9, abs=0.05)
 
 
+def test_two_choices_balance_better_than_one():
+    rng = np.random.default_rng(0)
+    p = problem(rng.random((3, 300)), np.arange(300) % 10, 10)
+    one = np.mean([ks.solve(p, "pkg", choices=1, seed=s).objective for s in range(10)])
+    two = np.mean([ks.solve(p, "pkg", seed=s).objective for s in range(10)])
+    assert two < 0.5 * one
+
+
 # Streams ------------------------------------------------------------------------------------------------------------
 
 
@@ -182,6 +249,20 @@ def test_a_drifting_stream_moves_its_peak():
     w = section_5_stream("gaussian", windows=20, drift=30, seed=2)
     assert abs(int(w.load[-1].argmax()) - int(w.load[0].argmax())) > 20
     np.testing.assert_array_equal(w.load, section_5_stream("gaussian", windows=20, drift=30, seed=2).load)
+
+
+def test_word_counts_are_read_and_refused(tmp_path):
+    file = tmp_path / "counts.txt"
+    file.write_text("the\t50\nof\t30\nand\t20\n")
+    assert read_counts(file)[0] == ["the", "of", "and"]
+    w = word_stream(file, key_groups=2, nodes=2, windows=4, rate=10)
+    assert w.load.sum() == pytest.approx(4 * 600, rel=0.1)
+    file.write_text("the\t50\nof 30\n")
+    with pytest.raises(ks.InputError, match="line 2: expected a word, a tab and a count, found 'of 30'"):
+        read_counts(file)
+    file.write_text("")
+    with pytest.raises(ks.InputError, match="holds no words"):
+        read_counts(file)
 
 
 @pytest.mark.skipif(data_folder() is None, reason="no folder of larger data")
@@ -208,3 +289,19 @@ def test_elb_places_as_with_limits_beyond_rounding():
         wider = ks.solve(mclb, "elb", lower=max(0.0, mean - width), upper=mean + width + max(0.0, width - mean))
         if width <= mean:  # else the lower limit is below 0, which nobody can ask for
             assert ks.solve(mclb, "elb").assignment.tolist() == wider.assignment.tolist()
+
+
+@pytest.mark.parametrize("method", ["clb", "clb-moment"])
+def test_sets_are_left_unmade_where_the_time_is_over(method):
+    w = ks.Workload(load=np.ones((3, 40)), state=np.ones(40), current=np.zeros(40, int), nodes=9)
+    solution = ks.solve(ks.MCLB(w), method, time_limit=0.0)
+    assert (solution.status, solution.termination) == ("none", "time_limit")
+    assert "time was over" in solution.message
+
+
+@pytest.mark.parametrize("method", ["clb", "clb-moment"])
+def test_matrices_that_do_not_fit_are_refused(method):
+    load = np.random.default_rng(0).random(100_000)
+    w = ks.Workload(load=load, state=load, current=np.arange(load.size) % 200, nodes=200)
+    solution = ks.solve(ks.MCLB(w, 1e9), method, time_limit=5)
+    assert (solution.status, solution.message[:36]) == ("none", "matrices of all pairs of 100000 key ")

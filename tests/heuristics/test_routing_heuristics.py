@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import types
 
 import numpy as np
 import pytest
 from draws import draws
+from instances.routing import battery, random_problem
+from interpreted import interpret
 
 import keyshift as ks
 from keyshift.generators.routing import ZipfStream
+from keyshift.heuristics.routing import mixed as readj
 from keyshift.heuristics.routing import mixed as routing
+from keyshift.heuristics.routing import three_phases
 from keyshift.heuristics.routing.mixed import readj_plan
 from keyshift.heuristics.routing.three_phases import RoutingPlanner
+from keyshift.models import Budget
+from keyshift.models.routing import compact as compact_module
 from keyshift.models.routing.compact import compact, discretised
 
 FIGURE_4 = ks.Workload(
@@ -90,6 +97,12 @@ def test_theorem_1(count):
     assert worst == pytest.approx(1.0)  # and it is tight
 
 
+@pytest.mark.slow
+def test_theorem_1_on_ten_thousand():
+    rng = np.random.default_rng(1)
+    assert max(holds_theorem_1(perfect_instance(rng)) for _ in range(10_000)) == pytest.approx(1.0)
+
+
 def test_without_a_perfect_assignment_the_bound_need_not_hold():
     w = ks.Workload(load=[3, 3, 3], state=[1, 1, 1], current=[0, 0, 0], home=[0, 0, 0], nodes=2)
     assert routing.llfd_plan(ks.MixedRouting(w, theta_max=0)).theta > (1 - 1 / 2) / 3
@@ -149,6 +162,15 @@ def test_mixed_bf_is_no_worse_than_mixed():
         assert every.details["to_try"] == problem.workload.key_groups or every.trials == every.details["to_try"]
 
 
+def test_mixed_bf_tries_as_many_as_it_is_told():
+    problem = second_interval(600, 4, seed=1, window=3)
+    assert routing.mixed_bf_plan(problem, trials=3).trials <= 3
+    budget = Budget(0.0)
+    answer = routing.mixed_bf(problem, budget=budget)
+    assert answer.termination == "time_limit"
+    assert answer.assignment is not None
+
+
 # Honesty ------------------------------------------------------------------------------------------------------------
 
 
@@ -173,6 +195,32 @@ def test_llfd_counts_what_it_forces():
     assert plan.loads.max() == 6
 
 
+def test_the_table_of_a_plan_routes_every_key():
+    plan = routing.mixed_plan(second_interval(seed=2))
+    assert plan.table.assignment(plan.problem.home).tolist() == plan.assignment.tolist()
+    assert plan.table.size == plan.table_size
+
+
+def test_draining_nodes_are_vacated_by_all():
+    stream = ZipfStream(500, 4, seed=3)
+    w = stream.workload().replace(draining=[False, True, False, False])
+    problem = ks.MixedRouting(w, theta_max=0.2)
+    for name in ("llfd", "min-table", "min-mig", "mixed", "readj"):
+        s = ks.solve(problem, name)
+        assert s.status == "feasible", s
+        assert not (s.assignment == 1).any()
+
+
+def test_keys_without_load_go_home():
+    w = ks.Workload(
+        load=[0, 0, 1, 1], state=[1, 1, 1, 1], current=[2, 2, 0, 1], home=[1, 2, 0, 1], nodes=3, draining=[0, 0, 1]
+    )
+    plan = routing.min_mig_plan(ks.MixedRouting(w))
+    assert plan.assignment[0] == 1
+    assert plan.assignment[1] in (0, 1)
+    assert plan.feasible
+
+
 # The compact form ---------------------------------------------------------------------------------------------------
 
 
@@ -185,6 +233,14 @@ def test_records_without_discretisation_plan_as_keys_do(seed):
         assert by_record.load_error == pytest.approx(0, abs=1e-12)
         assert by_record.theta <= problem.theta_max + 1e-9
         assert by_record.state_moved == pytest.approx(by_key.state_moved, rel=0.02)
+
+
+@pytest.mark.parametrize("degree", [1, 8, 64])
+def test_compact_plans_hold_on_the_true_loads(degree):
+    problem = second_interval(20_000, 8, seed=1, window=5)
+    solution = ks.solve(problem, "mixed", compact=degree)
+    assert solution.status == "feasible", solution
+    assert solution.details["load_error"] <= 0.01
 
 
 def test_the_estimate_error_is_what_it_says():
@@ -203,6 +259,11 @@ def test_a_record_may_be_split_by_phase_one():
     assert planner.table_size == 8
     plan = planner.run(3)
     assert np.bincount(plan.assignment).tolist() == [4, 4]
+
+
+def test_a_bad_degree_is_refused():
+    with pytest.raises(ks.InputError, match="power of two"):
+        ks.solve(ks.MixedRouting(FIGURE_4), "mixed", compact=3)
 
 
 # Readj --------------------------------------------------------------------------------------------------------------
@@ -230,7 +291,31 @@ def test_readj_leaves_light_keys_alone():
     assert ks.solve(ks.MixedRouting(w, theta_max=0.2), "readj").objective == 1
 
 
+def test_readj_stops_with_the_budget():
+    answer = ks.catalogue.find_method(ks.MixedRouting(FIGURE_4), "readj").function(
+        ks.MixedRouting(FIGURE_4), budget=Budget(0.0)
+    )
+    assert answer.termination == "time_limit"
+    assert answer.assignment is not None
+
+
 # The compiled loops -------------------------------------------------------------------------------------------------
+
+
+def test_compiled_loops_do_what_their_text_says(monkeypatch):
+    rng = np.random.default_rng(2)
+    problems = [*battery().values(), *(random_problem(rng, 12, 3) for _ in range(30))]
+    makers = (
+        routing.llfd_plan, routing.min_table_plan, routing.min_mig_plan, routing.mixed_plan,
+        lambda p: readj_plan(p, sigma=0.01), lambda p: routing.compact_plan(p, 4, routing.mixed_plan),
+    )  # fmt: skip
+    compiled = [make(p).assignment.tolist() for p in problems for make in makers]
+    assert isinstance(three_phases.llfd.py_func, types.FunctionType)
+    interpret(monkeypatch, three_phases)
+    interpret(monkeypatch, readj)
+    interpret(monkeypatch, compact_module)
+    assert isinstance(three_phases.llfd, types.FunctionType)
+    assert [make(p).assignment.tolist() for p in problems for make in makers] == compiled
 
 
 @pytest.mark.slow

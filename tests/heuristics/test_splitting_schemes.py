@@ -13,6 +13,7 @@ import keyshift as ks
 from keyshift.heuristics.splitting import scheme_kernels as space_saving
 from keyshift.heuristics.splitting.partitioner import SCHEMES
 from keyshift.models.splitting.hashing import candidates
+from keyshift.models.splitting.problem import jaccard
 
 ESTIMATES = [("local", None), ("global", None), ("local", 7)]
 
@@ -108,6 +109,32 @@ def test_chunks_decide_as_one_pass(scheme, weighted):
     assert chunked.messages == 5000
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_one_source_cannot_tell_local_from_global(scheme):
+    keys = zipf(np.random.default_rng(2), 4000, 200, 1.1)
+    local = ks.Partitioner(scheme, 9, estimate="local").feed(keys)
+    np.testing.assert_array_equal(ks.Partitioner(scheme, 9, estimate="global").feed(keys), local)
+    np.testing.assert_array_equal(ks.Partitioner(scheme, 9, estimate="local", probe_every=3).feed(keys), local)
+
+
+def test_special_cases_of_greedy_d():
+    keys = zipf(np.random.default_rng(3), 3000, 200, 1.0)
+    sent = {d: ks.Partitioner("greedy-d", 8, d).feed(keys) for d in (1, 2, None)}
+    np.testing.assert_array_equal(sent[1], ks.Partitioner("hash", 8).feed(keys))
+    np.testing.assert_array_equal(sent[2], ks.Partitioner("pkg", 8).feed(keys))
+    assert np.bincount(sent[None]).max() == 375  # all open: perfect
+    assert (candidates(keys, 8, 3)[:, 0] == sent[1]).all()
+
+
+def test_probing_at_every_message_is_global():
+    keys = zipf(np.random.default_rng(4), 3000, 200, 1.0)
+    everywhere = ks.Partitioner("pkg", 8, sources=5, estimate="global").feed(keys)
+    probed = ks.Partitioner("pkg", 8, sources=5, probe_every=1).feed(keys)
+    np.testing.assert_array_equal(probed, everywhere)
+    local = ks.Partitioner("pkg", 8, sources=5).feed(keys)
+    assert 0 < jaccard(local, everywhere) < 1
+
+
 def test_the_messages_of_a_source():
     keys = zipf(np.random.default_rng(5), 2000, 100, 0.5)
     by_key = ks.Partitioner("shuffle", 7, sources=4, feed="key").feed(keys)
@@ -115,6 +142,18 @@ def test_the_messages_of_a_source():
     assert np.bincount(by_key).max() <= 2000 / 7 + 4
     start = other[0]  # all from one source: plain round robin from where that source begins
     np.testing.assert_array_equal(other, (start + np.arange(2000)) % 7)
+
+
+def test_probing_and_local_estimates_stay_close_to_global():
+    keys = zipf(np.random.default_rng(6), 50_000, 5000, 0.6)
+    imbalances = {}
+    for name, options in {"G": {"estimate": "global"}, "L": {}, "LP": {"probe_every": 500}}.items():
+        p = ks.Partitioner("pkg", 10, sources=5, **options)
+        p.feed(keys)
+        imbalances[name] = p.average_imbalance
+    hashed = ks.Partitioner("hash", 10)
+    hashed.feed(keys)
+    assert imbalances["G"] <= imbalances["L"] < hashed.average_imbalance / 10  # [Nasir2015], Figure 4
 
 
 def test_more_choices_where_two_are_not_enough():
@@ -154,6 +193,14 @@ def test_space_saving_never_underestimates(counters):
         assert held(sketch, 0) == true
 
 
+def test_each_source_has_a_sketch_of_its_own():
+    sketch = space_saving.empty_sketch(2, 8)
+    counts = [space_saving.add(key, 1, *sketch) for key in (5, 5, 6, 5, 7, 6)]
+    assert counts == [1, 2, 1, 3, 1, 2]
+    assert held(sketch, 1) == {5: 3, 6: 2, 7: 1}
+    assert held(sketch, 0) == {}
+
+
 def test_find_choices_is_the_least_that_fits():
     head, n, slack = np.array([0.2, 0.1, 0.05]), 40, 1e-4
 
@@ -172,6 +219,15 @@ def test_find_choices_is_the_least_that_fits():
     assert space_saving.find_choices(np.array([0.9]), 10, 0.0) == 10  # nothing less than all workers will do
 
 
+def test_off_greedy_by_hand():
+    problem = ks.KeySplitting(np.repeat([1, 2, 3, 4], [5, 4, 3, 3]), workers=2)
+    solution = ks.solve(problem, "off-greedy")
+    assert solution.objective == 8  # 5 + 3 against 4 + 3
+    assert solution.metrics["counters"] == 4
+    problem = ks.KeySplitting(np.repeat([1, 2, 3, 4], [5, 4, 3, 3]), workers=[1.0, 3.0])
+    assert ks.solve(problem, "off-greedy").objective == 4  # 12 on the fast one, 3 on the slow one
+
+
 def test_a_scheme_that_ignores_a_rule_says_so():
     problem = splitting.battery()["too many workers"]
     shuffled = ks.solve(problem, "shuffle")
@@ -188,6 +244,23 @@ def test_a_scheme_that_ignores_a_rule_says_so():
     assert ks.solve(placed, "on-greedy").problem.one_place
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"scheme": "best"}, "scheme = 'best'"),
+        ({"estimate": "exact"}, "estimate = 'exact'"),
+        ({"feed": "turn"}, "feed = 'turn'"),
+        ({"workers": 0}, "workers = 0"),
+        ({"workers": [1.0, 0.0]}, r"workers\[1\] = 0"),
+        ({"threshold": 0.0, "scheme": "d-choices"}, "threshold = 0.0"),
+        ({"sources": 0}, "sources = 0"),
+    ],
+)
+def test_bad_options_are_refused(options, says):
+    with pytest.raises(ks.InputError, match=says):
+        ks.Partitioner(**options)
+
+
 def test_weights_come_always_or_never():
     p = ks.Partitioner("pkg", 3)
     assert p.average_imbalance == 0
@@ -197,6 +270,16 @@ def test_weights_come_always_or_never():
         p.feed([1, 2, 3], weights=[1, 2, 3])
     with pytest.raises(ks.InputError, match=r"stream\[4\] = 0.5"):
         p.feed([1, 0.5])
+
+
+def test_the_imbalance_is_at_most_the_sum_of_the_sources_own():
+    """[Nasir2015], section 3.2: what each source keeps even is even together."""
+    for seed in range(5):
+        keys, sources = np.random.default_rng(seed).zipf(1.5, 5_000) % 100, 4
+        worker = ks.Partitioner("pkg", 8, sources=sources, hash_seed=seed).feed(keys)
+        loads = np.array([np.bincount(worker[s::sources], minlength=8) for s in range(sources)])
+        own = (loads.max(axis=1) - loads.mean(axis=1)).sum()
+        assert loads.sum(axis=0).max() - loads.sum(axis=0).mean() <= own + 1e-9
 
 
 def test_imbalance_of_uniform_keys_grows_as_messages_over_workers():

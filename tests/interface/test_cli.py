@@ -79,6 +79,13 @@ def test_every_command_that_reads_a_workload_takes_the_last_windows(capsys, work
     assert (code, "the last 2" in err) == (2, True)
 
 
+def test_solve_prints_a_table(capsys, workload):
+    code, out, _ = run(capsys, "solve", workload, "--method", "flux", "--max-migrations", 1)
+    assert code == 0
+    assert "flux" in out
+    assert "load distance" in out
+
+
 def test_settings_and_flags_reach_method_and_problem(capsys, workload):
     code, out, _ = run(
         capsys,
@@ -118,6 +125,14 @@ def test_infeasible_is_exit_code_1(capsys, workload):
     assert "all key groups use 4 of memory, all nodes together offer 2" in " ".join(out.split())
 
 
+def test_a_bound_alone_is_an_answer(capsys, workload):
+    code, out, _ = run(capsys, "solve", workload, "-m", "lp", "--json")
+    record = json.loads(out)
+    assert code == 0
+    assert record["assignment"] is None
+    assert record["bound"] >= 0
+
+
 def test_compare_shows_every_method_and_draws(capsys, workload, tmp_path):
     code, out, _ = run(capsys, "compare", workload, "--max-migrations", 1, "--plot", tmp_path / "c.png")
     assert code == 0
@@ -126,6 +141,13 @@ def test_compare_shows_every_method_and_draws(capsys, workload, tmp_path):
     assert (tmp_path / "c.png").stat().st_size > 10_000
     code, out, _ = run(capsys, "compare", workload, "-m", "flux", "-m", "lp", "--json")
     assert [r["method"] for r in json.loads(out)] == ["flux", "lp"]
+
+
+def test_check_explains_what_is_broken(capsys, workload, tmp_path):
+    (tmp_path / "a.json").write_text("[1, 1, 1, 1]")
+    code, out, _ = run(capsys, "check", workload, "-a", tmp_path / "a.json", "--max-migrations", 1)
+    assert code == 1
+    assert "3 key groups move, the limit is 1" in out
 
 
 def test_check_says_each_figure_once(capsys, workload, tmp_path):
@@ -165,20 +187,43 @@ def test_version(capsys):
 
 MISTAKES = {
     "no-such-file": (["solve", "nowhere.json"], "nowhere.json does not exist"),
+    "no-workload": (["solve", "{tmp}"], "is not a workload: it has no workload.json"),
     "unknown-problem": (["solve", "{w}", "-p", "sudoku"], "--problem sudoku: choose one of key-group-allocation"),
     "unknown-method": (["solve", "{w}", "-m", "magic"], "no method 'magic' for key-group-allocation; choose one of"),
     "unknown-parameter": (["solve", "{w}", "--max-moves", "3"], "--max-moves: the problem key-group-allocation has the options --max"),
+    "stray-word": (["solve", "{w}", "please"], "Got unexpected extra argument(s) (please)"),
     "negative-limit": (["solve", "{w}", "--max-migrations=-1"], "max_migrations = -1 must be at least 0"),
+    "half-limit": (["solve", "{w}", "--max-migrations", "1.5"], "max_migrations = 1.5 must be a whole number"),
+    "text-limit": (["solve", "{w}", "--max-migrations", "few"], "max_migrations = 'few' must be a whole number"),
+    "nan-cost": (["solve", "{w}", "--max-migration-cost", ".nan"], "max_migration_cost = nan must be a finite number"),
+    "bad-mean": (["solve", "{w}", "--mean", "median"], "mean = 'median' must be 'exact' or 'ceiling'"),
+    "negative-alpha": (["solve", "{w}", "--alpha=-2"], "alpha = -2 must be at least 0"),
     "unknown-resource": (["solve", "{w}", "--resource-capacity", "{disk: 3}"], "resource_capacity names 'disk'; the workload has load, memory"),
     "short-capacity": (["solve", "{w}", "--resource-capacity", "{memory: [1, 2, 3]}"], "resource_capacity['memory'] has 3 entries, expected 2"),
+    "negative-time": (["solve", "{w}", "-t", "-1"], "time_limit = -1 must be at least 0"),
+    "negative-seed": (["solve", "{w}", "--seed", "-4"], "seed = -4 must be at least 0"),
     "text-time": (["solve", "{w}", "-t", "soon"], "Invalid value for '--time-limit'"),
     "unknown-option": (["solve", "{w}", "-m", "flux", "--set", "speed=9"], "method 'flux' has no option 'speed'; its options are rounds"),
+    "no-options": (["solve", "{w}", "-m", "lp", "--set", "speed=9"], "method 'lp' has no option 'speed'; it has none"),
+    "bad-setting": (["solve", "{w}", "--set", "speed"], "--set speed: write it as name=value"),
     "unreadable-value": (["solve", "{w}", "--alpha", "[1"], "--alpha [1: not a readable value"),
+    "compare-unknown-method": (["compare", "{w}", "-m", "flux", "-m", "magic"], "no method 'magic'"),
+    "check-without-assignment": (["check", "{w}"], "Missing option '--assignment'"),
+    "check-no-file": (["check", "{w}", "-a", "nothing.json"], "nothing.json does not exist"),
     "check-no-json": (["check", "{w}", "-a", "{bad}"], "is not JSON"),
+    "check-empty": (["check", "{w}", "-a", "{none}"], "holds no assignment"),
+    "check-short": (["check", "{w}", "-a", "{short}"], "assignment has shape (2,), expected (4,)"),
     "check-unknown-node": (["check", "{w}", "-a", "{far}"], "assignment[3] = 9 is not a node: they are numbered 0 to 1"),
+    "check-words": (["check", "{w}", "-a", "{words}"], "assignment must be an array of node numbers"),
+    "methods-unknown": (["methods", "-p", "sudoku"], "--problem sudoku: choose one of"),
     "unknown-command": (["rebalance"], "No such command 'rebalance'"),
     "bad-plot": (["compare", "{w}", "-m", "flux", "--plot", "{tmp}/x.docx"], "x.docx: a figure is written as one of .png, .svg, .pdf"),
+    "plot-nowhere": (["compare", "{w}", "--plot", "{tmp}/no/x.png"], "there is no folder"),
+    "generate-unknown": (["generate", "chaos", "{tmp}/g"], "chaos: choose one of allocation"),
     "generate-missing": (["generate", "allocation", "{tmp}/g", "--nodes", "3"], "--key-groups is missing: the generator allocation needs it"),
+    "generate-unknown-option": (["generate", "allocation", "{tmp}/g", "--size", "3"], "--size: the generator allocation has the options --nodes"),
+    "generate-too-few": (["generate", "allocation", "{tmp}/g", "--nodes", "3", "--key-groups", "2"], "every node needs at least one key group"),
+    "no-window": (["solve", "{w}", "--last", "0"], "Invalid value for '--last'"),
     "last-of-a-stream": (["solve", "{tmp}/s.parquet", "-p", "key-splitting", "--last", "3"], "last = 3: key-splitting is about a stream"),
     "negative-load": (["solve", "{negative}"], "load[0, 1] = -3 must not be negative"),
 }  # fmt: skip
@@ -201,6 +246,10 @@ def test_a_mistake_ends_in_one_clear_sentence_and_exit_code_2(capsys, workload, 
     assert code == 2
     assert message in " ".join(err.replace("│", " ").split())
     assert "Traceback" not in err
+
+
+def test_there_are_enough_mistakes():
+    assert len(MISTAKES) >= 25
 
 
 def test_json_has_no_nan(capsys):

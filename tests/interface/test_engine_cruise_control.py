@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import keyshift as ks
+from keyshift.cli import main
 from keyshift.engines import cruise_control as cc
 from keyshift.engines import kafka
 
@@ -49,6 +51,12 @@ def test_capacities_of_cores_and_of_several_disks():
     assert disks["disk"] == {0: 500_000, 1: 250_000}
 
 
+def test_dead_and_demoted_brokers_drain(tmp_path):
+    states = ["ALIVE", "DEAD", "NEW", "DEMOTED", "BAD_DISKS"]
+    w = cluster(tmp_path, states, [([1, 0], 4.0), ([3, 2], 2.0)])
+    assert w.draining.tolist() == [False, True, False, True, True]
+
+
 def test_proposals_are_valued_beside_ours(tmp_path):
     rng = np.random.default_rng(3)
     records = [([int(n % 2), 2 + int(n % 2)], float(rng.integers(1, 20))) for n in range(12)]
@@ -76,6 +84,19 @@ def test_proposals_are_valued_beside_ours(tmp_path):
     assert not cc.value(
         ks.KeyGroupAllocation(w, max_migrations=1), cc.read_proposals(tmp_path / "p.json")
     ).report.feasible
+
+
+def test_from_the_shell(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    cluster(tmp_path, ["ALIVE"] * 3, [([0, 1], 5.0), ([0, 2], 3.0), ([1, 2], 1.0)])
+    proposal = {"topicPartition": "t-1", "oldLeader": 0, "oldReplicas": [0, 2], "newReplicas": [2, 0]}
+    Path("p.json").write_text(json.dumps({"proposals": [proposal]}))
+    line = "import cruise-control --load load.json --partition-load partitions.json --out w"
+    assert main(shlex.split(f"{line} --proposals p.json --assignment theirs.json")) == 0
+    assert "change 1 leaders" in capsys.readouterr().out
+    assert main(shlex.split("check w --assignment theirs.json --max-migrations 1")) == 0
+    assert "load distance: 2" in capsys.readouterr().out  # 5, 1, 3 around a mean of 3
+    assert main(shlex.split(f"{line} --proposals p.json")) == 2
 
 
 @pytest.mark.parametrize(

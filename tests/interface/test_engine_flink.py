@@ -90,6 +90,16 @@ def test_key_groups_are_javas_arithmetic(keys, most):
     assert flink.key_groups(listed, most, kind, row=True).tolist() == rows
 
 
+@pytest.mark.parametrize(
+    ("keys", "kind", "said"),
+    [([1, None], "int", r"keys\[1\] is null"), (["a", 3], "string", "the key 3 is not a string"), ([2**31], "int", "is not an int"),
+     ([1.5], "long", "the key 1.5 is not a long"), (["7"], "int", "the key '7' is not an int"), ([1], "float", "must be one of")],
+)  # fmt: skip
+def test_other_keys_are_refused(keys, kind, said):
+    with pytest.raises(ks.InputError, match=said):
+        flink.key_groups(keys, 128, kind)
+
+
 @pytest.mark.parametrize("most", [1, 7, 128, 200, 4096])
 def test_subtasks_are_the_ranges(most):
     for p in {1, 2, 3, min(7, most), min(16, most), most}:
@@ -102,6 +112,12 @@ def test_defaults_are_flinks():
     # printed by KeyGroupRangeAssignment.computeDefaultMaxParallelism
     known = {1: 128, 85: 128, 86: 256, 100: 256, 128: 256, 129: 256, 200: 512, 30_000: 32_768}
     assert {p: flink.default_max_parallelism(p) for p in known} == known
+
+
+def test_a_default_may_be_a_third_above_the_mean():
+    table = flink.max_parallelism_options(85).set_index("max_parallelism")
+    assert table.loc[128].tolist() == [2, 1, pytest.approx(2 / (128 / 85) - 1)]
+    assert table.loc[170, "imbalance"] == 0
 
 
 # The REST API ----------------------------------------------------------------------------------------------------

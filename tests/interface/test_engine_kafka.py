@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,28 @@ from hypothesis import strategies as st
 from kafka_cluster import Cluster, drawn
 
 import keyshift as ks
+from keyshift.cli import main
 from keyshift.engines import cruise_control, kafka, kafka_files
-from keyshift.engines.kafka_files import Partition
+from keyshift.engines.kafka_files import Partition, read_assignment, read_log_dirs
 
 DATA = Path(__file__).parents[1] / "data" / "engines"
+
+
+def test_samples_of_log_dirs_are_read():
+    found = read_log_dirs(DATA / "kafka-log-dirs.txt")
+    assert found.brokers == (0,)
+    assert {p.number: held[0] for p, held in found.sizes.items()} == {4: 394, 3: 394, 2: 392, 1: 392, 0: 393}
+    assert {p.topic for p in found.sizes} == {"NEW-TOPIC-2"}
+    found = read_log_dirs(DATA / "kafka-log-dirs-replicated.txt")
+    assert found.brokers == (1, 2, 3)
+    assert found.sizes[Partition("s14_move", 2)] == {2: 2095104, 3: 2095104}
+
+
+def test_samples_of_assignments_are_read():
+    assert read_assignment(DATA / "kafka-generate.txt") == {
+        ("topic-reassign", 2): (2, 1), ("topic-reassign", 1): (1, 0), ("topic-reassign", 3): (0, 1), ("topic-reassign", 0): (0, 2),
+    }  # fmt: skip
+    assert read_assignment(DATA / "kafka-execute.txt") == {("bar", 0): (4, 5), ("foo", 1): (1, 2, 3)}
 
 
 def test_a_workload_says_what_the_cluster_holds(tmp_path):
@@ -35,6 +54,20 @@ def test_a_workload_says_what_the_cluster_holds(tmp_path):
     assert w.current.tolist() == [2, 0, 1]
     assert w.capacity.tolist() == [1, 4, 1]
     assert w.draining.tolist() == [True, False, False]
+
+
+def test_other_topics_are_left_alone(tmp_path):
+    cluster = Cluster([1, 2], {("a", 0): [1], ("b", 0): [1], ("b", 1): [2]})
+    (tmp_path / "dirs.txt").write_text(cluster.log_dirs({("a", 0): 5, ("b", 0): 6, ("b", 1): 7}))
+    (tmp_path / "loads.csv").write_text("topic,partition,value\nb,0,1\nb,1,2\n")
+    notes: list[str] = []
+    w = kafka.read_workload(tmp_path / "dirs.txt", tmp_path / "loads.csv", notes=notes)
+    assert w.keys == ("b-0 [1]", "b-1 [2]")
+    assert notes == ["Left where they are, without being counted: 1 partition of a."]
+    with pytest.warns(UserWarning, match="1 partition of a"):
+        kafka.read_workload(tmp_path / "dirs.txt", tmp_path / "loads.csv")
+    w = kafka.read_workload(tmp_path / "dirs.txt")
+    assert w.last_load.tolist() == w.state.tolist() == [5, 6, 7]
 
 
 @pytest.mark.parametrize(
@@ -125,6 +158,33 @@ def test_samples_go_all_the_way_and_back(sample, tmp_path):
         cluster.phase(tmp_path / "out", phase.number, "rollback")
     assert cluster.replicas == replicas
     assert list(cluster.leader.values()) == [w.node_names[i] for i in w.current]
+
+
+def test_from_the_shell(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    cluster = Cluster([1, 2, 3], {("t", n): [1 + n % 2, 3] for n in range(6)})
+    Path("log-dirs.txt").write_text(cluster.log_dirs({("t", n): 100 + n for n in range(6)}))
+    Path("now.txt").write_text(cluster.assignment())
+    Path("loads.csv").write_text("topic,partition,value\n" + "".join(f"t,{n},{n + 1}\n" for n in range(6)))
+    imported = "import kafka --log-dirs log-dirs.txt --loads loads.csv --assignment now.txt --draining 1 --out w"
+    assert main(shlex.split(imported)) == 0
+    assert main(shlex.split("plan w --out plan.json")) == 0
+    assert main(shlex.split("export plan.json --to kafka --out reassignment")) == 0
+    said = capsys.readouterr().out
+    assert said.count(kafka.LEADERS_ONLY) == 2
+    assert Path("reassignment/STEPS.md").read_text().splitlines()[2] == f"**{kafka.LEADERS_ONLY}**"
+    assert max(map(len, Path("reassignment/STEPS.md").read_text().splitlines())) <= 110
+    cluster.phase(Path("reassignment"), 0)
+    plan = ks.read_plan("plan.json")
+    assert list(cluster.leader.values()) == [plan.made_for.node(i) for i in plan.assignment]
+    kept = sum(1 in replicas[1:] for replicas in cluster.replicas.values())
+    assert f"{kept} on broker 1, which drains" in said if kept else "followers left         none" in said
+    assert main(shlex.split("export plan.json --to kafka --out other --json --racks 1:a,2:b,3:c")) == 0
+    record = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert record["leaders_elected"] + record["replicas_copied"] == len(plan) > 0
+    assert record["files"][:2] == ["STEPS.md", "00-reassign.json"]
+    assert main(shlex.split("export plan.json --to kafka --out reassignment")) == 2
+    assert "is not empty" in capsys.readouterr().err
 
 
 def test_what_the_plan_does_not_know_is_asked_for(tmp_path):

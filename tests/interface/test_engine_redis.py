@@ -204,6 +204,14 @@ def test_empty_slots_of_a_master_that_drains_are_spread(servers):
     assert engine.slot_rules(engine.read_workload(URL)) == []
 
 
+def test_a_cluster_without_keys_is_balanced_by_slots(monkeypatch):
+    empty = Servers(4, {})
+    monkeypatch.setattr(redis, "Redis", lambda **settings: empty.client(**settings))
+    w = engine.read_workload(URL)
+    assert w.last_load.tolist() == [1.0] * engine.SLOTS
+    assert w.state.sum() == 0
+
+
 def test_counts_come_from_a_file(servers, tmp_path):
     (tmp_path / "counts.csv").write_text("key,count\nuser:1,5\n{cart:0},x:7,2.5\n")
     w = engine.read_workload(URL, tmp_path / "counts.csv")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from kafka_cluster import Cluster, drawn
 
 import keyshift as ks
+from keyshift.cli import main
 from keyshift.engines import cruise_control as cc
 from keyshift.engines import kafka
 from keyshift.rules import Apart, Never, Spread
@@ -163,3 +166,32 @@ def test_cruise_control_measures_leaders_and_tells_followers_from_them(tmp_path)
         (tmp_path / "p.json").write_text(json.dumps({"proposals": [proposal | change]}))
         with pytest.raises(ks.InputError, match=said):
             cc.assignment_of(w, cc.read_proposals(tmp_path / "p.json"))
+
+
+def test_from_the_shell(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    cluster = Cluster([1, 2, 3, 4], {("t", n): [1, 2 + n % 2] for n in range(6)})
+    Path("log-dirs.txt").write_text(cluster.log_dirs({("t", n): 100 + n for n in range(6)}))
+    Path("now.txt").write_text(cluster.assignment())
+    Path("loads.csv").write_text("topic,partition,in,out\n" + "".join(f"t,{n},{n + 1},{2 * n}\n" for n in range(6)))
+    Path("racks.txt").write_text("1:a\n2:b\n3:a\n4:b\n")
+    line = "import kafka --log-dirs log-dirs.txt --loads loads.csv --assignment now.txt --replicas --racks"
+    assert main(shlex.split(f"{line} racks.txt --out w")) == 0
+    assert "Rules, for --rules w/rules.yaml: Apart(domain='rack', by='partition')" in re.sub(
+        r"\s+", " ", capsys.readouterr().out
+    )
+    assert main(shlex.split(f"{line} 1:a,2:b,3:a,4:b --out w.json --json")) == 0
+    assert json.loads(capsys.readouterr().out)["note"] == kafka.ALL_REPLICAS
+    assert Path("w.rules.yaml").read_text() == Path("w/rules.yaml").read_text()
+    assert main(shlex.split("plan w --rules w/rules.yaml --out plan.json")) == 0
+    assert main(shlex.split("export plan.json --to kafka --assignment now.txt --out out")) == 0
+    assert kafka.ALL_REPLICAS in capsys.readouterr().out
+    cluster.phase(Path("out"), 0)
+    assert all(
+        {1: "a", 2: "b", 3: "a", 4: "b"}[r[0]] != {1: "a", 2: "b", 3: "a", 4: "b"}[r[1]]
+        for r in cluster.replicas.values()
+    )
+    assert main(shlex.split("import kafka --log-dirs log-dirs.txt --replicas --racks :a --out x")) == 2
+    assert "--racks :a: write broker and value" in capsys.readouterr().err  # not the picture that Rich has for :a:
+    assert main(shlex.split(f"{line} 1:a,2:b,3:a --out x")) == 2
+    assert "--racks: broker 4 is missing; without racks" in " ".join(capsys.readouterr().err.split())

@@ -63,6 +63,18 @@ def test_what_is_written_after_each_phase_is_the_plan(seed, engine, tmp_path_fac
     assert dict(zip(again.keys, again.state, strict=True)) == dict(zip(w.keys, w.state, strict=True))
 
 
+def test_from_the_shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    (tmp_path / "s.json").write_text(json.dumps(storm_file(rng)))
+    (tmp_path / "k.json").write_text(json.dumps(streams_file(rng)))
+    for engine, file, more in (("storm", "s.json", "--topology words"), ("kafka-streams", "k.json", "")):
+        assert main(shlex.split(f"import {engine} {file} --out {engine}")) == 0
+        assert main(shlex.split(f"plan {engine} --out p.json")) == 0
+        assert main(shlex.split(f"export p.json --to {engine} --out out-{engine} {more}")) == 0
+        assert (tmp_path / f"out-{engine}" / "before-assignment.json").exists()
+
+
 def test_a_grouping_is_written_and_read(tmp_path):
     storm.write_grouping(ks.RoutingTable([0, 2], [3, 1]), tmp_path / "g.json", 4, ["a", "b", "c"])
     assert storm.read_grouping(tmp_path / "g.json") == (4, {"a": 3, "c": 1})

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 import keyshift as ks
+from keyshift import exercises
 from keyshift.catalogue import FORMULATIONS
 from keyshift.cli import main
 from keyshift.models.base.lazily import load
@@ -34,6 +35,24 @@ def pages(build):
     return build.pages()
 
 
+def test_both_lectures_have_about_twenty_slides_with_notes(pages):
+    for name in ("lecture-1", "lecture-2"):
+        assert 18 <= pages[name].count("<section>") <= 22
+        assert pages[name].count("<aside>") == pages[name].count("<section>")
+        assert pages[name].count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block"') >= 2
+        assert 'class="deck notes"' in pages[f"{name}-notes"]
+
+
+def test_the_workbook_has_twelve_worksheets_with_and_without_solutions(pages):
+    assert len(worksheets.WORKSHEETS) == 12
+    assert pages["workbook"].count('class="sheet blank"') == 12
+    assert "solution" not in re.sub(r"(?s)<style>.*</style>", "", pages["workbook"]).lower().replace(
+        "in the solutions", ""
+    )
+    assert pages["workbook-solutions"].count('class="sheet solution"') == 12
+    assert pages["workbook"].count("<th>nothing is better than</th>") == 12
+
+
 @pytest.mark.parametrize("sheet", worksheets.WORKSHEETS, ids=lambda sheet: sheet.title)
 def test_every_kind_of_row_of_a_worksheet_has_its_words(build, sheet):
     variables, rows = build.examples.size(sheet.example)
@@ -42,6 +61,14 @@ def test_every_kind_of_row_of_a_worksheet_has_its_words(build, sheet):
     shown = build.counts(sheet, True)
     assert f"| variables | {variables} | |" in shown
     assert sum(int(n) for n in re.findall(r"\| (\d+) \| `", shown)) == sum(rows.values())
+
+
+def test_the_sheets_have_all_exercises_and_worksheets(pages):
+    assert pages["sheets"].count('class="sheet"') == len(exercises.SHEETS) == 8
+    for name in exercises.names():
+        assert f"<code>{name}</code>" in pages["sheets"]
+    used = [n for sheet in exercises.SHEETS.values() for n in sheet.by_hand]
+    assert sorted(used) == list(range(1, 13))
 
 
 def test_no_page_needs_a_network(pages):

@@ -76,6 +76,11 @@ def demo_folder(tmp_path_factory):
 SHELL = [line for block in blocks(README, "console") for line in block.splitlines() if "keyshift" in line]
 
 
+def test_there_are_three_shell_lines():
+    assert len(SHELL) == 3
+    assert all(line.startswith("$ keyshift ") for line in SHELL)
+
+
 @pytest.mark.parametrize("line", SHELL)
 def test_every_shell_line_runs_in_the_demos_folder(line, demo_folder, monkeypatch, capsys):
     monkeypatch.chdir(demo_folder)
@@ -110,6 +115,13 @@ def test_the_readme_is_short_and_its_links_lead_somewhere():
     assert len(README.split()) <= 500
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_seconds_and_the_width_of_tables_are_not_compared():
+    one = "solved in 0.05 s\nseconds   0.95\n━━━━━━ ━━━\n│ a   │ 0.05"
+    other = "solved in 10.05 s\nseconds   12.01\n━━━━━━━━━━━ ━━━━\n│ a     │ 10.05"
+    assert transcripts.masked(one) == transcripts.masked(other)
+    assert transcripts.masked("objective 1.05 reached") != transcripts.masked("objective 2.05 reached")
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/design.md"])

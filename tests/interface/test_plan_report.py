@@ -96,6 +96,14 @@ def test_nothing_is_fetched_and_nothing_runs(page):
     assert "</script><b>" not in page[1]
 
 
+def test_an_empty_plan_has_a_report_too(tmp_path):
+    w = ks.Workload(load=[1, 1], state=[1, 1], current=[0, 1], nodes=2)
+    ks.plan(ks.KeyGroupAllocation(w), [0, 1]).report(tmp_path / "p.html", title="Nothing <to> do")
+    assert "Nothing &lt;to&gt; do" in (tmp_path / "p.html").read_text()
+    with pytest.raises(ks.InputError, match=r"cannot be written|does not exist"):
+        ks.plan(ks.KeyGroupAllocation(w), [0, 1]).report(tmp_path / "no" / "p.html")
+
+
 def test_large_plans_have_reports_of_bounded_size(tmp_path):
     rng = np.random.default_rng(0)
     w = ks.Workload(load=np.ones(3000), state=np.ones(3000), current=rng.integers(0, 100, 3000), nodes=100)

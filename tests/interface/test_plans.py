@@ -49,6 +49,46 @@ def test_a_plan_lists_its_moves_by_name(made):
     assert all(p.load_distance <= plan.load_distance[0] for p in plan.phases)
 
 
+def test_a_plan_comes_back_from_disk_as_it_was(made, tmp_path):
+    plan = made[1]
+    plan.save(tmp_path / "plan.json")
+    again = ks.read_plan(tmp_path / "plan.json")
+    assert again.as_record() == plan.as_record()
+    assert again.moves.equals(plan.moves)
+
+
+def test_undoing_a_plan_brings_everything_back(made):
+    problem, plan = made
+    back = plan.undo()
+    assert back.violations() == []
+    assert back.seconds == pytest.approx(plan.seconds)
+    np.testing.assert_array_equal(back.assignment, problem.workload.current)
+    assert back.changes(problem.workload.replace(current=plan.assignment)) == []
+    assert back.peak_load == pytest.approx(plan.peak_load)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda r: r["moves"][0].update(target=r["moves"][0]["target"] + 9), "names a node from 5 on"),
+        (lambda r: r["moves"][0].update(start=-1.0), r"moves\[0\].start = -1.0 must be at least 0"),
+        (lambda r: r["workload"]["load"].__setitem__(0, 99.0), "the fingerprint is not that of the workload"),
+        (lambda r: r.update(seconds=1.0), "seconds = 1, its moves say"),
+        (lambda r: r.update(version=4), "has another format than keyshift-plan 3"),
+        (lambda r: r.pop("moves"), "lacks the field .moves."),
+        (lambda r: r["moves"].append(dict(r["moves"][0])), "contradicts itself"),
+        (lambda r: r.update(script="rm"), "has a field .script."),
+    ],
+)
+def test_a_damaged_plan_is_refused(made, tmp_path, change, sentence):
+    record = made[1].as_record()
+    record = json.loads(json.dumps(record))
+    change(record)
+    (tmp_path / "plan.json").write_text(json.dumps(record))
+    with pytest.raises(ks.InputError, match=sentence):
+        ks.read_plan(tmp_path / "plan.json")
+
+
 def stops_no_worse(seed: int) -> bool:
     """Whether a random plan can be stopped after any phase; where it cannot, its end itself is the worse state."""
     rng = np.random.default_rng(seed)
@@ -151,6 +191,14 @@ def test_a_workload_that_has_changed_is_refused_with_the_right_sentence(made, na
         assert "bring the load distance from" in str(refused.value)
 
 
+def test_many_changes_are_counted(made):
+    problem, plan = made
+    with pytest.raises(
+        ks.models.ChangedWorkloadError, match=r"and more: 40 loads differ.*objective [\d.]+, planned [\d.]+"
+    ):
+        plan.check(problem.workload.replace(load=problem.workload.load * 1.1))
+
+
 def test_plans_are_compared_move_by_move():
     w = ks.Workload(load=[4, 3, 2, 1], state=[1, 1, 1, 1], current=[0, 0, 0, 0], nodes=3)
     problem = ks.KeyGroupAllocation(w)
@@ -202,28 +250,6 @@ def test_plans_of_any_scale_read_what_they_write(tmp_path):
 def test_thousands_of_plans_of_any_scale_read_what_they_write(tmp_path):
     for seed in range(100, 3100):
         reads_what_it_writes(seed, tmp_path / "plan.json")
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (lambda r: r["moves"][0].update(target=r["moves"][0]["target"] + 9), "names a node from 5 on"),
-        (lambda r: r["moves"][0].update(start=-1.0), r"moves\[0\].start = -1.0 must be at least 0"),
-        (lambda r: r["workload"]["load"].__setitem__(0, 99.0), "the fingerprint is not that of the workload"),
-        (lambda r: r.update(seconds=1.0), "seconds = 1, its moves say"),
-        (lambda r: r.update(version=4), "has another format than keyshift-plan 3"),
-        (lambda r: r.pop("moves"), "lacks the field .moves."),
-        (lambda r: r["moves"].append(dict(r["moves"][0])), "contradicts itself"),
-        (lambda r: r.update(script="rm"), "has a field .script."),
-    ],
-)
-def test_a_damaged_plan_is_refused(made, tmp_path, change, sentence):
-    record = made[1].as_record()
-    record = json.loads(json.dumps(record))
-    change(record)
-    (tmp_path / "plan.json").write_text(json.dumps(record))
-    with pytest.raises(ks.InputError, match=sentence):
-        ks.read_plan(tmp_path / "plan.json")
 
 
 def test_a_move_that_does_not_take_as_long_as_its_state_is_refused(made, tmp_path):

@@ -97,3 +97,11 @@ def test_foreign_files_are_refused_in_one_sentence(tmp_path, text, sentence):
     (tmp_path / "m.sol").write_text(text)
     with pytest.raises(ks.InputError, match=sentence):
         ks.model(PROBLEM).read(tmp_path / "m.sol")
+
+
+def test_no_file_and_no_text_are_refused(tmp_path):
+    with pytest.raises(ks.InputError, match="does not exist"):
+        ks.model(PROBLEM).read(tmp_path / "none.sol")
+    (tmp_path / "m.sol").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ks.InputError, match="not text"):
+        ks.model(PROBLEM).read(tmp_path / "m.sol")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.replays import results as store
 from keyshift.replays.adaptation import count_periods, read_periods
+from keyshift.replays.planner import Cluster
 from keyshift.replays.results import BLOCK, PackedRows
 
 
@@ -51,6 +54,30 @@ def test_collocation_rises_and_the_load_falls():
     assert by["milp"].iloc[3] >= by["albic"].iloc[3]
 
 
+def test_figures_are_those_right_after_the_plan():
+    model = ks.replays.LoadModel(0.01, 0.02)
+    first = next(iter(stream(1)))
+    row = ks.replay(stream(1), ["milp"], load_model=model, **LIMITS).rows[0]
+    plan = ks.solve(ks.CollocatedAllocation(model.measured(first), **LIMITS), seed=0).assignment
+    loads = model.node_loads(first, plan)
+    assert row["load_distance"] == pytest.approx(np.abs(loads - loads.mean()).max())
+    assert row["load_distance_percent"] == pytest.approx(100 * np.abs(loads - loads.mean()).max() / loads.mean())
+    assert row["load_index"] == pytest.approx(100 * loads.sum() / model.total_load(first, first.current))
+    assert row["migrations"] == (plan != first.current).sum()
+    assert row["fallback"] == ""
+
+
+def test_an_integrated_plan_knows_what_it_saves():
+    model = ks.replays.LoadModel.for_share(job(), 0.5)
+    planner = ks.replays.Planner(
+        "milp", label="integrated", options={**LIMITS, "max_load_distance": 12.0}, integrated=True
+    )
+    frame = ks.replay(stream(4), [planner], load_model=model).to_frame()
+    met = frame[frame["fallback"] == ""]
+    assert len(met) >= 3
+    assert (met["load_distance_percent"] <= 12 + 1e-6).all()
+
+
 def test_balance_comes_first_where_the_limit_cannot_be_met():
     crowded, limits = job(16).replace(current=np.zeros(16, dtype=int)), {**LIMITS, "max_migrations": 3}
     frame = ks.replay(stream(6, crowded), ["milp"], **limits).to_frame()
@@ -59,6 +86,18 @@ def test_balance_comes_first_where_the_limit_cannot_be_met():
     assert frame["load_distance"].iloc[0] > frame["load_distance"].iloc[-1]
     stubborn = ks.replays.Planner("milp", options=limits, balance_first=False)
     assert set(ks.replay(stream(2, crowded), [stubborn]).to_frame()["fallback"]) == {"stay"}
+
+
+def test_moves_straight_back_are_counted():
+    cluster = Cluster.of(job())
+    before = np.array(cluster.place)
+    away = np.where(np.arange(24) < 3, (before + 1) % 4, before)
+    assert cluster.apply(away, 0, memory=2) == 0
+    assert cluster.apply(before, 1, memory=2) == 3
+    assert cluster.apply(before, 2, memory=2) == 0  # staying is not a move
+    assert cluster.apply(away, 5, memory=2) == 0  # long ago
+    elsewhere = np.where(np.arange(24) < 3, (before + 2) % 4, before)
+    assert cluster.apply(elsewhere, 6, memory=2) == 0  # not where they came from
 
 
 def test_scaling_is_decided_on_the_plan_and_nodes_end_empty():
@@ -89,6 +128,20 @@ def test_target_utilisation_by_hand():
 
 
 # Checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def test_resumed_ends_with_the_same_bytes(tmp_path):
+    arguments = {"load_model": ks.replays.LoadModel(0.01, 0.01), **LIMITS}
+    methods = ["albic", ks.replays.Planner("cola", options={"max_load_distance": 30.0}), "flux"]
+    ks.replay(stream(6), methods, checkpoint=tmp_path / "whole", **arguments)
+    ks.replay(stream(6), methods, checkpoint=tmp_path / "parts", periods=3, **arguments)
+    (tmp_path / "parts" / store.RESULTS).unlink()
+    (tmp_path / "parts" / ".period-000003.json.tmp").write_text('{"half')  # what a kill leaves
+    resumed = ks.replay(stream(6), methods, checkpoint=tmp_path / "parts", **arguments)
+    assert len(resumed.rows) == 18
+    assert len(resumed.seconds) == 9  # only what was left to do
+    assert (tmp_path / "parts" / store.RESULTS).read_bytes() == (tmp_path / "whole" / store.RESULTS).read_bytes()
+    assert len(pd.read_parquet(tmp_path / "whole" / store.RESULTS)) == 18
 
 
 KILLED = """
@@ -152,6 +205,25 @@ def test_an_interrupted_period_does_not_count(tmp_path, monkeypatch):
     assert not (tmp_path / "c" / store.RESULTS).exists()
 
 
+@pytest.mark.parametrize(
+    ("methods", "options", "named"),
+    [
+        ([], {}, "at least one"),
+        (["flux", "flux"], {}, "label"),
+        (["flux"], {"problem": "chess"}, "chess"),
+        (["nonsense"], {}, "nonsense"),
+    ],
+)
+def test_bad_requests_are_named(methods, options, named):
+    with pytest.raises(ks.InputError, match=named):
+        ks.replay(stream(1), methods, **options)
+
+
+def test_key_groups_may_not_change():
+    with pytest.raises(ks.InputError, match="20 key groups"):
+        ks.replay([job(24), job(20)], ["flux"], **LIMITS)
+
+
 # From disk, and the shell -----------------------------------------------------------------------------------------
 
 
@@ -206,6 +278,23 @@ def test_figures(tmp_path):
     assert result.write(tmp_path / "rows.parquet").exists()
 
 
+def test_mixed_routing_can_be_replayed():
+    # The hash's nodes come with the statistics; a replay must not lose them.
+    w = ks.Workload(load=[8, 1, 1, 1, 1], state=[1] * 5, current=[0, 0, 0, 0, 1], nodes=2, home=[0, 0, 0, 0, 1])
+    shown = ks.replay([w, w], ["mixed"], problem="mixed-routing", theta_max=0.6, max_table_size=3)
+    assert len(shown.rows) == 2
+
+
+def test_homes_follow_the_nodes():
+    w = ks.Workload(
+        load=[1, 1, 1], state=[1] * 3, current=[0, 2, 2], nodes=3, draining=[False, True, False], home=[0, 2, 0]
+    )
+    cluster = Cluster.of(w)
+    assert cluster.terminate_empty() == 1
+    assert cluster.workload(w).home.tolist() == [0, 1, 0]  # node 2 has moved up
+    assert set(cluster.workload(w.replace(home=[0, 1, 0])).home.tolist()) <= {0, 1}  # node 1 is gone: hashed anew
+
+
 def test_rows_are_packed_and_read_as_they_were():
     made = [{"period": t, "method": "milp", "bound": None if t % 3 else t / 7} for t in range(2 * BLOCK + 5)]
     rows = PackedRows(made)
@@ -217,3 +306,14 @@ def test_rows_are_packed_and_read_as_they_were():
     assert rows[BLOCK - 2 : BLOCK + 2] == tuple(made[BLOCK - 2 : BLOCK + 2])
     with pytest.raises(IndexError):
         rows[len(made)]
+
+
+def test_a_long_replay_grows_by_little_for_each_row():
+    made = ({"period": t, **{f"figure {i}": t / (i + 1) for i in range(20)}} for t in range(6 * BLOCK))
+    tracemalloc.start()
+    try:
+        rows = PackedRows(made)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < 300 * len(rows)  # dictionaries take 1.6 kilobytes each

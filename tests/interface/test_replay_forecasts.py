@@ -63,6 +63,14 @@ def test_forecasts_are_those_of_pandas(seen):
     assert told("mean", stream).state.tolist() == stream[-1].state.tolist()
 
 
+def test_a_season_tells_more_than_one_window():
+    stream = list(windows(9))
+    for ahead in range(1, 10):
+        at = max(t for t in range(9) if t % 4 == (8 + ahead) % 4)
+        assert told("seasonal:4", stream, ahead).last_load.tolist() == stream[at].last_load.tolist()
+    assert told("last", stream, 3).last_load.tolist() == stream[-1].last_load.tolist()
+
+
 def test_functions_and_their_rows():
     stream = list(windows(6))
     trend = lambda load: np.maximum([2 * load[-1] - load[-2], 3 * load[-1] - 2 * load[-2]], 0)  # noqa: E731
@@ -72,6 +80,14 @@ def test_functions_and_their_rows():
     seen = []
     told(ks.replays.Forecast(lambda load: seen.append(load.shape) or load[-1], windows=3), stream)
     assert seen == [(3, 12)]
+
+
+def test_memory_does_not_grow_with_the_stream():
+    for rule, most in (("last", 1), ("mean:8", 8), ("ewma", 1), ("seasonal:5:2", 10), ("quantile:0.5:3", 3)):
+        past = Past(ks.replays.Forecast.read(rule))
+        for w in windows(30):
+            past.add(w)
+        assert len(past.windows) == most
 
 
 def planned_and_valued(rule, stream, method="flux", limit=3):
@@ -112,6 +128,43 @@ def test_the_loop_against_a_step_by_step_recomputation(rule, method):
     assert frame["period"].tolist() == list(range(7))
     np.testing.assert_allclose(frame[expected.columns].to_numpy(float), expected.to_numpy(float), rtol=1e-9, atol=1e-9)
     assert expected["migrations"].sum() > 7
+
+
+def test_last_valued_as_today_gives_todays_numbers():
+    stream = list(windows(7))
+    today = ks.replay(stream[:-1], ["flux", "milp"], **LIMITS).rows
+    ahead = ks.replay(stream, ["flux", "milp"], forecast="last", **LIMITS).rows
+    valued = ("load_distance", "load_distance_percent", "theta", "imbalance", "remote_traffic")
+    for now, then in zip(today, ahead, strict=True):
+        assert {name: then[f"planned_{name}"] for name in valued} == {name: now[name] for name in valued}
+        for name in ("migrations", "state_moved", "oscillations", "objective", "bound", "nodes", "fallback"):
+            assert then[name] == now[name]
+    assert [row["load_distance"] for row in ahead] != [row["load_distance"] for row in today]
+
+
+def test_nothing_is_regretted_where_windows_repeat():
+    same = [next(windows(1))] * 4
+    assert (ks.replay(same, ["milp"], forecast="last", **LIMITS).to_frame()["regret"] == 0).all()
+    spared = ks.replay(same, ["flux"], forecast="last", regret=False, **LIMITS).to_frame()
+    assert "regret" not in spared
+    assert "knew_theta" not in spared
+
+
+@pytest.mark.parametrize("forecast", ["last", "ewma", "seasonal:3", "mean:2"])
+def test_resumed_with_a_forecast_ends_with_the_same_bytes(tmp_path, forecast):
+    run = {"forecast": forecast, "min_gain": 0.01, **LIMITS}
+    ks.replay(windows(7), ["flux", "potc"], checkpoint=tmp_path / "whole", **run)
+    ks.replay(windows(7), ["flux", "potc"], checkpoint=tmp_path / "parts", periods=2, **run)
+    resumed = ks.replay(windows(7), ["flux", "potc"], checkpoint=tmp_path / "parts", **run)
+    assert len(resumed.seconds) == 8
+    assert (tmp_path / "whole/results.parquet").read_bytes() == (tmp_path / "parts/results.parquet").read_bytes()
+    with pytest.raises(ks.InputError, match="another forecast"):
+        ks.replay(windows(7), ["flux", "potc"], checkpoint=tmp_path / "parts", **{**run, "forecast": "mean:3"})
+    with pytest.raises(ks.InputError, match="another patience"):
+        ks.replay(windows(7), ["flux", "potc"], checkpoint=tmp_path / "parts", **{**run, "min_gain": 1})
+    other = [*list(windows(7))[:3], *windows(4, seed=9)]
+    with pytest.raises(ks.InputError, match="other statistics than period 2"):
+        ks.replay(other, ["flux", "potc"], checkpoint=tmp_path / "parts", **run)
 
 
 # Anti-oscillation --------------------------------------------------------------------------------------------------
@@ -171,6 +224,33 @@ def test_the_bottleneck_is_what_the_cluster_uses_most_of():
     named = ks.replay([w], ["milp"], problem="key-group-allocation", resource="memory", max_migrations=1).rows[0]
     assert (named["resource"], named["load_distance"]) == ("memory", 25)
     assert ks.replay([w], ["milp"], **LIMITS).rows[0]["resource"] == "load"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"forecast": "tomorrow"}, "choose one of last, mean"),
+        ({"forecast": "mean:x"}, "numbers follow the colons"),
+        ({"forecast": "last:3"}, "last takes no number"),
+        ({"forecast": "mean:0"}, "windows = 0 must be at least 1"),
+        ({"forecast": "ewma:0"}, "weight = 0 must be above 0"),
+        ({"forecast": "quantile:2"}, "level = 2 must be at most 1"),
+        ({"forecast": lambda load: load[-1, :3]}, "forecast has 3 entries, expected 12"),
+        ({"forecast": lambda load: -load[-1]}, r"forecast\[0, 0\] = .* must not be negative"),
+        ({"min_gain": -1}, "min_gain = -1 must be at least 0"),
+        ({"horizon": 0}, "horizon = 0 must be at least 1"),
+        ({"hysteresis": "much"}, "hysteresis = 'much' must be a finite number"),
+        ({"every": 0}, "every = 0 must be at least 1"),
+        ({"resource": "disk"}, "resource = 'disk': the workload has load, memory"),
+        ({"capacities": {"memory": 1}}, "capacities must also give what a node carries of 'load'"),
+        ({"capacities": {"load": 1, "disk": 1}}, "capacities names 'disk'"),
+        ({"capacities": {"load": 0}}, "must be above 0"),
+        ({"capacities": {"load": 1}, "resource_capacity": {"load": 99}}, "resource_capacity names 'load'"),
+    ],
+)
+def test_bad_requests_are_one_sentence(options, said):
+    with pytest.raises(ks.InputError, match=said):
+        ks.replay(windows(3), ["flux"], **{**LIMITS, **options})
 
 
 def test_the_shell(tmp_path, capsys):

@@ -98,7 +98,10 @@ def test_what_a_library_makes_of_ctrl_c_is_ctrl_c(tmp_path, capsys, monkeypatch)
     "module",
     [
         "keyshift.models",
+        "typer",
+        "rich.markup",
         "numpy",
+        "keyshift.commands.common",
         "keyshift.models.allocation.problem",
     ],
 )
@@ -113,6 +116,21 @@ def test_ctrl_c_while_the_program_loads(tmp_path, module):
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stderr) == (1, "keyshift: interrupted\n")
+
+
+def test_a_missing_pyspark_is_named(tmp_path):
+    code = (
+        "import sys; sys.modules.update({'py4j': None, 'py4j.protocol': None, 'pyspark': None}); from keyshift.cli import main; "
+        "sys.exit(main(['stats', 'log.json', '--topology', 't.yaml', '-o', 'out']))"
+    )
+    (tmp_path / "t.yaml").write_text("operators: [{name: a, key: k}]\n")
+    (tmp_path / "log.json").write_text('{"k": 1}\n')
+    environment = {name: value for name, value in os.environ.items() if name != cli.TRACEBACK}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("keyshift: PySpark is not installed: pip install ")
 
 
 def test_loads_beyond_all_limits_are_bad_input(tmp_path, capsys):
@@ -134,6 +152,12 @@ def test_repair_says_what_a_method_is():
     for verb in (ks.repair, ks.solve):
         with pytest.raises(ks.InputError, match="no method"):
             verb(problem, np.array([0, 1, 0]))
+
+
+def test_a_front_without_load_has_one_point():
+    w = ks.Workload(load=[0.0] * 4, state=[1] * 4, current=[0, 0, 1, 1], nodes=2)
+    front = ks.pareto(ks.IntervalMigration(w, 3, 1), against="tau")
+    assert front.to_frame()["objective"].tolist() == [0.0]
 
 
 def test_a_cache_that_cannot_be_a_folder_is_refused_before_compiling(tmp_path, capsys, monkeypatch):

@@ -56,3 +56,23 @@ def test_solving_and_relaxing(folder, capsys):
     assert 0 <= relaxed["bound"] <= 1.0
     assert relaxed["assignment"] is None
     assert "pyomo" in shell(capsys, "model w.json --list")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("model w.json --kind gams", "no model of kind 'gams'"),
+        ("model w.json --write w.xlsx", "is written as .mps, .lp, .nl"),
+        ("model w.json --write none/w.mps", "there is no folder none"),
+        ("model w.json --solve --solver gurobi", "'gurobi' is not on this machine; there are highs"),
+        ("model w.json --solver highs", "add --solve"),
+        ("model w.json --read w.json", "is not a solution file of HiGHS, SCIP, CBC or Gurobi"),
+        ("model w.json --read w.sol --relax", "checks that answer and does nothing else"),
+        ("model w.json --kind cp-sat --relax", "CP-SAT only has whole numbers"),
+        ("model w.json --max-migration 3", "has the options"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(folder, capsys, line, sentence):
+    said = shell(capsys, line, expected=2)
+    assert sentence in said
+    assert len(said.splitlines()) == 1

@@ -24,6 +24,12 @@ def small(**options):
     return ks.KeyGroupAllocation(w, **options)
 
 
+def large(p=200, n=20, seed=0):
+    rng = np.random.default_rng(seed)
+    w = ks.Workload(load=rng.random(p), state=np.ones(p), current=rng.integers(0, n, p), nodes=n)
+    return ks.KeyGroupAllocation(w, max_migrations=15)
+
+
 # What Solution makes of an answer ---------------------------------------------------------------------------------
 
 
@@ -50,7 +56,25 @@ def test_an_assignment_that_breaks_a_rule_does_not_leave():
     assert solution.message in repr(solution)
 
 
+def test_no_bound_is_none_and_not_infinity():
+    solution = Solution.of(small(), "m", Answer(np.array([0, 0, 0, 1]), bound=-math.inf), 0.0)
+    assert solution.bound is None
+    assert solution.gap is None
+    assert solution.status == "feasible"
+
+
+def test_gap_is_relative_to_the_objective():
+    solution = Solution.of(small(), "m", Answer(np.array([0, 0, 0, 1]), bound=4.0), 0.0)
+    assert (solution.objective, solution.gap_abs, solution.gap) == (5, 1, 0.2)
+
+
 # Starts -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_start_may_be_a_solution_or_an_array():
+    first = ks.solve(small(max_migrations=1), "flux")
+    for start in (first, first.assignment, first.assignment.tolist()):
+        assert ks.solve(small(max_migrations=1), "cp-sat", start=start).status == "optimal"
 
 
 def test_a_bad_start_is_refused():
@@ -93,6 +117,22 @@ def test_a_heuristic_begins_where_everything_runs_unless_that_breaks_a_limit():
 
 
 # Limits -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [m.name for m in FORMULATIONS["key-group-allocation"].methods if m.kind == "exact"])
+def test_a_limit_returns_the_best_so_far_with_its_bound(method):
+    problem = large()
+    solution = ks.solve(problem, method, time_limit=0.5)
+    assert solution.termination in ("time_limit", "optimal")
+    assert solution.objective <= ks.solve(problem, "flux").objective
+    assert 0 <= solution.bound <= solution.objective
+
+
+def test_no_time_at_all_still_returns_the_start():
+    start = ks.solve(large(), "flux")
+    for method in ("milp", "cp-sat"):
+        solution = ks.solve(large(), method, time_limit=0, start=start)
+        assert solution.objective <= start.objective
 
 
 def test_parts_of_a_budget_end_with_the_whole():
@@ -177,6 +217,19 @@ def test_compare_holds_every_method_and_their_best(tmp_path):
     assert all(axes.get_xlabel() for axes in figure.axes)
     with pytest.raises(ks.InputError, match="is written as one of"):
         comparison.plot(tmp_path / "c.doc")
+
+
+def test_compare_without_any_assignment_still_draws():
+    comparison = ks.compare(small(), ["lp"])
+    assert comparison.best is None
+    assert len(comparison.plot().axes) == 1
+
+
+def test_nodes_that_come_with_an_answer_are_drawn():
+    w = ks.Workload(load=[1] * 8, state=[1] * 8, current=[0] * 5 + [1] * 3, nodes=2)
+    loads, _ = ks.compare(ks.IntervalMigration(w, nodes_after=3, tau=0.2), ["ssm"]).plot().axes
+    assert sorted(bar.get_height() for bar in loads.patches) == [0, 3, 5]
+    assert sorted(loads.lines[0].get_ydata()) == [2, 3, 3]
 
 
 def test_numbers_are_short():

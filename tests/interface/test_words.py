@@ -43,6 +43,12 @@ def test_signs_and_shares():
     assert [percent(v) for v in (None, 2.2e-16, 0.031, 0.25)] == ["-", "0 %", "3.1 %", "25.0 %"]
 
 
+def test_a_solution_shows_no_noise():
+    w = ks.Workload(load=[0.1, 0.2, 0.3], state=[1, 1, 1], current=[0, 0, 0], nodes=2)
+    shown = repr(ks.solve(ks.KeyGroupAllocation(w)))
+    assert "e-1" not in shown, shown
+
+
 @pytest.mark.parametrize(
     ("least", "most", "said"),
     [
@@ -87,6 +93,29 @@ def test_what_an_assignment_breaks_is_said_in_names(problem, assignment):
         assert "node 1" not in violation.message
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [
+        ks.KeyGroupAllocation(named(), resource_capacity={"load": [7, 7]}, max_migrations=0),
+        ks.MovementWithinLimits(named(), 1, 5),
+        ks.MixedRouting(named(), theta_max=0.0, max_table_size=0),
+        ks.CollocatedAllocation(named(traffic=np.ones((4, 4))), max_load_distance=0.0, max_migrations=0),
+    ],
+    ids=lambda p: p.name,
+)
+def test_conflicts_are_said_in_names(problem):
+    found = problem.conflicts()
+    assert found
+    assert any("ka" in said or "broker-" in said for said in found), found
+
+
+def test_explain_speaks_in_names():
+    explanation = ks.explain(ks.KeyGroupAllocation(named(), max_migrations=1), marginals=False)
+    assert "key group ka: node broker-x -> broker-y" in str(explanation) or "broker-x" in str(explanation)
+    assert all("node 0" not in said and "node 1" not in said for said in explanation.binding)
+    assert any("broker-" in said for said in explanation.binding)
+
+
 def test_brackets_are_text(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["--help"]) == 0
@@ -110,6 +139,14 @@ def test_the_list_of_commands_says_what_each_command_says(capsys, monkeypatch):
         _usage, said, *_ = filter(str.strip, capsys.readouterr().out.splitlines())
         assert f" {name} " in listed
         assert said.strip() in listed
+
+
+@pytest.mark.parametrize("family", ["hard-allocation", "madsen-collocation"])
+def test_the_line_that_solves_has_no_empty_option(family, capsys, tmp_path):
+    assert main(["generate", family, str(tmp_path / "w")]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.startswith("keyshift solve")
+    assert "{}" not in line
 
 
 def test_dir_lists_the_public_names_and_nothing_else():

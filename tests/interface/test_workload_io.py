@@ -1,10 +1,12 @@
-"""Workloads survive a round trip, and nothing else is overwritten."""
+"""Workloads survive a round trip, and damaged files are refused by name."""
 
 from __future__ import annotations
 
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,3 +97,83 @@ def test_something_else_is_not_overwritten(tmp_path):
         ks.write_workload(full(np.random.default_rng(0)), tmp_path / "photos")
     with pytest.raises(ks.InputError, match="does not exist"):
         ks.write_workload(full(np.random.default_rng(0)), tmp_path / "missing" / "w.json")
+
+
+def damage_json(change):
+    def damage(folder):
+        path = folder / "w.json"
+        ks.write_workload(full(np.random.default_rng(1)), path)
+        content = json.loads(path.read_text())
+        change(content)
+        path.write_text(json.dumps(content))
+        return path
+
+    return damage
+
+
+def damage_table(name, change):
+    def damage(folder):
+        path = folder / "w"
+        ks.write_workload(full(np.random.default_rng(1)), path)
+        table = path / f"{name}.parquet"
+        if change is None:
+            table.unlink()
+        elif isinstance(change, bytes):
+            table.write_bytes(change)
+        else:
+            pq.write_table(pa.table(change(pq.read_table(table).to_pydict())), table)
+        return path
+
+    return damage
+
+
+def put(name, row, value):
+    def change(columns):
+        columns[name][row] = value
+        return columns
+
+    return change
+
+
+def write_text(name, text):
+    def damage(folder):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return path if path.suffix == ".json" and path.parent == folder else path.parent
+
+    return damage
+
+
+DAMAGED = {
+    "missing": (lambda folder: folder / "nowhere", "nowhere does not exist"),
+    "no-json": (write_text("w.json", "{not json"), "w.json is not JSON"),
+    "a-list": (write_text("w.json", "[1, 2]"), "must hold one JSON object"),
+    "lacks-state": (damage_json(lambda c: c.pop("state")), "lacks the field 'state'"),
+    "unknown-field": (damage_json(lambda c: c.update(weight=1)), "has a field 'weight'"),
+    "newer-format": (damage_json(lambda c: c.update(version=99)), "has another format"),
+    "json-nan": (damage_json(lambda c: c["state"].__setitem__(2, float("nan"))), r"w.json: state\[2\] = nan must be finite"),
+    "json-traffic-pair": (damage_json(lambda c: c.update(traffic=[[1, 2]])), r"traffic\[0\] = \[1.0, 2.0\] must be"),
+    "json-traffic-unknown": (damage_json(lambda c: c.update(traffic=[[0, 99, 1]])), r"traffic.dst\[0\] = 99 is not a key group"),
+    "folder-without-header": (write_text("w/readme.txt", "x"), "has no workload.json"),
+    "damaged-header": (write_text("w/workload.json", "{}"), "has another format"),
+    "folder-newer": (
+        write_text("w/workload.json", '{"keyshift_workload": 9, "key_groups": 1, "nodes": 1, "windows": 1}'),
+        "has another format",
+    ),
+    "missing-table": (damage_table("nodes", None), "nodes.parquet is missing"),
+    "no-parquet": (damage_table("load", b"PAR?"), "load.parquet is not a readable Parquet file"),
+    "missing-column": (damage_table("nodes", lambda c: {"node": c["node"]}), "lacks the column 'capacity'"),
+    "null": (damage_table("key_groups", put("state", 1, None)), "has a null in the column 'state'"),
+    "row-twice": (damage_table("key_groups", put("key_group", 0, 1)), "must hold each key_group from 0 to 5 exactly once"),
+    "window-unknown": (damage_table("load", put("window", 0, 7)), r"window\[0\] = 7 is not a window: they are numbered 0 to 1"),
+    "negative-load": (damage_table("load", put("load", 0, -1.0)), r"load\[\d, \d\] = -1 must not be negative"),
+    "current-unknown": (damage_table("key_groups", put("current", 3, 3)), r"current\[3\] = 3 is not a node"),
+    "traffic-unknown": (damage_table("traffic", put("src", 0, -1)), r"traffic.src\[0\] = -1 is not a key group"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGED.values(), ids=DAMAGED)
+def test_damaged_files_are_refused(tmp_path, damage, message):
+    with pytest.raises(ks.InputError, match=message):
+        ks.read_workload(damage(tmp_path))

@@ -6,6 +6,8 @@ import importlib.util
 import json
 import os
 import resource
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,6 +43,9 @@ def write_schemas():
     return module
 
 
+KINDS = write_schemas().FILES
+
+
 def test_the_schemas_in_the_docs_are_those_that_read():
     module = write_schemas()
     page = (DOCS / "files.md").read_text()
@@ -48,6 +53,31 @@ def test_the_schemas_in_the_docs_are_those_that_read():
         file = f"_static/schemas/{name}.schema.json"
         assert (DOCS / file).read_text() == module.schema(kind), "run python docs/write_schemas.py"
         assert f"| {kind.newest}: [" in next(line for line in page.splitlines() if file in line)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_file_refuses_by_the_same_envelope(name, tmp_path):
+    kind = KINDS[name]
+    stamp = {"format": kind.kind, "version": kind.newest}
+    for content, said in (
+        ([], "must hold one JSON object, not \\[\\]"),
+        ({**stamp, "version": kind.newest + 1}, f"has another format than {kind.kind} {kind.newest}"),
+        ({**stamp, "version": True}, "version = True"),
+        ({**stamp, "format": "keyshift-cake"}, "format = 'keyshift-cake'"),
+        (stamp, "lacks the field"),
+    ):
+        (tmp_path / "f.json").write_text(json.dumps(content))
+        with pytest.raises(ks.InputError, match=said):
+            kind.read(tmp_path / "f.json")
+    with pytest.raises(ks.InputError, match="at most 1 are read"):
+        kind.read(tmp_path / "f.json", most=1)
+
+
+def test_the_front_door_loads_no_schema_library():
+    code = "import keyshift, sys; print([m for m in ('pydantic', 'pyarrow', 'yaml', 'pandas') if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
 
 
 def test_files_of_version_01_are_read(tmp_path):
@@ -138,6 +168,38 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path):
         write_text(tmp_path / "no" / "f", "new")
     assert file.read_text() == "old"
     assert [f.name for f in tmp_path.iterdir()] == ["f"]
+
+
+FULL = """
+import resource, signal, sys
+import numpy as np
+import keyshift as ks
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+w = ks.Workload(load=np.ones((20, 4000)), state=np.ones(4000), current=np.zeros(4000, int), nodes=2)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+from keyshift.cli import main
+try:
+    ks.write_workload(w, sys.argv[1])
+except ks.InputError as error:
+    print(error)
+sys.exit(main(["generate", "allocation", sys.argv[1] + "-g", "--nodes", "9", "--key-groups", "9000"]))
+"""
+
+
+@pytest.mark.parametrize("name", ["w", "w.json"])
+def test_a_full_disk_is_one_sentence_and_nothing_is_lost(tmp_path, name):
+    ks.write_workload(workload(), tmp_path / name)
+    before = sorted(f.name for f in tmp_path.rglob("*"))
+    # -B: compiled modules would be cut off at the limit too, and stay broken for every run to come
+    run = subprocess.run(
+        [sys.executable, "-B", "-c", FULL, str(tmp_path / name)], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 2, run.stderr
+    assert "cannot be written (File too large)" in run.stdout
+    assert "Traceback" not in run.stderr
+    assert len(run.stderr.strip().splitlines()) == 1
+    assert sorted(f.name for f in tmp_path.rglob("*")) == before
+    np.testing.assert_array_equal(ks.read_workload(tmp_path / name).load, workload().load)
 
 
 def laughs(levels: int) -> str:

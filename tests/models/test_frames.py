@@ -25,6 +25,14 @@ def read(frame: pd.DataFrame, **more) -> ks.Workload:
     return ks.Workload.from_frame(frame, load="rate", state="bytes", node="broker", key="topic", **more)
 
 
+def test_names_come_back_in_plans():
+    w = read(table())
+    assert w.keys == ("a", "b", "c", "d")
+    assert w.node_names == ("x", "y")
+    plan = ks.solve(ks.KeyGroupAllocation(w, max_migrations=1)).plan()
+    assert plan.moves[["key", "source", "target"]].values.tolist() == [["a", "x", "y"]]
+
+
 def test_a_table_comes_back():
     frame = table(home=["y", "y", "x", "x"], operator=[0, 1, 0, 1], memory=[1.0, 2, 3, 4])
     w = read(frame, home="home", operator="operator", resources=["memory"], nodes=["z", "y", "x"], draining=["y"])
@@ -57,6 +65,30 @@ def test_labels_come_back():
         assert (again.groups, again.domains) == (w.groups, w.domains)
 
 
+def test_a_label_called_like_another_column_comes_back():
+    w = ks.Workload(
+        load=[1, 2], state=[1, 1], current=[0, 1], nodes=2, groups={"load": ["a", "b"]}, domains={"node": [3, 4]}
+    )
+    again = ks.Workload.from_frame(w.to_frame(), key="key", groups=["group.load"], domains=["domain.node"])
+    assert (again.groups, again.domains) == (w.groups, w.domains)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"domains": ["zone"]}, "column 'zone', row 2: node x is 'z2' here and 'z1' before"),
+        ({"domains": ["kind"], "nodes": ["x", "y", "z"]}, "column 'kind': node z has no row"),
+        ({"domains": {"zone": {"q": 1}}}, r"domains\['zone'\]: node 'q'"),
+        ({"domains": {"zone": {"x": "z1"}}}, r"domains\['zone'\]\[1\] = None must be a text or a whole number"),
+        ({"groups": ["colour"]}, "the table has no column 'colour'"),
+    ],
+)
+def test_bad_labels_are_refused(options, sentence):
+    frame = table(kind=["p", "p", "p", "p"], zone=["z1", "z1", "z2", "z9"])
+    with pytest.raises(ks.InputError, match=sentence):
+        read(frame, **options)
+
+
 def test_windows_capacities_and_numbers():
     frame = table(before=[1.0, 1, 1, 1])
     w = ks.Workload.from_frame(frame, load=["before", "rate"], state="bytes", node="broker", nodes={"y": 2.0, "x": 1.0})
@@ -67,6 +99,30 @@ def test_windows_capacities_and_numbers():
     plain = ks.Workload.from_frame(table(broker=[0, 0, 0, 1]), load="rate", state="bytes", node="broker", nodes=3)
     assert plain.node_names is None
     assert plain.nodes == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "sentence"),
+    [
+        ({"rate": [1, None, 2, 3]}, {}, "column 'rate' has no value in row 1"),
+        ({"rate": [1, -1, 2, 3]}, {}, r"load\[0, 1\] = -1 must not be negative"),
+        ({}, {"nodes": ["x"]}, "column 'broker', row 3: node 'y' is not known"),
+        ({}, {"home": "house"}, "the table has no column 'house'; it has 'topic', 'rate'"),
+        ({}, {"draining": ["q"]}, "draining: node 'q' is not known; there is 'x', 'y'"),
+        ({"topic": ["a", "a", "b", "c"]}, {}, r"keys\[1\] = 'a' is a duplicate"),
+        ({"rate": ["much", 1, 2, 3]}, {}, "column 'rate', row 0: 'much' is not a number"),
+    ],
+)
+def test_bad_tables_are_refused(more, options, sentence):
+    with pytest.raises(ks.InputError, match=sentence):
+        read(table(**more), **options)
+
+
+def test_node_names_survive_the_disk(tmp_path):
+    w = read(table())
+    for name in ("w", "w.json"):
+        ks.write_workload(w, tmp_path / name)
+        assert ks.read_workload(tmp_path / name).node_names == ("x", "y")
 
 
 # Data frames as people have them -----------------------------------------------------------------------------------
@@ -105,6 +161,31 @@ def test_every_kind_of_frame_gives_the_same_workload(kind):
     assert w.home.tolist() == [1, 1, 0, 0]
     assert w.draining.tolist() == [False, True]
     assert w.resources["memory"].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["polars", "arrow", "duckdb"])
+def test_every_kind_of_frame_refuses_gaps_in_one_sentence(kind):
+    frame = KINDS[kind](table(rate=pd.array([1, None, 2, 3], dtype="Int64")))
+    with pytest.raises(ks.InputError, match="column 'rate' has no value in row 1"):
+        read(frame)
+    with pytest.raises(ks.InputError, match="the table has no column 'rates'; it has 'topic', 'rate'"):
+        ks.Workload.from_frame(frame, load="rates", node="broker")
+
+
+def test_what_is_no_frame_is_refused():
+    with pytest.raises(ks.InputError, match=r"must be a data frame .*, not a list"):
+        read([1, 2, 3])
+
+
+def test_an_index_carries_the_keys():
+    columns = {"load": "rate", "state": "bytes", "node": "broker"}
+    assert ks.Workload.from_frame(table().set_index("topic"), **columns).keys == ("a", "b", "c", "d")
+    two = table(partition=[0, 1, 0, 1]).set_index(["topic", "partition"])
+    assert ks.Workload.from_frame(two, **columns).keys == ("a-0", "b-1", "c-0", "d-1")
+    assert ks.Workload.from_frame(two, key="topic", **columns).keys == ("a", "b", "c", "d")
+    unnamed = table().set_index("topic").rename_axis(None)
+    assert ks.Workload.from_frame(unnamed, **columns).keys == ("a", "b", "c", "d")
+    assert ks.Workload.from_frame(table()[::-1], **columns).keys is None  # row numbers are nobody's names
 
 
 def test_limits_are_given_by_name():

@@ -10,12 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.generators.mclb import read_counts
-from keyshift.models.base.disk import parse_json, write_text
+from keyshift.models.base.disk import parse_json, read_scenarios, write_text
 from keyshift.models.base.yaml_text import parse_yaml
 from keyshift.models.splitting.stream import PIECE, lines_of
 from keyshift.studies.tables import BestKnown
@@ -91,6 +92,44 @@ def refused(line: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     assert said.startswith("keyshift: ")
     assert "\n" not in said
     return said
+
+
+@pytest.mark.parametrize("thing", ["pipe", "zero", "folder", "nowhere"])
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".npy"])
+def test_scenarios_are_regular_files(tmp_path, capsys, suffix, thing):
+    file = tmp_path / f"s{suffix}"
+    {"pipe": os.mkfifo, "zero": lambda f: f.symlink_to("/dev/zero"), "folder": Path.mkdir, "nowhere": lambda f: None}[
+        thing
+    ](file)
+    said = refused(["solve", place_workload(tmp_path), "--scenarios", str(file), "--over", "max"], capsys)
+    assert "regular file" in said or "does not exist" in said or "directory" in said
+
+
+def test_a_flipped_bit_in_an_array_is_one_sentence(tmp_path):
+    np.save(tmp_path / "s.npy", np.arange(8.0).reshape(2, 4))
+    good = (tmp_path / "s.npy").read_bytes()
+    np.save(tmp_path / "t.npy", np.asfortranarray(np.arange(8.0).reshape(2, 4)))
+    assert (read_scenarios(tmp_path / "t.npy") == np.arange(8.0).reshape(2, 4)).all()
+    other = 0
+    for bit in range(0, 128 * 8, 3):
+        flipped = bytearray(good)
+        flipped[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "s.npy").write_bytes(flipped)
+        try:
+            read_scenarios(tmp_path / "s.npy")
+        except ks.InputError:
+            other += 1
+    assert other > 200
+
+
+@pytest.mark.parametrize(
+    "text", ["1,2\n3", "a,b", "", "1,,2", "[[1,2],[3]]", '[["1"]]', "[[true]]", "[[" + "9" * 400 + "]]", "[[]]", "{}"]
+)
+def test_scenarios_are_tables_of_numbers(tmp_path, text):
+    file = tmp_path / ("s.json" if text[:1] in "[{" and text else "s.csv")
+    file.write_text(text)
+    with pytest.raises(ks.InputError, match="table of numbers"):
+        read_scenarios(file)
 
 
 def test_a_list_of_nothing_is_refused_before_it_fills_the_memory():
@@ -172,3 +211,40 @@ def test_lines_of_any_length_below_a_limit(tmp_path):
     (tmp_path / "s.txt").write_bytes(b"a" * 3 * PIECE)
     with pytest.raises(ks.InputError, match="a line of more than"):
         list(lines_of(tmp_path / "s.txt"))
+
+
+def test_a_result_that_is_none_is_one_sentence(tmp_path):
+    w = ks.Workload(load=[4, 2, 1], state=[1, 1, 1], current=[0, 0, 0], nodes=2)
+    asked = {"a": ks.KeyGroupAllocation(w, max_migrations=1)}
+    ks.study(asked, ["flux"], out=tmp_path)
+    (result,) = (tmp_path / "results").iterdir()
+    for text in ("{}", "[]", "null", "", '{"instance": 3}', "[" * 200_000, '{"objective": 1e999}'):
+        result.write_text(text)
+        with pytest.raises(ks.InputError, match="the study makes it anew"):
+            ks.study(asked, ["flux"], out=tmp_path)
+
+
+def test_a_best_known_answer_that_cannot_be_is_bad_input(tmp_path, capsys):
+    line = ["study", "hard-step", "-m", "ssm", "--best", str(tmp_path / "best.csv")]
+    assert main([*line, "--update-best"]) in (0, 1)
+    capsys.readouterr()
+    rows = (tmp_path / "best.csv").read_text().splitlines()
+    cells = rows[1].split(",")
+    assert rows[0].split(",")[6] == "bound"
+    cells[6], cells[7] = "1e300", "somebody"
+    (tmp_path / "best.csv").write_text("\n".join([rows[0], ",".join(cells)]) + "\n")
+    assert "contradicts what was found" in refused(line, capsys)
+
+
+def test_a_table_of_best_known_answers_is_read_line_by_line(tmp_path):
+    heads = "problem,family,instance,fingerprint,objective,objective_by,bound,bound_by,version"
+    file = tmp_path / "best.csv"
+    for text, said in (("," * 4_000_000, "must have the columns"), (f"{heads}\n{',' * 4_000_000}", "row 2 has 4,?000,?001"),
+                       (f"{heads}\na,b,c,d,x,e,1,f,g", "no finite number"), (f"{heads}\na,b,c,d,1,e,inf,f,g", "no finite number"),
+                       (f'{heads}\n"a', "no readable CSV"), ("", "no readable CSV")):  # fmt: skip
+        file.write_text(text)
+        with pytest.raises(ks.InputError, match=said):
+            BestKnown.read(file)
+    file.write_text(f"{heads}\na,b,c,d,1.5,e,,f,g\n")
+    entry = BestKnown.read(file).of("d")
+    assert (entry.objective, entry.bound) == (1.5, None)

@@ -14,7 +14,67 @@ from keyshift.models.routing.compact import compact, discretised, every_key, hlh
 W = ks.Workload(load=[4, 3, 2, 1], state=[1, 2, 3, 4], current=[0, 0, 1, 1], home=[0, 1, 1, 1], nodes=2)
 
 
+def rules(problem, assignment):
+    return [v.rule for v in ks.check(problem, assignment).violations]
+
+
 # The check, one constraint at a time: must pass, must fail -----------------------------------------------------------
+
+
+def test_upper_load():
+    assert rules(ks.MixedRouting(W, theta_max=0.4), [0, 0, 1, 1]) == []  # 7 <= 1.4 * 5
+    assert rules(ks.MixedRouting(W, theta_max=0.39), [0, 0, 1, 1]) == ["theta_max"]
+
+
+def test_lower_load_counts_with_both_sides_only():
+    lopsided = ks.Workload(load=[4, 4, 4, 0], state=[1, 1, 1, 1], current=[0, 1, 1, 2], home=[0, 1, 1, 2], nodes=3)
+    assert rules(ks.MixedRouting(lopsided, theta_max=1.0, sides="both"), [0, 1, 1, 2]) == []
+    assert rules(ks.MixedRouting(lopsided, theta_max=1.0), [0, 1, 1, 2]) == []
+    assert rules(ks.MixedRouting(lopsided, theta_max=0.5), [0, 1, 2, 2]) == []
+    assert rules(ks.MixedRouting(lopsided, theta_max=1.1, sides="both"), [0, 1, 1, 2]) == []
+    assert rules(ks.MixedRouting(lopsided, theta_max=0.99, sides="both"), [0, 1, 1, 2]) == ["theta_max", "theta_max"]
+
+
+def test_table_size():
+    assert rules(ks.MixedRouting(W, theta_max=1, max_table_size=1), [0, 0, 1, 1]) == []
+    assert rules(ks.MixedRouting(W, theta_max=1, max_table_size=0), [0, 0, 1, 1]) == ["max_table_size"]
+
+
+def test_draining_nodes_are_vacated():
+    problem = ks.MixedRouting(W.replace(draining=[True, False]))
+    assert rules(problem, [1, 1, 1, 1]) == []
+    assert rules(problem, [1, 1, 1, 0]) == ["draining"]
+
+
+def test_objective_and_metrics():
+    report = ks.check(ks.MixedRouting(W), [0, 1, 1, 0])
+    assert report.objective == 6  # keys 1 and 3
+    assert report.metrics["table_size"] == 1
+    assert report.metrics["theta"] == 0
+    assert report.metrics["skewness"] == 1
+    assert report.metrics["migration_share"] == 0.6
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"theta_max": -0.1}, "theta_max"),
+        ({"theta_max": float("nan")}, "theta_max"),
+        ({"max_table_size": -1}, "max_table_size"),
+        ({"max_table_size": 1.5}, "max_table_size"),
+        ({"sides": "lower"}, "sides"),
+    ],
+)
+def test_bad_options_are_refused(options, said):
+    with pytest.raises(ks.InputError, match=said):
+        ks.MixedRouting(W, **options)
+
+
+def test_bad_workloads_are_refused():
+    with pytest.raises(ks.InputError, match="Workload"):
+        ks.MixedRouting([1, 2])
+    with pytest.raises(ks.InputError, match="home"):
+        ks.MixedRouting(W.replace(home=None))
 
 
 @pytest.mark.parametrize(
@@ -114,6 +174,11 @@ def test_every_value_takes_a_neighbour(values, degree):
         assert y % degree == 0 if y >= degree else np.log2(y) % 1 == 0
 
 
+def test_degree_one_keeps_whole_numbers():
+    values = np.array([5.0, 3, 1, 0, 7])
+    assert hlhe(values, 1).tolist() == values.tolist()
+
+
 @pytest.mark.parametrize("degree", [0, 3, -4])
 def test_the_degree_is_a_power_of_two(degree):
     with pytest.raises(ks.InputError, match="power of two"):
@@ -168,6 +233,25 @@ def test_a_table_survives_its_file(tmp_path, name, labels):
     assert ks.RoutingTable.load(tmp_path / name).size == 0
 
 
+def test_bad_tables_are_refused(tmp_path):
+    with pytest.raises(ks.InputError, match="key 4 twice"):
+        ks.RoutingTable([4, 4], [0, 1])
+    with pytest.raises(ks.InputError, match="nodes has 1 entries"):
+        ks.RoutingTable([4, 5], [0])
+    with pytest.raises(ks.InputError, match="home has shape"):
+        ks.RoutingTable([4], [0]).lookup([1, 2], [0])
+    with pytest.raises(ks.InputError, match="no home"):
+        ks.RoutingTable.of(W.replace(home=None))
+    with pytest.raises(ks.InputError, match="does not exist"):
+        ks.RoutingTable.load(tmp_path / "none.json")
+    for name, said in (("broken.json", "entries = 3 must be a list"), ("broken.parquet", "broken.parquet")):
+        (tmp_path / name).write_text('{"entries": 3}')
+        with pytest.raises(ks.InputError, match=said):
+            ks.RoutingTable.load(tmp_path / name)
+    assert ks.RoutingTable([1], [1]) != "a table"
+    assert repr(ks.RoutingTable([1], [1])) == "RoutingTable(1 entries)"
+
+
 # The generator -----------------------------------------------------------------------------------------------------
 
 
@@ -189,6 +273,33 @@ def test_some_node_rises_by_the_fluctuation(fluctuation):
     assert fluctuation * 0.97 < np.abs(change).max() < fluctuation + 8 * stream.load.max() / stream.tuples
 
 
+def test_no_more_than_all_frequencies_can_rise():
+    stream = ZipfStream(12, 3, fluctuation=2.9, seed=1)
+    for _ in range(3):
+        stream.advance()
+    assert stream.load.sum() == stream.tuples
+
+
+def test_state_is_the_tuples_of_the_window():
+    stream = ZipfStream(50, 3, window=3, seed=1)
+    loads = [stream.load]
+    for _ in range(4):
+        stream.advance()
+        loads.append(stream.load)
+    np.testing.assert_array_equal(stream.state, sum(loads[-3:]))
+    assert stream.workload().home is not None
+
+
+def test_same_seed_same_stream():
+    def run(seed):
+        stream = ZipfStream(500, 4, seed=seed)
+        stream.advance()
+        return stream.load
+
+    np.testing.assert_array_equal(run(3), run(3))
+    assert not np.array_equal(run(3), run(4))
+
+
 def test_real_frequencies_take_the_place_of_zipfs():
     stream = ZipfStream(frequencies=[5, 0, 1], nodes=2, fluctuation=0.0, tuples=600)
     stream.advance()
@@ -198,16 +309,3 @@ def test_real_frequencies_take_the_place_of_zipfs():
         ZipfStream(frequencies=[0, 0])
     with pytest.raises(ks.InputError, match="window"):
         ZipfStream(10, window=0)
-
-
-def rules(problem, assignment):
-    return [v.rule for v in ks.check(problem, assignment).violations]
-
-
-def test_lower_load_counts_with_both_sides_only():
-    lopsided = ks.Workload(load=[4, 4, 4, 0], state=[1, 1, 1, 1], current=[0, 1, 1, 2], home=[0, 1, 1, 2], nodes=3)
-    assert rules(ks.MixedRouting(lopsided, theta_max=1.0, sides="both"), [0, 1, 1, 2]) == []
-    assert rules(ks.MixedRouting(lopsided, theta_max=1.0), [0, 1, 1, 2]) == []
-    assert rules(ks.MixedRouting(lopsided, theta_max=0.5), [0, 1, 2, 2]) == []
-    assert rules(ks.MixedRouting(lopsided, theta_max=1.1, sides="both"), [0, 1, 1, 2]) == []
-    assert rules(ks.MixedRouting(lopsided, theta_max=0.99, sides="both"), [0, 1, 1, 2]) == ["theta_max", "theta_max"]

@@ -40,6 +40,12 @@ def test_murmur_of_bytes_equals_the_reference(seed):
     np.testing.assert_array_equal(murmur_texts(data, offsets, seed), np.array(expected, dtype=np.uint64))
 
 
+def test_candidates_are_spread_evenly_and_independently():
+    found = candidates(np.arange(100_000), 10, 2)
+    table = np.bincount(found[:, 0] * 10 + found[:, 1], minlength=100)
+    assert ((table - 1000) ** 2 / 1000).sum() < 150  # chi-square, 99 degrees of freedom: 150 is beyond 99.9 %
+
+
 # Streams ----------------------------------------------------------------------------------------------------------------
 
 
@@ -102,6 +108,12 @@ def test_streams_on_disk_are_problems_for_the_shell(tmp_path):
     assert main(line) == 0
 
 
+def test_two_readers_of_a_spooled_stream_do_not_disturb_each_other():
+    stream = Stream.of(iter([np.arange(CHUNK), np.arange(CHUNK, 2 * CHUNK)]))
+    for first, second in zip(stream.chunks(), stream.chunks(), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
 def test_a_text_is_known_by_its_hash(tmp_path):
     words = ["the", "cat", "", "the", "Čapek"]
     expected = [mmh3.hash64(word.encode(), 0, signed=True)[0] for word in words]
@@ -131,6 +143,73 @@ def test_texts_of_a_parquet_file_are_their_hashes_however_they_are_kept(tmp_path
     pq.write_table(with_hole, tmp_path / "hole.parquet", use_dictionary=dictionary)
     with pytest.raises(ks.InputError, match="1 empty keys"):
         Stream.of(tmp_path / "hole.parquet")
+
+
+def test_bad_streams_are_refused(tmp_path):
+    pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "two.parquet")
+    pq.write_table(pa.table({"a": pa.array([1, None, 3])}), tmp_path / "holes.parquet")
+    (tmp_path / "text.parquet").write_text("no parquet")
+    for given, column, says in [
+        ([], None, "stream is empty"),
+        (iter([]), None, "stream is empty"),
+        (lambda: [], None, "stream is empty"),
+        ([[1, 2], [3.5]], None, r"stream\[2\] = 3.5"),
+        ([1.0, np.nan], None, r"stream\[1\] = nan"),
+        ([1, 2, "three", None], None, r"stream\[2\] = 'three'"),
+        (["one", 2], None, r"stream\[1\] = 2"),
+        (np.array(["a", None], dtype=object), None, r"stream\[1\] = None"),
+        (np.array(["a", 3], dtype=object), None, r"stream\[1\] = 3"),
+        (np.array([3, "a"], dtype=object), None, r"stream\[1\] = 'a'"),
+        ([True, False], None, r"stream\[0\] = "),
+        (np.zeros((2, 2)), None, "2 dimensions"),
+        ([1, 2], "key", "column = 'key' is for a stream in a Parquet file"),
+        (tmp_path / "none.parquet", None, "no such file"),
+        (tmp_path / "text.parquet", None, "cannot be read as Parquet"),
+        (tmp_path / "two.parquet", None, "has the columns a, b"),
+        (tmp_path / "two.parquet", "c", "has only a, b"),
+        (tmp_path / "holes.parquet", None, "1 empty keys"),
+    ]:
+        with pytest.raises(ks.InputError, match=says):
+            Stream.of(given, column)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"workers": 0}, "workers = 0"),
+        ({"workers": [1.0, -1.0]}, r"workers\[1\] = -1"),
+        ({"workers": [1.0, 0.0]}, r"workers\[1\] = 0"),
+        ({"choices": 0}, "choices = 0"),
+        ({"choices": 5000}, "choices = 5000"),
+        ({"sources": 1.5}, "sources = 1.5"),
+        ({"feed": "any"}, "feed = 'any'"),
+        ({"weights": [1, 2]}, "weights has 2 entries, expected 3"),
+        ({"weights": [1, -2, 1]}, r"weights\[1\] = -2"),
+        ({"source_keys": [1, 2, 3]}, "feed = 'shuffle'"),
+        ({"source_keys": [1, 2], "feed": "key"}, "source_keys has 2 entries"),
+        ({"hash_seed": 2**32}, "hash_seed"),
+        ({"aggregation_period": 0}, "aggregation_period = 0"),
+    ],
+)
+def test_bad_problems_are_refused(options, says):
+    with pytest.raises(ks.InputError, match=says):
+        ks.KeySplitting([1, 2, 3], **options)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "says"),
+    [
+        ([0, 1], r"shape \(2,\)"),
+        ([0, 1, 9], r"assignment\[2\] = 9"),
+        ([0, -1, 1], r"assignment\[1\] = -1"),
+        ([0, 0.5, 1], r"assignment\[1\] = 0.5"),
+        ([0, np.nan, 1], r"assignment\[1\] = nan"),
+        (["a", "b", "c"], "worker numbers"),
+    ],
+)
+def test_bad_assignments_are_refused(assignment, says):
+    with pytest.raises(ks.InputError, match=says):
+        ks.check(ks.KeySplitting([1, 2, 3], workers=2), assignment)
 
 
 def test_each_rule_alone():
@@ -179,6 +258,12 @@ def test_memory_does_not_grow_with_the_stream():
         return highest
 
     assert peak(20) <= 1.1 * peak(2)
+
+
+# What is measured -------------------------------------------------------------------------------------------------------
+
+
+# The chooser ------------------------------------------------------------------------------------------------------------
 
 
 # Real keys --------------------------------------------------------------------------------------------------------------

@@ -58,6 +58,25 @@ def test_bad_data_is_refused_with_field_position_and_value(change, message):
         ks.Workload(**{**GOOD, **change})
 
 
+def test_arrays_are_copied_and_read_only():
+    state = np.array([1.0, 2.0, 3.0])
+    w = ks.Workload(**{**GOOD, "state": state})
+    state[0] = 9
+    assert w.state[0] == 1
+    for array in (w.load, w.state, w.current, w.capacity, w.draining):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    with pytest.raises(AttributeError):
+        w.nodes = 3
+
+
+def test_one_window_is_a_matrix_of_one_row():
+    w = ks.Workload(load=[1, 2, 3], state=[1, 1, 1], current=[0, 0, 0], nodes=1)
+    assert w.load.shape == (1, 3)
+    assert (w.windows, w.key_groups, w.nodes) == (1, 3, 1)
+    np.testing.assert_array_equal(w.last_load, [1, 2, 3])
+
+
 def test_capacities_give_the_number_of_nodes():
     w = ks.Workload(**{**GOOD, "nodes": [1.0, 2.5]})
     assert w.nodes == 2

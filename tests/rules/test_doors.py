@@ -92,6 +92,27 @@ def test_check_replay_and_study_take_rules(path, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (["--rule", "foo 3"], "--rule: no rule 'foo'; there are apart, count"),
+        (["--rule", "apart colour"], "no column 'colour' of key groups; there is 'topic', 'partition'"),
+        (["--rule", "apart partition zone"], "the workload has no domain 'zone'; it has 'node', 'rack'"),
+        (["--rule", "pinned 17"], "key group '17' is not known; there is 0 to 5"),
+        (["--rule"], '--rule: write it as --rule "pinned 3"'),
+        (["--rules", "--rule=pinned 3"], "--rules: write it as --rules FILE"),
+        (["--rules", "nowhere.yaml"], "nowhere.yaml does not exist"),
+        (["-p", "key-splitting", "--rule", "pinned 3"], "the problem key-splitting takes no rules"),
+    ],
+)  # fmt: skip
+def test_bad_rules_on_the_line_are_one_sentence(path, capsys, line, sentence):
+    assert main(["solve", path, *line]) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
+    assert not said.out
+
+
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("pinned: 3", "there must be a list of rules"),
@@ -162,6 +183,14 @@ def test_a_rule_comes_back_from_its_record_and_from_json():
 )
 def test_words_say_a_rule(words, rule):
     assert read_rule(words) == rule
+
+
+def test_some_of_no_key_groups_cannot_be_near():
+    problem = ks.KeyGroupAllocation(ks.Workload(**CONTENT), rules=[rules.Near(0, key_groups=[])])
+    (found,) = problem.check([0] * 6).violations
+    assert found.where is None
+    assert found.amount == 1
+    assert ks.solve(problem).status == "infeasible"
 
 
 def any_value(rng, depth=0):
