@@ -10,6 +10,10 @@ from collections import Counter
 from pathlib import Path
 
 
+DECORATOR = "keyshift.models.base.compiling"
+"""Where `njit` is; its kernels are called by kernels alone."""
+
+
 def reaches_kernels(code: str) -> bool:
     """Whether a function of keyshift, as ``module:function``, calls compiled ones, or a module does that it imports at any remove.
 
@@ -23,7 +27,7 @@ def reaches_kernels(code: str) -> bool:
         name = waiting.pop()
         seen.add(name)
         waiting |= _imports(name) - seen
-    return any("@njit" in _text(name) for name in seen)
+    return any("@njit" in _text(name) for name in seen - {DECORATOR})
 
 
 def compiled() -> dict[str, int]:
