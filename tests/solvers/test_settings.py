@@ -27,7 +27,7 @@ def every_kind() -> list[type]:
 def test_settings_reach_a_search_and_go_with_the_run():
     load = np.random.default_rng(3).uniform(1, 10, (3, 15))
     problem = ks.MCLB(ks.Workload(load=load, state=np.ones(15), current=np.zeros(15), nodes=3))
-    by_solver = ks.solve(problem, settings=[MCLBSettings(most_numbers=0)])
+    by_solver = ks.solve(problem, settings=[MCLBSettings(most_numbers=0)], effort=1)
     by_sets = ks.solve(problem)
     assert by_solver.objective == pytest.approx(by_sets.objective)
     assert by_sets.details["tree_nodes"] > 0

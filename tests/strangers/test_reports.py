@@ -282,7 +282,7 @@ def test_redis_3001_a_master_of_weight_0_keeps_no_slot(shell, monkeypatch):
              place(33): [["6827", "10922"]], place(40): [["1365", "5460"]]}  # fmt: skip
     monkeypatch.setattr(redis, "Redis", Masters(slots))
     shell("import", "redis", place(40), "--draining", place(44), "--out", "@w")
-    moved = shell.moved(shell.solve("--rules", "@w/rules.yaml"))
+    moved = shell.moved(shell.solve("--rules", "@w/rules.yaml", "--effort", "2"))
     assert {source for _, source, _ in moved} == {place(44)}
     assert sorted(Counter(target for _, _, target in moved).values()) == [1365, 1365, 1366]
 
@@ -292,7 +292,7 @@ def test_redis_4941_new_masters_without_keys_get_their_share(shell, monkeypatch)
     slots = {f"[::1]:{7001 + i}": [["0", "16383"]] if i == 0 else [] for i in range(5)}
     monkeypatch.setattr(redis, "Redis", Masters(slots))
     shell("import", "redis", "redis://[::1]:7001", "--out", "@w")
-    answer = shell.solve(*FIRST_LOAD)
+    answer = shell.solve(*FIRST_LOAD, "--time-limit", "5")
     assert answer["metrics"]["load_distance"] == pytest.approx(0.8)
     assert sorted(Counter(target for _, _, target in shell.moved(answer)).values()) in (
         [3276, 3277, 3277, 3277],
