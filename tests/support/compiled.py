@@ -9,7 +9,6 @@ import importlib.util
 from collections import Counter
 from pathlib import Path
 
-
 DECORATOR = "keyshift.models.base.compiling"
 """Where `njit` is; its kernels are called by kernels alone."""
 
