@@ -37,7 +37,7 @@ __all__ = [
     "partitioner", "partitioner_file", "read_workload", "routing", "subtasks", "workload_of", "write_routing",
 ]  # fmt: skip
 
-SPREAD = "Flink knows subtasks, not key groups: each subtask's figures are spread evenly over its key groups."
+SPREAD = "Flink reports figures per subtask, not per key group: each subtask's figures are spread evenly over its key groups."
 """Every import says this, unless more is known."""
 
 
