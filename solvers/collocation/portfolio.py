@@ -276,7 +276,7 @@ class CollocationPortfolio:
     def highs_turns(self) -> Iterator[None]:
         """HiGHS on what is left open, in turns that are long enough for so much; before a long one the others have had theirs."""
         # Where few key groups may move the first turn is long enough for most proofs: what ends early is begun again.
-        found, length = self.found, (5.0 if self.few else 1.0) * self.settings.first
+        found, length = self.found, (20.0 if self.few else 1.0) * self.settings.first
         while True:
             while (explicit := self.modelled(length)) is None:
                 if length > 1e3:
