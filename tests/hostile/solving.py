@@ -129,12 +129,12 @@ class Instance:
         return verdict
 
     def _once(self, run: dict[str, Any]) -> Verdict:
-        if run["method"] == "remedies":
-            return remedied.run(self.module.build(self.spec), self.spec, self.truth_of, run["seed"])
         made: Verdict = {"method": run["method"], "status": "none", "found": []}
         began = time.perf_counter()
         try:
             problem = self.module.build(self.spec)  # anew: nothing that one method leaves behind helps the next
+            if run["method"] == "remedies":
+                return remedied.run(problem, self.spec, self.truth_of, run["seed"])
             start = getattr(self.truth, run.get("start", ""), None)
             given: dict[str, Any] = {"start": list(start)} if start else {}
             given["settings"] = tuned.settings(run.get("settings", {}))
