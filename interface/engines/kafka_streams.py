@@ -1,7 +1,7 @@
 """Kafka Streams: a plan as JSON for a ``TaskAssignor`` (KIP-924), and back to a workload.
 
 A `TaskAssignor` returns, for each process (a UUID), its active tasks (``subtopology_partition``, such as ``0_3``). Kafka
-Streams has no file for that: an assignor of one's own reads this one; docs/engines/kafka-streams.md has the class.
+Streams has no file for that: an assignor of one's own reads this one; docs/engines/index.md has the class.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.answer import STEP
 from keyshift.models.base.compiling import off_clock
 from keyshift.models.base.guards import NonNegative, Threads, Whole
 from keyshift.models.workload import IntArray
@@ -312,8 +313,9 @@ class Portfolio:
         aim = PRICED_AT[self.asked % len(PRICED_AT)]
         target = high if high < self.not_excluded else low + (high - low) * aim
         branches = int(np.clip(steps * WORK_OF_STEP / tree.bound.work, 1, 512))
+        turn = found.budget.turn(2 * STEP * steps)  # a single branch may take longer: its curve is kept
         self.asked += 1
-        if tree.excludes(target, branches, lambda: found.budget.expired, partial(self._realise, target)):
+        if tree.excludes(target, branches, lambda: turn.expired, partial(self._realise, target)):
             found.raise_bound(target * scale, "prices")
             return True
         if target == high:
