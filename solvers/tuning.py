@@ -68,7 +68,7 @@ class AllocationSettings(Settings):
     exchanges : int
         Exchanges between three nodes in a row that may fail.
     priced : float
-        The share of the turns of prices, beside one for the search; none without any.
+        The share of prices, beside 2 of the search and 1 of a solver; 0 leaves them out.
     knots : int
         Number of points of a price curve. With sixty the bounds were the same after two to three times the rounds.
     most_out, most_in : int

@@ -112,7 +112,7 @@ def start_by_search(model: Any, rows: list[Row], budget: Budget, seed: int) -> t
     found = solve(problem, time_limit=share, seed=seed, progress=False).assignment
     if found is None:
         return None, said
-    if every:  # the rules have kept the rows
+    if every and all(_keeps(found, row, placed) for row in rows):
         model._set_start(found)
         model._searched = True
         return found, said
@@ -123,6 +123,13 @@ def start_by_search(model: Any, rows: list[Row], budget: Budget, seed: int) -> t
         if kept is not None:
             return kept, said
     return None, said
+
+
+def _keeps(assignment: np.ndarray, row: Row, placed: Mapping[str, Place]) -> bool:
+    """Whether an assignment keeps a row over placements alone."""
+    value = sum(factor for name, factor in row.terms.items() if assignment[placed[name][0]] == placed[name][1])
+    slack = 1e-9 * max(1.0, abs(value))
+    return row.low - slack <= value <= row.high + slack
 
 
 def _said_of(rules: list[Rule], every: bool) -> str:

@@ -261,3 +261,13 @@ def test_rows_that_rules_would_say_keep_the_search():
     assert start[first] == 0
     assert start[0] != 1 or start[1] == 1
     assert "a part of what was added" in said
+
+
+@pytest.mark.parametrize(("low", "high"), [(2, None), (None, -1), (0.4, 0.6)])
+def test_no_start_breaks_a_row_that_a_rule_only_seems_to_say(low, high):
+    """``x >= 2`` reads as `Only`, and nothing keeps it."""
+    w = ks.Workload(load=[5, 4, 3, 2], state=[1] * 4, current=[0, 0, 1, 1], nodes=2)
+    model = ks.model(ks.KeyGroupAllocation(w), "pyomo")
+    model.native.mine = pyo.Constraint(expr=pyo.inequality(low, model.native.x[0, 0], high))
+    start, _ = start_by_search(model, model._added_rows(model._fresh()), Budget(2.0), 0)
+    assert start is None
