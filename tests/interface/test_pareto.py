@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import json
+
 import numpy as np
 import pytest
 from enumeration import whole_front
+from instances.mclb import random_problem
 
 import keyshift as ks
 from keyshift.fronts import tracing
+from keyshift.models.base.disk import digest
 
 
 def workload(seed=1, key_groups=7, nodes=3):
@@ -22,6 +28,42 @@ def workload(seed=1, key_groups=7, nodes=3):
 
 def pairs(front):
     return [(s.metrics["state_moved"], s.objective) for s in front]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_whole_front_equals_enumeration(seed):
+    p = ks.MCLB(workload(seed))
+    front = ks.pareto(p, None)
+    np.testing.assert_allclose(pairs(front), whole_front(p), atol=p.tolerance)
+    assert {s.status for s in front} == {"optimal"}
+
+
+def test_the_whole_front_in_moves_leaves_no_number_out():
+    w = workload(2, 6)
+    front = ks.pareto(ks.KeyGroupAllocation(w), None)
+    every = [np.array(a) for a in itertools.product(range(3), repeat=6)]
+    best = [
+        min(ks.KeyGroupAllocation(w).objective(a) for a in every if (a != w.current).sum() <= most) for most in range(7)
+    ]
+    wanted = [(most, value) for most, value in enumerate(best) if most == 0 or value < best[most - 1] - 1e-9]
+    assert len(wanted) == 3
+    np.testing.assert_allclose([(s.metrics["migrations"], s.objective) for s in front], wanted, atol=1e-6)
+
+
+def test_the_whole_front_equals_enumeration_on_hard_cases():
+    for seed in range(8):
+        p = dataclasses.replace(random_problem(np.random.default_rng(seed), 5, 3), max_state_moved=None)
+        np.testing.assert_allclose(pairs(ks.pareto(p, None)), whole_front(p), atol=p.tolerance)
+
+
+def test_a_few_points_lie_on_the_front_extremes_included():
+    p = ks.MCLB(workload())
+    front, every = ks.pareto(p, 4), whole_front(p)
+    assert len(front) <= 4
+    for moved, value in pairs(front):
+        assert any(abs(moved - x) < 1e-9 and abs(value - y) < p.tolerance for x, y in every)
+    assert pairs(front)[0] == pytest.approx(every[0])
+    assert pairs(front)[-1] == pytest.approx(every[-1])
 
 
 @pytest.mark.parametrize("seed", [6, 15, 27])
@@ -58,6 +100,41 @@ def test_workers_find_the_same_front():
     assert pairs(ks.pareto(p, 5, workers=2)) == pairs(ks.pareto(p, 5))
 
 
+def test_a_front_is_resumed_from_its_checkpoint(tmp_path):
+    p, file = ks.MCLB(workload()), tmp_path / "front.json"
+    whole = pairs(ks.pareto(p, 4, checkpoint=file))
+    content = json.loads(file.read_text())
+    assert len(content["points"]) == 4
+    content["points"] = content["points"][:2]  # as if interrupted after two
+    content["digest"] = digest(content["points"])
+    file.write_text(json.dumps(content))
+    reports = []
+    assert pairs(ks.pareto(p, 4, checkpoint=file, watch=lambda now: reports.append(now))) == whole
+    assert len(json.loads(file.read_text())["points"]) == 4
+    with pytest.raises(ks.InputError, match="another points"):
+        ks.pareto(p, 5, checkpoint=file)
+    with pytest.raises(ks.InputError, match="another workload"):
+        ks.pareto(ks.MCLB(workload(3)), 4, checkpoint=file)
+    file.write_text("{")
+    with pytest.raises(ks.InputError, match="is not JSON"):
+        ks.pareto(p, 4, checkpoint=file)
+
+
+def test_problems_without_a_second_objective_are_refused():
+    w = workload()
+    with pytest.raises(ks.InputError, match="has no front to trace; these have: key-group-allocation"):
+        ks.pareto(ks.MovementWithinLimits(w, 0, 1e9))
+    with pytest.raises(ks.InputError, match="points = 1 must be at least 2"):
+        ks.pareto(ks.MCLB(w), 1)
+
+
+def test_an_impossible_budget_gives_an_empty_front():
+    w = ks.Workload(load=[1, 1], state=[1, 3], current=[0, 1], nodes=2, draining=[False, True])
+    front = ks.pareto(ks.MCLB(w, max_state_moved=2), 3)
+    assert len(front) == 0
+    assert front.hypervolume() == 0
+
+
 def staircase():
     """Points (0, 8), (2, 4), (6, 0) on one window of two nodes."""
     w = ks.Workload(load=[[4.0, 2.0, 2.0, 0.0]], state=[6, 2, 2, 1], current=[0, 0, 1, 1], nodes=2)
@@ -90,6 +167,21 @@ def test_the_front_prints_tabulates_and_draws(tmp_path):
     assert {"front", "lower bound", "elb", "pkg"} <= set(labels)
     x, y = front._scaled(front.state_moved, front.imbalance)
     assert front.knee() is front[int(np.argmin(x + y))]
+
+
+def test_the_shell_traces_a_front(tmp_path, capsys):
+    from keyshift.cli import main
+
+    ks.write_workload(workload(), tmp_path / "w.json")
+    assert main(["pareto", str(tmp_path / "w.json"), "--points", "3", "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert [r["method"] for r in records] == ["pareto"] * len(records)
+    assert main(["pareto", str(tmp_path / "w.json"), "--points", "3", "--plot", str(tmp_path / "f.png")]) == 0
+    assert (tmp_path / "f.png").exists()
+    assert (
+        main(["pareto", str(tmp_path / "w.json"), "-p", "movement-within-limits", "--lower", "0", "--upper", "9e9"])
+        == 2
+    )
 
 
 def test_answers_to_another_problem_are_refused():

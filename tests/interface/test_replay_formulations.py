@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -220,6 +223,30 @@ def test_resumed_ends_with_the_same_bytes(tmp_path, what):
     assert (tmp_path / "whole" / store.RESULTS).read_bytes() == (tmp_path / "parts" / store.RESULTS).read_bytes()
 
 
+KILLED = """
+import os, sys
+sys.path.insert(0, {tests!r})
+from test_replay_formulations import replayed
+seen = []
+def watch(now):
+    seen.append(now.note)
+    if len(seen) == 4:
+        os._exit(9)
+replayed({what!r}, checkpoint={folder!r}, watch=watch)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["routing", "intervals", "mclb", "keys"])
+def test_killed_in_the_middle_of_a_period(tmp_path, request, what):
+    code = KILLED.format(tests=str(request.path.parent), folder=str(tmp_path / "killed"), what=what)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert not (tmp_path / "killed" / store.RESULTS).exists()
+    replayed(what, checkpoint=tmp_path / "killed")
+    replayed(what, checkpoint=tmp_path / "whole")
+    assert (tmp_path / "killed" / store.RESULTS).read_bytes() == (tmp_path / "whole" / store.RESULTS).read_bytes()
+
+
 @pytest.mark.parametrize(
     ("problem", "method", "options"),
     [
@@ -237,9 +264,9 @@ def test_straight_back_moves_are_counted_in_every_formulation(problem, method, o
     rows = ks.replay(stream, [method], problem=problem, **options).rows
     assert [row["migrations"] for row in rows] == [1, 1, 1]
     assert [row["oscillations"] for row in rows] == [0, 1, 1]
-    assert [row["oscillations"] for row in ks.replay(stream, [method], problem=problem, memory=0, **options).rows] == [
-        0
-    ] * 3
+    for memory, back in ((0, [0, 0, 0]), (1, [0, 1, 1])):  # it was left one period ago
+        kept = ks.replay(stream, [method], problem=problem, memory=memory, **options).rows
+        assert [row["oscillations"] for row in kept] == back
 
 
 def test_movement_within_limits_decides_how_many_nodes_there_are():
@@ -247,3 +274,22 @@ def test_movement_within_limits_decides_how_many_nodes_there_are():
     stream = [w, w.replace(load=[8, 8, 8, 8]), w]
     rows = ks.replay(stream, ["milp"], problem="movement-within-limits", lower=6, upper=10).rows
     assert [(row["nodes"], row["migrations"]) for row in rows] == [(2, 0), (4, 2), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: ks.replay(tasks(), ["ssm"], problem="interval-migration"), "needs tau"),
+        (lambda: ks.replay(tasks(), ["ssm"], problem="interval-migration", tau=0.3, nodes_after=3), "comes from the replay"),
+        (lambda: ks.replay(tasks(), INTERVALS[:1], scaling=ks.replays.NodeCounts(())), "at least one number of nodes"),
+        (lambda: ks.replay(tasks(), INTERVALS[:1], scaling=ks.replays.NodeCounts((3, 0))), r"counts\[1\] = 0"),
+        (lambda: ks.replay(words(), ["flow"], **KEYS), "a stream of keys is replayed by hash, shuffle"),
+        (lambda: ks.replay(words(), ["pkg", INTERVALS[0]], **KEYS), "mix problems of keys and of workloads"),
+        (lambda: ks.replay(words(), ["pkg"], forecast="last", **KEYS), "a stream of keys takes no forecast"),
+        (lambda: ks.replay([[1, 2], []], ["pkg"], **KEYS), "window 1 holds no key"),
+        (lambda: ks.replay(words(), [ks.replays.Planner("pkg", problem="key-splitting", settings={"speed": 1})]), "no setting like"),
+    ],
+)  # fmt: skip
+def test_bad_requests_are_one_sentence(call, said):
+    with pytest.raises(ks.InputError, match=said):
+        call()

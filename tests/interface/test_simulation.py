@@ -33,6 +33,13 @@ def test_mean_latencies_of_m_d_1_and_m_m_1(rho, tuples, seeds, service, half):
         assert np.mean([run.latency_p99 for run in runs]) == pytest.approx(-np.log(0.01) * 1e-3 / (1 - rho), rel=0.05)
 
 
+def test_splitting_a_poisson_stream_over_nodes_gives_independent_queues():
+    load = 60 * np.repeat([200.0, 400.0], 10)  # 20 key groups, two on each of 10 nodes
+    run = ks.simulate(load, np.arange(20) % 10, service_rate=1000, window_seconds=60, service="exponential")
+    np.testing.assert_allclose(run.utilisation, 0.6, rtol=0.05)
+    assert run.latency_mean == pytest.approx(1e-3 / (1 - 0.6), rel=0.05)
+
+
 # Against the plain simulation ---------------------------------------------------------------------------------------
 
 
@@ -100,6 +107,31 @@ def test_a_paused_server(method, rate, pause):
     assert run.latency_p95 == pytest.approx(0.001 + max(0.0, pause * (1 - 0.05 / share)), abs=0.02)
 
 
+def test_without_buffers_a_held_key_blocks_its_new_node():
+    load, moves = [20 * 100.0, 20 * 500.0], [(5, [1, 1])]  # key group 0 joins 1, for 2 s of transfer
+    how = {"bandwidth": 0.5, "state": [1, 0]}
+    both = [
+        ks.simulate(load, [0, 1], moves, service_rate=1000, window_seconds=20, method="fluid", migration=ks.simulation.Migration(**how, buffers=buffers))
+        for buffers in (True, False)
+    ]  # fmt: skip
+    buffered, blocked = (run.to_frame()["latency"].to_numpy() for run in both)
+    assert both[0].latency_max == pytest.approx(2.001, abs=1e-6) == both[1].latency_max
+    # buffered: only a sixth of the tuples waits for the state, the others for what is replayed; blocked: all wait 1 s in the mean
+    assert buffered[25:35].mean() == pytest.approx(0.001 + 1 / 6 * (1 + 0.1), rel=0.02)
+    assert blocked[25:35].mean() == pytest.approx(0.001 + 1 + 0.6, rel=0.02)
+
+
+def test_standing_still_costs_more_the_more_stand_still():
+    rng = np.random.default_rng(2)
+    load, start = rng.uniform(100, 400, 12) * 20, np.arange(12) % 4
+    moved = np.where(np.arange(12) < 2, (start + 1) % 4, start)
+    keys, nodes, everything = (
+        ks.simulate(load, start, [(5, moved)], service_rate=1500, window_seconds=20, method="fluid", migration=ks.simulation.Migration(
+            bandwidth=1.0, pause=pause)).latency_mean for pause in ("keys", "nodes", "all")
+    )  # fmt: skip
+    assert keys < nodes < everything
+
+
 # Fluid and events ---------------------------------------------------------------------------------------------------
 
 
@@ -142,6 +174,13 @@ def test_a_year_of_hours_is_a_fluid():
     assert run.throughput == pytest.approx(w.load.sum() / (8760 * 3600), rel=1e-3)
 
 
+def test_any_node_in_turn():
+    run = ks.simulate([6000.0, 60.0], "shuffle", service_rate=[100, 100], window_seconds=40, method="fluid")
+    assert run.utilisation.tolist() == pytest.approx([6060 / 80 / 100] * 2, rel=1e-3)  # until the last is served
+    events = ks.simulate([6000.0, 60.0], "shuffle", service_rate=[100, 100], window_seconds=40)
+    np.testing.assert_allclose(events.utilisation, run.utilisation, rtol=0.05)
+
+
 # Plans, tables, schemes ---------------------------------------------------------------------------------------------
 
 
@@ -182,6 +221,53 @@ def test_a_routing_table_and_a_partitioner_route():
     assert split.latency_mean < 0.7 * hashed.latency_mean
 
 
+def test_queues_by_hand():
+    stream, at = np.arange(4.0), np.array([0, 0, 1, 0])  # arrivals at 0, 1, 2, 3
+    run = ks.simulate((stream, np.arange(4)), at, service_rate=0.5)
+    assert (run.latency_mean, run.latency_max, run.drained) == ((2 + 3 + 2 + 3) / 4, 3, 6)
+    run = ks.simulate((stream, np.arange(4), [1, 1, 1, 3]), at, service_rate=[1.0, 0.5])
+    assert (run.latency_max, run.drained) == (3, 6)
+
+
+def test_back_pressure_by_hand():
+    """Room for one at each node: the third tuple waits at the source for node 0, and the fourth behind it."""
+    run = ks.simulate(([0.0, 0.0, 0.0, 0.0], [0, 1, 0, 1]), [0, 1], service_rate=[0.1, 1], queue=1)
+    assert run.latency_mean * 4 == 10 + 1 + 20 + 11
+
+
+def test_aggregation_by_hand():
+    """Both nodes send two counters at 10 s and one at 20 s; each takes a node 1 s and the aggregators 2 s."""
+    log = ([1.0, 2, 3, 4, 5, 11, 12], [0, 0, 1, 0, 1, 0, 0])
+    sent = np.array([0, 0, 0, 1, 1, 0, 1])
+    run = ks.simulate(
+        log,
+        lambda keys: sent,
+        service_rate=10,
+        nodes=2,
+        aggregation=ks.simulation.Aggregation(10, flush=1, merge=4, nodes=2),
+    )
+    assert run.counters == 6
+    first, second = 10 + 2 + 4, 16 + 4  # the nodes are done at 12 s, the aggregators take theirs one after the other
+    third = 20 + 1 + 2
+    assert run.merged_mean * 7 == pytest.approx(3 * first + 2 * second + third + third + 2 - sum(log[0]))
+    assert run.drained == third + 2
+
+
+def test_what_is_large_takes_no_memory():
+    """A bound that no queue reaches; keys that are hashes."""
+    far = np.array([10**15, 3, 10**15, 7])
+    log, second = (np.arange(4.0), far), ks.simulation.Aggregation(10)
+    run = ks.simulate(log, lambda keys: np.zeros(keys.size, int), service_rate=1, queue=10**12, aggregation=second)
+    assert run.counters == 3
+
+
+def test_a_table_may_replace_a_table():
+    w = ks.Workload(load=[600, 300], state=[10, 10], current=[0, 0], home=[0, 0], nodes=2)
+    tables = [(10, ks.RoutingTable([1], [1])), (50, ks.RoutingTable([], []))]
+    run = ks.simulate(w, None, tables, service_rate=10, window_seconds=100, method="fluid")
+    assert run.utilisation.tolist() == pytest.approx([(600 + 300 * 0.6) / 1000, 300 * 0.4 / 1000], rel=0.01)
+
+
 def test_an_allocation_over_windows_is_a_change_at_each_window():
     load = np.full((2, 2), 30_000.0)  # 500 a second each, of 1000
     calm = ks.simulate(load, [[0, 1], [0, 1]], service_rate=1000, window_seconds=60, arrivals="even")
@@ -214,19 +300,35 @@ def test_same_seed_same_outcome_and_what_is_said():
     ("given", "said"),
     [
         ({"stream": ([2.0, 1.0], [0, 0])}, r"times\[1\] = 1 comes before times\[0\] = 2: sort the log by time"),
+        ({"stream": ([1.0], [0, 0])}, r"keys has shape \(2,\), expected \(1,\)"),
+        ({"stream": ([1.0],)}, "stream has 1 parts, expected"),
+        ({"stream": [-1.0, 2]}, r"stream\[0, 0\] = -1 must not be negative"),
         ({"stream": ([1.0], [0.5])}, r"keys\[0\] = 0.5 must be a whole key number"),
+        ({"routing": None}, "routing is missing"),
         ({"routing": "hash"}, "routing must be nodes, a table"),
+        ({"routing": [0, 1, 0]}, r"assignment has shape \(3,\), expected \(2,\)"),
         ({"routing": [0, 5], "nodes": 2}, r"assignment\[1\] = 5 is not a node"),
+        ({"routing": [[0, 1], [1, 1]]}, "routing has 2 rows"),
         ({"routing": ks.RoutingTable([0], [1])}, "a routing table needs the hash of every key"),
+        ({"routing": lambda keys: keys + 7}, "routing must give a node from 0 to 0 for each of the"),
         ({"service_rate": 0}, r"service_rate\[0\] = 0 must be above 0"),
+        ({"service_rate": [1, 2, 3], "nodes": 2}, "service_rate has 3 entries, expected 2"),
         ({"arrivals": "bursty"}, "arrivals = 'bursty' must be 'poisson' or 'even'"),
+        ({"method": "heap"}, "method = 'heap' must be one of"),
         ({"method": "fluid", "queue": 3}, "method = 'fluid' cannot do queue, which needs single tuples"),
         ({"method": "fluid", "service": "exponential"}, "cannot do exponential service"),
+        ({"queue": 0}, "queue = 0 must be at least 1"),
+        ({"window_seconds": 0}, "window_seconds = 0 must be above 0"),
+        ({"changes": [(1, "all")]}, r"changes\[0\]: routing must be nodes, a table"),
         ({"changes": [(1, [0, 9])], "nodes": 2}, r"assignment\[1\] = 9 is not a node"),
+        ({"routing": lambda keys: keys * 0.5}, "routing must give a node from 0 to 0 for each of the"),
         ({"stream": [1e12, 1e12], "method": "events"}, "2e[+]12 tuples are too many to serve one by one"),
+        ({"service_rate": float("nan")}, r"service_rate\[0\] = nan must be finite"),
+        ({"changes": [3]}, r"changes\[0\] must be a pair"),
         ({"changes": [(5, [0, 0]), (2, [1, 1])]}, r"changes\[1\] at 2 s comes before the one before it"),
         ({"changes": [(0.1, [1, 1]), (0.2, [0, 0])], "migration": ks.simulation.Migration(bandwidth=0.1)}, "moves again at 0.2 s, before its state"),
         ({"changes": [(0.1, [1, 1])], "routing": "shuffle"}, "changes need an assignment to change"),
+        ({"changes": [(0.1, [1, 1])], "migration": ks.simulation.Migration(state=[1])}, "state has 1 entries, expected 2"),
         ({"changes": [(0.1, [1, 1])], "migration": ks.simulation.Migration(state=np.ones((2, 2)))}, "state has 2 rows, expected one for each"),
     ],
 )  # fmt: skip
@@ -234,3 +336,27 @@ def test_bad_input_is_refused_in_a_sentence(given, said):
     asked = {"stream": [10.0, 20.0], "routing": [0, 1], "service_rate": 100, **given}
     with pytest.raises(ks.InputError, match=said):
         ks.simulate(asked.pop("stream"), asked.pop("routing"), **asked)
+
+
+def test_plans_that_do_not_fit_are_refused():
+    w = ks.Workload(load=[4, 1, 1], state=[10, 1, 1], current=[0, 0, 1], nodes=2)
+    problem = ks.KeyGroupAllocation(w, max_migrations=1)
+    plan = ks.plan(problem, ks.solve(problem))
+    with pytest.raises(ks.InputError, match="the plan has no bandwidth"):
+        ks.simulate(w, None, [(1, plan)], service_rate=10)
+    with pytest.raises(ks.InputError, match="begins from another assignment"):
+        ks.simulate(w, [1, 1, 1], [(1, ks.plan(problem, ks.solve(problem), bandwidth=1))], service_rate=10)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ks.simulation.Migration(bandwidth=0), "bandwidth = 0 must be above 0"),
+        (lambda: ks.simulation.Migration(pause="some"), "pause = 'some' must be one of 'keys', 'nodes', 'all'"),
+        (lambda: ks.simulation.Aggregation(0), "period = 0 must be above 0"),
+        (lambda: ks.simulation.Aggregation(1, nodes=0), "nodes = 0 must be at least 1"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(make, said):
+    with pytest.raises(ks.InputError, match=said):
+        make()
