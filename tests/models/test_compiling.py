@@ -120,6 +120,14 @@ def test_what_python_refuses_is_left_to_the_compiled_code():
 
 
 @pytest.mark.usefixtures("allowance")
+def test_the_clock_stands_still_while_a_kernel_is_read():
+    kernel, before = fresh(halve), COMPILING.seconds
+    kernel(np.ones(1), 1)
+    assert kernel._compiled is None
+    assert COMPILING.seconds > before
+
+
+@pytest.mark.usefixtures("allowance")
 def test_the_clock_stands_still_while_a_kernel_compiles():
     budget, kernel, before = Budget(60.0), fresh(halve), COMPILING.seconds
     kernel = Kernel(kernel.py_func, {})  # without a cache: compiled anew
@@ -321,6 +329,13 @@ def test_an_index_of_another_version_which_names_a_module_that_is_gone_costs_no_
     assert index._load_index() == {}
     assert kernel.dispatcher(np.array([4.0])) == 1.0  # and it is written anew
     assert index._load_index()
+
+
+def test_a_default_that_is_left_out_is_no_type_of_its_own():
+    kernel = njit(halve.py_func)
+    with COMPILING.at_once():
+        assert kernel(np.ones(2)) == kernel(np.ones(2), TWICE) == 0.25
+    assert len(kernel.dispatcher.overloads) == 1
 
 
 def test_what_was_compiled_ahead_is_known_until_source_or_kernels_change(tmp_path, monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from data_folder import data_folder
 
 import keyshift as ks
 from keyshift.models.splitting.data import KeyIndex
+from keyshift.models.splitting.problem import jaccard
 
 
 @pytest.mark.parametrize("case", range(8))
@@ -67,6 +70,11 @@ def test_counters_of_the_schemes_keep_the_papers_order():
     assert flushed == sorted(flushed)
 
 
+def test_jaccard():
+    assert jaccard(np.array([1, 2, 3]), np.array([1, 2, 3])) == 1
+    assert jaccard(np.array([1, 2, 3]), np.array([1, 0, 0])) == 1 / 5  # one pair of five
+
+
 def test_key_index_numbers_in_order_of_appearance():
     rng = np.random.default_rng(2)
     index, seen = KeyIndex(2), {}
@@ -77,6 +85,15 @@ def test_key_index_numbers_in_order_of_appearance():
     assert index.count == len(seen)
     assert index.keys.tolist() == list(seen)
     assert index.find(np.array([*list(seen)[:3], 12345])).tolist() == [0, 1, 2, -1]
+
+
+def test_histogram():
+    keys = np.random.default_rng(3).integers(0, 30, 500)
+    weights = np.arange(500) / 8
+    known = ks.KeySplitting(keys, weights=weights).histogram
+    assert dict(zip(known.keys.tolist(), known.messages.tolist(), strict=True)) == collections.Counter(keys.tolist())
+    np.testing.assert_allclose(known.weight, [weights[keys == k].sum() for k in known.keys])
+    np.testing.assert_array_equal(ks.KeySplitting(keys).histogram.weight, known.messages)
 
 
 def test_the_chooser_finds_the_least_choices_and_the_keys_to_split():

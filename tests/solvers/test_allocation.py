@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pyomo.environ as pyo
 import pytest
+from brute_force import brute_force
+from draws import rest_slow
+from instances.allocation import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
@@ -54,6 +59,19 @@ def test_each_rule_alone(request, instance, good, bad):
     assert str(report.violations[0]) in str(report)
 
 
+def test_staying_on_a_draining_node_is_allowed():
+    problem = allocation([4, 1], [1, 0], 2, draining=[False, True])
+    assert problem.check([1, 0]).feasible
+    assert not problem.check([1, 1]).feasible
+
+
+def test_load_distance_counts_draining_nodes_upwards_only():
+    # mean = 6 over the one kept node; the draining node's 4 lies below it and does not count.
+    problem = allocation([2, 4], [0, 1], 2, draining=[False, True])
+    assert problem.check([0, 1]).objective == 4
+    assert problem.check([0, 0]).objective == 0
+
+
 def test_metrics_by_hand():
     problem = allocation([6, 3, 2, 1], [0, 0, 0, 1], 2, state=[9, 2, 2, 1], alpha=0.5)
     report = problem.check([0, 1, 1, 1])
@@ -65,6 +83,17 @@ def test_metrics_by_hand():
     unbalanced = problem.check([0, 0, 0, 0])
     assert (unbalanced.metrics["upper_deviation"], unbalanced.metrics["lower_deviation"]) == (6, 6)
     assert unbalanced.metrics["imbalance"] == 36
+
+
+def test_the_mean_can_be_rounded_up_as_printed():
+    exact, printed = (allocation([3, 2], [0, 1], 2, mean=mean) for mean in ("exact", "ceiling"))
+    assert (exact.check([0, 1]).objective, printed.check([0, 1]).objective) == (0.5, 1.0)
+
+
+def test_unequal_nodes_are_compared_by_load_per_capacity():
+    problem = allocation([6, 2], [0, 1], [3.0, 1.0])
+    assert problem.mean_load == 2
+    assert problem.check([0, 1]).objective == 0
 
 
 def test_traffic_and_table_size_appear_where_they_apply():
@@ -94,6 +123,21 @@ def test_arithmetic_names_what_conflicts():
     assert "key group 0 uses 6 of load, no node open to it has more than 5" in ks.solve(many).message
 
 
+def test_a_conflict_that_only_a_solver_sees():
+    # Three key groups of 3 on two nodes of 5: the sums fit, no packing does.
+    problem = allocation([3, 3, 3], [0, 0, 1], 2, resource_capacity={"load": 5})
+    assert problem.conflicts() == []
+    for method in ("milp", "cp-sat"):
+        assert ks.solve(problem, method).status == "infeasible"
+
+
+def test_an_infeasible_relaxation_is_said_so():
+    problem = allocation([3, 1], [0, 0], 2, max_migrations=0, distance_floor=True)
+    assert ks.solve(problem, "lp").status in ("infeasible", "none")
+    far = allocation([3, 3, 3], [0, 0, 0], 3, max_migrations=0, distance_floor=True)  # d = 6 > mean = 3
+    assert ks.solve(far, "lp").status == "infeasible"
+
+
 # The models against brute force --------------------------------------------------------------------------------
 
 
@@ -111,6 +155,48 @@ def run_pyomo(problem, weights=None, most=None):
     return statement, result
 
 
+@pytest.mark.parametrize("scale", [1e-7, 1e9])
+@pytest.mark.parametrize("seed", rest_slow(4, range(20)))
+def test_the_unit_of_load_does_not_matter(seed, scale):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, p=int(rng.integers(2, 6)), n=int(rng.integers(2, 4)))
+    workload = problem.workload.replace(load=problem.workload.load * scale)
+    problem = dataclasses.replace(problem, workload=workload, mean="exact")
+    best, _ = brute_force(problem)
+    for method in [m for m in ks.methods(problem) if m.kind != "heuristic"]:
+        solution = ks.solve(problem, method.name)
+        if best is None:
+            assert solution.status == "infeasible" or method.kind == "relaxation"
+        elif method.kind == "relaxation":
+            assert solution.bound <= best
+        else:
+            assert solution.status == "optimal"
+            assert solution.objective == pytest.approx(best, abs=1e-6 * problem.scale)
+
+
+@pytest.mark.parametrize("seed", rest_slow(12, range(25)))
+def test_the_second_stage_equals_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, p=int(rng.integers(2, 6)), n=int(rng.integers(2, 4)))
+    best, _ = brute_force(problem)
+    if best is None:
+        return
+    limit = best + 1e-9 * problem.scale
+    import itertools
+
+    sums = [
+        problem.metrics(a)["deviation_sum"]
+        for a in map(np.array, itertools.product(range(problem.workload.nodes), repeat=problem.workload.key_groups))
+        if not problem.violations(a) and problem.objective(a) <= limit
+    ]
+    statement, _ = run_pyomo(problem, most=limit + 1e-7 * problem.scale)
+    found = problem.metrics(statement.assignment())
+    assert found["deviation_sum"] == pytest.approx(min(sums), abs=1e-5 * problem.scale)
+    # The weighted form as printed agrees once w1 outweighs w2 by enough.
+    weighted, _ = run_pyomo(problem, weights=(1e3, 1.0))
+    assert problem.objective(weighted.assignment()) == pytest.approx(best, abs=1e-5 * problem.scale)
+
+
 def test_d_u_and_d_l_must_not_be_negative():
     # As printed they are real: w1 * d - w2 * (d_u + d_l) then falls without limit as all three fall together.
     problem = allocation(**FOUR)
@@ -122,6 +208,20 @@ def test_d_u_and_d_l_must_not_be_negative():
     printed = highs.minimise(program, Budget(30))
     assert float(program.cost @ printed.values) < -900
     assert float(program.cost @ stated.values) >= 0
+
+
+def test_lemma_1_fails_for_indivisible_loads():
+    # One kept node at 110, of which one key group of 10 can move; ten at 99 with nothing that can move (each is a
+    # single key group of 99); one empty draining node; room for one move. Into a kept node d = 9; into the
+    # draining node d = 1. The mean divides by the eleven kept nodes: 1100 / 11 = 100.
+    load, current = [100, 10] + [99] * 10, [0, 0, *range(1, 11)]
+    draining = [False] * 11 + [True]
+    options = {"max_migrations": 1, "resource_capacity": None}
+    kept, printed = (
+        allocation(load, current, 12, draining=draining, into_draining=into, **options) for into in (False, True)
+    )
+    assert ks.solve(kept).objective == 9
+    assert ks.solve(printed).objective == 1
 
 
 def test_models_take_a_start_and_return_it():
@@ -140,3 +240,36 @@ def test_models_take_a_start_and_return_it():
     whole.set_start(start)
     outcome = cpsat.minimise(whole.model, Budget(10))
     assert outcome.termination == "optimal"
+
+
+def test_options_that_make_no_sense_are_refused():
+    w = ks.Workload(load=[1], state=[1], current=[0], nodes=1)
+    with pytest.raises(ks.InputError, match="workload must be a Workload, not a list"):
+        ks.KeyGroupAllocation([1, 2])
+    with pytest.raises(ks.InputError, match="max_migrations = True must be a whole number"):
+        ks.KeyGroupAllocation(w, max_migrations=True)
+
+
+def test_both_engines_are_told_the_start(monkeypatch):
+    from keyshift.solvers import cpsat, highs
+
+    problem = random_problem(np.random.default_rng(3), p=5, n=3)
+    start = problem.workload.current
+    told = {}
+
+    def spy(module, name, read):
+        original = getattr(module, name)
+
+        def call(what, *args, **kwargs):
+            told[module] = read(what, kwargs)
+            return original(what, *args, **kwargs)
+
+        monkeypatch.setattr(module, name, call)
+
+    spy(highs, "minimise", lambda program, kwargs: kwargs["start"])
+    spy(cpsat, "minimise", lambda model, kwargs: len(model.proto.solution_hint.vars))
+    for method in ("highs", "cp-sat"):
+        ks.solve(problem, method, start=start)
+    assert told[highs] is not None
+    assert np.isfinite(told[highs]).all()
+    assert told[cpsat] > 0

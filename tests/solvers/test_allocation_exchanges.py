@@ -10,6 +10,7 @@ from draws import draws
 from instances.allocation import random_problem
 
 import keyshift as ks
+from keyshift.generators.allocation import madsen_allocation
 from keyshift.rules import Apart, Count, Never
 from keyshift.solvers.allocation import exchanges as kernels
 from keyshift.solvers.allocation.arrays import Instance
@@ -63,6 +64,12 @@ def test_every_limit_is_kept(seed):
     assert problem.objective(exchanges.place) <= problem.objective(start) + problem.tolerance
 
 
+def test_where_moves_abound_it_comes_near_to_even():
+    problem = madsen_allocation(nodes=10, key_groups=200, varies=0.4, max_migrations=60)
+    exchanges = Exchanges(Instance(problem), 0, problem.workload.current)
+    assert exchanges.improve(60, lambda: False) < 1e-3 * exchanges.instance.distance(problem.workload.current)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_the_kernel_finds_the_best_pair_of_all(seed):
     rng = np.random.default_rng([seed, 9])
@@ -78,6 +85,24 @@ def test_the_kernel_finds_the_best_pair_of_all(seed):
     value, one, two = kernels.nearest(some, others, three, below, spare)
     assert value == pytest.approx(best)
     assert (one >= 0) == (two >= 0) == (best < below)
+
+
+def test_an_exchange_that_a_capacity_forbids_is_not_made():
+    """Only a heavy key group on another node would help, and neither has the memory for it."""
+    memory = np.ones(4)
+    w = ks.Workload(
+        load=np.array([4.0, 4, 2, 2]),
+        state=memory,
+        current=np.array([0, 0, 1, 2]),
+        nodes=3,
+        resources={"memory": memory},
+    )
+    room = {"memory": np.array([2.0, 1, 1])}
+    for limit, helps in ((None, True), (room, False)):
+        problem = ks.KeyGroupAllocation(w, max_migrations=1, resource_capacity=limit)
+        exchanges = Exchanges(Instance(problem), 0, w.current)
+        assert exchanges.exchange(np.arange(3)) == helps
+        assert not problem.violations(exchanges.place)
 
 
 @draws(8, 20)

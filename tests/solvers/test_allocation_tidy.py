@@ -7,6 +7,7 @@ import pytest
 from instances.allocation import random_problem
 
 import keyshift as ks
+from keyshift.generators.allocation import synthetic_workload
 from keyshift.solvers.allocation.ties import settle
 
 
@@ -35,6 +36,12 @@ def test_nothing_gets_worse(seed):
         fewer += after.metrics["migrations"] < before.metrics["migrations"]
     assert fewer > 0
     assert emptier > 0
+
+
+def test_a_needless_exchange_is_undone():
+    w = ks.Workload(load=[2, 2, 3, 3], state=np.ones(4), current=[0, 1, 0, 1], nodes=2)
+    problem = ks.KeyGroupAllocation(w)
+    assert settle(problem, np.array([1, 0, 0, 1])).tolist() == [0, 1, 0, 1]
 
 
 def test_two_moves_that_meet_become_one():
@@ -67,3 +74,13 @@ def test_milp_moves_no_more_than_it_must():
     assert s.status == "optimal"
     assert s.objective == 0
     assert s.metrics["migrations"] == 3
+
+
+def test_large_instances_settle_quickly():
+    problem = ks.KeyGroupAllocation(synthetic_workload(50, 5000, varies=0.4), max_migrations=1000)
+    rng = np.random.default_rng(0)
+    start = problem.workload.current.copy()
+    start[rng.choice(5000, 1000, replace=False)] = rng.integers(0, 50, 1000)
+    settled = settle(problem, start)
+    assert problem.objective(settled) <= problem.objective(start) + 1e-9
+    assert (settled != problem.workload.current).sum() < 500

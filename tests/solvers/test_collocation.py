@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from brute_force import brute_force
+from draws import draws, rest_slow
+from instances.collocation import random_problem
 
 import keyshift as ks
 from keyshift.models.answer import Budget
 from keyshift.solvers.collocation import portfolio
 from keyshift.solvers.collocation.local_search import search_turns
 from keyshift.solvers.conductor import Component, conduct
+
+BOUNDS = ("lp", "lagrange", "cut", "sdp")
 
 
 def workload(load, current, nodes, edges, **options):
@@ -19,12 +26,72 @@ def workload(load, current, nodes, edges, **options):
     return ks.Workload(load=load, state=np.ones(len(load)), current=current, nodes=nodes, traffic=traffic, **options)
 
 
+def small(seed):
+    rng = np.random.default_rng(seed)
+    return random_problem(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4)))
+
+
+def agree_with_brute_force(seeds, methods):
+    feasible = 0
+    for seed in seeds:
+        problem = small(seed)
+        best, _ = brute_force(problem)
+        feasible += best is not None
+        for method in methods:
+            solution = ks.solve(problem, method, seed=1)
+            if best is None:
+                assert solution.status == "infeasible", (seed, solution)
+            else:
+                assert solution.status == "optimal", (seed, solution)
+                assert solution.objective == pytest.approx(best, abs=problem.tolerance), seed
+                assert solution.bound <= best * (1 + 1e-12), seed
+    assert 0.4 * len(seeds) < feasible < 0.95 * len(seeds)  # both verdicts are put to the test
+
+
 @pytest.mark.parametrize("method", ["milp", "milp-plain", "cp-sat", "lp"])
 def test_a_limit_broken_by_key_groups_that_cannot_move_is_infeasible(method):
     # The other node drains and takes nothing, so the row of the memory has no variable left in it.
     w = workload([4, 6, 3], [0, 0, 0], 2, [(0, 1, 4)], draining=[False, True], resources={"memory": [3, 3, 3]})
     solution = ks.solve(ks.CollocatedAllocation(w, max_migrations=2, resource_capacity={"memory": [8, 8]}), method)
     assert (solution.status, solution.assignment) == ("infeasible", None)
+
+
+@pytest.mark.parametrize("seed", rest_slow(8, range(400, 480)))
+def test_bounds_are_below_the_optimum(seed):
+    problem = small(seed)
+    best, _ = brute_force(problem)
+    for method in BOUNDS:
+        bound = ks.solve(problem, method).bound
+        if best is not None:
+            assert bound is not None
+            assert bound <= best + 1e-12 * abs(best)
+
+
+def test_by_hand():
+    # Two talkative pairs, both apart; one move. Bringing 2 to 0 saves 5, bringing 3 to 1 only 3; loads allow both.
+    w = workload([1, 1, 1, 1, 2, 2], [0, 0, 1, 1, 0, 1], 2, [(0, 2, 5), (3, 1, 3)])
+    problem = ks.CollocatedAllocation(w, max_load_distance=30, max_migrations=1)
+    assert problem.objective(w.current) == 8
+    best = ks.solve(problem)
+    assert (best.objective, best.bound, best.status) == (3, 3, "optimal")
+    assert best.metrics["collocation_factor"] == 5 / 8
+    runner_up = ks.check(problem, [0, 0, 1, 0, 0, 1])
+    assert not runner_up.feasible or runner_up.objective > 3
+    assert ks.check(problem, [0, 1, 1, 1, 0, 1]).objective == 5
+    two = ks.solve(ks.CollocatedAllocation(w, max_load_distance=30, max_migrations=2))
+    assert two.objective == 0  # swap: 2 to node 0, 1 to node 1
+
+
+def test_the_load_distance_binds():
+    w = workload([4, 2, 4, 2], [0, 1, 1, 0], 2, [(0, 2, 9), (1, 3, 1)])
+    loose = ks.solve(ks.CollocatedAllocation(w, max_load_distance=100 / 3 + 1e-9))
+    tight = ks.solve(ks.CollocatedAllocation(w, max_load_distance=33))
+    assert (loose.objective, tight.objective) == (0, 10)
+    free = ks.solve(ks.CollocatedAllocation(w, max_load_distance=None))
+    assert free.objective == 0
+    points = ks.solve(ks.CollocatedAllocation(w, max_load_distance=2.0, distance_unit="load"))
+    assert points.objective == 0
+    assert ks.solve(ks.CollocatedAllocation(w, max_load_distance=1.9, distance_unit="load")).objective == 10
 
 
 @pytest.mark.parametrize(
@@ -40,6 +107,13 @@ def test_the_load_rule_alone(assignment, percent, rule):
     w = workload([1, 1, 1, 1], [0, 0, 1, 1], 2, [(0, 1, 1)])
     report = ks.check(ks.CollocatedAllocation(w, max_load_distance=percent), assignment)
     assert [v.rule for v in report.violations] == ([] if rule is None else [rule])
+
+
+def test_a_draining_node_may_be_empty_but_not_overloaded():
+    w = workload([1, 1, 1, 6], [0, 0, 1, 2], 3, [(0, 1, 1)], draining=[False, False, True])
+    limits = ks.CollocatedAllocation(w, max_load_distance=70)
+    assert [v.where for v in ks.check(limits, [0, 0, 0, 1]).violations] == []
+    assert [v.where for v in ks.check(ks.CollocatedAllocation(w, max_load_distance=20), [0, 0, 1, 2]).violations] != []
 
 
 def test_infeasible_is_said_honestly():
@@ -63,6 +137,40 @@ def test_what_collocation_saves_is_taken_off_the_node():
     figures = ks.check(problem, [0, 0, 0, 1]).metrics
     assert figures["total_load"] == pytest.approx(9.2)
     assert figures["remote_traffic"] == 4
+
+
+@draws(6, 12)
+def test_both_objectives_have_the_same_optima_where_costs_are_even(count):
+    for seed in range(count):
+        problem = small(seed)
+        other = {"remote_traffic": "total_load", "total_load": "remote_traffic"}[problem.minimise]
+        problem = replace(problem, costs=None)
+        twin = replace(problem, minimise=other)
+        found = ks.solve(problem)
+        if found.assignment is not None and problem.load_model.per_tuple > 0:
+            assert ks.solve(twin).objective == pytest.approx(twin.objective(found.assignment), abs=twin.tolerance)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"max_load_distance": -1}, "max_load_distance"),
+        ({"minimise": "latency"}, "minimise"),
+        ({"distance_unit": "furlong"}, "distance_unit"),
+        ({"sides": "lower"}, "sides"),
+        ({"serialisation": -0.1}, "serialisation"),
+        ({"max_migrations": 1.5}, "max_migrations"),
+        ({"resource_capacity": {"load": 9}, "serialisation": 1.0}, "load"),
+    ],
+)
+def test_bad_options_are_named(options, named):
+    with pytest.raises(ks.InputError, match=named):
+        ks.CollocatedAllocation(workload([1, 1], [0, 1], 2, [(0, 1, 1)]), **options)
+
+
+def test_traffic_is_needed():
+    with pytest.raises(ks.InputError, match="traffic"):
+        ks.CollocatedAllocation(ks.Workload(load=[1], state=[1], current=[0], nodes=1))
 
 
 def test_load_model_by_definition():
@@ -133,6 +241,23 @@ def test_a_bound_that_a_second_opinion_refutes_is_dropped():
     limits = {"max_migrations": 1_000_000, "max_load_distance": 666673.7222222222, "distance_unit": "load"}
     s = ks.solve(ks.CollocatedAllocation(w, deserialisation=1.0, **limits), "milp-plain", seed=2)
     assert (s.status, s.objective) == ("optimal", 0)
+
+
+@pytest.mark.parametrize(
+    ("costs", "sentence"),
+    [
+        ({"rack": -1}, r"costs\['rack'\] = -1 must be at least 0"),
+        ({"rack": float("nan")}, r"costs\['rack'\] = nan must be a finite number"),
+        ({"shelf": 1}, "no domain 'shelf'; it has 'node', 'rack', 'zone'"),
+        ({"node": 5, "rack": 1}, "a tuple between racks may not cost 1, less than between nodes, 5"),
+        ({"node": 0, "rack": 0}, "one of them must be above 0"),
+        ({}, "must map labels of nodes to costs"),
+        ([1], "must map labels of nodes to costs"),
+    ],
+)
+def test_costs_that_cannot_be_meant_are_refused(costs, sentence):
+    with pytest.raises(ks.InputError, match=sentence):
+        ks.CollocatedAllocation(on_racks(), costs=costs)
 
 
 def test_the_widest_label_that_differs_sets_the_cost_of_a_tuple():

@@ -14,7 +14,7 @@ from instances.collocation import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.collocation import lagrangian as tree_kernel
-from keyshift.solvers.collocation import portfolio, structural_bounds
+from keyshift.solvers.collocation import local_search, portfolio, structural_bounds
 from keyshift.solvers.collocation.arrays import arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, Multipliers, largest, most_arrivals, tighten
 from keyshift.solvers.collocation.structural_bounds import component_cuts, mean_bound, spectral_cut
@@ -41,14 +41,20 @@ def test_tree_program_is_exact(seed):
     rng = np.random.default_rng(seed)
     p, n = 5, int(rng.integers(1, 4))
     order, parent, weight, theta, omega = random_tree(rng, p, n)
-    up, out, labels = np.empty((p, n)), np.empty((p, n)), np.zeros(p, dtype=np.int64)
-    total = tree_kernel.best_labels(order, parent, np.outer(weight, omega), theta, up, labels)
-    tree_kernel.by_label(order, parent, np.outer(weight, omega), up, total, out)
-    every = {a: value_of(a, parent, weight, theta, omega) for a in itertools.product(range(n), repeat=p)}
-    assert total == pytest.approx(max(every.values()))
-    assert value_of(labels, parent, weight, theta, omega) == pytest.approx(total)
-    for k, i in itertools.product(range(p), range(n)):
-        assert out[k, i] == pytest.approx(max(v for a, v in every.items() if a[k] == i))
+    for flavour in ("py_func", "compiled"):
+        pick = (lambda f: f.py_func) if flavour == "py_func" else (lambda f: f)
+        up, out, labels = np.empty((p, n)), np.empty((p, n)), np.zeros(p, dtype=np.int64)
+        with pytest.MonkeyPatch.context() as patch:
+            if flavour == "py_func":
+                for name in ("top_two", "second_label"):
+                    patch.setattr(tree_kernel, name, getattr(tree_kernel, name).py_func)
+            total = pick(tree_kernel.best_labels)(order, parent, np.outer(weight, omega), theta, up, labels)
+            pick(tree_kernel.by_label)(order, parent, np.outer(weight, omega), up, total, out)
+        every = {a: value_of(a, parent, weight, theta, omega) for a in itertools.product(range(n), repeat=p)}
+        assert total == pytest.approx(max(every.values()))
+        assert value_of(labels, parent, weight, theta, omega) == pytest.approx(total)
+        for k, i in itertools.product(range(p), range(n)):
+            assert out[k, i] == pytest.approx(max(v for a, v in every.items() if a[k] == i))
 
 
 @pytest.mark.parametrize("seed", rest_slow(24, range(60)))
@@ -81,6 +87,23 @@ def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
                 assert bound.open_to[np.arange(w.key_groups), a].all()
 
 
+def improve(problem, start, budget, seed, steps):
+    search = local_search.Annealing(problem, start, seed)
+    search.go_on(budget, steps)
+    return search.best
+
+
+@pytest.mark.parametrize("seed", rest_slow(10, range(30)))
+def test_local_search_is_feasible_and_never_loses_its_start(seed):
+    problem = random_problem(np.random.default_rng(seed), 6, 3)
+    start = ks.solve(problem, "cp-sat").assignment
+    found = improve(problem, start, Budget(), seed, steps=2000)
+    assert (found is None) == (start is None)
+    if found is not None:
+        assert not problem.violations(found)
+        assert problem.objective(found) <= problem.objective(start) + problem.tolerance
+
+
 def test_key_groups_that_talk_relocate_together():
     excess = []
     for seed in (0, 5):  # heavy tails: who moves alone loses more than the pair gains
@@ -110,6 +133,30 @@ def test_a_large_model_leaves_few_moves_to_the_semidefinite_bound():
     assert portfolio.CollocationPortfolio(replace(dense, max_migrations=15), Budget()).few
     sparse = cluster(np.ones(128), [(k, k + 1, 1.0) for k in range(127)], 8, max_migrations=30)
     assert portfolio.CollocationPortfolio(sparse, Budget()).few
+
+
+def test_a_search_begins_again_from_its_start_and_from_the_current_nodes():
+    problem = cluster(np.ones(24), [(k, k + 1, 1.0) for k in range(23)], 3, max_migrations=6)
+    moved = problem.workload.current.copy()
+    moved[[0, 1]] = moved[[1, 0]]
+    assert (moved != problem.workload.current).any()
+    search, begun = local_search.Annealing(problem, moved, 0), []
+    search._round = lambda *given: begun.append(search.search.state.placed.place.copy())
+    for search.beginnings in range(-1, 3):
+        search.rounds = search.gained + 100  # nothing gained for long
+        search.go_on(Budget(10.0), 1, again=True)
+    for place, start in zip(begun, (moved, problem.workload.current) * 2, strict=True):
+        assert (place == start).all()
+
+
+@pytest.mark.parametrize(("limit", "work", "asked"), [(60.0, 1.0, False), (60.0, 100.0, True), (None, 1.0, True)])
+def test_highs_is_not_asked_about_few_moves_in_a_turn_too_short_for_them(limit, work, asked):
+    rng = np.random.default_rng(0)
+    pairs = [(int(k), int(m), 1.0) for k, m in rng.integers(0, 100, (600, 2)) if k != m]
+    problem = cluster(np.ones(100), pairs, 10, max_migrations=10)
+    run = portfolio.CollocationPortfolio(problem, Budget(limit), start=problem.workload.current)
+    assert run.few
+    assert (run.modelled(work) is not None) == asked
 
 
 def over_windows(rng, problem):

@@ -11,13 +11,33 @@ import pytest
 from instances.intervals import random_problem
 
 import keyshift as ks
+from keyshift.models import Budget
 from keyshift.models.base.integers import whole_numbers
 from keyshift.models.intervals.partition import Prefix, decimal_above
 from keyshift.solvers.intervals import band_kernels as band_kernel
+from keyshift.solvers.intervals.ssm import lagrangian, solve_ssm
 
 
 def workload(load, current, nodes, state=None, **more):
     return ks.Workload(load=load, state=load if state is None else state, current=current, nodes=nodes, **more)
+
+
+def compare_with_all_partitions(seed: int, instances: int, largest: int = 8) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(instances):
+        problem = random_problem(rng, int(rng.integers(1, largest + 1)), int(rng.integers(1, 6)))
+        expected = oracle.single_step(problem)
+        if expected is None:
+            assert problem.conflicts()
+            relaxed = ks.IntervalMigration(problem.workload, problem.nodes_after, problem.smallest_tau)
+            assert not relaxed.conflicts()
+            continue
+        assert not problem.conflicts()
+        answer = solve_ssm(problem, budget=Budget())
+        assert oracle.certificate(problem, answer.assignment) == pytest.approx(expected, abs=1e-9)
+        assert problem.check(answer.assignment).feasible
+        assert answer.bound == pytest.approx(expected, abs=1e-9)
+        assert answer.bound <= expected + 1e-12
 
 
 def test_tracing_through_checkpoints_changes_nothing():
@@ -52,6 +72,15 @@ def test_a_price_on_intervals_bounds_the_state_kept():
         assert priced.bound == pytest.approx(best.objective, abs=1e-6 * problem.scale)
         attained += priced.status == "optimal"
     assert attained > 0.8 * solved
+
+
+def test_a_limit_on_the_search_for_a_price():
+    w = workload(np.ones(60), np.repeat(np.arange(20), 3), 20, state=np.arange(60))
+    problem = ks.IntervalMigration(w, 5, 1)
+    answer = lagrangian(problem, budget=Budget(0.0))
+    assert answer.bound <= ks.solve(problem).objective
+    assert answer.assignment is not None
+    assert answer.termination == "time_limit"
 
 
 # Exact load tests -------------------------------------------------------------------------------------------------
@@ -136,9 +165,32 @@ def test_a_decimal_above_is_never_below():
         assert Fraction(decimal_above(number).split()[0]) >= number
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"nodes_after": 0}, "nodes_after = 0"),
+        ({"nodes_after": 1.5}, "nodes_after = 1.5"),
+        ({"tau": -0.1}, "tau = -0.1"),
+        ({"tau": float("nan")}, "tau = nan"),
+        ({"tau": "much"}, "tau = 'much'"),
+        ({"tau": True}, "tau = True"),
+        ({"workload": 3}, "workload must be a Workload"),
+    ],
+)
+def test_bad_data_is_refused(change, sentence):
+    given = {"workload": workload([1, 1], [0, 1], 2), "nodes_after": 2, "tau": 0.2, **change}
+    with pytest.raises(ks.InputError, match=sentence):
+        ks.IntervalMigration(**given)
+
+
 def test_a_node_with_two_intervals_is_refused():
     with pytest.raises(ks.InputError, match=r"current\[2\] = 0 begins a second interval of node 0"):
         ks.IntervalMigration(workload([1, 1, 1], [0, 1, 0], 2), 2, 0.2)
+
+
+def test_unequal_nodes_are_refused():
+    with pytest.raises(ks.InputError, match=r"nodes\[1\] = 2 differs from nodes\[0\] = 1"):
+        ks.IntervalMigration(workload([1, 1], [0, 1], [1.0, 2.0]), 2, 0.2)
 
 
 # The check --------------------------------------------------------------------------------------------------------
@@ -161,8 +213,22 @@ def test_each_rule_can_be_broken(assignment, nodes_after, tau, broken):
     assert rules == broken
 
 
+def test_an_unknown_node_is_refused():
+    w = workload([1] * 6, [0, 0, 1, 1, 2, 2], 3, draining=[False, False, True])
+    problem = ks.IntervalMigration(w, 4, 2)
+    assert problem.node_numbers == 5
+    with pytest.raises(ks.InputError, match=r"assignment\[3\] = 5 is not a node"):
+        problem.check([0, 0, 1, 5, 3, 3])
+
+
 def test_draining_nodes_keep_nothing_and_new_nodes_take_the_next_numbers():
     w = workload([1] * 6, [0, 0, 1, 1, 2, 2], 3, draining=[False, True, False])
     solution = ks.solve(ks.IntervalMigration(w, 3, 0))
     assert solution.objective == 2.0
     assert solution.assignment.tolist() == [0, 0, 3, 3, 2, 2]
+
+
+def test_nothing_moves_when_nothing_must():
+    w = workload([2, 1, 2, 1], [3, 3, 1, 1], 4)
+    assert ks.solve(ks.IntervalMigration(w, 2, 0)).assignment.tolist() == [3, 3, 1, 1]
+    assert ks.solve(ks.IntervalMigration(w, 4, 3)).objective == 0.0

@@ -141,6 +141,12 @@ def test_the_bound_does_not_depend_on_the_unit_of_state():
     assert bounds == pytest.approx([bounds[0]] * 3, rel=1e-9)
 
 
+def test_threads_change_no_bound():
+    problem = battery()["twelve"]
+    one, two = (PotentialsDual(problem, threads, **SHORT).ascend(Budget()).bound for threads in (1, 2))
+    assert one == two
+
+
 def test_some_of_a_class_is_a_class():
     problem = battery()["twelve"]
     whole = enumerate_class(problem.starts(4), 4)
@@ -161,3 +167,12 @@ def test_beyond_enumeration_mtm_answers_with_a_bound():
     assert optimal.bound - 1e-9 <= beyond.objective <= ks.solve(problem, "ssm").objective + 1e-9
     assert beyond.objective <= ks.solve(problem, "mtm-restricted").objective + 1e-9
     assert beyond.gap < 0.1
+
+
+def test_a_limit_leaves_the_best_so_far():
+    problem = battery()["twelve"]
+    late = ks.solve(problem, "potentials", time_limit=0.0)
+    assert late.termination == "time_limit"
+    assert late.bound is not None
+    some = ks.solve(problem, "potentials", time_limit=20.0)
+    assert some.objective <= ks.solve(problem, "ssm").objective + 1e-9

@@ -95,6 +95,22 @@ def test_many_moves_between_two_nodes_are_evened_out():
     assert (plan.link_use() == 1).all()
 
 
+def test_nothing_to_move_takes_no_phase():
+    w = ks.Workload(load=[1, 1], state=[1, 1], current=[0, 1], nodes=2)
+    assert schedule(w, [0, 1]).phases == ()
+    assert schedule(w, [0, 1]).check() == []
+
+
+def test_bad_limits_are_refused():
+    w = ks.Workload(load=[1, 1], state=[5, 1], current=[0, 1], nodes=2)
+    with pytest.raises(ks.InputError, match="task 0 alone has state 5"):
+        schedule(w, [1, 0], max_state=4)
+    with pytest.raises(ks.InputError, match="max_tasks = 0"):
+        schedule(w, [1, 0], max_tasks=0)
+    with pytest.raises(ks.InputError, match="per_link = 0"):
+        schedule(w, [1, 0], per_link=0)
+
+
 def test_a_schedule_that_breaks_a_rule_says_so():
     w = ks.Workload(load=np.ones(3), state=np.ones(3), current=[0, 0, 1], nodes=2)
     target = np.array([1, 1, 0])
@@ -148,3 +164,26 @@ def test_ranges_are_read_rescaled_and_written_back():
     written = ranges_of(found)
     assert read_ranges(written).tolist() == found.tolist()
     assert written["start"].tolist()[1:] == (written["end"] + 1).tolist()[:-1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "groups", "sentence"),
+    [
+        ([(0, 0, 3), (1, 3, 5)], None, "key group 3 lies in the ranges of subtasks 0 and 1"),
+        ([(0, 0, 3), (1, 5, 6)], None, "key group 4 lies in no range"),
+        ([(0, 0, 3), (0, 4, 6)], None, "subtask 0 already has"),
+        ([(0, 0, 3)], 3, "ranges end at key group 3"),
+        ([(0, 0)], None, r"ranges\[0\]"),
+        ([{"subtask": 0}], None, "must have subtask, start and end"),
+        ([(-1, 0, 1)], None, "must not be negative"),
+        ([], None, "ranges end at key group -1"),
+    ],
+)
+def test_bad_ranges_are_refused(rows, groups, sentence):
+    with pytest.raises(ks.InputError, match=sentence):
+        read_ranges(rows, groups)
+
+
+def test_an_assignment_without_intervals_has_no_ranges():
+    with pytest.raises(ks.InputError, match="more than one range"):
+        ranges_of([0, 1, 0])

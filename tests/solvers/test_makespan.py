@@ -103,6 +103,21 @@ def place(one, two, j):
     return 0 if one >> j & 1 else 1 if two >> j & 1 else 2
 
 
+@pytest.mark.parametrize(
+    "weights",
+    [[0.1, 0.2, 0.3, 0.3, 0.3], [1e12, 1e-9, 3e-9, 2e-9, 0], [0, 0, 0], [7, 5, 5, 4, 3, 3], [1e-9 / 3] * 5, [2.5]],
+    ids=str,
+)
+@pytest.mark.parametrize("method", ["milp", "flow"])
+def test_loads_of_every_scale(weights, method):
+    kind = ks.KeyPlacement if method == "milp" else ks.KeySplitting
+    problem = kind(range(len(weights)), workers=3, choices=None, weights=weights)
+    found = ks.solve(problem, method)
+    assert found.objective == pytest.approx(least(weights, 3), rel=1e-9)
+    assert found.status == "optimal"
+    assert found.bound <= found.objective
+
+
 def test_like_instances_of_the_literature_are_proven():
     """The classes of [Franca1994]: uniform loads, and loads nearly alike beside a few small ones."""
     rng = np.random.default_rng(1)
@@ -113,6 +128,19 @@ def test_like_instances_of_the_literature_are_proven():
             again.run(Budget())
             assert first.value == first.bound
             assert first.groups == again.groups
+
+
+def test_at_a_limit_the_best_so_far_comes_with_its_bound():
+    rng = np.random.default_rng(0)
+    problem = ks.KeyPlacement(range(100), workers=25, choices=None, weights=rng.integers(5000, 10_001, 100))
+    found = ks.solve(problem, time_limit=0.0)
+    assert found.status == "feasible"
+    assert 0 < found.bound < found.objective
+
+
+def test_workers_that_differ_are_left_to_the_program():
+    problem = ks.KeyPlacement(range(6), workers=[1.0, 2.0], choices=None, weights=[5, 4, 3, 3, 2, 1])
+    assert ks.solve(problem).objective == 6.0  # 6 on the slow one, 12 on the fast one
 
 
 def test_single_keys_are_dealt_out_where_there_is_no_time():

@@ -26,6 +26,18 @@ def problem(load, current, nodes, limit=None, **fields):
 # Combinatorial ------------------------------------------------------------------------------------------------------
 
 
+def test_a_giant_sits_alone_and_the_rest_levels():
+    # 12 against a mean of 6: the others share 6 on two nodes, (12, 3, 3).
+    assert bounds.window_bounds(np.array([[12.0, 2.0, 2.0, 2.0]]), 3)[0] == 36 + 9 + 9
+
+
+def test_one_key_group_too_many_shares_a_node():
+    # Four equal ones on three nodes: two share, (2, 1, 1) against a mean of 4/3.
+    assert bounds.window_bounds(np.ones((1, 4)), 3)[0] == pytest.approx(2 / 3)
+    # Seven on three: three share, (3, 2, 2).
+    assert bounds.window_bounds(np.ones((1, 7)), 3)[0] == pytest.approx(2 / 3)
+
+
 def test_fewer_key_groups_than_nodes_leave_nodes_empty():
     assert bounds.window_bounds(np.array([[3.0]]), 3)[0] == 4 + 1 + 1
     # A loop over so many nodes, not over the key groups, once took minutes.
@@ -133,12 +145,13 @@ def test_multipliers_beyond_the_optimal_ones_are_safe_only_with_the_shift():
         ks.Solution.of(p, "sdp", ks.models.answer.Answer(best.assignment, unsafe), 0.0)
 
 
-def test_the_rows_and_what_is_taken_off_are_adjoint_and_sweeps_mend_rows():
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_rows_and_what_is_taken_off_are_adjoint_and_sweeps_mend_rows(compiled):
     rng = np.random.default_rng(0)
     p = problem(rng.random((3, 6)), rng.integers(0, 3, 6), 3, limit=2.0)
     dual = sdp.SemidefiniteDual(p.core, 1.0)
     dual.take(np.append(dual.v, 0.0), [sdp.Cut.of(np.array([0, 2, 5]), np.array([1, -2, 1]), 3)])
-    take_off, sweep = semidefinite.take_off, semidefinite.sweep
+    take_off, sweep = (k if compiled else k.py_func for k in (semidefinite.take_off, semidefinite.sweep))
     dual.v = rng.random(dual.v.size)
     X = rng.random(dual.cost.shape)
     X = X + X.T
@@ -165,8 +178,9 @@ def test_the_least_eigenvalue_is_never_overstated(seed):
     assert found >= shift - 1e-9 * max(1.0, np.abs(factor @ factor.T).sum())
 
 
-def test_triangles_hold_for_every_placement_and_are_found_where_they_do_not():
-    broken = kernels.broken_triangles
+@pytest.mark.parametrize("compiled", [True, False])
+def test_triangles_hold_for_every_placement_and_are_found_where_they_do_not(compiled):
+    broken = kernels.broken_triangles if compiled else kernels.broken_triangles.py_func
     X = placed([0, 0, 1, 2, 1], 3)
     assert broken(X, 2 / 3, 1e-9)[0].size == 0
     X[0, 1] = X[1, 0] = X[0, 2] = X[2, 0] = 2 / 3  # 0 with 1 and with 2, which are apart
@@ -183,10 +197,11 @@ def test_whole_vectors_hold_for_every_placement(chosen, counts):
     assert kernels.broken_vectors(X, 4, 10, 1e-9, 2, np.random.default_rng(0))[0].shape[0] == 0
 
 
-def test_whole_vectors_are_found_where_more_key_groups_than_nodes_are_apart():
+@pytest.mark.parametrize("compiled", [True, False])
+def test_whole_vectors_are_found_where_more_key_groups_than_nodes_are_apart(compiled):
     X = np.eye(4) * 0.99 - 0.33 + np.eye(4) * 0.01  # four on three nodes, all apart: a matrix of no placement
     b = np.array([1, 1, 1, 0])
-    deepen = kernels.deepen
+    deepen = kernels.deepen if compiled else kernels.deepen.py_func
     assert deepen(X, b, 3, 2) > 0.1
     rest = int(b.sum()) % 3
     assert b @ X @ b < rest * (3 - rest) / 3 - 0.1
@@ -212,6 +227,14 @@ def test_the_anchors_feel_the_budget():
     found = [ks.solve(q, "sdp").bound for q in (tight, loose)]
     assert found[0] > values[1] > found[1]  # the tight budget's bound tells the two apart
     assert found[0] <= values[0]
+
+
+def test_a_limit_returns_the_bound_so_far():
+    rng = np.random.default_rng(9)
+    p = problem(rng.random((20, 40)), rng.integers(0, 4, 40), 4)
+    s = ks.solve(p, "sdp", time_limit=0.0)
+    assert s.bound is not None
+    assert s.termination == "time_limit"
 
 
 def test_a_tight_limit_leaves_the_default_time_for_a_bound():
@@ -263,6 +286,14 @@ def test_rounding_is_taken_off_the_integer_bound():
     assert statement.bound(whole) <= true
     assert statement.bound(whole) == pytest.approx(float(true), abs=1e-7)
     assert scale > 1
+
+
+def test_the_semidefinite_bound_begins_no_step_that_would_outlast_the_limit(monkeypatch):
+    monkeypatch.setattr(sdp, "STEP_SECONDS", 1.0)
+    ((_, problem),) = ks.family("guo-mclb", nodes=4, key_groups=40, windows=3)
+    solution = ks.solve(problem, "sdp", time_limit=1.0)
+    assert "too many for a step" in solution.message
+    assert solution.bound == pytest.approx(ks.solve(problem, "combinatorial").bound)
 
 
 def test_the_ascent_keeps_a_step_however_long_it_shrinks(monkeypatch):

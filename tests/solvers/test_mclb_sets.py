@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 
 import numpy as np
 import pytest
@@ -115,3 +116,19 @@ def test_more_than_one_node_may_be_empty():
     sets = NearMeanSets(core, np.zeros(4, np.int64), 1e-3)
     assert sets.run(Budget(10))
     assert sets.value == pytest.approx(core.squares(np.array([0, 1, 2, 3])))
+
+
+def test_sets_of_many_windows_heed_the_limit():
+    """A tree over twenty windows prunes nothing: looking through all pairs of subsets took minutes."""
+    rng = np.random.default_rng(4)
+    load = 10 * (rng.pareto(1.3, 30) + 1) * rng.uniform(0.5, 1.5, (20, 30))
+    w = ks.Workload(load=load, state=np.ones(30), current=rng.integers(0, 2, 30), nodes=2)
+    core, began = ks.MCLB(w, max_state_moved=9.0).core, time.process_time()
+    assert not NearMeanSets(core, filled(core), 0.0).run(Budget(0.5))
+    assert time.process_time() - began < 5
+
+
+def test_more_subsets_than_the_settings_allow_are_not_listed():
+    problem, _ = tiny()[0]
+    sets = NearMeanSets(problem.core, filled(problem.core), 0.0, most_numbers=1)
+    assert sets._sides(sets.goal, Budget(60)) == []

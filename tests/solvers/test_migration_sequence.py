@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 
 import interval_oracle as oracle
@@ -11,10 +12,12 @@ import pytest
 from instances.sequences import battery, random_problem
 
 import keyshift as ks
+from keyshift.models import Budget
 from keyshift.models.intervals.pyomo_model import IntervalPyomo
+from keyshift.solvers.intervals import owners as matching_kernel
 from keyshift.solvers.intervals import partitions
-from keyshift.solvers.intervals.owners import match
 from keyshift.solvers.intervals.partitions import Ruler
+from keyshift.solvers.intervals.ssm import sequence_bound
 
 
 def test_some_partitions_lead_to_assignments_between_the_optimum_and_single_steps():
@@ -97,6 +100,40 @@ def test_the_optimum_of_table_3_is_6():
     assert ks.solve(problem, "ssm").objective in totals
 
 
+def test_the_alternative_of_table_3_costs_10_not_9():
+    """8, 7, 5 and then 6, 6, 4, 4 tasks, in any order and with any labels: 5 + 5, as each node runs one interval."""
+    problem = battery()["table 3"]
+    now, state = oracle.cuts_of(problem.workload.current), problem.workload.state
+
+    def ways(*sizes):
+        return {(0, *itertools.accumulate(order)) for order in itertools.permutations(sizes)}
+
+    totals = {
+        40 - oracle.kept(now, first, state) - oracle.kept(first, then, state)
+        for first in ways(8, 7, 5)
+        for then in ways(6, 6, 4, 4)
+    }
+    assert min(totals) == 10.0
+    printed = np.stack([np.repeat([0, 2, 1], [8, 5, 7]), np.repeat([0, 3, 2, 1], [6, 4, 4, 6])])
+    assert problem.check(printed).feasible
+    assert problem.check(printed).objective == 10.0
+
+
+def test_the_counter_example_to_table_3_by_hand():
+    """13, 7 -> 9, 4, 7 (cost 4) -> 7, 2, 4, 7 (cost 2): nodes keep their numbers, new ones take the next."""
+    problem = battery()["table 3"]
+    by_hand = np.stack([np.repeat([0, 2, 1], [9, 4, 7]), np.repeat([0, 3, 2, 1], [7, 2, 4, 7])])
+    report = problem.check(by_hand)
+    assert report.feasible
+    assert report.objective == 6.0
+
+
+def test_a_step_that_keeps_the_count_keeps_the_partition():
+    w = ks.Workload(load=np.ones(12), state=np.arange(12), current=np.repeat([0, 1], 6), nodes=2)
+    solution = ks.solve(ks.MigrationSequence(w, [3, 3, 3], 0.5))
+    np.testing.assert_array_equal(solution.assignment[0], solution.assignment[2])
+
+
 def test_nodes_removed_and_added_again_take_new_numbers():
     w = ks.Workload(load=np.ones(6), state=np.ones(6), current=np.repeat([0, 1, 2], 2), nodes=3)
     problem = ks.MigrationSequence(w, [2, 3], 0)
@@ -104,6 +141,19 @@ def test_nodes_removed_and_added_again_take_new_numbers():
     solution = ks.solve(problem)
     assert set(solution.assignment[0].tolist()) < {0, 1, 2}
     assert 3 in solution.assignment[1]
+
+
+def test_the_metric_bound_is_a_bound():
+    rng = np.random.default_rng(2)
+    seen = 0.0
+    for _ in range(60):
+        problem = random_problem(rng, int(rng.integers(2, 8)), 3)
+        if problem.conflicts():
+            continue
+        bound, best = sequence_bound(problem), oracle.sequence(problem)
+        assert bound <= best + 1e-9
+        seen = max(seen, bound)
+    assert seen > 0
 
 
 def test_a_bad_count_names_its_position():
@@ -144,10 +194,17 @@ def classes_of(rng: np.random.Generator, m: int) -> tuple[list[partitions.Partit
     return made, w.state
 
 
-def test_a_sweep_equals_all_pairs():
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_sweep_equals_all_pairs(compiled, monkeypatch):
+    if not compiled:
+        for module, name in (
+            (matching_kernel, "match"),
+            *((partitions, name) for name in ("_advance", "_trie", "_rows", "sweep", "frame_need")),
+        ):
+            monkeypatch.setattr(module, name, getattr(module, name).py_func)
     rng = np.random.default_rng(3)
-    for _ in range(40):
-        made, state = classes_of(rng, int(rng.integers(1, 13)))
+    for _ in range(40 if compiled else 6):
+        made, state = classes_of(rng, int(rng.integers(1, 13 if compiled else 8)))
         for source in made:
             for target in made:
                 chosen = np.sort(rng.choice(target.size, rng.integers(1, target.size + 1), replace=False))
@@ -182,12 +239,24 @@ def test_matching_equals_the_hungarian_method():
         )
         state = rng.integers(0, 6, m)
         prefix = np.concatenate(([0], np.cumsum(state)))
-        weight, partner = match(old, new, prefix)
-        assert weight == oracle.kept(tuple(old.tolist()), tuple(new.tolist()), state)
-        pairs = [(i, j) for j, i in enumerate(partner.tolist()) if i >= 0]
-        assert len({i for i, _ in pairs}) == len(pairs)
-        both = sum(prefix[min(old[i + 1], new[j + 1])] - prefix[max(old[i], new[j])] for i, j in pairs)
-        assert both == weight
+        for match in (matching_kernel.match, matching_kernel.match.py_func):
+            weight, partner = match(old, new, prefix)
+            assert weight == oracle.kept(tuple(old.tolist()), tuple(new.tolist()), state)
+            pairs = [(i, j) for j, i in enumerate(partner.tolist()) if i >= 0]
+            assert len({i for i, _ in pairs}) == len(pairs)
+            both = sum(prefix[min(old[i + 1], new[j + 1])] - prefix[max(old[i], new[j])] for i, j in pairs)
+            assert both == weight
+
+
+def test_an_interruption_returns_the_start():
+    problem = battery()["twelve"]
+    budget = Budget()
+    budget.interrupt()
+    start = ks.solve(problem, "ssm").assignment
+    answer = ks.methods(problem)[0].function(problem, budget=budget, start=start)
+    assert answer.assignment is start
+    assert answer.termination == "interrupted"
+    assert answer.bound is not None
 
 
 @pytest.mark.parametrize("label", ["ties", "twelve", "table 3"])

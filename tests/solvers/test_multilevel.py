@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.solvers.collocation import multilevel
 from keyshift.solvers.collocation.arrays import arrays_of
 from keyshift.solvers.collocation.multilevel import Blocks, Multilevel, _adjacency, _broken, _contracted
 from keyshift.solvers.collocation.multilevel_kernels import fill
@@ -110,11 +111,43 @@ def test_begins_from_a_peer_where_it_is_installed(peer):
     assert not problem.violations(search.best)
 
 
+@pytest.mark.parametrize(("population", "fresh"), [(2, 0.0), (5, 0.5), (3, 1.0)])
+def test_the_best_is_never_lost_and_the_population_stays_small(population, fresh, monkeypatch):
+    search, best = search_of(problem_of(nx.grid_2d_graph(14, 14), 4)), np.inf
+    monkeypatch.setattr(multilevel, "POPULATION", population)
+    monkeypatch.setattr(multilevel, "FRESH", fresh)
+    for _ in range(40):
+        search.go_on(Budget(), 1)
+        value = search.problem.objective(search.best)
+        assert value <= best
+        best = value
+    assert population >= len(search.found) > 1
+
+
 def test_a_node_filled_to_the_brim_breaks_nothing_by_rounding():
     full = np.array([[3 * 0.1, 0.3]])  # 0.30000000000000004 of 0.3
     blocks = Blocks(np.zeros(0, np.int64), full, np.array([[0.3, 0.3]]), np.zeros((1, 2)), np.zeros((0, 2)))
     assert _broken(blocks) == 0.0
     assert _broken(blocks._replace(held=full + 1e-6)) == pytest.approx(2e-6)
+
+
+def test_half_the_room_to_spare_on_coarse_graphs_all_of_it_on_the_last(monkeypatch):
+    """What tight combinations are refined within: halfway between the average and the limit, but for the graph itself."""
+    search = search_of(problem_of(nx.grid_2d_graph(25, 25), 2))
+    monkeypatch.setattr(multilevel, "TIGHT", 1.0)
+    search.go_on(Budget(), multilevel.POPULATION)
+    most, whole = [], Multilevel._refined
+
+    def seen(self, graph, of, limit, least, budget):
+        most.append((graph is self.graph, limit.tolist()))
+        return whole(self, graph, of, limit, least, budget)
+
+    monkeypatch.setattr(Multilevel, "_refined", seen)
+    alike = search.found[0][2] * 2 + search.found[1][2]
+    search.cycle(Budget(), alike, search.found[0][2], multilevel.SLACK)
+    assert len(most) > 1
+    assert most[-1] == (True, search.most.tolist())
+    assert all(not last and np.allclose(limit, (1 + search.most) / 2) for last, limit in most[:-1])
 
 
 def test_the_graph_of_clusters_is_a_product_of_matrices():

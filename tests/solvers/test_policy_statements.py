@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import interval_oracle as oracle
 import numpy as np
 import pytest
 from instances.policies import random_problem
@@ -44,6 +45,20 @@ def test_pyomo_states_the_same_measures(factor):
         assert problem.objective(policy) == pytest.approx(best, **near)
 
 
+@pytest.mark.parametrize("solver", ["glop", "pdlp", "highs"])
+def test_mathopt_states_the_same_measures(solver):
+    for problem in feasible_problems(seed=34, count=6):
+        best = problem.objective(solve_mtm(problem, budget=Budget()).assignment)
+        opened = ks.model(problem, "mathopt")
+        found = opened.solve(solver)
+        assert found.objective == pytest.approx(best, rel=1e-4, abs=1e-4 * problem.scale)
+        assert best - 1e-4 * problem.scale <= found.bound <= best + 1e-9 * problem.scale
+        opened.start(solve_mtm(problem, budget=Budget()).assignment)
+        assert (
+            opened.program().linear.matrix.shape == ks.model(problem, "pyomo-occupation").program().linear.matrix.shape
+        )
+
+
 def _objective(statement) -> float:
     return value(statement.model.moved)
 
@@ -59,6 +74,15 @@ def test_a_policy_is_a_point_of_the_dual_and_costs_there_what_it_costs():
             assert value(row.body) == pytest.approx(value(row.lower), abs=1e-9)
         again = problem.canonical(statement.assignment())
         assert problem.objective(again) == pytest.approx(problem.objective(policy), abs=1e-9)
+
+
+@pytest.mark.parametrize(("solver", "near"), [("glop", 1e-7), ("pdlp", 1e-2)])
+def test_primal_and_dual_meet_and_equal_mtm(solver, near):
+    for problem in feasible_problems(seed=31, count=6):
+        best = problem.objective(solve_mtm(problem, budget=Budget()).assignment)
+        assert best == pytest.approx(oracle.policy(problem), abs=1e-7 * problem.scale)
+        for kind in ("pyomo", "pyomo-occupation"):
+            assert ks.model(problem, kind).solve(solver).objective == pytest.approx(best, abs=near * problem.scale)
 
 
 def test_a_chain_that_goes_round_and_round_is_valued_at_once():

@@ -12,6 +12,7 @@ from instances import allocation, collocation, routing
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
+from keyshift.cli import main
 from keyshift.models import Answer, BoundError, Budget, answer
 from keyshift.models.rules.ruled import BROKEN
 from keyshift.models.solution import Solution
@@ -60,6 +61,17 @@ def test_every_listed_order_equals_brute_force(kind, order, methods):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 110))
+@pytest.mark.parametrize(("kind", "order", "methods"), LISTED)
+def test_every_listed_order_equals_brute_force_on_hundreds(kind, order, methods, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(40):
+        problem = posed(kind, rng, order)
+        for method in methods:
+            agrees(problem, method, lexicographic(problem))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "methods"), [(kind, methods) for kind, _, methods in LISTED[1:4]])
 def test_any_other_order_equals_brute_force_too(kind, methods):
     rng = np.random.default_rng(8)
@@ -70,6 +82,26 @@ def test_any_other_order_equals_brute_force_too(kind, methods):
         problem = dataclasses.replace(problem, priorities=order)
         for method in methods:
             agrees(problem, method, lexicographic(problem))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e9])
+def test_the_unit_of_loads_and_states_does_not_matter(scale):
+    rng = np.random.default_rng(5)
+    for kind, order, methods in LISTED:
+        problem = posed(kind, rng, order)
+        w = problem.workload
+        made = {"load": w.load * scale, "state": w.state * scale}
+        options = {
+            name: getattr(problem, name, None) for name in ("max_migration_cost", "serialisation", "deserialisation")
+        }
+        options = {name: value * scale for name, value in options.items() if value is not None}
+        if getattr(problem, "distance_unit", "") == "load" and problem.max_load_distance is not None:
+            options["max_load_distance"] = problem.max_load_distance * scale
+        if getattr(problem, "mean", "exact") == "ceiling":
+            options["mean"] = "exact"
+        scaled = dataclasses.replace(problem, workload=w.replace(**made), **options)
+        for method in methods[:2]:
+            agrees(scaled, method, lexicographic(scaled))
 
 
 def test_what_is_a_tie_is_the_tolerance():
@@ -183,11 +215,67 @@ def test_a_relaxation_bounds_only_its_own_measure():
     assert other.bound is None
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("load", "migrations"), "'load'.*has the measures load_distance"),
+        (("migrations", "migrations"), "names 'migrations' twice"),
+        ((1, 2), "must be names"),
+        (3, "must be names"),
+    ],
+)
+def test_priorities_are_read(given, said):
+    w = ks.Workload(load=[4, 2], state=[1, 1], current=[0, 0], nodes=2)
+    with pytest.raises(ks.InputError, match=said):
+        ks.KeyGroupAllocation(w, priorities=given)
+
+
+def test_a_solution_with_priorities_goes_to_a_file_and_back(tmp_path):
+    w = ks.Workload(load=[4, 2, 2, 1], state=[6, 2, 2, 1], current=[0, 0, 1, 1], nodes=2)
+    solution = ks.solve(ks.KeyGroupAllocation(w, priorities=["load_distance", "state_moved"]))
+    solution.save(tmp_path / "s.json")
+    back = ks.read_solution(tmp_path / "s.json")
+    assert back.priorities == solution.priorities
+    assert back.status == "optimal"
+    assert back.problem.priorities == ("load_distance", "state_moved")
+    text = (tmp_path / "s.json").read_text()
+    (tmp_path / "s.json").write_text(
+        text.replace('"measure": "state_moved", "bound": 0', '"measure": "state_moved", "bound": 9')
+    )
+    if '"measure": "state_moved", "bound": 0' in text:
+        with pytest.raises(ks.InputError, match="priorities"):
+            ks.read_solution(tmp_path / "s.json")
+
+
+def test_the_shell_takes_priorities(tmp_path, capsys):
+    w = ks.Workload(load=[4, 2, 2, 1, 3], state=[6, 2, 2, 1, 1], current=[0, 0, 1, 1, 0], nodes=2)
+    ks.write_workload(w, tmp_path / "w.json")
+    assert main(["solve", str(tmp_path / "w.json"), "--priorities", "load_distance,migrations"]) == 0
+    assert "2. migrations          1, proven" in capsys.readouterr().out
+    assert main(["solve", str(tmp_path / "w.json"), "--priorities", "load_distance,foo"]) == 2
+    assert "priorities[1] = 'foo'" in capsys.readouterr().err
+
+
 def test_a_model_has_one_objective():
     w = ks.Workload(load=[4, 2, 2], state=[6, 2, 2], current=[0, 0, 0], nodes=2)
     with pytest.raises(ks.InputError, match="a model minimises load_distance alone"):
         ks.model(ks.KeyGroupAllocation(w, priorities=("load_distance", "migrations")))
     assert ks.model(ks.KeyGroupAllocation(w, priorities=("load_distance",))).solve().status == "optimal"
+
+
+def test_a_replay_plans_by_priorities():
+    traffic = np.zeros((6, 6))
+    traffic[[0, 1, 2], [3, 4, 5]] = 10
+    w = ks.Workload(load=[3, 2, 2, 3, 2, 2], state=np.ones(6), current=[0, 1, 0, 1, 0, 1], nodes=2, traffic=traffic)
+    order = ("remote_traffic", "load_distance", "migrations")
+    options = {"max_load_distance": 50.0, "max_migrations": 3, "priorities": order}
+    result = ks.replay([w, w], [ks.replays.Planner("milp", options=options)], time_limit=10).to_frame()
+    assert result["remote_traffic"].tolist() == [0, 0]
+    tight = {**options, "max_load_distance": 0.0, "max_migrations": 0}
+    heavy = w.replace(load=[30, 2, 2, 3, 2, 2])
+    assert (
+        ks.replay([heavy], [ks.replays.Planner("milp", options=tight)], time_limit=10).to_frame()["fallback"] != ""
+    ).all()
 
 
 def test_a_stage_ends_by_its_own_gap_alone(monkeypatch):

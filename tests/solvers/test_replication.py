@@ -15,6 +15,22 @@ def hot(**options) -> ks.ReplicatedAllocation:
     return ks.ReplicatedAllocation(w, **options)
 
 
+def test_three_copies_of_the_hot_key_group_even_the_load_out():
+    one, three = ks.solve(hot(copies=4)), ks.solve(hot(copies=6))
+    assert (one.objective, three.objective) == (9, 4)
+    assert three.assignment.tolist()[0] == [1, 1, 1]
+    assert three.metrics["migrations"] == 2
+    assert three.metrics["state_moved"] == 10
+
+
+def test_a_limit_of_copies_a_node_counts_every_copy():
+    solution = ks.solve(hot(copies=6, at_most=2))
+    assert solution.assignment.sum(axis=0).max() <= 2
+    assert solution.objective == 4
+    assert ks.solve(hot(copies=6, at_most=1)).status == "infeasible"
+    assert "room for 3" in ks.solve(hot(copies=6, at_most=1)).message
+
+
 def test_the_plan_copies_from_where_the_key_group_is_and_keeps_the_load():
     problem = hot(copies=6)
     solution = ks.solve(problem)
@@ -76,3 +92,13 @@ def test_each_limit_binds_by_itself(problem, least, method, statement):
     solution = ks.solve(problem, method)
     assert (solution.status, solution.objective) == ("optimal", least)
     assert ks.model(problem, statement).solve().objective == pytest.approx(least)  # by itself, confirmed by no other
+
+
+def test_the_next_copy_counts_the_copies_that_there_are():
+    assert replicated(posed([10, 9], [0, 0], 3, copies=4), 4).tolist() == [2, 2]
+
+
+def test_descent_spends_every_copy_and_no_more():
+    found = ks.solve(hot(copies=5), "descent", start=[0, 0, 1, 2])
+    assert found.assignment.sum() == 5
+    assert found.objective == 4.5

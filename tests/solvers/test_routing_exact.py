@@ -19,6 +19,7 @@ from keyshift.solvers import highs
 from keyshift.solvers.routing import lagrangian
 from keyshift.solvers.routing import statement as exact
 from keyshift.solvers.routing.rounding import on_grid
+from keyshift.solvers.routing.statement import TIGHT
 
 
 def agrees(problem, methods=("milp", "cp-sat")):
@@ -54,6 +55,27 @@ def test_every_table_limit_against_brute_force(sides, count):
         assert known == sorted(known, reverse=True)
         matters += len(set(known)) > 1
     assert matters >= 1
+
+
+def test_the_declarative_model_alone_is_the_problem():
+    rng = np.random.default_rng(9)
+    for _ in range(25):
+        problem = random_problem(rng, 5, 3)
+        if problem.conflicts():
+            continue
+        best, _ = brute_force(problem)
+        choices = Choices.all(problem)
+        if choices.record.size == 0:
+            continue
+        statement = RoutingPyomo(choices)
+        program, columns = highs.compile_model(statement.model)
+        result = highs.minimise(program, Budget(), options=TIGHT)
+        assert (result.values is None) == (best is None)
+        if best is not None:
+            for column, value in zip(columns, result.values, strict=True):
+                column.set_value(value, skip_validation=True)
+            assert abs(problem.objective(statement.assignment()) - best) <= problem.tolerance
+            assert not problem.violations(statement.assignment())
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -116,6 +138,16 @@ def test_what_is_too_large_keeps_its_bound():
     if s.status == "feasible":
         assert s.termination == "gap"
         assert "stay open" in s.message
+
+
+def test_no_start_is_no_matter():
+    problem = second_interval(600, 4, limit=25)
+    alone = exact.solve_milp(problem, budget=Budget())
+    assert problem.objective(alone.assignment) == ks.solve(problem, "milp").objective
+    ended = exact.solve_cpsat(problem, budget=Budget(0.0))
+    assert ended.assignment is None
+    assert ended.termination == "time_limit"
+    assert ended.bound >= 0
 
 
 def test_the_solver_proves_what_the_relaxation_cannot():

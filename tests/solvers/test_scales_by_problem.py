@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from brute_force import brute_force
+from draws import rest_slow
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
@@ -142,3 +143,23 @@ def test_a_start_that_meets_the_budget_by_one_decimal_is_kept(method):
     problem = CASES["budget met by one decimal"]
     solution = ks.solve(problem, method, start=[0, 0, 0, 1], time_limit=60.0)
     assert (solution.status, solution.objective) == ("optimal", 7.5)
+
+
+@pytest.mark.parametrize("seed", rest_slow(2, range(4)))
+def test_one_decimal_data(seed):
+    """Budgets that a sum of one-decimal states meets exactly: no float knows these."""
+    rng = np.random.default_rng(seed)
+    for _ in range(3):
+        p = int(rng.integers(3, 6))
+        load, state = rng.integers(0, 10, p).astype(float), rng.integers(0, 9, p) / 10
+        most = float(sum(rng.permutation(state)[:2]))
+        for problem, methods in (
+            (allocation(load, state, [0] * p, 2, max_migration_cost=most), ("milp", "highs", "cp-sat")),
+            (mclb(load, state, most), ("cp-sat", "milp", "scip", "branch-and-bound")),
+        ):
+            best, _ = brute_force(problem)
+            for method in methods:
+                solution = ks.solve(problem, method, time_limit=60.0)
+                assert solution.status == "optimal", (problem, solution)
+                assert solution.objective <= best + solution.tolerance, (problem, solution)
+                assert solution.bound <= best * (1 + 1e-12), (problem, solution)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -58,6 +59,13 @@ def test_every_method_agrees_with_brute_force(seed):
     agree(over_windows(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4))))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(400))
+def test_every_method_agrees_with_brute_force_on_hundreds(seed):
+    rng = np.random.default_rng([13, seed])
+    agree(over_windows(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4))))
+
+
 @pytest.mark.parametrize("over", ["max", "mean", "cvar"])
 @pytest.mark.parametrize("seed", rest_slow(1, range(2)))
 def test_search_and_bound_meet_around_the_optimum(seed, over):
@@ -81,6 +89,22 @@ def test_one_window_is_the_last_window_bit_for_bit(seed):
     same_answers(one, with_older_windows(rng, one, over="mean"))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_one_window_is_valued_bit_for_bit_as_the_figures_of_the_last_window(seed):
+    rng = np.random.default_rng([7, seed])
+    problem = random_problem(rng, 9, 3)
+    w, chosen = problem.workload, rng.integers(0, 3, 9)
+    mean = w.mean_load
+    mean = float(np.ceil(mean)) if problem.mean == "ceiling" else mean
+    found = problem.metrics(chosen)
+    deviation = metrics.deviations(w, chosen, mean)
+    assert problem.mean_load == mean
+    assert problem.objective(chosen) == found["load_distance"] == metrics.load_distance(w, chosen, mean)
+    assert found["upper_deviation"] == deviation.max()
+    assert found["lower_deviation"] == -deviation[w.kept].min()
+    assert "worst_distance" not in found
+
+
 def test_what_binds_is_named_for_every_window_that_counts():
     w = ks.Workload(load=[[4, 1, 1], [1, 1, 4]], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
     stay = np.array([0, 0, 1])
@@ -93,6 +117,20 @@ def test_what_binds_is_named_for_every_window_that_counts():
         "(4) node 1 lies 2 below the mean, the whole load distance of window 1 of 2",
     ]
     assert len(ks.KeyGroupAllocation(w, windows=2, over="mean").binding(stay)) == 4
+
+
+@pytest.mark.parametrize("seed", rest_slow(2, range(10)))
+def test_windows_that_are_alike_are_one(seed):
+    rng = np.random.default_rng([19, seed])
+    one = random_problem(rng, 5, 3)
+    for over, count in itertools.product(("max", "mean", "cvar"), (1, 3)):
+        same = ks.KeyGroupAllocation(
+            **{**one.arguments(), "scenarios": np.repeat(one.workload.load, count, axis=0), "over": over}
+        )
+        for assignment in itertools.product(range(3), repeat=5):
+            a = np.array(assignment)
+            assert same.objective(a) == pytest.approx(one.objective(a), rel=1e-12)
+            assert bool(same.violations(a)) == bool(one.violations(a))
 
 
 def test_on_the_shell_windows_are_options_and_scenarios_a_file(tmp_path, capsys):
@@ -129,6 +167,31 @@ def test_what_knows_one_window_alone_says_so():
         ks.solve(problem, "highs", weights=(2.0, 1.0))
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"windows": 3}, "windows = 3: the workload has 2"),
+        ({"windows": 0}, "windows = 0 must be at least 1"),
+        ({"over": "median"}, "over = 'median' must be one of 'max', 'mean', 'cvar'"),
+        ({"level": 1.0}, "level = 1 must be below 1: it is the share of probability that CVaR leaves out"),
+        ({"windows": 2, "scenarios": [[1, 2, 3]]}, "windows = 2 and scenarios: give one of the two"),
+        ({"scenarios": [[1, 2]]}, "scenarios has 2 entries, expected 3: one for each of the key groups"),
+        ({"scenarios": [[1, -2, 3]]}, r"scenarios[0, 1] = -2 must not be negative"),
+        ({"windows": 2, "probabilities": [0.5, 0.6]}, "probabilities sum to 1.1, expected 1"),
+        (
+            {"windows": 2, "probabilities": [1.0]},
+            "probabilities has 1 entries, expected 2: one for each of the windows",
+        ),
+        ({"windows": 2, "priorities": "deviation_sum"}, "which only a problem about one window has"),
+    ],
+)
+def test_bad_windows_are_refused_in_a_sentence(options, said):
+    w = ks.Workload(load=[[4, 1, 1], [1, 2, 3]], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    with pytest.raises(ks.InputError) as error:
+        ks.KeyGroupAllocation(w, **options)
+    assert said in str(error.value)
+
+
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_windows_that_lie_far_apart_are_not_proven_wrong(level):
     """With a needless limit on t HiGHS proved the 1.35e12 of now, or more; moving all to the node that stays costs nothing."""
@@ -144,19 +207,3 @@ def test_costs_beyond_what_the_linear_program_takes():
     w = ks.Workload(load=load, state=[6e10, 4e10, 2e9, 7e8, 7e8], current=[1, 0, 0, 0, 1], nodes=[0.001, 1.0, 0.001])
     problem = ks.KeyGroupAllocation(w, windows=2, over="mean", alpha=1e6, max_migration_cost=1e17)
     assert agree(problem)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_one_window_is_valued_bit_for_bit_as_the_figures_of_the_last_window(seed):
-    rng = np.random.default_rng([7, seed])
-    problem = random_problem(rng, 9, 3)
-    w, chosen = problem.workload, rng.integers(0, 3, 9)
-    mean = w.mean_load
-    mean = float(np.ceil(mean)) if problem.mean == "ceiling" else mean
-    found = problem.metrics(chosen)
-    deviation = metrics.deviations(w, chosen, mean)
-    assert problem.mean_load == mean
-    assert problem.objective(chosen) == found["load_distance"] == metrics.load_distance(w, chosen, mean)
-    assert found["upper_deviation"] == deviation.max()
-    assert found["lower_deviation"] == -deviation[w.kept].min()
-    assert "worst_distance" not in found

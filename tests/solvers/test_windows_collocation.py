@@ -71,11 +71,28 @@ def test_every_method_agrees_with_brute_force(seed):
     agree(over_windows(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4))))
 
 
+@pytest.mark.slow
+def test_every_method_agrees_with_brute_force_on_hundreds():
+    rng = np.random.default_rng(41)
+    answered = [agree(over_windows(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)))) for _ in range(300)]
+    assert sum(answered) > 80
+
+
 @pytest.mark.parametrize("seed", rest_slow(1, range(5)))
 def test_one_window_is_the_last_window_bit_for_bit(seed):
     rng = np.random.default_rng([43, seed])
     one = random_problem(rng, 6, 3)
     same_answers(one, with_older_windows(rng, one))
+
+
+def test_one_matrix_for_all_windows_is_the_same_matrix_in_each():
+    rng = np.random.default_rng(53)
+    traffic = np.where(rng.random((5, 5)) < 0.5, 4.0, 0.0)
+    w = ks.Workload(load=rng.random((3, 5)), state=np.ones(5), current=[0, 1, 0, 1, 1], nodes=2, traffic=traffic)
+    again = w.replace(traffic=[traffic] * 3)
+    for over in ("mean", "max", "cvar"):
+        one, other = (ks.CollocatedAllocation(x, max_load_distance=90, windows=3, over=over) for x in (w, again))
+        assert ks.solve(one).objective == pytest.approx(ks.solve(other).objective)
 
 
 def test_the_worst_window_counts_where_the_mean_would_not_mind(tmp_path, capsys):
@@ -95,3 +112,14 @@ def test_the_worst_window_counts_where_the_mean_would_not_mind(tmp_path, capsys)
             line = ["solve", str(tmp_path / place), "-p", "collocated-allocation", "--max-load-distance", "0"]
             assert main([*line, "--max-migrations", "2", "--windows", "2", "--over", over, "--json"]) == 0
             assert json.loads(capsys.readouterr().out)["objective"] == pytest.approx(least)
+
+
+def test_bad_windows_are_refused_in_a_sentence():
+    w = ks.Workload(load=[4, 1], state=[1, 1], current=[0, 1], nodes=2, traffic=[[0, 1], [0, 0]])
+    with pytest.raises(ks.InputError, match="windows = 2: the workload has 1"):
+        ks.CollocatedAllocation(w, windows=2)
+    with pytest.raises(ks.InputError, match="which only a problem about one window has"):
+        ks.CollocatedAllocation(w, scenarios=[[1, 2], [3, 4]], priorities="load_distance")
+    own = w.replace(load=[[4, 1], [1, 4]], traffic=[w.traffic, 2 * w.traffic])
+    with pytest.raises(ks.InputError, match="priorities names 'remote_traffic'"):
+        ks.CollocatedAllocation(own, windows=2, over="max", priorities=("migrations", "remote_traffic"))

@@ -26,6 +26,13 @@ def test_every_method_agrees_with_brute_force(seed):
     agree(over_windows(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4))))
 
 
+@pytest.mark.slow
+def test_every_method_agrees_with_brute_force_on_hundreds():
+    rng = np.random.default_rng(29)
+    answered = [agree(over_windows(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4)))) for _ in range(400)]
+    assert sum(answered) > 100
+
+
 @pytest.mark.parametrize("seed", rest_slow(6, range(12)))
 def test_one_window_is_the_last_window_bit_for_bit(seed):
     rng = np.random.default_rng([31, seed])
@@ -42,3 +49,18 @@ def test_every_window_is_kept_where_one_alone_would_move_less():
     assert last.objective == 0
     assert both.status == "infeasible" or both.objective > 0
     assert ks.MixedRouting(w, theta_max=0.0, windows=2).check(last.assignment).violations[0].rule == "theta_max"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"windows": 2}, "windows = 2: the workload has 1"),
+        ({"windows": 1, "scenarios": [[1.0, 2.0]]}, "scenarios has 2 entries, expected 1"),
+        ({"scenarios": [[float("nan")]]}, "must be finite"),
+    ],
+)
+def test_bad_windows_are_refused_in_a_sentence(options, said):
+    w = ks.Workload(load=[4], state=[1], current=[0], home=[0], nodes=2)
+    with pytest.raises(ks.InputError) as error:
+        ks.MixedRouting(w, **options)
+    assert said in str(error.value)
