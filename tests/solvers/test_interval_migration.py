@@ -15,29 +15,11 @@ from keyshift.models import Budget
 from keyshift.models.base.integers import whole_numbers
 from keyshift.models.intervals.partition import Prefix, decimal_above
 from keyshift.solvers.intervals import band_kernels as band_kernel
-from keyshift.solvers.intervals.ssm import lagrangian, solve_ssm
+from keyshift.solvers.intervals.ssm import lagrangian
 
 
 def workload(load, current, nodes, state=None, **more):
     return ks.Workload(load=load, state=load if state is None else state, current=current, nodes=nodes, **more)
-
-
-def compare_with_all_partitions(seed: int, instances: int, largest: int = 8) -> None:
-    rng = np.random.default_rng(seed)
-    for _ in range(instances):
-        problem = random_problem(rng, int(rng.integers(1, largest + 1)), int(rng.integers(1, 6)))
-        expected = oracle.single_step(problem)
-        if expected is None:
-            assert problem.conflicts()
-            relaxed = ks.IntervalMigration(problem.workload, problem.nodes_after, problem.smallest_tau)
-            assert not relaxed.conflicts()
-            continue
-        assert not problem.conflicts()
-        answer = solve_ssm(problem, budget=Budget())
-        assert oracle.certificate(problem, answer.assignment) == pytest.approx(expected, abs=1e-9)
-        assert problem.check(answer.assignment).feasible
-        assert answer.bound == pytest.approx(expected, abs=1e-9)
-        assert answer.bound <= expected + 1e-12
 
 
 def test_tracing_through_checkpoints_changes_nothing():
