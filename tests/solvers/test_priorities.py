@@ -302,7 +302,8 @@ def test_fewer_moves_are_found_by_the_method_itself():
 
 
 def test_the_search_of_a_stage_counts_its_work():
-    w = ks.Workload(load=np.arange(40.0), state=np.ones(40), current=np.arange(40) % 4, nodes=4)
+    load = np.random.default_rng(0).random(40)
+    w = ks.Workload(load=load, state=np.ones(40), current=np.arange(40) % 4, nodes=4)
     stage, budget = Stage(ks.KeyGroupAllocation(w), "load_distance"), Budget(effort=0.5)
     improve_within(stage, w.current, budget, rounds=3)
     assert budget.work > 3 * 10_000 * answer.STEP
