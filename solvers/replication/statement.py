@@ -214,7 +214,7 @@ def _by(
 ) -> Answer:
     """The best of descent and a solver, with the higher of both bounds."""
     least = counting_bound(problem, budget=budget).bound or 0.0
-    found = descent(problem, budget=budget.part(0.3), seed=seed, start=start).assignment
+    found = descent(problem, budget=budget, seed=seed, start=start).assignment  # it ends soon by itself
     value = math.inf if found is None else problem.objective(found)
     if value - least <= problem.tolerance:
         return Answer(found, least, "optimal")
