@@ -172,3 +172,12 @@ def test_counts_that_are_no_plan_are_not_dealt():
     instance = Instance(ks.KeyGroupAllocation(synthetic_workload(3, 12, varies=0.6), max_migrations=4))
     for plan in ([[2, 0], [0, 1], [0, 0]], [[5, 0], [0, 4], [0, 1]], [[1, 1], [0, 0], [0, 0]]):
         assert dealt(instance, np.array(plan), np.random.default_rng(0)) is None
+
+
+def test_a_plan_of_more_moves_than_there_may_be_is_not_dealt():
+    """Where the program of prices ends above the limit, so does its plan: 12 of 10 moves ended a solve with a traceback."""
+    w = ks.Workload(load=np.ones(6), state=np.ones(6), current=[0, 0, 0, 1, 1, 1], nodes=2)
+    plan = np.array([[2, 1], [1, 2]])
+    for most, met in ((2, False), (3, True)):
+        instance = Instance(ks.KeyGroupAllocation(w, max_migrations=most))
+        assert (dealt(instance, plan, np.random.default_rng(0)) is not None) == met

@@ -121,9 +121,13 @@ def price_trees(instance: Instance, budget: Budget, settings: AllocationSettings
 
 
 def dealt(instance: Instance, plan: IntArray, rng: np.random.Generator) -> IntArray | None:
-    """An assignment with the departures and arrivals of a plan, whoever they are; None where none was met."""
+    """An assignment with the departures and arrivals of a plan, whoever they are; None where none is met or too many move."""
     order, starts = instance.space.by_node
-    if plan[:, 0].sum() != plan[:, 1].sum() or (plan[:, 0] > np.diff(starts)).any():
+    if (
+        plan[:, 0].sum() != plan[:, 1].sum()
+        or plan[:, 0].sum() > instance.max_moves
+        or (plan[:, 0] > np.diff(starts)).any()
+    ):
         return None
     leaving = [rng.choice(order[starts[i] : starts[i + 1]], out, replace=False) for i, out in enumerate(plan[:, 0])]
     keys, targets = np.concatenate(leaving), rng.permutation(np.repeat(np.arange(instance.nodes), plan[:, 1]))
