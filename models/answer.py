@@ -227,22 +227,13 @@ class Budget:
         made.settings = self.settings
         return made
 
-    def part(
-        self,
-        share: float,
-        most: float = math.inf,
-        scale: float | None = None,
-        silent: bool = False,
-        enough: float = -math.inf,
-    ) -> Budget:
+    def part(self, share: float, most: float = math.inf, scale: float | None = None, silent: bool = False) -> Budget:
         """A budget of a share of the time left, `most` seconds at most, which an interruption of this one also ends.
 
         With a `scale` it is another problem's, with figures and a gap of its own; 0 asks for a proof. A `silent` one tells the
-        watcher nothing. It ends with an objective that is `enough`, too.
+        watcher nothing. Each has an `enough` of its own, an objective that ends it.
         """
-        made = _Part(self, share, most, scale, None if silent else self._watch)
-        made.enough = enough
-        return made
+        return _Part(self, share, most, scale, None if silent else self._watch)
 
     @property
     def work(self) -> float:

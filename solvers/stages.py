@@ -469,7 +469,8 @@ def limited_turns(found: Incumbent, own: Own) -> Iterator[None]:
         posed = plain.limited({**kept, measure: math.floor(target) if whole else target})
         if posed is None:
             return
-        part = found.budget.part(1.0, scale=posed.scale, silent=True, enough=most)
+        part = found.budget.part(1.0, scale=posed.scale, silent=True)
+        part.enough = most
         answer = own(posed, part.turn(length), None)
         if answer.problem is None and not found.add_solution(answer.assignment, "limited"):
             low = target

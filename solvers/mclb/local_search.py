@@ -21,7 +21,7 @@ from keyshift.solvers.conductor import SHORTEST, Incumbent
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.local_search_kernels import KeptRules
-from keyshift.solvers.mclb.pair_splits import PairSplits
+from keyshift.solvers.mclb.pair_splits import PairSplits, PlacementTurns
 from keyshift.solvers.rows import RowFamily, rows_of, rule_rows, sum_rows
 from keyshift.solvers.search.annealing import Task, search_within
 from keyshift.solvers.search.program import Aim, Placing
@@ -297,8 +297,15 @@ def _stages_of(caps: list[float], hot: float, cold: float) -> list[CoolingStage]
     return [CoolingStage(*each) for each in zip(caps, heats[:-1], heats[1:], strict=True)]
 
 
-class _Annealing:
-    """Simulated annealing on the second-moment matrix, as it is or softened."""
+class _Annealing(PlacementTurns):
+    """Simulated annealing on the second-moment matrix, as it is or softened.
+
+    Coolings from a heat at which everything moves, plain or softened, every fourth from the best so far. Which kind serves best
+    differs from instance to instance: once each has had two runs, most go to the one with the least mean. They begin from the
+    greedy placement or from the current nodes in turn: no heat moves a giant key group, and who has to leave it costs state.
+    What is known beforehand guides only the runs from the best: the others are the same with a start or without, with a budget
+    or one that is let out, as long as it does not bind.
+    """
 
     def __init__(
         self,
@@ -310,7 +317,8 @@ class _Annealing:
         settings: MCLBSettings,
         rules: KeptRules | None = None,
     ) -> None:
-        self.core, self.rng, self.settings, self.rules = core, rng, settings, rules
+        super().__init__(core, best)
+        self.rng, self.settings, self.rules = rng, settings, rules
         with one_blas_thread():
             self.moment = load @ load.T
             self.floor = window_bound(core.load.T, core.nodes)
@@ -322,22 +330,10 @@ class _Annealing:
         p = load.shape[0]
         self.steps = min(settings.steps_for_each * p, MOST // p)
         self.firsts = first, core.current if rules is None and (core.current >= 0).all() else first
-        self.best, self.value, self.own = best, core.squares(best), core.squares(first)
+        self.own = core.squares(first)
         kinds = (0.0, *SOFTNESS) if p >= SOFTENED_FROM else (0.0,)
         self.tried: dict[float, list[float]] = {kind: [] for kind in kinds}
         self.number, self.work = 0, 0
-
-    def go_on(self, budget: Budget, effort: float, enough: float) -> IntArray:
-        """Coolings from a heat at which everything moves, plain or softened, every fourth from the best so far.
-
-        Which kind serves best differs from instance to instance: once each has had two runs, most go to the one with the
-        least mean. They begin from the greedy placement or from the current nodes in turn: no heat moves a giant key group,
-        and who has to leave it costs state. What is known beforehand guides only the runs from the best: the others are the
-        same with a start or without, with a budget or one that is let out, as long as it does not bind.
-        """
-        while self.unfinished(effort, enough) and not budget.expired:
-            self.turn(budget)
-        return self.best
 
     def unfinished(self, effort: float, enough: float) -> bool:
         """Whether there are runs left, and there is something better to find."""
@@ -348,14 +344,6 @@ class _Annealing:
     def turn(self, budget: Budget) -> None:
         """One run."""
         self.take(self._run(budget))
-
-    def take(self, found: IntArray) -> bool:
-        """Whether a placement within the budget is better: then it is the best."""
-        value = self.core.squares(found)
-        better = value < self.value and self.core.moved(found) <= self.core.budget
-        if better:
-            self.best, self.value = found, value
-        return better
 
     def _run(self, budget: Budget) -> IntArray:
         self.price = 1e100 if self.rng.random() < 0.5 else self.fair_price
@@ -429,12 +417,12 @@ class _Annealing:
             return self.moment - (vectors * (self.values[over] - cap)) @ vectors.T
 
 
-class _Sweeps:
+class _Sweeps(PlacementTurns):
     """Sweeps of moves, and of swaps of neighbours in size, from a placement; from the best once they gain too little."""
 
     def __init__(self, core: Core, load: FloatArray, first: IntArray, best: IntArray, rng: np.random.Generator) -> None:
-        self.core, self.load, self.rng, self.work = core, load, rng, 0
-        self.best, self.value = best, core.squares(best)
+        super().__init__(core, best)
+        self.load, self.rng, self.work = load, rng, 0
         self.ranked = np.argsort(-load.sum(axis=1), kind="stable")
         self._begin(first)
 
@@ -473,9 +461,3 @@ class _Sweeps:
         self.idle = self.idle + 1 if fall <= 1e-3 * self.own else 0
         self.own -= fall
         self.take(self.chosen)
-
-    def take(self, found: IntArray) -> None:
-        """Keep a placement if it is better."""
-        value = self.core.squares(found)
-        if value < self.value:
-            self.best, self.value = found.copy(), value

@@ -41,21 +41,50 @@ ROUNDING = 1e-13
 """By less than this share of all load, what two nodes differ by is rounding."""
 
 
-class PairSplits:
+class PlacementTurns:
     """A search that can be interrupted, and goes on as if it had not been.
 
     Attributes
     ----------
     best, value, own : ndarray, float, float
-        The best placement, and its sum of squares; the least that a round ended with.
+        The best placement, and its sum of squares; the least that it came to by itself.
     """
 
+    def __init__(self, core: Core, best: IntArray) -> None:
+        self.core, self.best, self.value, self.own = core, best, core.squares(best), math.inf
+
+    def unfinished(self, effort: float, enough: float) -> bool:
+        """Whether there is more to do within so much effort, and something better to find than `enough`."""
+        raise NotImplementedError
+
+    def turn(self, budget: Budget) -> None:
+        """A little work."""
+        raise NotImplementedError
+
+    def go_on(self, budget: Budget, effort: float = 1.0, enough: float = 0.0) -> IntArray:
+        """The best placement after so much effort in all, or once the sum of squares is `enough`."""
+        while self.unfinished(effort, enough) and not budget.expired:
+            self.turn(budget)
+        return self.best
+
+    def take(self, found: IntArray) -> bool:
+        """Whether a placement within the budget is better: then it is the best."""
+        value = self.core.squares(found)
+        better = value < self.value and self.core.moved(found) <= self.core.budget
+        if better:
+            self.best, self.value = found.copy(), value
+        return better
+
+
+class PairSplits(PlacementTurns):
+    """Rounds: a few key groups are shaken, and pair after pair is split anew."""
+
     def __init__(self, core: Core, best: IntArray, seed: int) -> None:
-        self.core, self.best, self.value = core, best, core.squares(best)
+        super().__init__(core, best)
         self.rng = np.random.default_rng([seed, 7])
         self.load = np.ascontiguousarray(core.load @ np.linalg.eigh(core.load.T @ core.load)[1][:, ::-1])
         self.noise = float(np.square(ROUNDING * self.load.sum(axis=0)).sum())
-        self.rounds, self.idle, self.looked, self.own = 0, 0, 0, math.inf
+        self.rounds, self.idle, self.looked = 0, 0, 0
 
     @staticmethod
     def suits(core: Core, settings: MCLBSettings) -> bool:
@@ -67,32 +96,19 @@ class PairSplits:
         """Whether it found something better lately, and there is something better to find."""
         return self.idle <= effort * IDLE and self.looked <= effort * LOOKED and self.value > enough
 
-    def go_on(self, budget: Budget, effort: float = 1.0, enough: float = 0.0) -> IntArray:
-        """The best placement after so many rounds without a better one, or once the sum of squares is `enough`."""
-        while self.unfinished(effort, enough) and not budget.expired:
-            self.turn(budget)
-        return self.best
-
     def turn(self, budget: Budget) -> None:
         """One round: shake, and split pair after pair anew."""
         start = shaken(self.core, self.best, self.rng) if self.rounds else self.best
         found = self._settled(start, SIZES[self.rounds % len(SIZES)], budget)
         self.rounds, self.idle = self.rounds + 1, self.idle + 1
         self.own = min(self.own, self.core.squares(found))
-        self.take(found)
+        if self.take(found):
+            self.idle = 0
 
     @property
     def work(self) -> float:
         """The candidates of an annealing that take as long as the pairs that were looked at."""
         return LOOK * self.looked
-
-    def take(self, found: IntArray) -> bool:
-        """Whether a placement within the budget is better: then it is the best."""
-        value = self.core.squares(found)
-        better = value < self.value and self.core.moved(found) <= self.core.budget
-        if better:
-            self.best, self.value, self.idle = found, value, 0
-        return better
 
     def _settled(self, start: IntArray, most: int, budget: Budget) -> IntArray:
         """Split pair after pair anew, the one that can gain most first, until none does."""
