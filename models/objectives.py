@@ -12,6 +12,7 @@ of the worst share 1 - level [Rockafellar2000].
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from keyshift.models.base import guards
 from keyshift.models.base.figures import apart
 from keyshift.models.base.labels import aligned, in_time, ordered
 from keyshift.models.errors import InputError
-from keyshift.models.problem import below_step, read_assignment, step_of_sums
+from keyshift.models.problem import SLACK, below_step, read_assignment, step_of_sums
 from keyshift.models.rules.ruled import BROKEN, NoWorse, Ruled
 from keyshift.models.workload import FloatArray, IntArray, MoveSpace, Workload
 
@@ -138,6 +139,16 @@ class Searched(NamedTuple):
     bands: FloatArray | None = None
     share: FloatArray | None = None
     near: FloatArray | None = None
+
+    @property
+    def most_moves(self) -> int:
+        """How many key groups may move at most, by their number and by what they cost."""
+        movers = self.space.movers
+        most = min(self.most.get("migrations", math.inf), movers.size)
+        if self.cost is not None and self.cost_limit is not None:
+            cheapest = np.cumsum(np.sort(self.cost[movers])) * (1 - 1e-12 * self.cost.size)
+            most = min(most, np.searchsorted(cheapest, self.cost_limit * (1 + SLACK), "right"))
+        return int(most)
 
 
 class Prioritised(Ruled):

@@ -11,6 +11,7 @@ import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.objectives import Searched
 from keyshift.models.rules import RULES
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
 
@@ -100,16 +101,21 @@ class Instance:
         return self.problem.space
 
     @cached_property
+    def searched(self) -> Searched:
+        """The problem's limits, in its own units."""
+        return self.problem.searched()
+
+    @cached_property
     def use(self) -> FloatArray:
         """Use of the limited resources by each key group, shape (r, p)."""
-        rows = [self.problem.usage(name) for name in self.problem.resource_capacity or {}]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), self.key_groups)
+        return np.array([use for use, _ in self.searched.rooms]).reshape(len(self.searched.rooms), self.key_groups)
 
     @cached_property
     def room(self) -> FloatArray:
         """Limits of those resources, shape (r, n)."""
-        rows = [np.asarray(limit) * (1 + SLACK) for limit in (self.problem.resource_capacity or {}).values()]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), self.nodes)
+        return np.array([room for _, room in self.searched.rooms]).reshape(len(self.searched.rooms), self.nodes) * (
+            1 + SLACK
+        )
 
     @cached_property
     def cost(self) -> FloatArray:
@@ -125,12 +131,7 @@ class Instance:
     @cached_property
     def max_moves(self) -> int:
         """How many key groups can move at most: the limit, or as many as the cost limit can pay."""
-        movers = self.space.movers
-        moves = self.key_groups if self.problem.max_migrations is None else self.problem.max_migrations
-        if math.isfinite(self.max_cost):
-            cheapest = np.cumsum(np.sort(self.cost[movers]))
-            moves = min(moves, int(np.searchsorted(cheapest * (1 - 1e-12 * self.key_groups), self.max_cost, "right")))
-        return min(moves, movers.size)
+        return self.searched.most_moves
 
     def effort(self, share: float) -> FloatArray:
         """The effort of each move: how much of the limits of (2) it takes, in units of which there are `max_moves`, shape (p,).

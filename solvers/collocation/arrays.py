@@ -100,50 +100,30 @@ class Arrays:
 
 def arrays_of(problem: CollocatedAllocation) -> Arrays:
     """The problem in arrays; every limit is as wide as the check's, rounding included."""
-    w, pairs = problem.workload, problem.pairs
-    traffic_unit = problem.total_traffic or 1.0
-    remote = np.array([window.remote_loads for window in problem.by_window])
-    load_unit = np.array([float(row.sum()) / problem.kept_capacity or 1.0 for row in remote])
-    share, extra = 0.0, np.zeros(load_unit.size)
-    if problem.max_load_distance is None:
-        extra[:] = UNLIMITED
-    elif problem.distance_unit == "percent":
-        share = problem.max_load_distance / 100
-    else:
-        extra = problem.max_load_distance / load_unit
-    share += 2 * SLACK
-    per_node = w.capacity / problem.kept_capacity
-    low_extra = np.where(w.kept & (problem.sides == "both"), -extra[:, None], -UNLIMITED) * w.capacity
+    w, pairs, it = problem.workload, problem.pairs, problem.searched()
+    traffic_unit, per_node = problem.total_traffic or 1.0, w.capacity / problem.kept_capacity
+    load_unit = np.array([float(row.sum()) / problem.kept_capacity or 1.0 for row in it.load])
+    sides = np.array([per_node, np.full(w.nodes, np.inf), per_node, np.full(w.nodes, -np.inf)])[:, None]
+    share, upper, low_share, lower = (
+        np.broadcast_to(sides, (4, load_unit.size, w.nodes)) if it.bands is None else it.bands
+    )
     traffic = problem.pair_traffic / traffic_unit
     ends = (np.r_[pairs.first, pairs.second], np.r_[pairs.second, pairs.first])
     places = sp.csr_array((np.arange(1, 2 * len(pairs) + 1), ends), shape=(w.key_groups, w.key_groups))
     places.sort_indices()
-    limit = problem.max_migration_cost
-    cost = problem.allocation.migration_cost
+    cost, limit = problem.allocation.migration_cost, it.cost_limit
     move_cost = np.zeros(w.key_groups) if limit is None else cost / limit if limit > 0 else np.where(cost > 0, 2.0, 0.0)
-    names = list(problem.resource_capacity or {})
     return Arrays(
         problem=problem, current=w.current,
         load=np.array([window.workload.last_load for window in problem.by_window]) / load_unit[:, None],
-        remote_load=remote / load_unit[:, None],
-        cost=problem.load_model.per_tuple * traffic_unit / load_unit,
+        remote_load=it.load / load_unit[:, None], cost=it.per_tuple * traffic_unit / load_unit,
         indptr=places.indptr.astype(np.int64), neighbour=places.indices.astype(np.int64),
         weight=np.ascontiguousarray(np.tile(traffic, 2)[:, places.data - 1]),
         first=pairs.first, second=pairs.second, traffic=traffic,
-        upper_share=per_node * (1 + share), upper_extra=extra[:, None] * w.capacity,
-        lower_share=per_node * (1 - share), lower_extra=low_extra,
-        max_moves=_most_moves(problem), move_cost=move_cost,
-        use=np.array([problem.allocation.usage(name) for name in names]).reshape(len(names), w.key_groups),
-        capacity=np.array([(problem.resource_capacity or {})[name] for name in names]).reshape(len(names), w.nodes),
+        upper_share=share[0] + SLACK * per_node, upper_extra=np.minimum(upper / load_unit[:, None], UNLIMITED),
+        lower_share=low_share[0] - SLACK * per_node, lower_extra=np.maximum(lower / load_unit[:, None], -UNLIMITED),
+        max_moves=it.most_moves, move_cost=move_cost,
+        use=np.array([use for use, _ in it.rooms]).reshape(len(it.rooms), w.key_groups),
+        capacity=np.array([room for _, room in it.rooms]).reshape(len(it.rooms), w.nodes),
         traffic_unit=traffic_unit, load_unit=load_unit, row_share=problem.planned.share if problem.separate else np.ones(1),
     )  # fmt: skip
-
-
-def _most_moves(problem: CollocatedAllocation) -> int:
-    """How many key groups may move at most, by number and by cost."""
-    movers = problem.allocation.space.movers
-    most = movers.size if problem.max_migrations is None else problem.max_migrations
-    if problem.max_migration_cost is not None:
-        cheapest = np.cumsum(np.sort(problem.allocation.migration_cost[movers]))
-        most = min(most, int((cheapest <= problem.max_migration_cost * (1 + 2 * SLACK) + 1e-300).sum()))
-    return min(most, movers.size)
