@@ -303,6 +303,7 @@ def least_moved(problem: Prioritised, measure: str, kept: Mapping[str, float]) -
         (2) \quad moved \ge \sum_d \min \Bigl\{ \sum_{k \notin d} c_k z_k : \sum_{k \notin d} w_k z_k \ge least_d - h_d \Bigr\}
 
     with :math:`c_k` = 1, or the state of k, and :math:`0 \le z_k \le 1`. Bounds of rooms without a common key group add up.
+    A load distance that is kept is a room: the most that each node runs.
     """
     w, cost = problem.workload, cost_of(problem, measure)
     low, whole = rules_kept(problem, kept), bool(step_of_sums(cost))
@@ -311,8 +312,8 @@ def least_moved(problem: Prioritised, measure: str, kept: Mapping[str, float]) -
         must |= w.draining[w.current] & (w.last_load > kept["draining_load"] + TIE * w.last_load.sum())
     if low is not None and low.closed is not None:
         must |= low.closed[np.arange(w.key_groups), w.current]
-    rooms = () if low is None else low.rooms
-    known = sorted(((_through(room, low.current, cost, must, whole), room) for room in rooms), key=lambda one: -one[0])  # type: ignore[union-attr]  # then it is not None
+    rooms = [*(() if low is None else low.rooms), *_near_the_mean(problem, kept)]
+    known = sorted(((_through(room, w.current, cost, must, whole), room) for room in rooms), key=lambda one: -one[0])
     total, counted = 0.0, np.zeros(w.key_groups, dtype=bool)
     for least, room in known:
         if not counted[room.key_groups].any():
@@ -320,6 +321,17 @@ def least_moved(problem: Prioritised, measure: str, kept: Mapping[str, float]) -
             counted[room.key_groups] = True
     total += float(cost[must & ~counted].sum())
     return total if whole else total * (1 - 1e-12)
+
+
+def _near_the_mean(problem: Prioritised, kept: Mapping[str, float]) -> list[Rooms]:
+    """What a load distance that is kept leaves each node to run in the last window, where traffic is no load."""
+    w, it = problem.workload, problem.searched()
+    if "load_distance" not in kept or len(it.load) > 1 or it.per_tuple:
+        return []
+    total = float(w.capacity[w.kept].sum())
+    mean = float(it.load[0].sum()) / total if it.mean is None else float(it.mean[0])
+    most = w.capacity * (mean + kept["load_distance"] + TIE * mean)
+    return [Rooms(np.arange(w.key_groups), it.load[0], np.arange(w.nodes), np.zeros(w.nodes), most)]
 
 
 def _through(room: Rooms, current: np.ndarray, cost: FloatArray, must: BoolArray, whole: bool) -> float:
