@@ -382,7 +382,7 @@ class Portfolio:
     def _exchanges(self) -> bool:
         """Whether so many may move that exchanges between three nodes find what the annealing does not."""
         able = self.many_moves and self.one and self.instance.nodes > 2 and not self.problem.lowered.merged
-        return able and self.distance <= self.search.typical  # farther from the mean annealing gains more
+        return able and self.distance <= self.search.heaviest  # farther from the mean annealing gains more
 
     def _exchange(self) -> None:
         """Cool down anew, or from the best heated up, and exchange key groups between three nodes from there."""

@@ -26,10 +26,10 @@ SHARES = shares_of(
     insert=0.15, swap_targets=0.2125, replace=0.2125, retarget=0.085, replace_source=0.085, reinsert=0.034, go_home=0.017,
     reroute_chain=0.136, shorten_chain=0.034, lengthen_chain=0.034,
 )  # fmt: skip
-FEW = 4.0
-"""Energies of a typical move that are the hottest."""
 COUNTS_KEPT = shares_of(swap_targets=0.5, replace=0.5)
 """Moves that keep how many key groups leave and reach each node."""
+HOTTEST = 0.7
+"""The highest temperature, in what moving the heaviest key group changes the energy by at most."""
 
 
 class Round(NamedTuple):
@@ -70,7 +70,7 @@ class Search:
         self.ratio = it.problem.scale / posed.unit
         self.search = LocalSearch(posed.placing, SHARES, seed, 0)
         self.rows = posed.placing.program.rows if it.problem.lowered else None
-        self.typical = float(it.load.mean())
+        self.heaviest = float(it.load.max(initial=0.0))
         # Between two looks at the clock; a step on a large instance waits for memory.
         self.chunk = min(20_000 + 4 * it.key_groups, (1_000_000 + it.key_groups // 10) // it.windows)
         # Few nodes are far from the mean then, and must outweigh the many near it.
@@ -196,8 +196,8 @@ class Search:
         self.spend(2 * steps * it.windows)
         value = min(value, it.excess_weight)
         unit, doublings = max(value, 1e-9), doublings + self.sharper
-        # Far from the mean a single move changes the energy by little: hotter than a few of them, all moves are alike.
-        colder = min(1.0, FEW * 2.0**doublings * self.typical / unit)
+        # Far from the mean any move changes the energy by little: hotter than that, all moves are alike.
+        colder = min(1.0, HOTTEST * 2.0**doublings * self.heaviest / unit)
         aim = Aim(
             doublings, unit * self.ratio, most=np.ascontiguousarray(planned.most), worst=it.windows == 1 or planned.over == "max",
             level=self.level * self.ratio,
