@@ -117,7 +117,6 @@ class Portfolio:
     def run(self, second_stage: bool = True) -> Answer:
         """All parts, as far as they are needed, then what breaks ties."""
         found = self.found
-        found.budget.report(bound=found.bound)
         found.add_solution(self.problem.workload.current)
         found.raise_bound(self.instance.least * self.problem.scale, "the heaviest")
         conduct(found, self.parts())
