@@ -218,7 +218,7 @@ def test_of_16384_slots_on_one_node_the_fewest_moves_are_proven():
 
 
 def test_sums_of_what_is_too_much_prove_no_more_than_brute_force():
-    from keyshift.solvers.stages import least_moved
+    from keyshift.solvers.least_moved import least_moved
 
     draw = np.random.default_rng(3)
     for _ in range(60):
