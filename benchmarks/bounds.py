@@ -88,6 +88,38 @@ def small(iteration: Any) -> tuple[Any, ...]:
     return least, least.rows, np.zeros(least.size, dtype=np.int64)
 
 
+def many(nodes: int, key_groups: int, seed: int = 0) -> ks.Workload:
+    """Gamma loads on random nodes, as on the ladder of sizes."""
+    rng = np.random.default_rng(seed)
+    load, state = rng.gamma(2.0, 1.0, key_groups) * rng.uniform(0.7, 1.3, key_groups), rng.gamma(2.0, 1.0, key_groups)
+    return ks.Workload(load=load, state=state, current=rng.integers(0, nodes, key_groups), nodes=nodes)
+
+
+def solved(problem: ks.Problem, effort: float, **labels: Any) -> Row:
+    """Objective and bound in percent of the problem's scale, after so much work."""
+    seconds, s = spent(lambda: ks.solve(problem, effort=effort))
+    share = 100 / problem.scale
+    bound = 0.0 if s.bound is None else s.bound * share
+    value = np.nan if s.objective is None else s.objective * share
+    return {**labels, "objective, %": value, "bound, %": bound, "gap, points": value - bound, "seconds": seconds}
+
+
+def measured_very_many(quick: bool) -> Iterator[Row]:
+    for p, n in ((10_000, 60), (100_000, 200)) if quick else ((10_000, 60), (100_000, 200), (1_000_000, 2000)):
+        w = many(n, p)
+        for moves in (n // 4, n // 2, n, 2 * n, 3 * n, 10 * n, p // 20):
+            yield solved(
+                ks.KeyGroupAllocation(w, max_migrations=moves), 5, **{"key groups": p, "nodes": n, "moves": moves}
+            )
+
+
+def measured_usual(quick: bool) -> Iterator[Row]:
+    for p, n, moves in ((400, 20, 13), (800, 40, 40), (2000, 50, 100), (2000, 50, 400)):
+        for seed in range(1 if quick else 5):
+            problem = ks.KeyGroupAllocation(many(n, p, seed), max_migrations=moves)
+            yield solved(problem, 5, **{"key groups": p, "nodes": n, "moves": moves, "seed": seed})
+
+
 # Both versions beside each other ---------------------------------------------------------------------------------------
 
 
@@ -122,7 +154,23 @@ def policies(page: Page) -> None:
     beside(page, "policies", ["tau", "discount"])
 
 
-PARTS = (messages, policies)
+def very_many(page: Page) -> None:
+    """Very many key groups.
+
+    Gamma loads on random nodes, five units of work.
+    """
+    beside(page, "very_many", ["key groups", "nodes", "moves"])
+
+
+def usual(page: Page) -> None:
+    """The same at usual sizes.
+
+    Twenty instances, five units of work each.
+    """
+    beside(page, "usual", ["key groups", "nodes", "moves", "seed"])
+
+
+PARTS = (messages, policies, very_many, usual)
 
 if __name__ == "__main__":
     if "--measure" in sys.argv:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.base.compiling import generator
+from keyshift.models.base.compiling import LEAF, generator, njit
 from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
@@ -211,3 +211,58 @@ class Search:
             return None
         self.level = it.level(assignment) if self.level else 0.0  # a round from the current nodes looks at all windows
         return assignment
+
+
+# Where it begins -------------------------------------------------------------------------------------------------------
+
+
+def from_highest_to_lowest(it: Instance) -> IntArray | None:
+    """Move one key group after another from the node furthest above the mean to the one furthest below.
+
+    Of those that have not moved it is the one whose load is nearest to what would make the two nodes even, as long as that
+    brings them nearer to each other. So few moves carry the most load, and of many the last are small. No guarantee;
+    O(n + log p) a move. None where nodes differ in more than capacity.
+    """
+    if it.windows > 1 or it.use.size or it.draining.any() or it.problem.lowered or not it.space.enter.all():
+        return None
+    movers = it.space.movers
+    order = movers[np.lexsort((it.load[movers], it.current[movers]))]
+    starts = np.searchsorted(it.current[order], np.arange(it.nodes + 1))
+    place, moved = it.current.copy(), np.zeros(order.size, dtype=np.bool_)
+    limits = float(it.max_moves), it.max_cost
+    move_to_lowest(it.load, it.weight, it.cost, order, starts, it.deviations(place), limits, moved, place)
+    return place
+
+
+@njit(**LEAF)
+def move_to_lowest(load, weight, cost, order, starts, dev, limits, moved, place):
+    """`from_highest_to_lowest`; key groups that may move are ordered by node, then by load."""
+    moves, cost_left = limits
+    while moves > 0:
+        high = low = 0
+        for i in range(dev.size):
+            high = i if dev[i] > dev[high] else high
+            low = i if dev[i] < dev[low] else low
+        even = (dev[high] - dev[low]) / (weight[high] + weight[low])
+        first, last = starts[high], starts[high + 1]
+        above, end = first, last
+        while above < end:
+            middle = (above + end) // 2
+            above, end = (middle + 1, end) if load[order[middle]] < even else (above, middle)
+        below = above - 1
+        while above < last and moved[above]:
+            above += 1
+        while below >= first and moved[below]:
+            below -= 1
+        best, off = -1, even * (1 - 1e-9)
+        for at in (below, above):
+            if first <= at < last and abs(load[order[at]] - even) < off and cost[order[at]] <= cost_left:
+                best, off = at, abs(load[order[at]] - even)
+        if best < 0:
+            return
+        k, moved[best] = order[best], True
+        place[k] = low
+        dev[high] -= load[k] * weight[high]
+        dev[low] += load[k] * weight[low]
+        cost_left -= cost[k]
+        moves -= 1
