@@ -197,7 +197,9 @@ class Portfolio:
     def search_turns(self) -> Iterator[None]:
         """A bound by counts, and rounds of annealing, plans and exchanges."""
         found = self.found
-        found.add_solution(from_highest_to_lowest(self.instance), "moved from the highest to the lowest")
+        found.add_solution(
+            from_highest_to_lowest(self.instance, lambda: found.done), "moved from the highest to the lowest"
+        )
         if self.movable:
             self._anneal_round()
         self._count()
