@@ -116,7 +116,7 @@ def _search_turns(found: Incumbent, seed: int) -> Iterator[None]:
     """Local search from the incumbent, again and again, each time for twice as long: its coolings grow."""
     number = 0
     while math.isfinite(found.budget.time_limit) or number == 0:
-        turn = found.budget.turn(FIRST * 2.0**number)
+        turn = found.budget.turn(FIRST * 2.0 ** min(number, 30))
         number += 1
         answer = local_search(found.problem, budget=turn, seed=seed + number, start=found.best)
         found.add_solution(answer.assignment, "local search")
