@@ -102,7 +102,10 @@ class MCLBPortfolio:
         if core.nodes > 1 and size <= settings.largest:
             made.append(
                 Component(
-                    "semidefinite relaxation", self.semidefinite_turns(rise), 2.0 if hopeless else 1.0, 1e-8 * size**3
+                    "semidefinite relaxation",
+                    self.semidefinite_turns(rise),
+                    2.0 if hopeless else 1.0,
+                    max(settings.first / 4, 1e-8 * size**3),
                 )
             )
         if not (hopeless and limited):

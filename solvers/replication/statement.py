@@ -248,13 +248,12 @@ def _by(
 ) -> Answer:
     """The best of descent and a solver, with the higher of both bounds."""
     least = counting_bound(problem, budget=budget).bound or 0.0
-    variables = problem.workload.key_groups * problem.most_copies * (int((problem.slots > 0).sum()) + 1)
-    stated = variables <= 200_000  # more take longer to write down than descent takes
-    found = descent(problem, budget=budget.part(0.3) if stated else budget, seed=seed, start=start).assignment
+    found = descent(problem, budget=budget, seed=seed, start=start).assignment  # it ends by itself
     value = math.inf if found is None else problem.objective(found)
     if value - least <= problem.tolerance:
         return Answer(found, least, "optimal")
-    if not stated:
+    variables = problem.workload.key_groups * problem.most_copies * (int((problem.slots > 0).sum()) + 1)
+    if variables > 200_000:  # they take longer to write down than descent takes
         ended = budget.why if budget.expired else "gap"
         return Answer(found, least, ended, f"a statement would have {variables:,} variables: none was written down")
     return answered(
