@@ -14,6 +14,8 @@ from keyshift.models.rules.ruled import BROKEN, Ruled
 from keyshift.models.workload import BoolArray, FloatArray
 
 MOVED = ("migrations", "state_moved")
+MOST_PAIRS = 20_000_000
+"""Up to so many pairs of a key group and a node what a node lacks is summed up, too: each sum sorts all key groups."""
 
 
 def cost_of(problem: Prioritised, measure: str) -> FloatArray:
@@ -71,8 +73,11 @@ def _near_the_mean(problem: Prioritised, kept: Mapping[str, float]) -> list[Room
         return []
     total = float(w.capacity[w.kept].sum())
     mean = float(it.load[0].sum()) / total if it.mean is None else float(it.mean[0])
-    most = w.capacity * (mean + kept["load_distance"] + TIE * mean)
-    return [Rooms(np.arange(w.key_groups), it.load[0], np.arange(w.nodes), np.zeros(w.nodes), most)]
+    far = kept["load_distance"] + TIE * mean
+    most, least = w.capacity * (mean + far), np.zeros(w.nodes)
+    if w.nodes * w.key_groups <= MOST_PAIRS:
+        least = np.where(w.kept, w.capacity * (mean - far), 0.0)
+    return [Rooms(np.arange(w.key_groups), it.load[0], np.arange(w.nodes), least, most)]
 
 
 def _through(room: Rooms, current: np.ndarray, cost: FloatArray, must: BoolArray, whole: bool) -> float:

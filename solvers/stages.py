@@ -29,6 +29,8 @@ COUNTED = ("migrations", "table_size", "draining_key_groups", BROKEN)
 SHARES = shares_of(join=0.2, cluster=0.25, anywhere=0.1, swap=0.25, go_home=0.1, exchange_home=0.1)
 FIRST, COLUMNS = 0.1, 20_000
 """Effort of a first turn; where a statement has more variables, as much as this goes into it, and solvers wait for as long."""
+MOST_TURNS = 20
+"""The most turns of a search that begins anew each time, for twice as long."""
 MOVED_SHARES = shares_of(join=0.1, cluster=0.2, anywhere=0.1, swap=0.1, go_home=0.25, exchange_home=0.25)
 
 
@@ -404,10 +406,18 @@ def _priced_rows(stage: Stage, found: Incumbent, seed: int) -> Iterator[None] | 
     posed, cost = Posed(stage.problem, goal=stage.measure), cost_of(stage.problem, stage.measure)
     task = Task(posed.placing, Aim(goal=1.0), cost / (float(cost.max(initial=0.0)) or 1.0))
 
-    def ask(turn: Budget) -> Answer:
-        return search_within(stage, lambda _: task, budget=turn, seed=seed, start=found.best, effort=0.25, but=None)
+    def turns() -> Iterator[None]:
+        # Without an incumbent a longer cooling is the only hope: each turn has twice as long.
+        for number in range(MOST_TURNS):
+            turn = found.budget.turn(FIRST * 2.0**number)
+            answer = search_within(
+                stage, lambda _: task, budget=turn, seed=seed + number, start=found.best, effort=0.25, but=None
+            )
+            if not found.add_solution(answer.assignment, "priced rows") and found.best is not None and not turn.expired:
+                return
+            yield
 
-    return solver_turns(found, ask, "priced rows", FIRST)
+    return turns()
 
 
 def _columns(problem: Prioritised) -> int:

@@ -217,6 +217,15 @@ def test_of_16384_slots_on_one_node_the_fewest_moves_are_proven():
     assert solution.metrics["migrations"] == solution.priorities[-1].bound == 13_107
 
 
+def test_of_16384_slots_on_one_node_as_many_leave_as_a_rule_asks_for():
+    """Nothing keeps the rule at first: at most 2,731 on each of six nodes, so that 13,653 leave."""
+    workload = ks.Workload(load=np.ones(16_384), state=np.ones(16_384), current=np.zeros(16_384, dtype=int), nodes=6)
+    problem = ks.KeyGroupAllocation(workload, rules=[Count(at_most=2731)], priorities=("migrations",))
+    solution = ks.solve(problem, effort=5.0)
+    assert solution.status == "optimal"
+    assert solution.metrics["migrations"] == 13_653
+
+
 def test_sums_of_what_is_too_much_prove_no_more_than_brute_force():
     from keyshift.solvers.least_moved import least_moved
 
