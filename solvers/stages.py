@@ -8,17 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-import numpy as np
-
 from keyshift.models import Answer, Budget
 from keyshift.models.objectives import TIE, Prioritised
-from keyshift.models.problem import step_of_sums
-from keyshift.models.rules.lowered import Lowered, Rooms
-from keyshift.models.rules.ruled import BROKEN, Ruled
+from keyshift.models.rules.ruled import BROKEN
 from keyshift.models.stages import Stage, StageBound, state
-from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import answered, confirmed, without_false_bound
 from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, solver_turns
+from keyshift.solvers.least_moved import MOVED, cost_of, least_moved, rules_kept
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, Task, search_within, shares_of
 from keyshift.solvers.search.lowering import Posed
 from keyshift.solvers.search.program import Aim
@@ -32,6 +29,8 @@ COUNTED = ("migrations", "table_size", "draining_key_groups", BROKEN)
 SHARES = shares_of(join=0.2, cluster=0.25, anywhere=0.1, swap=0.25, go_home=0.1, exchange_home=0.1)
 FIRST, COLUMNS = 0.1, 20_000
 """Effort of a first turn; where a statement has more variables, as much as this goes into it, and solvers wait for as long."""
+MOST_TURNS = 20
+"""The most turns of a search that begins anew each time, for twice as long."""
 MOVED_SHARES = shares_of(join=0.1, cluster=0.2, anywhere=0.1, swap=0.1, go_home=0.25, exchange_home=0.25)
 
 
@@ -283,85 +282,6 @@ def _alone(problem: Prioritised, answer: Answer, measure: str) -> Answer:
 # A later stage by the declarative statements: HiGHS, CP-SAT, or local search first and both for what it leaves open ---
 
 
-MOVED = ("migrations", "state_moved")
-
-
-def cost_of(problem: Prioritised, measure: str) -> FloatArray:
-    """What each key group adds to a measure of `MOVED` when it leaves its node, shape (p,)."""
-    w = problem.workload
-    return np.ones(w.key_groups) if measure == "migrations" else w.state
-
-
-def rules_kept(problem: Prioritised, kept: Mapping[str, float]) -> Lowered | None:
-    """The rules that an assignment keeps which keeps some measures; None where there are none."""
-    if not isinstance(problem, Ruled):
-        return None
-    return problem.hard().lowered if kept.get(BROKEN, 1.0) <= TIE else problem.lowered
-
-
-def least_moved(problem: Prioritised, measure: str, kept: Mapping[str, float]) -> float:
-    r"""A lower bound on a measure of `MOVED`, where earlier measures are kept, by arithmetic alone at any size.
-
-    A move takes a key group out of one domain of a room and puts it into one other. With :math:`h_d` the weight that domain d of
-    a room runs today, every assignment that keeps the room moves key groups of d that weigh :math:`h_d - most_d` at least, and
-    moves key groups that weigh :math:`least_d - h_d` at least into d. What these cost at least is a fractional knapsack a domain,
-    and as nothing leaves two domains of a room, or enters two, the sums over its domains are bounds:
-
-    .. math::
-
-        (1) \quad moved \ge \sum_d \min \Bigl\{ \sum_{k \in d} c_k z_k : \sum_{k \in d} w_k z_k \ge h_d - most_d \Bigr\},
-        \qquad
-        (2) \quad moved \ge \sum_d \min \Bigl\{ \sum_{k \notin d} c_k z_k : \sum_{k \notin d} w_k z_k \ge least_d - h_d \Bigr\}
-
-    with :math:`c_k` = 1, or the state of k, and :math:`0 \le z_k \le 1`. Bounds of rooms without a common key group add up.
-    """
-    w, cost = problem.workload, cost_of(problem, measure)
-    low, whole = rules_kept(problem, kept), bool(step_of_sums(cost))
-    must = np.zeros(w.key_groups, dtype=bool)
-    if "draining_load" in kept:
-        must |= w.draining[w.current] & (w.last_load > kept["draining_load"] + TIE * w.last_load.sum())
-    if low is not None and low.closed is not None:
-        must |= low.closed[np.arange(w.key_groups), w.current]
-    rooms = () if low is None else low.rooms
-    known = sorted(((_through(room, low.current, cost, must, whole), room) for room in rooms), key=lambda one: -one[0])  # type: ignore[union-attr]  # then it is not None
-    total, counted = 0.0, np.zeros(w.key_groups, dtype=bool)
-    for least, room in known:
-        if not counted[room.key_groups].any():
-            total += least
-            counted[room.key_groups] = True
-    total += float(cost[must & ~counted].sum())
-    return total if whole else total * (1 - 1e-12)
-
-
-def _through(room: Rooms, current: np.ndarray, cost: FloatArray, must: BoolArray, whole: bool) -> float:
-    """The larger of (1), with the key groups that must leave anyway, and (2)."""
-    here, held = room.domain[current[room.key_groups]], room.held(current)
-    cost, must, weight = cost[room.key_groups], must[room.key_groups], room.weights
-    spare = TIE * room.heaviest
-    out, into = float(cost[must & (here < 0)].sum()), 0.0
-    for d in range(room.most.size):
-        own = here == d
-        surplus, missing = held[d] - room.most[d] - spare, room.least[d] - held[d] - spare
-        out += max(float(cost[must & own].sum()), _cover(cost[own], weight[own], surplus, whole))
-        into += _cover(cost[~own], weight[~own], missing, whole)
-    return max(out, into)
-
-
-def _cover(cost: FloatArray, weight: FloatArray, needed: float, whole: bool) -> float:
-    """The least cost of shares of items that weigh so much together; of whole items, where all weigh the same."""
-    if needed <= 0 or not (weight > 0).any():
-        return 0.0
-    cost, weight = cost[weight > 0], weight[weight > 0]
-    if (weight == weight[0]).all():
-        count = math.ceil(needed / weight[0] * (1 - 1e-9))
-        return float(np.sort(cost)[:count].sum())
-    order = np.argsort(cost / weight, kind="stable")
-    before = np.concatenate([[0.0], np.cumsum(weight[order])[:-1]])
-    share = np.clip((needed - before) / weight[order], 0.0, 1.0)
-    least = float(share @ cost[order]) * (1 - 1e-9)
-    return float(math.ceil(least)) if whole else least
-
-
 COUNTS = ("migrations", "table_size")
 
 
@@ -487,10 +407,18 @@ def _priced_rows(stage: Stage, found: Incumbent, seed: int) -> Iterator[None] | 
     posed, cost = Posed(stage.problem, goal=stage.measure), cost_of(stage.problem, stage.measure)
     task = Task(posed.placing, Aim(goal=1.0), cost / (float(cost.max(initial=0.0)) or 1.0))
 
-    def ask(turn: Budget) -> Answer:
-        return search_within(stage, lambda _: task, budget=turn, seed=seed, start=found.best, effort=0.25, but=None)
+    def turns() -> Iterator[None]:
+        # Without an incumbent a longer cooling is the only hope: each turn has twice as long.
+        for number in range(MOST_TURNS):
+            turn = found.budget.turn(FIRST * 2.0**number)
+            answer = search_within(
+                stage, lambda _: task, budget=turn, seed=seed + number, start=found.best, effort=0.25, but=None
+            )
+            if not found.add_solution(answer.assignment, "priced rows") and found.best is not None and not turn.expired:
+                return
+            yield
 
-    return solver_turns(found, ask, "priced rows", FIRST)
+    return turns()
 
 
 def _columns(problem: Prioritised) -> int:

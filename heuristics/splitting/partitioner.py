@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +19,7 @@ from keyshift.models.base.guards import non_negative, whole
 from keyshift.models.base.labels import aligned
 from keyshift.models.splitting.data import KeyIndex, grown, read_speeds
 from keyshift.models.splitting.hashing import candidates
-from keyshift.models.splitting.stream import as_keys
+from keyshift.models.splitting.stream import CHUNK, as_keys
 from keyshift.models.workload import FloatArray, IntArray
 
 Scheme = Literal["hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices"]
@@ -52,7 +54,7 @@ class Partitioner:
     slack : float, default 1e-4
         "d-choices": the imbalance that is tolerated, epsilon.
     counters : int, optional
-        "d-choices", "w-choices": size of each source's SpaceSaving sketch; 2 / threshold by default,
+        "d-choices", "w-choices": C of each source's sketch of heavy keys; 2 / threshold by default,
         which overestimates a frequency by at most half the threshold.
 
     Attributes
@@ -66,7 +68,9 @@ class Partitioner:
     without access to that paper: check the threshold, both rules and epsilon against it.
     Departures: with workers of different speeds, the message goes to the worker whose load would be least with it;
     D-Choices computes d again when the number of a source's messages has doubled, or after 10,000 of them, not at every
-    message.
+    message; the sketch is not SpaceSaving, but one of the same guarantee whose counters are found in a tenth of the time.
+    Sources with estimates of their own decide side by side, in threads, where a chunk is long: what one decides
+    depends on no other.
     """
 
     def __init__(
@@ -155,19 +159,27 @@ class Partitioner:
             self._apart = not exact
             self._loads = self._estimates[0] if exact else np.zeros(self.workers, dtype=kind)
             self._tally = np.zeros(4, dtype=kind)
+            self._hand = np.zeros((self._estimates.shape[0], 2), dtype=np.int64)
         elif weighted != self._weighted:
             raise InputError("weights must come with all chunks or with none")
 
-    def _sources_of(self, keys: IntArray) -> IntArray | None:
-        """The source of each message; None if there is only one, or only one estimate."""
-        if self.sources == 1 or (
-            self.estimate == "global" and self.scheme not in ("shuffle", "d-choices", "w-choices")
-        ):
-            return None
+    def _sources_of(self, keys: IntArray) -> list[Any]:
+        """For each source, which messages it sends."""
+        if self.sources == 1:
+            return [slice(None)]
         if self.feed_by == "shuffle":
-            return (self.messages + np.arange(keys.size)) % self.sources
+            return [slice((s - self.messages) % self.sources, None, self.sources) for s in range(self.sources)]
         # A hash function that no candidate comes from: else a source's keys would share their candidates.
-        return candidates(keys, self.sources, 1, 2**32 - 1 - self.hash_seed)[:, 0].astype(np.int64)
+        source = candidates(keys, self.sources, 1, 2**32 - 1 - self.hash_seed)[:, 0]
+        return [np.flatnonzero(source == s) for s in range(self.sources)]
+
+    def _at_each(self, work: Callable[[int], None], messages: int) -> None:
+        """Do a source's work for all sources: in threads once the kernels are compiled, where it is worth one."""
+        if self.sources > 1 and messages >= CHUNK // 4 and self.messages > 0:
+            with ThreadPoolExecutor(min(self.sources, os.cpu_count() or 1)) as pool:
+                list(pool.map(work, range(self.sources)))
+        else:
+            list(map(work, range(self.sources)))
 
     # The schemes ------------------------------------------------------------------------------------------------
 
@@ -182,7 +194,6 @@ class Partitioner:
             self._sketch = empty_sketch(self.sources, counters)
             self._seen = np.zeros(self.sources, dtype=np.int64)
             self._chosen = np.zeros((self.sources, 2), dtype=np.int64)
-            return self._head_and_tail
         self._d = {"hash": 1, "pkg": 2, "on-greedy": 0}.get(self.scheme, self.choices) or 0  # 0: all workers
         return self._greedy
 
@@ -202,32 +213,87 @@ class Partitioner:
     def _books(self) -> kernels.WorkerBooks:
         return kernels.WorkerBooks(self._estimates, self._loads, self._apart)
 
-    def _greedy(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
+    def _greedy(self, keys: IntArray, weights: Any, sources: list[Any], out: np.ndarray) -> None:
+        choices = self._choices(keys, sources)
+        probed = self._apart and self.probe_every and -self.messages % self.probe_every < keys.size
+        if self._counting and self._index is None and not probed:
+            return self._counted(keys, choices, sources, out)
         numbers = np.zeros(0, dtype=np.int64) if self._index is None else self._index.number(keys)
         if self._index is not None:
             self._place_of = grown(self._place_of, self._index.count, fill=-1)
+        choices = choices if choices.size else np.full(keys.size, 2)
         kernels.greedy(
-            keys, *self._filled(weights, source, keys.size), self._books, self._speeds, self._hashed, self._d,
+            keys, *self._filled(weights, sources, keys.size), self._books, self._speeds, self._hashed, choices,
             self._probes, numbers, self._place_of, self._tally, out,
         )  # fmt: skip
+        return None
 
-    def _in_turn(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        filled = self._filled(weights, source, keys.size)
-        kernels.in_turn(*filled, self._turns, self._loads[None, :], self._speeds, self._tally, out)
+    def _choices(self, keys: IntArray, sources: list[Any]) -> IntArray:
+        """How many candidates each message has, 0 for all workers; empty where all have two."""
+        if self.scheme not in ("d-choices", "w-choices"):
+            return np.full(0 if self._d == 2 else keys.size, self._d)
+        choices = np.empty(keys.size, dtype=np.int64)
 
-    def _head_and_tail(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        everybody = self.scheme == "w-choices"
-        # D-Choices computes its d anew after this many messages of a source at the latest.
-        rules = kernels.HeadRules(self._seen, self._chosen, self._threshold, self._slack, 10_000, everybody)
-        kernels.head_and_tail(
-            keys, *self._filled(weights, source, keys.size), self._books, self._speeds, self._hashed, self._probes,
-            self._sketch, rules, self._tally, out,
-        )  # fmt: skip
+        def count(s: int) -> None:
+            mine = sealed(keys[sources[s]])
+            found = np.empty(mine.size, dtype=np.int64)
+            self._count(s, mine, found)
+            choices[sources[s]] = found
 
-    def _filled(self, weights: Any, source: Any, messages: int) -> tuple[np.ndarray, IntArray]:
+        self._at_each(count, keys.size)
+        return choices
+
+    def _count(self, s: int, keys: IntArray, found: IntArray) -> None:
+        """The same for a source."""
+        sketch, at = [part[s] for part in self._sketch], 0
+        while at < keys.size:
+            seen, (chosen, when) = int(self._seen[s]), self._chosen[s].tolist()
+            due = min(2 * when, when + 10_000) if self.scheme == "d-choices" else np.iinfo(np.int64).max
+            candidates = 0 if chosen >= self.workers else chosen
+            stop = at + kernels.count_choices(keys[at:], *sketch, self._threshold, seen, candidates, due, found[at:])
+            self._seen[s] = seen + min(stop + 1, keys.size) - at
+            if stop < keys.size:
+                d = kernels.choices_for_head(
+                    sketch[1], sketch[2][1], self._seen[s], self._threshold, self.workers, self._slack
+                )
+                self._chosen[s] = d, self._seen[s]
+                found[stop] = 0 if d >= self.workers else d
+            at = stop + 1
+
+    def _counted(self, keys: IntArray, choices: IntArray, sources: list[Any], out: np.ndarray) -> None:
+        """Messages that all weigh the same, to equal workers: every source on its own, where it has its own estimates."""
+
+        def send(s: int) -> None:
+            mine = sealed(keys[sources[s]])
+            sent = np.empty(mine.size, dtype=np.int32)
+            own = choices[sources[s]] if choices.size else choices
+            self._send_counted(mine, own, s, np.zeros(4, dtype=np.int64), sent)
+            out[sources[s]] = sent
+
+        if self._apart:
+            self._at_each(send, keys.size)
+            kernels.follow_counts(out, self._loads, self._tally)
+        else:
+            self._send_counted(keys, choices, 0, self._tally, out)
+
+    def _send_counted(self, keys: IntArray, choices: IntArray, s: int, tally: IntArray, out: np.ndarray) -> None:
+        first, second = np.empty((2, kernels.BLOCK), dtype=np.uint32)
+        most = max(self.workers, self.choices or 0)
+        candidates, known = np.empty((128, most), dtype=np.uint32), np.zeros((128, 2), dtype=np.int64)
+        kernels.send_counted(
+            keys, choices, self._hashed, self._estimates[s], self._hand[s], first, second, candidates, known, tally, out
+        )
+
+    def _in_turn(self, keys: IntArray, weights: Any, sources: list[Any], out: np.ndarray) -> None:
+        filled = self._filled(weights, sources, keys.size)
+        kernels.in_turn(*filled, self._turns, self._loads, self._speeds, self._tally, out)
+
+    def _filled(self, weights: Any, sources: list[Any], messages: int) -> tuple[np.ndarray, IntArray]:
         """Weights and sources spelt out, which spares the kernels a compilation for every omission."""
-        one = sealed(np.ones(messages, dtype=self._tally.dtype)) if weights is None else weights
-        return one, np.zeros(messages, dtype=np.int64) if source is None else source
+        source = np.zeros(messages, dtype=np.int64)
+        for s, mine in enumerate(sources):
+            source[mine] = s
+        return sealed(np.ones(messages, dtype=self._tally.dtype)) if weights is None else weights, source
 
     # What has become of it --------------------------------------------------------------------------------------
 

@@ -14,94 +14,85 @@ from numpy import uint64
 
 from keyshift.models.base.compiling import LEAF, njit
 from keyshift.models.splitting.hashing import hash_word, worker_of
-from keyshift.models.workload import IntArray
 
 
 class Sketch(NamedTuple):
-    """Arrays of S sketches of C counters: SpaceSaving [Metwally2005], the heavy keys of a stream in so many counters.
+    """Arrays of S sketches, one for each source: the heavy keys of a stream in few counters [Misra1982], [Anderson2017].
 
-    Counters hold a key and a count each. A key without a counter takes over one of least count, and counts on from
-    there; so a count is at most messages / counters too high, and never too low. A hand goes round the counters and stops
-    at each of least count; counts only grow, so it goes round at most once for each least count, and of those there are at
-    most messages / counters. A hash table with linear probing finds a key. Constant time a message, on average; one sketch
-    for each source.
+    A hash table with linear probing counts every key, at most 2 C of them. Where a key more comes, the C-th largest count
+    is taken off all counts, and what is at 0 then leaves. Each time at least C counters lose it, so that what is taken off
+    a key in all is at most messages / C; with it a count is never too low, and at most so much too high, as with C counters
+    of SpaceSaving [Metwally2005]. Constant time a message, on average.
     """
 
-    key: np.ndarray  # (S, C): the key of a counter
-    often: np.ndarray  # (S, C): its count, 0 while it is free
-    hand: np.ndarray  # (S, 2): no counter before this one has the least count; the least count
-    table: np.ndarray  # (S, power of two): counters by hash of their key, -1 for none
+    key: np.ndarray  # (S, power of two): the key of a slot
+    often: np.ndarray  # (S, power of two): its count, 0 while the slot is empty
+    used: np.ndarray  # (S, 2): slots in use, what is taken off
+    kept: np.ndarray  # (S, C + 1, 2): room for keys and counts while the table is filled anew
 
 
 def empty_sketch(sources: int, counters: int) -> Sketch:
-    """Sketches that have seen nothing: all counters free."""
-    slots = 1 << (2 * counters - 1).bit_length()
-    key, often = np.zeros((2, sources, counters), np.int64)
-    return Sketch(key, often, np.zeros((sources, 2), np.int64), np.full((sources, slots), -1, np.int64))
+    """Sketches that have seen nothing."""
+    slots = 1 << (4 * counters - 1).bit_length()
+    key, often = np.zeros((2, sources, slots), np.int64)
+    return Sketch(key, often, np.zeros((sources, 2), np.int64), np.zeros((sources, counters + 1, 2), np.int64))
+
+
+ONE, HALF = uint64(1), uint64(32)
 
 
 @njit(inline="always")
 def _first_slot(key, mask):
-    mixed = (uint64(key) ^ (uint64(key) >> uint64(32))) * uint64(0x9E3779B97F4A7C15)
-    return np.int64(mixed >> uint64(32)) & mask
+    return (((uint64(key) ^ (uint64(key) >> HALF)) * uint64(0x9E3779B97F4A7C15)) >> HALF) & mask
 
 
-@njit(inline="always")
-def _slot_of(wanted, s, key, table):
-    """Where the table of source s has the key, or the empty slot where it would be."""
-    mask = table.shape[1] - 1
+@njit(**LEAF)
+def _take_off(key, often, used, kept):
+    """Take the C-th largest count off all, and drop what is at 0 then."""
+    low, high, most, mask = 1, 1, kept.shape[0] - 1, uint64(often.size - 1)
+    for i in range(often.size):  # not "for count in often", which no processor does for eight at once
+        high = max(high, often[i])
+    while low < high:  # the least number that fewer than C counts are above
+        middle, above = (low + high) >> 1, 0
+        for i in range(often.size):
+            above += often[i] > middle
+        low, high = (low, middle) if above < most else (middle + 1, high)
+    left = 0
+    for i in range(often.size):  # no branch, since none could be foreseen
+        kept[left, 0], kept[left, 1] = key[i], often[i] - low
+        left += often[i] > low
+        often[i] = 0
+    used[0] = left
+    used[1] += low
+    for i in range(left):
+        at = _first_slot(kept[i, 0], mask)
+        while often[at] > 0:
+            at = (at + ONE) & mask
+        key[at], often[at] = kept[i, 0], kept[i, 1]
+
+
+@njit(**LEAF)
+def add(wanted, key, often, used, kept):
+    """Count a key; returns its estimated count. The arrays are one source's of a `Sketch`, in order."""
+    mask = uint64(often.size - 1)
     at = _first_slot(wanted, mask)
-    while table[s, at] >= 0 and key[s, table[s, at]] != wanted:
-        at = (at + 1) & mask
-    return at
-
-
-@njit(inline="always")
-def _forget(gap, s, key, table):
-    """Empty a slot of the table and close the gap: followers that may, move up."""
-    mask = table.shape[1] - 1
-    table[s, gap] = -1
-    at = (gap + 1) & mask
-    while table[s, at] >= 0:
-        first = _first_slot(key[s, table[s, at]], mask)
-        if ((at - first) & mask) >= ((at - gap) & mask):
-            table[s, gap] = table[s, at]
-            table[s, at] = -1
-            gap = at
-        at = (at + 1) & mask
-
-
-@njit(inline="always")
-def _rarest(s, often, hand):
-    """The counter of least count at which the hand stops."""
-    while often[s, hand[s, 0]] > hand[s, 1]:
-        hand[s, 0] += 1
-        if hand[s, 0] == often.shape[1]:
-            hand[s, 0], hand[s, 1] = 0, often[s].min()
-    return hand[s, 0]
-
-
-@njit(inline="always")
-def add(wanted, s, key, often, hand, table):
-    """Count a key at source s; returns its estimated count. The arrays are those of a `Sketch`, in order."""
-    slot = _slot_of(wanted, s, key, table)
-    item = table[s, slot]
-    if item < 0:
-        item = _rarest(s, often, hand)
-        if often[s, item] > 0:
-            _forget(_slot_of(key[s, item], s, key, table), s, key, table)
-            slot = _slot_of(wanted, s, key, table)
-        key[s, item] = wanted
-        table[s, slot] = item
-    often[s, item] += 1
-    return often[s, item]
+    while often[at] > 0 and key[at] != wanted:
+        at = (at + ONE) & mask
+    now = often[at] + 1
+    often[at], estimate = now, now + used[1]
+    if now == 1:
+        key[at] = wanted
+        used[0] += 1
+        if used[0] >= 2 * kept.shape[0] - 1:
+            _take_off(key, often, used, kept)
+    return estimate
 
 
 @njit(cache=True)
-def choices_for_head(often, seen, threshold, workers, slack):
+def choices_for_head(often, taken, seen, threshold, workers, slack):
     """The d of D-Choices for the counts of a sketch; `workers` when none below will do."""
-    head = np.sort(often[often >= threshold * seen])[::-1] / seen
-    return find_choices(head, workers, slack)
+    counts = often[often > 0] + taken
+    return find_choices(np.sort(counts[counts >= threshold * seen])[::-1] / seen, workers, slack)
 
 
 @njit(cache=True)
@@ -159,39 +150,40 @@ class Probes(NamedTuple):
     every: int
 
 
-class HeadRules(NamedTuple):
-    """Which keys D-Choices and W-Choices count to the head, and how many candidates these get."""
+@njit(**LEAF, nogil=True)
+def count_choices(keys, key, often, used, kept, threshold, seen, chosen, due, choices):
+    """How many candidates a source's messages have: two for a key of the tail, `chosen` for one of the head.
 
-    seen: IntArray
-    """Messages of each source so far."""
-    chosen: IntArray
-    """Candidates of a head key at each source, and after how many messages that was found, shape (S, 2)."""
-    threshold: float
-    slack: float
-    refresh: int
-    """It is found anew after this many messages at the latest."""
-    all_workers: bool
+    `seen` messages were counted before. Ends at a key of the head that is at least the `due`-th message, which is counted:
+    other candidates may do by then. Returns which message it is.
+    """
+    for i in range(keys.size):
+        head = add(keys[i], key, often, used, kept) >= threshold * (seen + i + 1)
+        if head and seen + i + 1 >= due:
+            return i
+        choices[i] = chosen if head else 2
+    return keys.size
 
 
 @njit(inline="always")
-def _after(estimates, row, w, weight, speeds):
+def _after(own, w, weight, speeds):
     """Estimated load of a worker with one more message on it. Equal workers keep the order of their loads."""
-    return estimates[row, w] if speeds is None else (estimates[row, w] + weight) / speeds[w]
+    return own[w] if speeds is None else (own[w] + weight) / speeds[w]
 
 
 @njit(inline="always")
-def _least(estimates, row, weight, speeds):
+def _least(own, weight, speeds):
     """The least loaded of all workers, the lowest number on ties."""
-    best, lowest = 0, _after(estimates, row, 0, weight, speeds)
-    for w in range(1, estimates.shape[1]):
-        load = _after(estimates, row, w, weight, speeds)
+    best, lowest = 0, _after(own, 0, weight, speeds)
+    for w in range(1, own.size):
+        load = _after(own, w, weight, speeds)
         if load < lowest:
             best, lowest = w, load
     return best
 
 
 @njit(inline="always")
-def _choose(key, estimates, row, weight, speeds, hashed, choices):
+def _choose(key, own, weight, speeds, hashed, choices):
     """The least loaded of a key's candidates, the earlier hash function on ties."""
     seed, workers = hashed
     one, two = hash_word(uint64(key), seed)
@@ -199,30 +191,30 @@ def _choose(key, estimates, row, weight, speeds, hashed, choices):
     if choices == 1:
         return best
     other = worker_of(two, workers)
-    lowest = _after(estimates, row, best, weight, speeds)
-    load = _after(estimates, row, other, weight, speeds)
+    lowest = _after(own, best, weight, speeds)
+    load = _after(own, other, weight, speeds)
     # Which of two balanced workers is less loaded cannot be predicted: arithmetic, not a branch.
     best += (other - best) * np.int64(load < lowest)
     for j in range(2, choices, 2):
         lowest = min(load, lowest)
         one, two = hash_word(uint64(key), seed + uint64(j // 2))
         other = worker_of(one, workers)
-        load = _after(estimates, row, other, weight, speeds)
+        load = _after(own, other, weight, speeds)
         if load < lowest:
             best, lowest = other, load
         if j + 1 < choices:
             other = worker_of(two, workers)
-            load = _after(estimates, row, other, weight, speeds)
+            load = _after(own, other, weight, speeds)
             if load < lowest:
                 best, lowest = other, load
     return best
 
 
 @njit(inline="always")
-def _send(w, weight, estimates, row, loads, apart, speeds):
+def _send(w, weight, own, loads, apart, speeds):
     """Book a message; returns the worker's relative load."""
-    now = estimates[row, w] + weight
-    estimates[row, w] = now
+    now = own[w] + weight
+    own[w] = now
     if apart:
         now = loads[w] + weight
         loads[w] = now
@@ -248,16 +240,16 @@ def _probe(estimates, loads, probes, i):
 
 
 @njit(inline="always")
-def _chosen(key, estimates, row, weight, speeds, hashed, choices):
+def _chosen(key, own, weight, speeds, hashed, choices):
     """The least loaded of the first candidates of a key; ``choices = 0`` opens all workers."""
     if choices == 0:
-        return _least(estimates, row, weight, speeds)
-    return _choose(key, estimates, row, weight, speeds, hashed, choices)
+        return _least(own, weight, speeds)
+    return _choose(key, own, weight, speeds, hashed, choices)
 
 
 @njit(**LEAF)
 def greedy(keys, weights, source, books, speeds, hashed, choices, probes, numbers, place_of, tally, out):
-    """Greedy-d: the least loaded of d candidates (PKG with d = 2, hashing with d = 1), for each message.
+    """Greedy-d: the least loaded of each message's so many candidates (PKG with 2, hashing with 1).
 
     With `numbers` of the keys a key stays where its first message went: static PoTC and On-Greedy.
     """
@@ -267,67 +259,180 @@ def greedy(keys, weights, source, books, speeds, hashed, choices, probes, number
         if apart:
             _probe(estimates, loads, probes, i)
             row = source[i]
+        own = estimates[row]
         w = place_of[numbers[i]] if numbers.size else -1
         if w < 0:
-            w = _chosen(keys[i], estimates, row, weights[i], speeds, hashed, choices)
+            w = _chosen(keys[i], own, weights[i], speeds, hashed, choices[i])
             if numbers.size:
                 place_of[numbers[i]] = w
-        _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
+        _book(tally, _send(w, weights[i], own, loads, apart, speeds), weights[i])
         out[i] = w
 
 
 @njit(**LEAF)
 def in_turn(weights, source, turns, loads, speeds, tally, out):
     """Shuffle grouping: every source deals its messages round robin, source s beginning with worker s."""
-    workers = loads.shape[1]
+    workers = loads.size
     for i in range(out.size):
         s = source[i]
         w = np.int64((turns[s] + s) % workers)
         turns[s] += 1
-        _book(tally, _send(w, weights[i], loads, 0, loads[0], False, speeds), weights[i])
+        _book(tally, _send(w, weights[i], loads, loads, False, speeds), weights[i])
         out[i] = w
 
 
-@njit(cache=True)
-def head_and_tail(keys, weights, source, books, speeds, hashed, probes, sketch, rules, tally, out):
-    """D-Choices and W-Choices: two candidates for a key of the tail, more - or all workers - for one of the head."""
-    estimates, loads, apart = books
-    key, often, hand, table = sketch
-    seen, chosen, threshold, slack, refresh, all_workers = rules
-    workers = np.int64(hashed.workers)
+BLOCK = 4096
+"""Messages whose keys are hashed in one go."""
+
+
+@njit(**LEAF, nogil=True)
+def send_counted(keys, choices, hashed, counts, hand, first, second, candidates, known, tally, out):
+    """`greedy` for one source's messages that all weigh the same, to equal workers; `choices` may be empty: two.
+
+    `hand` has a worker before which none has the least count, and that count; `first` and `second` room for a block,
+    `candidates`, shape (power of two, workers), for those of keys of the head: `known` says which, and how many, shape (.., 2).
+    """
+    for begin in range(0, keys.size, BLOCK):
+        part, sent = keys[begin : begin + BLOCK], out[begin : begin + BLOCK]
+        _hash_block(part, hashed, first, second)
+        if choices.size:
+            _send_block(
+                part,
+                choices[begin : begin + BLOCK],
+                hashed,
+                counts,
+                hand,
+                first,
+                second,
+                candidates,
+                known,
+                tally,
+                sent,
+            )
+        else:
+            _send_to_two(counts, first, second, tally, sent)
+    _add_load(tally, keys.size)
+
+
+@njit(**LEAF)
+def _hash_block(keys, hashed, first, second):
+    """A loop of its own, which processors do for eight keys at once."""
+    seed, workers = hashed
     for i in range(keys.size):
-        s = source[i]
-        row = 0
-        if apart:
-            _probe(estimates, loads, probes, i)
-            row = s
-        seen[s] += 1
-        count = add(keys[i], s, key, often, hand, table)
-        d = 2
-        if count >= threshold * seen[s]:
-            if not all_workers and (seen[s] >= 2 * chosen[s, 1] or seen[s] - chosen[s, 1] >= refresh):
-                chosen[s, 0] = choices_for_head(often[s], seen[s], threshold, workers, slack)
-                chosen[s, 1] = seen[s]
-            d = 0 if all_workers or chosen[s, 0] >= workers else chosen[s, 0]
-        w = _chosen(keys[i], estimates, row, weights[i], speeds, hashed, d)
-        _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
-        out[i] = w
+        one, two = hash_word(uint64(keys[i]), seed)
+        first[i], second[i] = worker_of(one, workers), worker_of(two, workers)
+
+
+@njit(inline="always")
+def _to_one_of_two(v, w, counts):
+    """Book a message at the less loaded of two workers, the first on ties; returns which, and its load before.
+
+    Both are written back, the one that is not chosen as it was: so it is known ahead where to write, and a processor need
+    not wait for one decision to begin with the next.
+    """
+    one, two = counts[v], counts[w]
+    other = np.int64(two < one)
+    counts[v] = one + 1 - other
+    counts[w] = two + (other | np.int64(v == w))
+    return (w if two < one else v), min(one, two)
+
+
+@njit(**LEAF)
+def _send_to_two(counts, first, second, tally, out):
+    peak, peaks = tally[0], 0
+    for i in range(out.size):
+        out[i], before = _to_one_of_two(first[i], second[i], counts)
+        peak = max(peak, before + 1)
+        peaks += peak
+    tally[0] = peak
+    tally[1] += peaks
+
+
+@njit(**LEAF)
+def _send_block(keys, choices, hashed, counts, hand, first, second, candidates, known, tally, out):
+    peak, peaks = tally[0], 0
+    for i in range(out.size):
+        if choices[i] == 2:
+            out[i], before = _to_one_of_two(first[i], second[i], counts)
+        else:
+            w = (
+                _at_hand(counts, hand)
+                if choices[i] == 0
+                else _of_many(keys[i], counts, hashed, choices[i], candidates, known)
+            )
+            out[i], before = w, counts[w]
+            counts[w] += 1
+        peak = max(peak, before + 1)
+        peaks += peak
+    tally[0] = peak
+    tally[1] += peaks
+
+
+@njit(inline="always")
+def _of_many(key, counts, hashed, choices, candidates, known):
+    """`_choose` for counts. The candidates of a key of the head, which comes again soon, are kept."""
+    slot = _first_slot(key, uint64(known.shape[0] - 1))
+    of, (seed, workers) = candidates[slot], hashed
+    if known[slot, 0] != key or known[slot, 1] < choices:
+        known[slot, 0], known[slot, 1] = key, choices
+        for j in range(0, choices, 2):
+            one, two = hash_word(uint64(key), seed + uint64(j // 2))
+            of[j], of[min(j + 1, choices - 1)] = (
+                worker_of(one, workers),
+                worker_of(two if j + 1 < choices else one, workers),
+            )
+    least = counts[of[0]] * choices
+    for j in range(1, choices):  # a count and its place in one number: which is least cannot be foreseen
+        least = min(least, counts[of[j]] * choices + j)
+    return of[np.uint64(least % choices)]
+
+
+@njit(inline="always")
+def _at_hand(counts, hand):
+    """The first worker of least count. Counts only grow, so the hand goes round once for each least count at most."""
+    while counts[hand[0]] > hand[1]:
+        hand[0] += 1
+        if hand[0] == counts.size:
+            hand[0], hand[1] = 0, counts[0]
+            for w in range(counts.size):
+                hand[1] = min(hand[1], counts[w])
+    return hand[0]
+
+
+@njit(**LEAF)
+def follow_counts(sent, loads, tally):
+    """Book messages that sources have sent by estimates of their own."""
+    peak, peaks = tally[0], 0
+    for i in range(sent.size):
+        w = np.uint32(sent[i])
+        loads[w] += 1
+        peak = max(peak, loads[w])
+        peaks += peak
+    tally[0] = peak
+    tally[1] += peaks
+    _add_load(tally, sent.size)
+
+
+@njit(inline="always")
+def _add_load(tally, messages):
+    tally[3] += messages * tally[2] + messages * (messages + 1) // 2
+    tally[2] += messages
 
 
 @njit(cache=True)
 def offline_order(weight, order, options, speeds):
     """Keys in the given order, each to the worker least loaded after it, among its options or - if none - all."""
     place_of = np.empty(weight.size, dtype=np.int32)
-    loads = np.zeros((1, speeds.size))
+    loads = np.zeros(speeds.size)
     for k in order:
         if options.shape[1] == 0:
-            w = _least(loads, 0, weight[k], speeds)
+            w = _least(loads, weight[k], speeds)
         else:
             w, lowest = np.int64(options[k, 0]), np.inf
             for j in range(options.shape[1]):
-                after = _after(loads, 0, options[k, j], weight[k], speeds)
+                after = _after(loads, options[k, j], weight[k], speeds)
                 if after < lowest:
                     w, lowest = np.int64(options[k, j]), after
-        loads[0, w] += weight[k]
+        loads[w] += weight[k]
         place_of[k] = w
     return place_of

@@ -9,6 +9,7 @@ arrivals only: a node slightly off needs a departure and an arrival, one far abo
 is a relaxation of the number of moves: it forgets only that an arrival is somebody else's departure. Every d with
 count(d) > maxMigrations is impossible. count falls in steps at the values of D, so that the least possible d of the
 relaxation is found exactly, by bisection over them.
+Where it is too large for that, sums over the nodes say almost as much, and more than multipliers do; see `carried_away`.
 """
 
 from __future__ import annotations
@@ -109,11 +110,12 @@ class CountBound:
         """The least distance that is not ruled out, in units of the mean; `inf` when none is."""
         if self.expired():
             return 0.0
+        least = carried_away(self.instance)
         steps = np.unique(self.table[np.isfinite(self.table)])
-        steps = np.unique(np.concatenate([[0.0], steps]))
+        steps = np.unique(np.concatenate([[0.0, least], steps[steps > least]]))
         if not self.possible(float(steps[-1])):
             return math.inf if self.exact else float(steps[-1])
-        low, high = 0, steps.size - 1
+        low, high = int(np.searchsorted(steps, least)), steps.size - 1
         while low < high and not self.expired():
             middle = (low + high) // 2
             if self.possible(float(steps[middle])):
@@ -121,6 +123,38 @@ class CountBound:
             else:
                 low = middle + 1
         return float(steps[low])
+
+
+def carried_away(it: Instance) -> float:
+    r"""A load distance that no M moves go below, in one pass over the key groups.
+
+    With :math:`e_i` the deviation of node i, :math:`T_i(k)` the k largest loads on it together and :math:`T(k)` those of all,
+    node i needs so many departures as :math:`e_i - T_i(k)` is above d for k = 0, 1, ..., or so many arrivals as
+    :math:`-e_i - T(k)` is; and M moves bring T(M) at most to nodes below the mean. So
+
+    .. math:: d \ge v_{(M+1)}, \qquad d \ge u_{(M+1)}, \qquad \sum_i (-e_i - d)^+ \le T(M),
+
+    v and u all these differences in descending order, loads on a node divided by its capacity. Draining nodes need no
+    arrivals. What rounding can have added is taken off.
+    """
+    most, movers, dev = it.max_moves, it.space.movers, it.deviations(it.current)
+    order = movers[np.lexsort((-it.load[movers], it.current[movers]))]
+    node, sums = it.current[order], np.concatenate([[0.0], np.cumsum(it.load[order])])
+    left = dev[node] - (sums[1:] - sums[np.searchsorted(node, node)]) * it.weight[node]
+    largest = np.concatenate([[0.0], np.cumsum(np.sort(it.load[movers])[::-1][:most])])
+    lowest = np.flatnonzero(~it.draining)[np.argsort(dev[~it.draining], kind="stable")]
+    lacks, capacity = -dev[lowest], 1.0 / it.weight[lowest]
+    together = (np.cumsum(lacks * capacity) - largest[-1]) / np.cumsum(capacity)
+    least = max(0.0, _after(most, np.append(dev, left)), float(together.max(initial=0.0)))
+    lacking = [lacks]
+    while lacking[-1].max(initial=0.0) > least and len(lacking) < largest.size:
+        lacking.append(lacks - largest[len(lacking)] / capacity)
+    return max(0.0, max(least, _after(most, np.concatenate(lacking))) - it.error_bound)
+
+
+def _after(most: int, values: FloatArray) -> float:
+    """The largest of the values but for so many; 0 where there are no others."""
+    return float(np.partition(values, values.size - 1 - most)[values.size - 1 - most]) if values.size > most else 0.0
 
 
 def counted(problem: KeyGroupAllocation, counts: list[CountBound]) -> float:

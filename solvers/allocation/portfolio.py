@@ -19,7 +19,7 @@ from keyshift.solvers.allocation.counting import TOO_FEW, CountBound, CountPlann
 from keyshift.solvers.allocation.exchanges import Exchanges, even_out
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
-from keyshift.solvers.allocation.search import Round, Search
+from keyshift.solvers.allocation.search import Round, Search, from_highest_to_lowest
 from keyshift.solvers.allocation.ties import fewer_moves, least_sides
 from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
 from keyshift.solvers.tuning import AllocationSettings
@@ -197,6 +197,9 @@ class Portfolio:
     def search_turns(self) -> Iterator[None]:
         """A bound by counts, and rounds of annealing, plans and exchanges."""
         found = self.found
+        found.add_solution(
+            from_highest_to_lowest(self.instance, lambda: found.done), "moved from the highest to the lowest"
+        )
         if self.movable:
             self._anneal_round()
         self._count()
@@ -380,7 +383,8 @@ class Portfolio:
     @property
     def _exchanges(self) -> bool:
         """Whether so many may move that exchanges between three nodes find what the annealing does not."""
-        return self.many_moves and self.one and self.instance.nodes > 2 and not self.problem.lowered.merged
+        able = self.many_moves and self.one and self.instance.nodes > 2 and not self.problem.lowered.merged
+        return able and self.distance <= self.search.heaviest  # farther from the mean annealing gains more
 
     def _exchange(self) -> None:
         """Cool down anew, or from the best heated up, and exchange key groups between three nodes from there."""

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import uint64
 
-from keyshift.models.base.compiling import njit
+from keyshift.models.base.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.band_kernels import NEVER, weights
 from keyshift.solvers.intervals.owners import match
@@ -251,7 +252,7 @@ class Ruler:
         nobody's best partner, whatever its cost, and is capped there: so values of any spread fit beside row numbers.
         """
         if slots is None:
-            slots = np.empty((self.need(source, rows), 4), dtype=np.int64)
+            slots = np.empty((4, self.need(source, rows)), dtype=np.int64)
         base = int(value.min())
         capped = np.minimum(value, base + self.total + 1)
         packed = ((base - capped) << self.row_bits) + np.arange(value.size)
@@ -330,24 +331,44 @@ def frame_need(first: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> int:
     return largest
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _advance(
-    slots: np.ndarray, parent: np.ndarray, first: np.ndarray, prefix: np.ndarray, shift: int, low: int, high: int
-) -> None:
+# Each of the four has an array of its own, and loops go over slices of them, so that a processor does eight at once.
+
+
+@njit(**LEAF, nogil=True)
+def _take_over(slots, parent, shift, weight, low, high):
+    """The old intervals numbered low, .., high - 1, which begin where so much weight is before them, take over."""
+    n0, n1, c, m = slots
+    own0, own1, own_c, own_m = (n0[low:high], n1[low:high], c[low:high], m[low:high])
+    for i in range(parent.size):
+        a = uint64(parent[i] + shift)
+        unmatched, matched = n1[a], max(c[a] + weight, m[a])
+        own0[i] = own1[i] = unmatched
+        own_c[i], own_m[i] = unmatched - weight, matched
+
+
+@njit(**LEAF, nogil=True)
+def _advance(slots, parent, first, prefix, shift, low, high):
     """Let the old intervals that begin at low, .., high - 1 take over from their parents."""
     for p in range(max(low, 1), high):
-        weight = prefix[p]
-        for b in range(first[p], first[p + 1]):
-            a = parent[b] + shift
-            n1, c, m = slots[a, 1], slots[a, 2] + weight, slots[a, 3]
-            slots[b + shift, 0] = n1
-            slots[b + shift, 1] = n1
-            slots[b + shift, 2] = n1 - weight
-            slots[b + shift, 3] = c if c > m else m
+        if first[p] < first[p + 1]:
+            _take_over(slots, parent[first[p] : first[p + 1]], shift, prefix[p], first[p] + shift, first[p + 1] + shift)
+
+
+@njit(**LEAF, nogil=True)
+def _finish(n0, n1, c, m, weight, fresh, outer0, outer1, outer_c, outer_m):
+    """End a new interval where so much weight is before it, and hand the suffix that is left to the one that it extends."""
+    for i in range(n0.size):
+        end0 = max(n0[i], m[i])
+        end1 = max(max(n1[i], c[i] + weight), m[i])
+        if fresh:
+            outer0[i], outer1[i], outer_c[i], outer_m[i] = end0, end1, end0 - weight, NEVER
+        else:
+            outer0[i], outer1[i] = max(outer0[i], end0), max(outer1[i], end1)
+            outer_c[i] = max(outer_c[i], end0 - weight)
 
 
 @njit(cache=True, nogil=True)
-def sweep(  # noqa: C901  # a compiled loop is one function
+def sweep(  # a compiled loop is one function
     parent: np.ndarray, first: np.ndarray, starts: np.ndarray, prefix: np.ndarray,
     rows: np.ndarray, value: np.ndarray, out: np.ndarray, slots: np.ndarray,
 ) -> None:  # fmt: skip
@@ -365,9 +386,11 @@ def sweep(  # noqa: C901  # a compiled loop is one function
         Packed values.
     out : int64 array, shape (source partitions,)
         Receives the packed maxima.
-    slots : int64 array, shape (at least `frame_need`, 4)
+    slots : int64 array, shape (4, at least `frame_need`)
         Scratch.
     """
+    frames = (slots[0], slots[1], slots[2], slots[3])
+    n0, n1, c, m = frames
     tasks = starts.size - 1
     depths = rows.shape[1] + 1
     cut, end, at = np.zeros(depths, np.int64), np.zeros(depths, np.int64), np.zeros(depths, np.int64)
@@ -382,8 +405,8 @@ def sweep(  # noqa: C901  # a compiled loop is one function
         if at[d] < end[d]:
             u = rows[at[d], d]
             if u == 0:  # a complete partner; always the first of its range
-                slots[shift[d], 0] = slots[shift[d], 1] = slots[shift[d], 2] = value[at[d]]
-                slots[shift[d], 3] = NEVER
+                n0[shift[d]] = n1[shift[d]] = c[shift[d]] = value[at[d]]
+                m[shift[d]] = NEVER
                 fresh[d], done[d] = False, 1
                 at[d] += 1
                 continue
@@ -399,35 +422,23 @@ def sweep(  # noqa: C901  # a compiled loop is one function
             continue
         # all partners with this suffix are in: finish the current new interval at t
         t, s = cut[d], shift[d]
-        _advance(slots, parent, first, prefix, s, done[d], t)
-        for b in range(first[starts[t]] + s, first[t] + s):
-            n0, n1, c, m = slots[b, 0], slots[b, 1], slots[b, 2] + prefix[t], slots[b, 3]
-            slots[b, 0] = n0 if n0 > m else m
-            n1 = n1 if n1 > c else c
-            slots[b, 1] = n1 if n1 > m else m
+        _advance(frames, parent, first, prefix, s, done[d], t)
+        low, high, weight = first[starts[t]], first[t], prefix[t]
+        mine0, mine1, mine_c, mine_m = (
+            n0[low + s : high + s],
+            n1[low + s : high + s],
+            c[low + s : high + s],
+            m[low + s : high + s],
+        )
         if d == 0:
-            offset = first[starts[tasks]]
-            for b in range(offset, first[tasks]):
-                out[b - offset] = slots[b + s, 1]
+            _finish(mine0, mine1, mine_c, mine_m, weight, True, mine0, out, mine_c, mine_m)
             return
         d -= 1
-        outer, weight = shift[d], prefix[t]
-        if fresh[d]:
-            fresh[d], done[d] = False, t
-            for b in range(first[starts[t]], first[t]):
-                slots[b + outer, 0] = slots[b + s, 0]
-                slots[b + outer, 1] = slots[b + s, 1]
-                slots[b + outer, 2] = slots[b + s, 0] - weight
-                slots[b + outer, 3] = NEVER
-        else:
-            _advance(slots, parent, first, prefix, outer, done[d], t)
-            done[d] = t
-            for b in range(first[starts[t]], first[t]):
-                r0, r1 = slots[b + s, 0], slots[b + s, 1]
-                o = b + outer
-                if r0 > slots[o, 0]:
-                    slots[o, 0] = r0
-                if r1 > slots[o, 1]:
-                    slots[o, 1] = r1
-                if r0 - weight > slots[o, 2]:
-                    slots[o, 2] = r0 - weight
+        s = shift[d]
+        if not fresh[d]:
+            _advance(frames, parent, first, prefix, s, done[d], t)
+        _finish(
+            mine0, mine1, mine_c, mine_m, weight, fresh[d],
+            n0[low + s : high + s], n1[low + s : high + s], c[low + s : high + s], m[low + s : high + s],
+        )  # fmt: skip
+        fresh[d], done[d] = False, t

@@ -135,7 +135,7 @@ def _under_rules(found: Incumbent, seed: int, effort: float, many: bool) -> Iter
     )  # fmt: skip
     task, endless, turn = Task(placing, aim, worth), math.isinf(effort), 0
     while (found.best is None or many) and not found.done and (endless or turn < 2):
-        part = budget.turn(FIRST * 2**turn) if endless else budget
+        part = budget.turn(FIRST * 2 ** min(turn, 30)) if endless else budget
         answer = search_within(
             problem, lambda _: task, budget=part, seed=seed + turn, start=found.best, effort=effort if turn else 0.0
         )

@@ -10,10 +10,11 @@ import pytest
 from instances import splitting
 
 import keyshift as ks
-from keyshift.heuristics.splitting import scheme_kernels as space_saving
+from keyshift.heuristics.splitting import scheme_kernels as kernels
 from keyshift.heuristics.splitting.partitioner import SCHEMES
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.problem import jaccard
+from keyshift.models.splitting.stream import CHUNK
 
 ESTIMATES = [("local", None), ("global", None), ("local", 7)]
 
@@ -29,7 +30,7 @@ def least(load, options, weight, speeds):
 
 
 class ExactCounts:
-    """Frequencies without a sketch: what SpaceSaving is with enough counters."""
+    """Frequencies without a sketch: what a sketch is with enough counters."""
 
     def __init__(self):
         self.counts, self.seen = collections.Counter(), 0
@@ -170,35 +171,59 @@ def test_more_choices_where_two_are_not_enough():
 
 
 def held(sketch, s):
-    """The keys that a sketch holds, with their counts."""
+    """The keys that a sketch holds, with their estimated counts."""
     used = sketch.often[s] > 0
-    return dict(zip(sketch.key[s, used].tolist(), sketch.often[s, used].tolist(), strict=True))
+    taken = int(sketch.used[s, 1])
+    return dict(zip(sketch.key[s, used].tolist(), (sketch.often[s, used] + taken).tolist(), strict=True))
 
 
-@pytest.mark.parametrize("counters", [1, 2, 5, 40, 60, 100])
-def test_space_saving_never_underestimates(counters):
+@pytest.mark.parametrize("counters", [1, 2, 5, 20, 40, 60])
+def test_a_sketch_never_underestimates(counters):
     rng = np.random.default_rng(counters)
-    keys = zipf(rng, 3000, 60, 1.0).astype(np.int64) * 7919
-    sketch, true = space_saving.empty_sketch(1, counters), collections.Counter()
+    keys = zipf(rng, 3000, 100, 1.0).astype(np.int64) * 7919
+    sketch, true = kernels.empty_sketch(1, counters), collections.Counter()
     for t, key in enumerate(keys.tolist(), start=1):
         true[key] += 1
-        estimate = space_saving.add(key, 0, *sketch)
+        estimate = kernels.add(key, *(part[0] for part in sketch))
         assert true[key] <= estimate <= true[key] + t / counters
-        assert held(sketch, 0)[key] == estimate
-        assert (sketch.often[0] >= sketch.hand[0, 1]).all()
-        assert (sketch.often[0, : sketch.hand[0, 0]] > sketch.hand[0, 1]).all()
-    assert sum(held(sketch, 0).values()) == 3000
-    assert len(held(sketch, 0)) == (sketch.table >= 0).sum() == min(counters, len(true))
-    if counters >= 60:
-        assert held(sketch, 0) == true
+        counted = held(sketch, 0)
+        assert counted.get(key, estimate) == estimate
+        assert len(counted) == sketch.used[0, 0] <= 2 * counters
+    assert all(count >= true[key] for key, count in counted.items())
+    assert max((true[key] for key in true.keys() - counted.keys()), default=0) <= sketch.used[0, 1] <= 3000 / counters
+    if counters >= 50:
+        assert counted == true
 
 
 def test_each_source_has_a_sketch_of_its_own():
-    sketch = space_saving.empty_sketch(2, 8)
-    counts = [space_saving.add(key, 1, *sketch) for key in (5, 5, 6, 5, 7, 6)]
+    sketch = kernels.empty_sketch(2, 8)
+    counts = [kernels.add(key, *(part[1] for part in sketch)) for key in (5, 5, 6, 5, 7, 6)]
     assert counts == [1, 2, 1, 3, 1, 2]
     assert held(sketch, 1) == {5: 3, 6: 2, 7: 1}
     assert held(sketch, 0) == {}
+
+
+@pytest.mark.parametrize("scheme", ["pkg", "greedy-d", "d-choices", "w-choices"])
+@pytest.mark.parametrize("feed", ["shuffle", "key"])
+def test_sources_in_threads_decide_as_one_after_another(scheme, feed):
+    keys = zipf(np.random.default_rng(8), 2 * CHUNK // 4, 5000, 1.3)
+    side_by_side, in_turn = (ks.Partitioner(scheme, 30, 3, sources=3, feed=feed) for _ in range(2))
+    sent = [side_by_side.feed(part) for part in np.split(keys, 2)]
+    alone = [in_turn.feed(part) for part in np.split(keys, 16)]
+    np.testing.assert_array_equal(np.concatenate(sent), np.concatenate(alone))
+    assert side_by_side.average_imbalance == in_turn.average_imbalance
+    np.testing.assert_array_equal(side_by_side.loads, np.bincount(np.concatenate(sent), minlength=30))
+
+
+@pytest.mark.parametrize("scheme", ["pkg", "greedy-d", "d-choices", "w-choices"])
+def test_messages_that_are_counted_go_where_messages_of_weight_one_go(scheme):
+    keys = zipf(np.random.default_rng(9), 40_000, 3000, 1.4)
+    for sources, workers in ((1, 40), (4, 7), (2, 2)):
+        counted, weighed = (ks.Partitioner(scheme, workers, 5, sources=sources) for _ in range(2))
+        np.testing.assert_array_equal(counted.feed(keys), weighed.feed(keys, np.ones(keys.size)))
+        assert counted.average_imbalance == pytest.approx(weighed.average_imbalance)
+        if scheme == "d-choices":
+            np.testing.assert_array_equal(counted.head_choices, weighed.head_choices)
 
 
 def test_find_choices_is_the_least_that_fits():
@@ -212,11 +237,11 @@ def test_find_choices_is_the_least_that_fits():
                 return False
         return True
 
-    d = space_saving.find_choices(head, n, slack)
+    d = kernels.find_choices(head, n, slack)
     assert fits(d)
     assert not any(fits(less) for less in range(8, d))
-    assert space_saving.find_choices(np.zeros(0), n, slack) == 2
-    assert space_saving.find_choices(np.array([0.9]), 10, 0.0) == 10  # nothing less than all workers will do
+    assert kernels.find_choices(np.zeros(0), n, slack) == 2
+    assert kernels.find_choices(np.array([0.9]), 10, 0.0) == 10  # nothing less than all workers will do
 
 
 def test_off_greedy_by_hand():

@@ -15,8 +15,9 @@ import keyshift as ks
 from keyshift.generators.allocation import synthetic_workload
 from keyshift.models import Budget
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting import CountBound
+from keyshift.solvers.allocation.counting import CountBound, carried_away
 from keyshift.solvers.allocation.portfolio import Portfolio
+from keyshift.solvers.allocation.search import from_highest_to_lowest
 from keyshift.solvers.tuning import AllocationSettings
 
 
@@ -67,6 +68,52 @@ def test_count_bound_never_exceeds_the_optimum_and_is_often_tight(seed):
             assert by_multiplier * problem.scale <= best * (1 + 1e-12)
             tight += best - exact * problem.scale <= problem.tolerance
     assert tight > len(problems) / 2
+
+
+@pytest.mark.parametrize("seed", rest_slow(1, range(4)))
+def test_what_so_many_moves_carry_away_never_exceeds_the_optimum(seed):
+    above_zero = tight = 0
+    for problem in (problems := instances(900 + seed, 200)):
+        best, bound = brute_force(problem)[0], carried_away(Instance(problem)) * problem.scale
+        if best is not None:
+            assert bound <= best * (1 + 1e-12)
+            above_zero += bound > 0
+            tight += bound > 0 and best - bound <= problem.tolerance
+    assert tight > len(problems) / 10
+    assert above_zero > tight
+
+
+def test_few_moves_on_many_nodes_are_proven_in_one_pass():
+    """Of 20,000 key groups on 100 nodes 100 may move: what leaves the highest nodes is worth all there is to know."""
+    rng = np.random.default_rng(0)
+    w = ks.Workload(
+        load=rng.gamma(2.0, 1.0, 20_000), state=np.ones(20_000), current=rng.integers(0, 100, 20_000), nodes=100
+    )
+    problem = ks.KeyGroupAllocation(w, max_migrations=100)
+    instance = Instance(problem)
+    place = from_highest_to_lowest(instance)
+    assert not problem.violations(place)
+    assert (place != w.current).sum() == 100
+    assert 0.04 < carried_away(instance) <= instance.distance(place) <= carried_away(instance) + 0.003
+
+
+def test_many_that_are_alike_are_levelled():
+    """Of 200,000 alike each draw meets those that have moved before: it must not walk past them one by one."""
+    w = ks.Workload(load=np.ones(200_000), state=np.ones(200_000), current=np.zeros(200_000, dtype=int), nodes=50)
+    problem = ks.KeyGroupAllocation(w)
+    place = from_highest_to_lowest(Instance(problem))
+    assert (np.bincount(place) == 4_000).all()
+
+
+def test_moves_from_the_highest_to_the_lowest_keep_the_limits_and_help():
+    helped = 0
+    for problem in instances(33, 200):
+        place = from_highest_to_lowest(Instance(problem))
+        if place is not None and not problem.violations(problem.workload.current):
+            assert not problem.violations(place)
+            assert problem.objective(place) <= problem.objective(problem.workload.current) + problem.tolerance
+            helped += problem.objective(place) < problem.objective(problem.workload.current)
+    assert helped > 10
 
 
 def test_count_bound_cut_short_is_lower_not_wrong():

@@ -106,7 +106,7 @@ class PolicyIteration:
 
     def _sweeps_of(self, n: int, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
         mine = [after for before, after in self.pairs if before == n]
-        slots = np.empty((max((self._need(n, after) for after in mine), default=0), 4), dtype=np.int64)
+        slots = np.empty((4, max((self._need(n, after) for after in mine), default=0)), dtype=np.int64)
         for after in mine:
             try:
                 found = until_limit(
