@@ -147,7 +147,7 @@ class Searched(NamedTuple):
         most = min(self.most.get("migrations", math.inf), movers.size)
         if self.cost is not None and self.cost_limit is not None:
             cheapest = np.cumsum(np.sort(self.cost[movers])) * (1 - 1e-12 * self.cost.size)
-            most = min(most, np.searchsorted(cheapest, self.cost_limit * (1 + SLACK), "right"))
+            most = min(most, int(np.searchsorted(cheapest, self.cost_limit * (1 + SLACK), "right")))
         return int(most)
 
 

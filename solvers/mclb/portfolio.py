@@ -147,7 +147,7 @@ class MCLBPortfolio:
         """Sets near the mean: all that a better placement can have, or the nearest of them; in turns that list them at least."""
         found, core, length, known = self.found, self.core, self.settings.first, math.inf
         while True:
-            if found.objective < known:  # there are fewer of them now
+            if found.best is not None and found.objective < known:  # there are fewer of them now
                 known = found.objective
                 sets = NearMeanSets(core, core.lower(found.best), self.margin * core.nodes, self.settings.most_numbers)
                 least = 1.5 * sets.listing
