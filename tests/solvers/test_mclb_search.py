@@ -10,9 +10,11 @@ import pytest
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.errors import InputError
+from keyshift.solvers.conductor import conduct
 from keyshift.solvers.mclb import local_search, portfolio
 from keyshift.solvers.mclb.local_search import PlacementSearch
 from keyshift.solvers.mclb.pair_splits import PairSplits
+from keyshift.solvers.mclb.portfolio import MCLBPortfolio
 from keyshift.solvers.tuning import MCLBSettings
 
 
@@ -230,3 +232,24 @@ def test_a_budget_on_one_window_ends_in_a_proof_by_scip(monkeypatch):
     assert without.status == "feasible"
     assert without.bound < found.bound
     assert without.objective >= found.bound
+
+
+def test_a_proof_takes_the_same_work_under_any_limit():
+    """Each component once had a share of the limit: the proof waited for those that came before it."""
+    rng = np.random.default_rng(1)
+    p = problem(rng.integers(1, 60, (3, 18)), rng.integers(0, 4, 18), 4, limit=6)
+    runs = [MCLBPortfolio(p, Budget(limit)) for limit in (20.0, 2_000.0)]
+    for run in runs:
+        conduct(run.found, run.components())
+    assert all(run.found.proven or run.found.vouched for run in runs)
+    np.testing.assert_array_equal(runs[0].found.best, runs[1].found.best)
+    assert runs[0].found.budget.work == pytest.approx(runs[1].found.budget.work, rel=0.01)
+
+
+def test_key_groups_that_move_as_one_are_annealed_without_rows():
+    rng = np.random.default_rng(2)
+    plain = problem(rng.integers(1, 60, (12, 16)), rng.integers(0, 4, 16), 4)
+    tied = dataclasses.replace(plain, rules=[ks.rules.Together([0, 1]), ks.rules.Together([2, 3, 4])])
+    found = ks.solve(tied, "local-search", effort=0.1)
+    assert found.assignment[0] == found.assignment[1]
+    assert found.objective <= 1.1 * ks.solve(tied, effort=0.2).objective
