@@ -44,8 +44,10 @@ def most_by_structure(data: Arrays, budget: Budget) -> float:
     """
     least = within(budget, lambda: component_cuts(data)) or 0.0
     if not budget.expired and data.max_moves >= data.key_groups // 4:  # with few moves other bounds are far better
-        many = data.key_groups > LARGEST_SPECTRUM  # then it looks at the clock itself, and has something by then
-        cut = spectral_cut(data, budget) if many else within(budget, lambda: spectral_cut(data, budget))
+        if data.key_groups <= LARGEST_SPECTRUM:
+            cut = within(budget, lambda: spectral_cut(data, budget))
+        else:  # it looks at the clock itself, and searches use the time better
+            cut = spectral_cut(data, budget.part(0.25, 3.0))
         least = max(least, cut or 0.0)
     return min(1.0 - least, most_by_moves(data))
 
