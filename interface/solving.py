@@ -202,6 +202,8 @@ def _run(
             answer.assignment = answer.start  # a stage goes on from what keeps the rules
         return answer
 
+    if later is not None and "own" in inspect.signature(later).parameters:
+        later = partial(later, own=own)
     if start is None and method.takes_start:
         start = best_start(problem, method, budget, seed)
     return lexicographic(problem, own, later, budget=budget, seed=seed, start=start)

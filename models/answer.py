@@ -136,7 +136,7 @@ class Budget:
         self.counts_work, self._spent = effort is not None, 0.0
         most = time_limit if effort is None else effort
         self.time_limit = math.inf if most is None else float(most)
-        self.gap, self.scale = gap, scale
+        self.gap, self.scale, self.enough = gap, scale, -math.inf
         self.interrupted = False
         self.progress = Progress()
         self._watch = watch
@@ -184,6 +184,8 @@ class Budget:
     def closed(self) -> bool:
         """Whether objective and bound, as reported, are as close as the caller asked for."""
         now = self.progress
+        if now.objective is not None and now.objective <= self.enough:
+            return True
         if self.gap <= 0.0 or now.objective is None or now.bound is None:
             return False
         return now.objective - now.bound <= self.gap * self.scale and self.elapsed >= PATIENCE
@@ -225,13 +227,22 @@ class Budget:
         made.settings = self.settings
         return made
 
-    def part(self, share: float, most: float = math.inf, scale: float | None = None, silent: bool = False) -> Budget:
+    def part(
+        self,
+        share: float,
+        most: float = math.inf,
+        scale: float | None = None,
+        silent: bool = False,
+        enough: float = -math.inf,
+    ) -> Budget:
         """A budget of a share of the time left, `most` seconds at most, which an interruption of this one also ends.
 
         With a `scale` it is another problem's, with figures and a gap of its own; 0 asks for a proof. A `silent` one tells the
-        watcher nothing.
+        watcher nothing. It ends with an objective that is `enough`, too.
         """
-        return _Part(self, share, most, scale, None if silent else self._watch)
+        made = _Part(self, share, most, scale, None if silent else self._watch)
+        made.enough = enough
+        return made
 
     @property
     def work(self) -> float:

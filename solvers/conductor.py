@@ -140,6 +140,7 @@ class Component(NamedTuple):
 
 def conduct(found: Incumbent, components: Sequence[Component]) -> None:
     """Let components take turns until all is proven, they have all ended, or the budget has; of equals the first begins."""
+    found.budget.report(bound=found.bound)
     waiting = [(component.after, place, component) for place, component in enumerate(components)]
     heapq.heapify(waiting)
     idle = set[int]()

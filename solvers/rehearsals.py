@@ -116,7 +116,7 @@ def mclb_search(method: Method) -> None:
     from keyshift.solvers.tuning import MCLBSettings
 
     mclb(method)
-    mclb(method, MCLBSettings.annealed + 1, (None,), effort=0.0)
+    mclb(method, MCLBSettings.annealed + 1, (None,), effort=0.1)
 
 
 def movement(method: Method) -> None:

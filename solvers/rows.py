@@ -94,7 +94,7 @@ def rows_of(made: list[RowFamily], current: IntArray, nodes: int, limits: int | 
         if kinds.setdefault(domain.tobytes(), len(domains)) == len(domains):
             domains.append(domain)
         kind.append(kinds[domain.tobytes()])
-    sizes = [family.key_groups.size for family in made]
+    sizes = np.array([family.key_groups.size for family in made], dtype=np.int64)
     members = np.concatenate([np.zeros(0, dtype=np.int64), *(family.key_groups for family in made)])
     weights = np.concatenate([np.zeros(0), *(family.weights for family in made)])
     order = np.argsort(members, kind="stable")

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-import numpy as np
-
 from keyshift.models import Answer, Budget
 from keyshift.models.objectives import TIE, Prioritised
-from keyshift.models.problem import step_of_sums
-from keyshift.models.rules.lowered import Lowered, Rooms
-from keyshift.models.rules.ruled import BROKEN, Ruled
+from keyshift.models.rules.ruled import BROKEN
 from keyshift.models.stages import Stage, StageBound, state
-from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.checked import answered, confirmed, is_met, kept, without_false_bound
+from keyshift.models.workload import IntArray
+from keyshift.solvers.checked import answered, confirmed, without_false_bound
+from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, solver_turns
+from keyshift.solvers.least_moved import MOVED, cost_of, least_moved, rules_kept
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, Task, search_within, shares_of
 from keyshift.solvers.search.lowering import Posed
 from keyshift.solvers.search.program import Aim
@@ -29,44 +27,56 @@ local search goes on where it has no proof."""
 COUNTED = ("migrations", "table_size", "draining_key_groups", BROKEN)
 """Measures that are whole numbers."""
 SHARES = shares_of(join=0.2, cluster=0.25, anywhere=0.1, swap=0.25, go_home=0.1, exchange_home=0.1)
+FIRST, COLUMNS = 0.1, 20_000
+"""Effort of a first turn; where a statement has more variables, as much as this goes into it, and solvers wait for as long."""
+MOST_TURNS = 20
+"""The most turns of a search that begins anew each time, for twice as long."""
 MOVED_SHARES = shares_of(join=0.1, cluster=0.2, anywhere=0.1, swap=0.1, go_home=0.25, exchange_home=0.25)
 
 
-def improve_within(
-    stage: Stage,
-    start: IntArray,
-    budget: Budget,
-    seed: int = 0,
-    rounds: int | None = None,
-) -> IntArray:
+def improve_within(stage: Stage, start: IntArray, budget: Budget, seed: int = 0, rounds: int | None = None) -> IntArray:
     """The best assignment for a stage that simulated annealing finds from a feasible one; the start if none is better.
+
+    No guarantee. The same seed gives the same answer, unless the budget ends it; `search_turns` says how.
+    """
+    found = Incumbent(stage, budget)
+    found.add_solution(start)
+    if found.best is None:
+        return start
+    for _ in search_turns(found, seed, budget.tuned(StageSettings).rounds if rounds is None else rounds):
+        pass
+    return found.best
+
+
+def search_turns(found: Incumbent, seed: int, rounds: float = math.inf) -> Iterator[None]:
+    """Rounds of annealing from the incumbent, as many at a turn as take its least work, now and then of twice the steps.
 
     A step moves a key group or two that talk to each other, swaps them with others, or sends moved ones back; where
     the migration limit is full, others go back with them. Whatever breaks a limit of the problem or raises an earlier
     measure above what is kept is refused, so every step's assignment is as good in the earlier stages as the start. Its
-    arrays are of the last window: where others are planned for, the start comes back.
-
-    No guarantee. A step costs O(nodes + degree). The same seed gives the same answer, unless the budget ends it.
+    arrays are of the last window: where others are planned for, there is no round. A step costs O(nodes + degree).
     """
-    last_alone = getattr(stage.problem, "by_window", (stage.problem,))[0] is stage.problem
-    if stage.violations(start) or start.size == 0 or not last_alone:
-        return start
-    settings, best, value = budget.tuned(StageSettings), start, stage.objective(start)
-    posed = Posed(stage.problem, stage.kept, stage.measure, start)
-    search = LocalSearch(posed.placing, MOVED_SHARES if stage.measure in COUNTED else SHARES, seed, 83)
-    steps = min(settings.steps * start.size, 20_000)
-    for turn in range(settings.rounds if rounds is None else rounds):
-        if budget.expired or value <= 0:
-            break
-        search.begin(best)
-        aim, size = posed.aim(best)
-        hot = 1.0 if aim.doublings or stage.measure in COUNTED else size * (0.03 if turn % 2 == 0 else 0.006)
-        made, _ = search.cool(aim, Cooling(steps, hot, hot / 3_000))
-        found = stage.objective(made)
-        if found < value and kept(stage, made):
-            best, value = made, found
-            budget.report(note=f"{stage.measure} {value:.6g}")
-    return best
+    stage, budget = found.problem, found.budget
+    while found.best is None:
+        yield
+    if getattr(stage.problem, "by_window", (stage.problem,))[0] is not stage.problem or found.best.size == 0:
+        return
+    settings, turn, counted = budget.tuned(StageSettings), 0, stage.measure in COUNTED
+    posed = Posed(stage.problem, stage.kept, stage.measure, found.best)
+    search = LocalSearch(posed.placing, MOVED_SHARES if counted else SHARES, seed, 83)
+    while turn < rounds and not found.done:
+        begun = budget.work
+        while budget.work - begun < SHORTEST and turn < rounds and not found.done:
+            steps = min(settings.steps * found.best.size, 20_000) << min(turn // max(settings.rounds, 1), 12)
+            search.begin(found.best)
+            aim, size = posed.aim(found.best)
+            hot = 1.0 if aim.doublings or counted else size * (0.03 if turn % 2 == 0 else 0.006)
+            made, _ = search.cool(aim, Cooling(steps, hot, hot / 3_000))
+            budget.spend(steps / 2 + 2 * found.best.size)
+            if stage.objective(made) < found.objective:
+                found.add_solution(made, stage.measure, ())
+            turn += 1
+        yield
 
 
 # One stage after another; each keeps what the earlier ones have reached ----------------------------------------------
@@ -272,85 +282,6 @@ def _alone(problem: Prioritised, answer: Answer, measure: str) -> Answer:
 # A later stage by the declarative statements: HiGHS, CP-SAT, or local search first and both for what it leaves open ---
 
 
-MOVED = ("migrations", "state_moved")
-
-
-def cost_of(problem: Prioritised, measure: str) -> FloatArray:
-    """What each key group adds to a measure of `MOVED` when it leaves its node, shape (p,)."""
-    w = problem.workload
-    return np.ones(w.key_groups) if measure == "migrations" else w.state
-
-
-def rules_kept(problem: Prioritised, kept: Mapping[str, float]) -> Lowered | None:
-    """The rules that an assignment keeps which keeps some measures; None where there are none."""
-    if not isinstance(problem, Ruled):
-        return None
-    return problem.hard().lowered if kept.get(BROKEN, 1.0) <= TIE else problem.lowered
-
-
-def least_moved(problem: Prioritised, measure: str, kept: Mapping[str, float]) -> float:
-    r"""A lower bound on a measure of `MOVED`, where earlier measures are kept, by arithmetic alone at any size.
-
-    A move takes a key group out of one domain of a room and puts it into one other. With :math:`h_d` the weight that domain d of
-    a room runs today, every assignment that keeps the room moves key groups of d that weigh :math:`h_d - most_d` at least, and
-    moves key groups that weigh :math:`least_d - h_d` at least into d. What these cost at least is a fractional knapsack a domain,
-    and as nothing leaves two domains of a room, or enters two, the sums over its domains are bounds:
-
-    .. math::
-
-        (1) \quad moved \ge \sum_d \min \Bigl\{ \sum_{k \in d} c_k z_k : \sum_{k \in d} w_k z_k \ge h_d - most_d \Bigr\},
-        \qquad
-        (2) \quad moved \ge \sum_d \min \Bigl\{ \sum_{k \notin d} c_k z_k : \sum_{k \notin d} w_k z_k \ge least_d - h_d \Bigr\}
-
-    with :math:`c_k` = 1, or the state of k, and :math:`0 \le z_k \le 1`. Bounds of rooms without a common key group add up.
-    """
-    w, cost = problem.workload, cost_of(problem, measure)
-    low, whole = rules_kept(problem, kept), bool(step_of_sums(cost))
-    must = np.zeros(w.key_groups, dtype=bool)
-    if "draining_load" in kept:
-        must |= w.draining[w.current] & (w.last_load > kept["draining_load"] + TIE * w.last_load.sum())
-    if low is not None and low.closed is not None:
-        must |= low.closed[np.arange(w.key_groups), w.current]
-    rooms = () if low is None else low.rooms
-    known = sorted(((_through(room, low.current, cost, must, whole), room) for room in rooms), key=lambda one: -one[0])  # type: ignore[union-attr]  # then it is not None
-    total, counted = 0.0, np.zeros(w.key_groups, dtype=bool)
-    for least, room in known:
-        if not counted[room.key_groups].any():
-            total += least
-            counted[room.key_groups] = True
-    total += float(cost[must & ~counted].sum())
-    return total if whole else total * (1 - 1e-12)
-
-
-def _through(room: Rooms, current: np.ndarray, cost: FloatArray, must: BoolArray, whole: bool) -> float:
-    """The larger of (1), with the key groups that must leave anyway, and (2)."""
-    here, held = room.domain[current[room.key_groups]], room.held(current)
-    cost, must, weight = cost[room.key_groups], must[room.key_groups], room.weights
-    spare = TIE * room.heaviest
-    out, into = float(cost[must & (here < 0)].sum()), 0.0
-    for d in range(room.most.size):
-        own = here == d
-        surplus, missing = held[d] - room.most[d] - spare, room.least[d] - held[d] - spare
-        out += max(float(cost[must & own].sum()), _cover(cost[own], weight[own], surplus, whole))
-        into += _cover(cost[~own], weight[~own], missing, whole)
-    return max(out, into)
-
-
-def _cover(cost: FloatArray, weight: FloatArray, needed: float, whole: bool) -> float:
-    """The least cost of shares of items that weigh so much together; of whole items, where all weigh the same."""
-    if needed <= 0 or not (weight > 0).any():
-        return 0.0
-    cost, weight = cost[weight > 0], weight[weight > 0]
-    if (weight == weight[0]).all():
-        count = math.ceil(needed / weight[0] * (1 - 1e-9))
-        return float(np.sort(cost)[:count].sum())
-    order = np.argsort(cost / weight, kind="stable")
-    before = np.concatenate([[0.0], np.cumsum(weight[order])[:-1]])
-    share = np.clip((needed - before) / weight[order], 0.0, 1.0)
-    least = float(share @ cost[order]) * (1 - 1e-9)
-    return float(math.ceil(least)) if whole else least
-
-
 COUNTS = ("migrations", "table_size")
 
 
@@ -397,52 +328,96 @@ def by_highs(
 
 
 def by_search_and_solvers(
-    stage: Stage, formulation: Stated, *, budget: Budget, seed: int = 0, start: IntArray | None = None
+    stage: Stage,
+    formulation: Stated,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: IntArray | None = None,
+    own: Own | None = None,
 ) -> Answer:
-    """A stage by local search, then CP-SAT, then HiGHS, as far as the instance is small enough for them."""
-    moved = stage.measure in MOVED
-    large = _columns(stage.problem) > min(budget.tuned(StageSettings).most_columns, 3_000 * budget.remaining)
-    start = _search(stage, start, budget.part(0.3), seed, large)
+    """A stage by the conductor: local search, the method itself, a bound, and CP-SAT and HiGHS unless the statement is too long.
+
+    The method itself, `own`, answers problems with less of the measure where that is a limit of the problem (`limited_turns`).
+    """
+    found, settings = Incumbent(stage, budget), budget.tuned(StageSettings)
+    found.add_solution(start)
     bound, known = stage.problem.least(stage.measure), formulation.measure_bounds.get(stage.measure)
+    moved, columns = stage.measure in MOVED, _columns(stage.problem)
     if moved:
         bound = max(bound, least_moved(stage.problem, stage.measure, stage.kept))
-    elif known is not None and not budget.expired:
-        bound = float(known(stage.problem, budget.part(0.3), seed))
-    answer, turn = without_false_bound(stage, Answer(start, bound, budget.why)), 0
-    bound = answer.bound or 0.0
-    while (
-        large and moved and not (start is None or is_met(stage, answer) or budget.expired or np.isinf(budget.remaining))
-    ):
-        turn += 1  # no solver would use the time better
-        answer.assignment = start = _search(stage, start, budget, seed + turn, large)
-    if is_met(stage, answer):
-        return Answer(start, bound, "optimal")
-    if budget.expired:
-        return answer
-    if large:
-        return Answer(start, bound, "gap" if start is not None else "completed")
-    for solver, share in ((by_cpsat, 0.5), (by_highs, 1.0)):
-        answer = solver(stage, formulation, budget=budget.part(share), seed=seed, start=start)
-        if answer.termination == "infeasible":
-            return answer
-        start, bound = answer.assignment, max(bound, answer.bound or 0.0)
-        answer.bound = bound
-        if is_met(stage, answer) or budget.expired:
-            break
-    return answer
+    found.raise_bound(without_false_bound(stage, Answer(found.best, bound)).bound or 0.0, "arithmetic")
+    rounds = math.inf if math.isfinite(budget.time_limit) else settings.rounds
+    parts = [Component("search", search_turns(found, seed, rounds), 2.0)]
+    if columns > settings.most_columns and moved and (rooms := _priced_rows(stage, found, seed)):
+        parts.append(Component("priced rows", rooms))
+    if own is not None and stage.problem.own_measure in stage.kept:
+        parts.append(Component("limited", limited_turns(found, own), 2.0, FIRST))
+    first = max(FIRST, columns / COLUMNS)
+    if known is not None and not moved:
+
+        def relaxed(turn: Budget) -> Answer:
+            return Answer(None, float(known(stage.problem, turn, seed)), "gap")
+
+        parts.append(Component("bound", solver_turns(found, relaxed, "bound", first)))
+    for solver in (by_cpsat, by_highs) if columns <= settings.most_columns else ():
+
+        def ask(turn: Budget, solver: Later = solver) -> Answer:
+            return solver(stage, formulation, budget=turn, seed=seed, start=found.best)
+
+        parts.append(Component(solver.__name__, solver_turns(found, ask, solver.__name__[3:], first), 1.0, first))
+    conduct(found, parts)
+    return found.answer()
 
 
-def _search(stage: Stage, start: IntArray | None, budget: Budget, seed: int, large: bool) -> IntArray | None:
-    """Local search from a start; first, for what moves in a large problem with rooms, a search that prices its rules' rows."""
-    low = rules_kept(stage.problem, stage.kept) if large and stage.measure in MOVED else None
-    if low is not None and low.rooms:
-        posed, cost = Posed(stage.problem, goal=stage.measure), cost_of(stage.problem, stage.measure)
-        task = Task(posed.placing, Aim(goal=1.0), cost / (float(cost.max(initial=0.0)) or 1.0))
-        found = search_within(
-            stage, lambda turn: task, budget=budget.part(0.6), seed=seed, start=start, effort=0.25, but=None
-        )
-        start = found.assignment
-    return None if start is None else improve_within(stage, start, budget, seed)
+def limited_turns(found: Incumbent, own: Own) -> Iterator[None]:
+    """The method itself with less and less of what the stage minimises, by bisection: does it keep its own measure as low?
+
+    Where it proves that it cannot, that bounds the stage.
+    """
+    stage, low, length = found.problem, -math.inf, FIRST
+    plain, measure, whole = stage.problem, stage.measure, stage.measure in COUNTED
+    kept = {name: most for name, most in stage.kept.items() if name != plain.own_measure}
+    most = stage.kept[plain.own_measure]
+    while True:
+        low = max(low, found.bound)
+        if found.best is None or found.objective - low <= max(0.02 * found.objective, float(whole)):
+            low, length = found.bound, 2 * length
+            yield
+            continue
+        target = (low + found.objective) / 2
+        posed = plain.limited({**kept, measure: math.floor(target) if whole else target})
+        if posed is None:
+            return
+        part = found.budget.part(1.0, scale=posed.scale, silent=True, enough=most)
+        answer = own(posed, part.turn(length), None)
+        if answer.problem is None and not found.add_solution(answer.assignment, "limited"):
+            low = target
+            if whole and (answer.bound or 0.0) > most + plain.tie(plain.own_measure, most):
+                found.raise_bound(math.floor(target) + 1.0, "limited")
+        yield
+
+
+def _priced_rows(stage: Stage, found: Incumbent, seed: int) -> Iterator[None] | None:
+    """A search that prices what rules' rows are exceeded by, for what moves in a large problem with rooms."""
+    low = rules_kept(stage.problem, stage.kept)
+    if low is None or not low.rooms:
+        return None
+    posed, cost = Posed(stage.problem, goal=stage.measure), cost_of(stage.problem, stage.measure)
+    task = Task(posed.placing, Aim(goal=1.0), cost / (float(cost.max(initial=0.0)) or 1.0))
+
+    def turns() -> Iterator[None]:
+        # Without an incumbent a longer cooling is the only hope: each turn has twice as long.
+        for number in range(MOST_TURNS):
+            turn = found.budget.turn(FIRST * 2.0**number)
+            answer = search_within(
+                stage, lambda _: task, budget=turn, seed=seed + number, start=found.best, effort=0.25, but=None
+            )
+            if not found.add_solution(answer.assignment, "priced rows") and found.best is not None and not turn.expired:
+                return
+            yield
+
+    return turns()
 
 
 def _columns(problem: Prioritised) -> int:

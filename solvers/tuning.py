@@ -147,40 +147,34 @@ class MCLBSettings(Settings):
 
     Attributes
     ----------
-    by_search : float
-        The share of the time for the search at first; three times as much with more than `hopeless` key groups.
+    first : float
+        Units of effort of the first turn of solvers and sets.
     runs, steps_for_each : int
         Runs of the annealing at `effort` 1, after each so many of which their length doubles; steps of one for each key group.
     annealed : int
         Up to this many key groups the annealing uses the second-moment matrix; above, sweeps use the loads themselves.
     split_windows : int
         In more windows even the best split of two nodes is far from the mean, and annealing finds better.
-    by_near_sets, most_numbers : float, int
-        The share of the time left that `NearMeanSets` has, where it suits; half of it before CP-SAT. The most loads of
-        subsets that it may list.
-    stated : float
-        The share of the time left for CP-SAT or SCIP, where one of them suits.
+    most_numbers : int
+        The most loads of subsets that `NearMeanSets` may list.
     small, hopeless : int
         With more than `small` key groups a budget of one window is SCIP's; with more than `hopeless` the search has its time.
-    bounding, largest : float, int
-        The share of the time left for the semidefinite bound; the most rows for which its eigenvalues are computed.
+    largest : int
+        The most rows for which the eigenvalues of the semidefinite bound are computed.
     margin : float
         Only what improves by more than this share of the problem's tolerance is looked for.
     point : int
         Nodes of the tree over sets for one point of a front: small instances end in a proof, others keep the root bound.
     """
 
-    by_search: float = N["mclb"]["by_search"]
+    first: float = N["mclb"]["first"]
     runs: int = N["mclb"]["runs"]
     steps_for_each: int = N["mclb"]["steps_for_each"]
     annealed: int = N["mclb"]["annealed"]
     split_windows: int = N["mclb"]["split_windows"]
-    by_near_sets: float = N["mclb"]["by_near_sets"]
     most_numbers: int = N["mclb"]["most_numbers"]
-    stated: float = N["mclb"]["stated"]
     small: int = N["mclb"]["small"]
     hopeless: int = N["mclb"]["hopeless"]
-    bounding: float = N["mclb"]["bounding"]
     largest: int = N["mclb"]["largest"]
     margin: float = N["mclb"]["margin"]
     point: int = N["mclb"]["point"]

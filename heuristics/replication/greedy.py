@@ -50,7 +50,7 @@ def replicated(problem: ReplicatedAllocation, copies: int) -> IntArray:
 def packed(problem: ReplicatedAllocation, count: IntArray, budget: Budget) -> IntArray | None:
     """The heaviest copy first to the least loaded node with room and no copy of its key group, shape (p, n); None if too late."""
     w, room = problem.workload, problem.slots.copy()
-    made, load = np.zeros((w.key_groups, w.nodes), dtype=np.int64), np.zeros(w.nodes)
+    made, load = np.zeros((w.key_groups, w.nodes), dtype=np.int8), np.zeros(w.nodes)
     copies = np.repeat(np.arange(count.size), count)
     first = np.arange(copies.size) == np.searchsorted(copies, copies)
     share = problem.load[copies] / count[copies]

@@ -12,8 +12,8 @@ with lazily():
     from keyshift.models.mclb.mathopt_model import MCLBMathOpt
     from keyshift.models.mclb.pyomo_model import MCLBPairsPyomo, MCLBPyomo
     from keyshift.solvers.mclb.bounds import combinatorial_bound, qp_bound
-    from keyshift.solvers.mclb.branch_and_bound import branch_and_bound, tree_of_a_point
     from keyshift.solvers.mclb.local_search import local_search
+    from keyshift.solvers.mclb.portfolio import branch_and_bound, tree_of_a_point
     from keyshift.solvers.mclb.sdp import sdp_bound
     from keyshift.solvers.mclb.statement import solve_cpsat, solve_scip, solve_tangents
     from keyshift.solvers.rehearsals import mclb, mclb_search

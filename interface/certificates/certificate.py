@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -28,7 +29,7 @@ from keyshift.models.objectives import OverWindows, Prioritised
 from keyshift.models.records import text
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.ssm import lagrangian
-from keyshift.solvers.mclb.sdp import SemidefiniteDual, semidefinite_multipliers
+from keyshift.solvers.mclb.sdp import RISE, SemidefiniteDual, climb, semidefinite_dual
 from keyshift.solving import WORD, interruptible
 
 # Proofs for minimum-cost load balancing: a matrix without negative eigenvalues as a product of whole numbers, and vectors.
@@ -45,7 +46,8 @@ def prove_balance(
     # Rows of the matrix at most: its products take minutes beyond.
     if core.nodes == 1 or core.load.shape[0] + core.nodes > 400 or best.bound == value:
         return best
-    dual = semidefinite_multipliers(core, budget.part(1.0, seconds), reference=float(value) * core.nodes)
+    dual = semidefinite_dual(core, float(value) * core.nodes, merged=False)
+    deque(climb(dual, budget.part(1.0, seconds), rise=0.02 * RISE), maxlen=0)  # what it ends with proves the bound
     for shifted in (True, False):
         proof = _factored(core, case, dual, shifted)
         bound = case.semidefinite(proof) * unit

@@ -62,7 +62,8 @@ def least_left(problem: Any, loaded: bool) -> float:
         cost, amount = problem.migration_cost[leaving], amounts[leaving]
         order = np.argsort(cost / np.maximum(amount, 1e-300), kind="stable")
         rest = problem.cost_limit.limit - (np.cumsum(cost[order]) - cost[order])
-        share = np.where(cost[order] > 0, np.clip(rest / np.maximum(cost[order], 1e-300), 0.0, 1.0), 1.0)
+        with np.errstate(over="ignore"):  # what costs next to nothing can all go
+            share = np.where(cost[order] > 0, np.clip(rest / np.maximum(cost[order], 1e-300), 0.0, 1.0), 1.0)
         leave.append(float(share @ amount[order]))
     left = float(amounts[here].sum()) - min(leave)
     error_bound = 1e-9 * float(amounts.sum())

@@ -481,8 +481,8 @@ class CollocatedAllocation(OverWindows):
         if most is None:
             return found
         # All load on the smallest node is the farthest from the mean.
-        farthest = 100.0 * self.kept_capacity / float(self.workload.capacity.min())
-        ends = farthest if self.distance_unit == "percent" else float(self.remote_loads.sum())
+        whole = 100.0 * self.kept_capacity if self.distance_unit == "percent" else float(self.remote_loads.sum())
+        ends = whole / float(self.workload.capacity.min())
         return [Limit.of(self, "max_load_distance", needed=self._needed_distance, ends=max(ends, most)), *found]
 
     def _needed_distance(self, assignment: np.ndarray) -> float:

@@ -13,7 +13,7 @@ from keyshift.models.problem import Limit, Problem, Violation, read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 MOST_CELLS = 200_000_000
-"""Copies are a table of key groups by nodes, of so many cells at most: 8 bytes each."""
+"""Copies are a table of key groups by nodes, of so many cells at most: a byte each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +118,15 @@ class ReplicatedAllocation(Problem):
         shares = self.load[:, None, None] / np.arange(1, most + 1)[:, None] / self.workload.capacity
         return np.asarray(shares)
 
-    def shares(self, assignment: np.ndarray) -> FloatArray:
-        """The load of each copy, shape (p, n)."""
-        count = np.maximum(assignment.sum(axis=1), 1)
-        return assignment * (self.load / count)[:, None]
+    def copied(self, assignment: np.ndarray) -> tuple[IntArray, IntArray]:
+        """Key group and node of every copy, by key group; few cells of the table hold one."""
+        return np.divmod(np.flatnonzero(assignment != 0), self.workload.nodes)
 
     def node_loads(self, assignment: np.ndarray) -> FloatArray:
         """Load of every node per unit of capacity, shape (n,)."""
-        return np.asarray(self.shares(assignment).sum(axis=0) / self.workload.capacity)
+        w, (which, place) = self.workload, self.copied(assignment)
+        share = self.load / np.maximum(np.bincount(which, minlength=w.key_groups), 1)
+        return np.bincount(place, share[which], w.nodes) / w.capacity
 
     # What every problem answers ---------------------------------------------------------------------------------
 
@@ -141,31 +142,31 @@ class ReplicatedAllocation(Problem):
         return float(self.node_loads(assignment).max())
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
-        new = assignment.astype(bool) & ~self.held
-        loads = self.node_loads(assignment)[self.workload.kept]
+        which, place = self.copied(assignment)
+        new, largest = ~self.held[which, place], self.node_loads(assignment)
         return {
-            "largest_load": self.objective(assignment),
-            "load_distance": float(np.abs(loads - self.scale).max()),
-            "copies": float(assignment.sum()),
+            "largest_load": float(largest.max()),
+            "load_distance": float(np.abs(largest[self.workload.kept] - self.scale).max()),
+            "copies": float(which.size),
             "migrations": float(new.sum()),
-            "state_moved": float((new * self.workload.state[:, None]).sum()),
+            "state_moved": float(self.workload.state[which[new]].sum()),
         }
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        w, found = self.workload, list[Violation]()
-        for k in np.flatnonzero(assignment.sum(axis=1) == 0):  # (1)
+        w, found, (which, place) = self.workload, list[Violation](), self.copied(assignment)
+        for k in np.flatnonzero(np.bincount(which, minlength=w.key_groups) == 0):  # (1)
             found.append(Violation("one_copy", f"key group {w.key(k)} has no copy", int(k), 1.0))
-        if (more := int(assignment.sum()) - self.copies) > 0:  # (5)
+        if (more := which.size - self.copies) > 0:  # (5)
             found.append(
                 Violation("copies", f"there are {self.copies + more} copies, at most {self.copies}", amount=more)
             )
-        here = assignment.sum(axis=0)
+        here = np.bincount(place, minlength=w.nodes)
         for i in np.flatnonzero(here > self.slots):  # (6), (8)
             most = int(self.slots[i])
             rule, why = ("draining", "and drains") if w.draining[i] else ("at_most", f"at most {most} may be there")
             said = f"node {w.node(i)} holds {here[i]} copies, {why}"
             found.append(Violation(rule, said, int(i), float(here[i] - most)))
-        new = int((assignment.astype(bool) & ~self.held).sum())
+        new = int((~self.held[which, place]).sum())
         if self.max_migrations is not None and new > self.max_migrations:  # (7)
             said = f"{new} copies are new on their nodes, at most {self.max_migrations} may be"
             found.append(Violation("max_migrations", said, amount=float(new - self.max_migrations)))
@@ -197,8 +198,9 @@ class ReplicatedAllocation(Problem):
         return [*made, self.more_nodes(held=lambda new: np.pad(self.held, ((0, 0), (0, max(0, new)))))]
 
     def binding(self, assignment: np.ndarray) -> list[str]:
-        used = {"copies": int(assignment.sum()), "at_most": int(assignment.sum(axis=0).max())}
-        used["max_migrations"] = int((assignment.astype(bool) & ~self.held).sum())
+        which, place = self.copied(assignment)
+        used = {"copies": which.size, "at_most": int(np.bincount(place).max())}
+        used["max_migrations"] = int((~self.held[which, place]).sum())
         return [f"{name} = {value} is used up" for name, value in used.items() if value == getattr(self, name)]
 
     def columns(self, assignment: np.ndarray) -> dict[str, list[Any]]:
@@ -209,7 +211,7 @@ class ReplicatedAllocation(Problem):
     @property
     def now(self) -> np.ndarray:
         """The copies that there are."""
-        return np.asarray(self.held, dtype=np.int64)
+        return np.asarray(self.held, dtype=np.int8)
 
     # Plans and periods ------------------------------------------------------------------------------------------
 
@@ -246,17 +248,20 @@ class ReplicatedAllocation(Problem):
         return self.changed(workload=here, held=held)
 
 
-def read_copies(name: str, given: Any, workload: Workload, nodes: int) -> IntArray:
-    """Which nodes hold copies, shape (p, n), as fresh whole numbers 0 and 1; from a node each, one copy each."""
+def read_copies(name: str, given: Any, workload: Workload, nodes: int) -> np.ndarray:
+    """Which nodes hold copies, shape (p, n), as fresh int8, 0 and 1; from a node each, one copy each."""
     p = workload.key_groups
     array = np.asarray(given)
     if array.ndim != 2:
         place = read_assignment(given, p, nodes, workload.keys)
-        return (place[:, None] == np.arange(nodes)).astype(np.int64)
+        made = np.zeros((p, nodes), dtype=np.int8)
+        made[np.arange(p), place] = 1
+        return made
     if array.shape != (p, nodes):
         raise InputError(f"{name} has shape {array.shape}, expected ({p}, {nodes}): 1 where a node holds a copy")
-    wrong = ~np.isin(array, (0, 1))
-    if array.dtype.kind not in "biuf" or wrong.any():
-        at = tuple(np.argwhere(wrong)[0]) if wrong.any() else (0, 0)
+    numbers = array.dtype.kind in "biuf"
+    right = (array == 0) | (array == 1) if numbers else np.zeros(array.shape, dtype=bool)
+    if not right.all():
+        at = tuple(np.argwhere(~right)[0])
         raise InputError(f"{name}[{at[0]}, {at[1]}] = {array[at]!r}: 1 where a node holds a copy, 0 elsewhere")
-    return array.astype(np.int64)
+    return array.astype(np.int8, order="C")

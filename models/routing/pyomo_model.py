@@ -173,7 +173,7 @@ class RoutingPyomo(PyomoStages):
     def assignment(self) -> IntArray:
         """Read the assignment from the variables' values."""
         values = np.array([x.value for x in self.model.x.values()], dtype=float)
-        return self.choices.assignment(np.rint(values).astype(np.int64))
+        return self.choices.assignment(np.nan_to_num(np.rint(values), nan=-1.0).astype(np.int64))
 
 
 class RoutingKeysPyomo(RoutingPyomo):

@@ -9,7 +9,6 @@ arrivals only: a node slightly off needs a departure and an arrival, one far abo
 is a relaxation of the number of moves: it forgets only that an arrival is somebody else's departure. Every d with
 count(d) > maxMigrations is impossible. count falls in steps at the values of D, so that the least possible d of the
 relaxation is found exactly, by bisection over them.
-
 Where it is too large for that, sums over the nodes say almost as much, and more than multipliers do; see `carried_away`.
 """
 

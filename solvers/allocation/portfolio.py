@@ -117,7 +117,6 @@ class Portfolio:
     def run(self, second_stage: bool = True) -> Answer:
         """All parts, as far as they are needed, then what breaks ties."""
         found = self.found
-        found.budget.report(bound=found.bound)
         found.add_solution(self.problem.workload.current)
         found.raise_bound(self.instance.least * self.problem.scale, "the heaviest")
         conduct(found, self.parts())
@@ -198,7 +197,9 @@ class Portfolio:
     def search_turns(self) -> Iterator[None]:
         """A bound by counts, and rounds of annealing, plans and exchanges."""
         found = self.found
-        found.add_solution(from_highest_to_lowest(self.instance), "moved from the highest to the lowest")
+        found.add_solution(
+            from_highest_to_lowest(self.instance, lambda: found.done), "moved from the highest to the lowest"
+        )
         if self.movable:
             self._anneal_round()
         self._count()
@@ -382,7 +383,8 @@ class Portfolio:
     @property
     def _exchanges(self) -> bool:
         """Whether so many may move that exchanges between three nodes find what the annealing does not."""
-        return self.many_moves and self.one and self.instance.nodes > 2 and not self.problem.lowered.merged
+        able = self.many_moves and self.one and self.instance.nodes > 2 and not self.problem.lowered.merged
+        return able and self.distance <= self.search.heaviest  # farther from the mean annealing gains more
 
     def _exchange(self) -> None:
         """Cool down anew, or from the best heated up, and exchange key groups between three nodes from there."""

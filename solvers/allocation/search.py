@@ -28,6 +28,8 @@ SHARES = shares_of(
 )  # fmt: skip
 COUNTS_KEPT = shares_of(swap_targets=0.5, replace=0.5)
 """Moves that keep how many key groups leave and reach each node."""
+HOTTEST = 0.7
+"""The highest temperature, in what moving the heaviest key group changes the energy by at most."""
 
 
 class Round(NamedTuple):
@@ -68,6 +70,7 @@ class Search:
         self.ratio = it.problem.scale / posed.unit
         self.search = LocalSearch(posed.placing, SHARES, seed, 0)
         self.rows = posed.placing.program.rows if it.problem.lowered else None
+        self.heaviest = float(it.load.max(initial=0.0))
         # Between two looks at the clock; a step on a large instance waits for memory.
         self.chunk = min(20_000 + 4 * it.key_groups, (1_000_000 + it.key_groups // 10) // it.windows)
         # Few nodes are far from the mean then, and must outweigh the many near it.
@@ -193,12 +196,14 @@ class Search:
         self.spend(2 * steps * it.windows)
         value = min(value, it.excess_weight)
         unit, doublings = max(value, 1e-9), doublings + self.sharper
+        # Far from the mean any move changes the energy by little: hotter than that, all moves are alike.
+        colder = min(1.0, HOTTEST * 2.0**doublings * self.heaviest / unit)
         aim = Aim(
             doublings, unit * self.ratio, most=np.ascontiguousarray(planned.most), worst=it.windows == 1 or planned.over == "max",
             level=self.level * self.ratio,
         )  # fmt: skip
         broken = (it.excess_weight / unit) ** (2.0**doublings)  # what a unit in excess of a row counts for
-        cooling = Cooling(steps, float(hot), float(cold), broken, broken, least=value * self.ratio)
+        cooling = Cooling(steps, float(colder * hot), float(colder * cold), broken, broken, least=value * self.ratio)
         assignment, found = self.search.cool(aim, cooling)
         if (
             found == np.inf or it.distance(assignment) >= value
@@ -211,7 +216,7 @@ class Search:
 # Where it begins -------------------------------------------------------------------------------------------------------
 
 
-def from_highest_to_lowest(it: Instance) -> IntArray | None:
+def from_highest_to_lowest(it: Instance, expired: Callable[[], bool] = lambda: False) -> IntArray | None:
     """Move one key group after another from the node furthest above the mean to the one furthest below.
 
     Of those that have not moved it is the one whose load is nearest to what would make the two nodes even, as long as that
@@ -223,17 +228,35 @@ def from_highest_to_lowest(it: Instance) -> IntArray | None:
     movers = it.space.movers
     order = movers[np.lexsort((it.load[movers], it.current[movers]))]
     starts = np.searchsorted(it.current[order], np.arange(it.nodes + 1))
-    place, moved = it.current.copy(), np.zeros(order.size, dtype=np.bool_)
-    limits = float(it.max_moves), it.max_cost
-    move_to_lowest(it.load, it.weight, it.cost, order, starts, it.deviations(place), limits, moved, place)
+    place, dev = it.current.copy(), it.deviations(it.current)
+    links = np.array([np.arange(order.size + 1)] * 2)
+    moves, left, most = -1, it.max_moves, max(1, 50_000_000 // it.nodes)
+    cost = it.max_cost
+    while moves and left and not expired():
+        moves, cost = move_to_lowest(
+            it.load, it.weight, it.cost, order, starts, dev, (min(left, most), cost), links, place
+        )
+        left -= moves
     return place
 
 
 @njit(**LEAF)
-def move_to_lowest(load, weight, cost, order, starts, dev, limits, moved, place):
-    """`from_highest_to_lowest`; key groups that may move are ordered by node, then by load."""
-    moves, cost_left = limits
-    while moves > 0:
+def unmoved(at, links):
+    """The next place, from one on, of a key group that has not moved; ways to it are halved."""
+    while links[at] != at:
+        links[at] = links[links[at]]
+        at = links[at]
+    return at
+
+
+@njit(**LEAF)
+def move_to_lowest(load, weight, cost, order, starts, dev, limits, links, place):
+    """`from_highest_to_lowest`, so many moves of it; key groups that may move are ordered by node, then by load.
+
+    ``links[0, x]`` leads from place x to the next one above that has not moved, ``links[1, x + 1]`` to the next below.
+    """
+    most, cost_left = limits
+    for moves in range(most):
         high = low = 0
         for i in range(dev.size):
             high = i if dev[i] > dev[high] else high
@@ -244,20 +267,16 @@ def move_to_lowest(load, weight, cost, order, starts, dev, limits, moved, place)
         while above < end:
             middle = (above + end) // 2
             above, end = (middle + 1, end) if load[order[middle]] < even else (above, middle)
-        below = above - 1
-        while above < last and moved[above]:
-            above += 1
-        while below >= first and moved[below]:
-            below -= 1
+        below, above = unmoved(above, links[1]) - 1, unmoved(above, links[0])
         best, off = -1, even * (1 - 1e-9)
         for at in (below, above):
             if first <= at < last and abs(load[order[at]] - even) < off and cost[order[at]] <= cost_left:
                 best, off = at, abs(load[order[at]] - even)
         if best < 0:
-            return
-        k, moved[best] = order[best], True
+            return moves, cost_left
+        k, links[0, best], links[1, best + 1] = order[best], best + 1, best
         place[k] = low
         dev[high] -= load[k] * weight[high]
         dev[low] += load[k] * weight[low]
         cost_left -= cost[k]
-        moves -= 1
+    return most, cost_left

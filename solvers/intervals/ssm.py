@@ -81,19 +81,21 @@ def states_of(starts: IntArray, intervals: int) -> float:
 
 
 def cuts_in_time(starts: IntArray, cuts: IntArray, prefix: IntArray, intervals: int, budget: Budget) -> IntArray:
-    """`band_cuts`; where it takes long, only as long as there is time, then intervals that are as long as they can be.
-
-    Those are the fewest, and take one pass.
-    """
+    """`band_cuts`; where it takes long, only as long as there is time, then the fewest intervals."""
     if (states := states_of(starts, intervals)) < SHORT:
         return np.asarray(band_cuts(starts, cuts, prefix, intervals, True)[1])
     try:
         return np.asarray(until_limit(budget, band_cuts, starts, cuts, prefix, intervals, True, steps=states)[1])
     except LimitReached:
-        found = [starts.size - 1]
-        while found[-1] > 0:
-            found.append(int(starts[found[-1]]))
-        return np.array(found[::-1], dtype=np.int64)
+        return fewest_cuts(starts)
+
+
+def fewest_cuts(starts: IntArray) -> IntArray:
+    """Intervals that are as long as they can be, from the last task on: the fewest, in one pass."""
+    found = [starts.size - 1]
+    while found[-1] > 0:
+        found.append(int(starts[found[-1]]))
+    return np.array(found[::-1], dtype=np.int64)
 
 
 def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> Answer:
@@ -204,13 +206,20 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
 def least_moved(step: IntervalMigration, budget: Budget | None = None) -> float:
     """A lower bound on the state that one migration moves, by the band dynamic program; no partition is made.
 
-    Where a budget is given and the program would take long, by a price on intervals (`lagrangian`).
+    Where a budget is given and the program would take long, by a price on intervals (`lagrangian`); 0 where there is no time.
     """
     kept = keepable(step)
     intervals = min(step.nodes_after, step.workload.key_groups)
-    if budget is not None and states_of(step.starts, intervals) > LONG:
+    given, states = (step.starts, step.old_cuts, kept.prefix, intervals, False), states_of(step.starts, intervals)
+    if budget is not None and states > LONG:
         return lagrangian(step, budget=budget.part(0.2)).bound or 0.0
-    gain, _ = band_cuts(step.starts, step.old_cuts, kept.prefix, intervals, False)
+    if budget is None or states < SHORT:
+        gain, _ = band_cuts(*given)
+    else:
+        try:
+            gain, _ = until_limit(budget, band_cuts, *given, steps=states)
+        except LimitReached:
+            return 0.0
     return max(0.0, moved_at_least(step, kept, int(gain)))
 
 
@@ -222,7 +231,7 @@ def sequence_bound(problem: MigrationSequence, budget: Budget | None = None) -> 
     return max(least_moved(problem.first_step(nodes), budget) for nodes in set(problem.counts))
 
 
-def policy_bound(problem: MigrationPolicy) -> float:
+def policy_bound(problem: MigrationPolicy, budget: Budget | None = None) -> float:
     r"""A lower bound on the expected discounted state moved, from single steps out of the present alone.
 
     With d(n) the least state that one step from now to n nodes moves, and D_t the state moved in steps 1..t, the
@@ -231,7 +240,7 @@ def policy_bound(problem: MigrationPolicy) -> float:
     Markov chain on (count, largest d so far).
     """
     p, gamma = problem, problem.discount
-    least = {n: least_moved(p.first_step(n)) for n in p.reachable}
+    least = {n: least_moved(p.first_step(n), budget) for n in p.reachable}
     levels = sorted({0.0, *least.values()})
     states = [(n, r) for n in p.reachable for r in levels]
     number = {state: i for i, state in enumerate(states)}

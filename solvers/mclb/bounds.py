@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+
 import numpy as np
 
 from keyshift.models import Answer, Budget
@@ -119,16 +122,15 @@ def qp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, steps: Whole = 300
     if (shares := core.load.shape[0] * core.nodes) > SHARES:
         said = f"{shares:,} shares of key groups are too many, more than {SHARES:,}: this is the bound window by window"
         return Answer(None, windows / core.nodes, message=said)
-    with one_blas_thread():
-        squares = shared_squares(core, budget, steps)
-    return Answer(None, max(windows, squares) / core.nodes, budget.why if budget.expired else "completed")
+    squares = deque(shared_squares(core, budget, steps), maxlen=1)
+    return Answer(None, max([windows, *squares]) / core.nodes, budget.why if budget.expired else "completed")
 
 
-def shared_squares(core: Core, budget: Budget, steps: int = 3000, gap: float = 1e-4) -> float:
-    """A safe lower bound on n times the imbalance over shares of key groups within the budget."""
+def shared_squares(core: Core, budget: Budget, steps: int = 3000, gap: float = 1e-4) -> Iterator[float]:
+    """Safe lower bounds on n times the imbalance over shares of key groups within the budget, ever higher ones."""
     p, n = core.load.shape[0], core.nodes
     if not core.limited or n == 1 or p * n > SHARES:
-        return 0.0
+        return
     unit = float(np.sqrt(np.square(core.load).sum() / p)) or 1.0
     load = core.load / unit
     mean = load.sum(axis=0) / n
@@ -138,17 +140,21 @@ def shared_squares(core: Core, budget: Budget, steps: int = 3000, gap: float = 1
     shares[np.flatnonzero(placed), core.current[placed]] = 1.0
     best = 0.0
     for step in range(steps):
-        away = shares.T @ load - mean  # (n, m)
+        with one_blas_thread():
+            away = shares.T @ load - mean  # (n, m)
+            slope = 2.0 * load @ away.T  # (p, n)
         value = float(np.square(away).sum())
-        slope = 2.0 * load @ away.T  # (p, n)
         vertex, least = knapsack(core, slope)
         here = float((slope * shares).sum())
         sizes = value + np.abs(slope).max(axis=1).sum() * 2 + np.square(mean).sum()
         error_bound = EPSILON * (p + core.load.shape[1] + 16) * sizes
         best = max(best, value - here + least - error_bound)
+        budget.spend(slope.size * mean.size / 50)
+        yield max(0.0, best * unit**2 * (1 - 8 * EPSILON))
         if budget.expired or value - best <= gap * value:
             break
-        towards = (vertex - shares).T @ load
+        with one_blas_thread():
+            towards = (vertex - shares).T @ load
         curve = float(np.square(towards).sum())
         if curve == 0.0:
             break
@@ -156,7 +162,6 @@ def shared_squares(core: Core, budget: Budget, steps: int = 3000, gap: float = 1
         if length == 0.0 and step > 0:
             break
         shares += length * (vertex - shares)
-    return max(0.0, best * unit**2 * (1 - 8 * EPSILON))
 
 
 def knapsack(core: Core, slope: FloatArray) -> tuple[FloatArray, float]:

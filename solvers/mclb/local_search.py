@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +15,9 @@ from keyshift.models.base.guards import NonNegative
 from keyshift.models.mclb.problem import MCLB, SLACK, Core
 from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.ruled import MergedItems
-from keyshift.models.workload import FloatArray, IntArray, MoveSpace
-from keyshift.solvers.checked import kept, promised
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
+from keyshift.solvers.checked import promised
+from keyshift.solvers.conductor import SHORTEST, Incumbent
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.local_search_kernels import KeptRules
@@ -46,6 +47,10 @@ FROZEN = (0.13, 1e-2)
 best sum of squares, of which a giant key group may leave much that no move lowers."""
 REHEATED = (0.2, 0.8)
 """The range, in shares of its stages, from which the first stage of a run from the best is drawn."""
+IDLE, TRIES, SWEPT = 3, 10, 10.0
+"""So many sweeps in a row without a gain begin anew, or end; swaps for each key group; elementary steps of effort's."""
+FIRST = 0.1
+"""Effort of the first turn of the search for what keeps the rules; each next one has twice as much."""
 AHEAD, COMPARED = 4.0, 0.2
 """Where `PairSplits` suits, too, the search that found the better by itself works so many times as much as the other, which has
 this share of the time left for a turn."""
@@ -76,50 +81,67 @@ def local_search(
     Without a budget the labels of the nodes are free: those that move least state are chosen (an assignment problem).
     Under rules `search_within` finds where the annealing begins, and goes on alone where there are more key groups.
     """
-    if problem.rules:
-        return _under_rules(problem, budget, seed, start, 1.0 if effort is None else effort)
-    core = problem.core
-    settings, known = budget.tuned(MCLBSettings), None if start is None else core.lower(start)
     if effort is None:  # sweeps over many key groups go on while there is time, if it is limited
-        endless = core.load.shape[0] > settings.annealed and math.isfinite(budget.remaining)
-        effort = math.inf if endless else 1.0
-    search = PlacementSearch(core, known, seed, settings, budget)
-    chosen = core.relabelled(search.go_on(budget, effort))
-    return Answer(core.lift(chosen), termination=budget.why if budget.expired else "completed")
+        endless = problem.workload.key_groups > budget.tuned(MCLBSettings).annealed and math.isfinite(budget.remaining)
+        effort = math.inf if endless and not problem.rules else 1.0
+    found = Incumbent(problem, budget)
+    found.add_solution(start)
+    for _ in search_turns(found, seed, effort):
+        pass
+    return Answer(found.best, termination=budget.why if budget.expired else "completed")
 
 
-def _under_rules(problem: MCLB, budget: Budget, seed: int, start: IntArray | None, effort: float) -> Answer:
-    """The annealing on items that move as one, whose steps keep rules; before, a placement that does."""
+def search_turns(found: Incumbent, seed: int, effort: float = math.inf) -> Iterator[None]:
+    """The search, a run or a sweep at a turn, from the incumbent and for it; under rules first one for where to begin."""
+    problem, budget = found.problem, found.budget
+    settings, core, rules = budget.tuned(MCLBSettings), problem.core, None
+    if problem.rules:
+        core = ItemCore.of_items(problem)
+        many = core.load.shape[0] > settings.annealed
+        yield from _under_rules(found, seed, effort, many)
+        if found.best is None or many:
+            return
+        rules = core.kept_rules()
+    search = PlacementSearch(
+        core, None if found.best is None else core.lower(found.best), seed, settings, budget, rules
+    )
+    going = True
+    while not found.done:
+        found.add_solution(core.lift(core.relabelled(search.best)), "local search")
+        if not going:
+            return
+        yield
+        search.take(core.lower(found.best))
+        begun = budget.work
+        while going and budget.work - begun < SHORTEST:
+            going = search.turn(budget, effort)
+
+
+def _under_rules(found: Incumbent, seed: int, effort: float, many: bool) -> Iterator[None]:
+    """Annealing at a price for what breaks rules, until there is a placement; of many key groups for good."""
+    problem, budget = found.problem, found.budget
     w, most = problem.workload, problem.max_state_moved
     room = np.array([float(w.state.sum()) if most is None else most * (1 + SLACK / 2)])
-    anywhere = np.zeros(w.nodes, dtype=np.int64)
-    moves = RowFamily(np.arange(w.key_groups), w.state, anywhere, np.zeros(1), room, moves=True)
-    space = problem.lowered.narrowed(MoveSpace.within(w.current, w.kept))
+    moves = RowFamily(
+        np.arange(w.key_groups), w.state, np.zeros(w.nodes, dtype=np.int64), np.zeros(1), room, moves=True
+    )
     load = compressed(problem.core.load)
     squares = np.square(load).sum(axis=1)
     aim = Aim(doublings=1, unit=math.sqrt(float(squares.mean())) or 1.0, squares=True)
     worth = squares / aim.unit**2
     placing = Placing(
-        problem.lowered, space, np.ones(w.nodes),
+        problem.lowered, problem.lowered.narrowed(MoveSpace.within(w.current, w.kept)), np.ones(w.nodes),
         load=np.ascontiguousarray(load.T), rows=[moves], worth=worth,
     )  # fmt: skip
-    task = Task(placing, aim, worth)
-    search = partial(search_within, problem, lambda turn: task, budget=budget, seed=seed)
-    settings, core = budget.tuned(MCLBSettings), ItemCore.of_items(problem)
-    for some in (0.0, effort):
-        start = search(start=start, effort=some).assignment if start is None else start
-    if start is None or core.load.shape[0] > settings.annealed or core.nodes == 1:
-        return search(start=start, effort=effort)
-    rows = rule_rows(core.forms, w.nodes) or rows_of([moves], core.current, w.nodes)
-    rules = KeptRules(
-        np.where(core.forms.closed[:, core.names].T, np.inf, 0.0),  # type: ignore[index]  # it is not None
-        rows._replace(domain=rows.domain[:, core.names], current=core.current), np.zeros(rows.most.size),
-    )  # fmt: skip
-    begun = core.lower(start)[core.heads]
-    annealing = _Annealing(core, compressed(core.load), begun, np.random.default_rng(seed), settings, rules)
-    found = core.lift(annealing.go_on(budget, effort, 0.0)[core.label])
-    better = kept(problem, found) and problem.objective(found) < problem.objective(start)
-    return Answer(found if better else start, termination=budget.why if budget.expired else "completed")
+    task, endless, turn = Task(placing, aim, worth), math.isinf(effort), 0
+    while (found.best is None or many) and not found.done and (endless or turn < 2):
+        part = budget.turn(FIRST * 2 ** min(turn, 30)) if endless else budget
+        answer = search_within(
+            problem, lambda _: task, budget=part, seed=seed + turn, start=found.best, effort=effort if turn else 0.0
+        )
+        found.add_solution(answer.assignment, "local search")
+        turn += 1
+        yield
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -154,9 +176,22 @@ class ItemCore(Core):
     def moved(self, assignment: IntArray) -> float:
         return float(self.move_costs[assignment, np.arange(assignment.size)].sum())
 
+    def lower(self, assignment: IntArray) -> IntArray:
+        return super().lower(assignment)[self.heads]
+
+    def lift(self, assignment: IntArray) -> IntArray:
+        return super().lift(assignment[self.label])
+
+    def kept_rules(self) -> KeptRules:
+        """What the annealing keeps: closed nodes, and rows on the nodes that are left."""
+        closed: BoolArray = self.forms.closed  # type: ignore[assignment]  # it is not None
+        rows = rule_rows(self.forms, closed.shape[1]) or rows_of([], self.current, closed.shape[1])
+        rows = rows._replace(domain=rows.domain[:, self.names], current=self.current)
+        return KeptRules(np.where(closed[:, self.names].T, np.inf, 0.0), rows, np.zeros(rows.most.size))
+
 
 class PlacementSearch:
-    """A search that can be interrupted, and goes on as if it had not been."""
+    """A search that can be interrupted, and goes on as if it had not been; with `rules` from a start that keeps them."""
 
     def __init__(
         self,
@@ -165,54 +200,45 @@ class PlacementSearch:
         seed: int,
         settings: MCLBSettings | None = None,
         budget: Budget | None = None,
+        rules: KeptRules | None = None,
     ) -> None:
-        self.core, self.rng = core, np.random.default_rng(seed)
-        self.settings = settings = settings or MCLBSettings()
-        self.load = compressed(core.load)
-        many = budget is not None and self.load.shape[0] > settings.annealed
-        self.best = _starting_point(core, self.load, None if many else start, budget)
-        if many and budget is not None and start is not None:
-            # A start may have spent the budget on moves that leave a search nothing to do: it has to be better than a few sweeps.
-            self.best = _by_sweeps(core, self.load, self.best, budget.part(0.2), self.rng, 1.0, 0.0)
-            better = core.moved(start) <= core.budget and core.squares(start) <= core.squares(self.best)
-            self.best = start.copy() if better else self.best
-        self.searches: list[PairSplits | _Annealing] = []
+        self.core, settings, rng = core, settings or MCLBSettings(), np.random.default_rng(seed)
+        load = compressed(core.load)
+        first = start if rules is not None and start is not None else _starting_point(core, load, budget)
+        self.best = first if start is None or core.squares(first) < core.squares(start) else start.copy()
+        self.searches: list[PairSplits | _Annealing | _Sweeps] = []
         if PairSplits.suits(core, settings):
             self.searches.append(PairSplits(core, self.best, seed))
-        if self.load.shape[0] <= settings.annealed:
-            self.searches.append(_Annealing(core, self.load, self.best, self.rng, settings))
+        if load.shape[0] <= settings.annealed:
+            self.searches.append(_Annealing(core, load, first, self.best, rng, settings, rules))
+        else:
+            self.searches.append(_Sweeps(core, load, first, self.best, rng))
 
     def go_on(self, budget: Budget, effort: float = 1.0, enough: float = 0.0) -> IntArray:
         """The best placement after so much effort in all, or once the sum of squares is `enough`."""
-        if self.core.nodes == 1 or budget.expired:
-            return self.best
-        if self.load.shape[0] > self.settings.annealed:
-            for each in self.searches:
-                self.take(each.go_on(budget.part(0.5), effort, enough))
-            self.take(_by_sweeps(self.core, self.load, self.best, budget, self.rng, effort, enough))
-            return self.best
-        while self.core.squares(self.best) > enough and not budget.expired:
-            going = [each for each in self.searches if each.unfinished(effort, enough)]
-            if not going:
-                break
-            each, leads = self._next(going)
-            each.turn(budget if leads else budget.part(COMPARED))
-            self.take(each.best)
+        while self.turn(budget, effort, enough):
+            pass
         return self.best
 
+    def turn(self, budget: Budget, effort: float = math.inf, enough: float = 0.0) -> bool:
+        """A turn of the search that found the better placement by itself, or of the other; False where there is none to take."""
+        going = [each for each in self.searches if each.unfinished(effort, enough)]
+        if self.core.nodes == 1 or self.core.squares(self.best) <= enough or not going or budget.expired:
+            return False
+        first, *others = sorted(going, key=lambda each: each.own)
+        behind = [each for each in others if first.work > AHEAD * each.work]
+        each = behind[0] if behind else first
+        each.turn(budget.part(COMPARED) if behind else budget)
+        self.take(each.best)
+        return True
+
     def take(self, found: IntArray) -> None:
-        """Take a placement over if it is better: the annealing goes on from it now and then, splits go on from their own."""
+        """Take a placement over if it is better: annealing and sweeps go on from it now and then, splits go on from their own."""
         if self.core.squares(found) < self.core.squares(self.best):
             self.best = found
         for each in self.searches:
-            if isinstance(each, _Annealing):
+            if not isinstance(each, PairSplits):
                 each.take(self.best)
-
-    def _next(self, going: list[PairSplits | _Annealing]) -> tuple[PairSplits | _Annealing, bool]:
-        """The search that found the better placement by itself, unless it has worked so much longer; whether it did."""
-        first, *others = sorted(going, key=lambda each: each.own)
-        behind = [each for each in others if first.work > AHEAD * each.work]
-        return (behind[0], False) if behind else (first, True)
 
 
 def compressed(load: FloatArray) -> FloatArray:
@@ -225,15 +251,12 @@ def compressed(load: FloatArray) -> FloatArray:
     return np.ascontiguousarray(triangle.T)
 
 
-def _starting_point(core: Core, load: FloatArray, start: IntArray | None, budget: Budget | None = None) -> IntArray:
-    """The best of the start, the greedy placement by size, and the current nodes."""
+def _starting_point(core: Core, load: FloatArray, budget: Budget | None = None) -> IntArray:
+    """The better of the greedy placement by size and the current nodes."""
     candidates = [greedy_placement(core, np.argsort(-np.square(load).sum(axis=1), kind="stable"), budget)]
     if (core.current >= 0).all():
         candidates.append(core.current)
-    if start is not None:
-        candidates.insert(0, start)
-    allowed = [c for c in candidates if core.moved(c) <= core.budget]
-    return min(allowed, key=core.squares).copy()
+    return min((c for c in candidates if core.moved(c) <= core.budget), key=core.squares).copy()
 
 
 def greedy_placement(core: Core, order: IntArray, budget: Budget | None = None) -> IntArray:
@@ -281,6 +304,7 @@ class _Annealing:
         self,
         core: Core,
         load: FloatArray,
+        first: IntArray,
         best: IntArray,
         rng: np.random.Generator,
         settings: MCLBSettings,
@@ -297,7 +321,6 @@ class _Annealing:
         self.price = self.fair_price = max(0.0, gained) / most_moved
         p = load.shape[0]
         self.steps = min(settings.steps_for_each * p, MOST // p)
-        first = best if rules is not None else _starting_point(core, load, None)
         self.firsts = first, core.current if rules is None and (core.current >= 0).all() else first
         self.best, self.value, self.own = best, core.squares(best), core.squares(first)
         kinds = (0.0, *SOFTNESS) if p >= SOFTENED_FROM else (0.0,)
@@ -324,8 +347,7 @@ class _Annealing:
 
     def turn(self, budget: Budget) -> None:
         """One run."""
-        if self.take(self._run(budget)):
-            budget.report(objective=self.value / self.core.nodes, note="local search")
+        self.take(self._run(budget))
 
     def take(self, found: IntArray) -> bool:
         """Whether a placement within the budget is better: then it is the best."""
@@ -407,41 +429,53 @@ class _Annealing:
             return self.moment - (vectors * (self.values[over] - cap)) @ vectors.T
 
 
-def _by_sweeps(
-    core: Core,
-    load: FloatArray,
-    chosen: IntArray,
-    budget: Budget,
-    rng: np.random.Generator,
-    effort: float,
-    enough: float,
-) -> IntArray:
-    """Sweeps of moves and swaps of neighbours in size, while they gain more than a thousandth, or time lasts."""
-    chosen = chosen.copy()
-    sums = np.zeros((core.nodes, load.shape[1]))
-    np.add.at(sums, chosen, load)
-    ranked = np.argsort(-load.sum(axis=1), kind="stable")
-    spent, value = core.moved(chosen), core.squares(chosen)
-    p, idle, endless = chosen.size, 0, math.isinf(effort)
-    tries = 10 * p if endless else int(effort * 10 * p)
-    data = load, chosen, sums, core.state, core.current
-    while not budget.expired and (idle < 3 or endless) and value > enough:
-        fall = 0.0
-        for at, some in enumerate(np.array_split(rng.permutation(p), _pieces(p * sums.size))):
-            if at > 0 and budget.expired:
+class _Sweeps:
+    """Sweeps of moves, and of swaps of neighbours in size, from a placement; from the best once they gain too little."""
+
+    def __init__(self, core: Core, load: FloatArray, first: IntArray, best: IntArray, rng: np.random.Generator) -> None:
+        self.core, self.load, self.rng, self.work = core, load, rng, 0
+        self.best, self.value = best, core.squares(best)
+        self.ranked = np.argsort(-load.sum(axis=1), kind="stable")
+        self._begin(first)
+
+    def _begin(self, chosen: IntArray) -> None:
+        """Go on from a placement."""
+        self.chosen, self.own, self.idle = chosen.copy(), self.core.squares(chosen), 0
+        self.spent, self.sums = self.core.moved(chosen), np.zeros((self.core.nodes, self.load.shape[1]))
+        np.add.at(self.sums, chosen, self.load)
+
+    def unfinished(self, effort: float, enough: float) -> bool:
+        """Whether sweeps gained more than a thousandth lately, or there is a better placement to go on from."""
+        return self.value > enough and (self.idle < IDLE * effort or self.value < self.own)
+
+    def turn(self, budget: Budget) -> None:
+        """One sweep of moves, and as many swaps."""
+        if self.idle >= IDLE and self.value < self.own:
+            self._begin(self.best)
+        p, rank, fall = self.chosen.size, self.load.shape[1], 0.0
+        data = self.load, self.chosen, self.sums, self.core.state, self.core.current
+        for some in np.array_split(self.rng.permutation(p), _pieces(p * self.sums.size)):
+            if budget.expired:
                 break
-            gained, spent = kernels.descend(*data, spent, core.budget, some)
+            gained, self.spent = kernels.descend(*data, self.spent, self.core.budget, some)
+            budget.spend(some.size * self.sums.size / SWEPT)
             fall += gained
         for reach in (p // 2, 200, 20):
-            pieces = _pieces(tries * load.shape[1])
-            for piece in range(pieces):
+            for some in np.array_split(np.arange(TRIES * p), _pieces(TRIES * p * rank)):
                 if budget.expired:
                     break
-                count = (piece + 1) * tries // pieces - piece * tries // pieces
-                gained, spent = kernels.swap_alike(*data, spent, core.budget, ranked, reach, count, rng)
-                budget.spend(count * core.nodes)
+                gained, self.spent = kernels.swap_alike(
+                    *data, self.spent, self.core.budget, self.ranked, reach, some.size, self.rng
+                )
+                budget.spend(some.size * rank / SWEPT)
                 fall += gained
-        idle = idle + 1 if fall <= 1e-3 * value else 0
-        value -= fall
-        budget.report(objective=max(value, 0.0) / core.nodes, note="local search")
-    return chosen
+        self.work += p * (self.sums.size + 3 * TRIES * rank)
+        self.idle = self.idle + 1 if fall <= 1e-3 * self.own else 0
+        self.own -= fall
+        self.take(self.chosen)
+
+    def take(self, found: IntArray) -> None:
+        """Keep a placement if it is better."""
+        value = self.core.squares(found)
+        if value < self.value:
+            self.best, self.value = found.copy(), value

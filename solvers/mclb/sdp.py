@@ -36,6 +36,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -48,19 +50,19 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.local_search import greedy_placement
 from keyshift.solvers.safe_bounds import EPSILON
-from keyshift.solvers.semidefinite import Rows, SemidefiniteAscent
+from keyshift.solvers.semidefinite import RESCALE, Rows, SemidefiniteAscent
 from keyshift.solvers.threads import one_blas_thread
 
 ROWS_SECONDS, STEP_SECONDS, SHORT_SECONDS = 1.5e-7, 2.5e-10, 0.2
 """Seconds of setting up for each pair of key groups and nodes, and of a step for each three; what is begun all the same."""
 
 
-FIRST, STEPS = 100, 30
-"""Steps before the first cuts, and between two rounds of cuts."""
+FIRST, STEPS = 3, 30
+"""Rounds before the first with cuts; steps of a round."""
 TRIANGLES, STARTS, ENTRY = 1_000, 300, 2
 """The most triangle inequalities added in a round; random vectors that a round begins from; their largest entry."""
 PATIENCE, RISE = 40, 0.1
-"""The bound ends when so many rounds together close less than this share of the gap; under a time limit, a fiftieth of it."""
+"""The bound ends when so many rounds together close less than this share of the gap."""
 
 
 def sdp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, triangles: bool = True) -> Answer:
@@ -91,71 +93,46 @@ def sdp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, triangles: bool =
         said = f"{core.load.shape[0]} key groups and {core.nodes} nodes are too many for a step within the time"
         said = f"{said}: the bound is that of `combinatorial`"
         return Answer(None, windows / core.nodes, budget.ended("completed"), said)
-    squares = semidefinite_squares(core, budget, triangles=triangles, seed=seed)
-    return Answer(None, max(squares, windows) / core.nodes, budget.why if budget.expired else "completed")
+    rise = RISE * (1.0 if math.isinf(budget.remaining) else 0.02)  # a limit is there to be used
+    squares = deque(climb(semidefinite_dual(core), budget, triangles, seed, rise), maxlen=1)
+    return Answer(None, max([windows, *squares]) / core.nodes, budget.why if budget.expired else "completed")
 
 
-def semidefinite_squares(
-    core: Core,
-    budget: Budget,
-    *,
-    reference: float | None = None,
-    triangles: bool = True,
-    enough: float = math.inf,
-    seed: int = 0,
-) -> float:
-    """A safe lower bound on n times the imbalance.
+def semidefinite_dual(core: Core, reference: float | None = None, merged: bool = True) -> SemidefiniteDual:
+    """The dual, in units of the sum of squares of some placement; unless `merged`, every key group has a row of its own."""
+    order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")
+    with one_blas_thread():
+        known = core.squares(greedy_placement(core, order)) if reference is None else reference
+        return SemidefiniteDual(core, known, merged)
 
-    Parameters
-    ----------
-    core : Core
-    budget : Budget
-    reference : float, optional
-        The sum of squares of some placement, which sets the scale.
-    triangles : bool
-    enough : float
-        Stop once the bound is as high as that.
-    seed : int
+
+def climb(
+    dual: SemidefiniteDual, budget: Budget, cuts: bool = True, seed: int = 0, rise: float = RISE
+) -> Iterator[float]:
+    """Lead the dual up, with more and more cuts; after every few steps a safe lower bound on n times the imbalance.
+
+    The best of them is what the dual keeps where it ends: once `PATIENCE` rounds close less than `rise` of the gap.
     """
-    with one_blas_thread():
-        dual = SemidefiniteDual(core, reference if reference is not None else _quick_value(core))
-        return _climb(dual, budget, triangles, enough, seed)
-
-
-def semidefinite_multipliers(core: Core, budget: Budget, reference: float) -> SemidefiniteDual:
-    """The dual where it ends, every key group with a row of its own: multipliers, cuts and matrix prove a bound."""
-    with one_blas_thread():
-        dual = SemidefiniteDual(core, reference, merged=False)
-        _climb(dual, budget, True, math.inf, 0)
-        return dual
-
-
-def _climb(dual: SemidefiniteDual, budget: Budget, cuts: bool, enough: float, seed: int) -> float:
-    """Lead the dual up, with more and more cuts; the best safe value on the way, which the dual keeps."""
     rng = np.random.default_rng(seed)
     best, kept, values = 0.0, (dual.v, dual.cuts), [-math.inf] * PATIENCE
-    rise = RISE * (1.0 if math.isinf(budget.remaining) else 0.02)
-    steps = FIRST
     while not budget.expired:
-        dual.iterate(steps, budget)
-        value, steps = dual.safe_value(), STEPS
+        for done in range(0, STEPS, RESCALE):
+            with one_blas_thread():
+                dual.iterate(min(RESCALE, STEPS - done), budget)
+            yield best
+        with one_blas_thread():
+            value = dual.safe_value()
         if value > best:
             best, kept = value, (dual.v.copy(), list(dual.cuts))
         values.append(best)
         # A reference that is not above the bound says nothing of what is open.
         unclosed = max(dual.reference - best, 1e-4 * best) if dual.reference > best else 0.1 * best
-        if best >= enough or best - values[-1 - PATIENCE] <= rise * unclosed:
+        if best - values[-1 - PATIENCE] <= rise * unclosed:
             break
-        if cuts and not budget.expired:
+        if cuts and len(values) > PATIENCE + FIRST and not budget.expired:
             dual.add_cuts(rng)
     dual.take(*kept)
-    return best
-
-
-def _quick_value(core: Core) -> float:
-    order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")
-    placed = greedy_placement(core, order)
-    return core.squares(placed)
+    yield best
 
 
 _pairs = functools.cache(np.triu_indices)  # cuts are many, and of few sizes

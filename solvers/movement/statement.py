@@ -70,8 +70,9 @@ def least_state(load: FloatArray, state: FloatArray, need: float) -> float:
 
 
 NO_PLACEMENT = "no placement keeps within the limits"
-FIRST, LATER = 0.1, 1e-4
-"""Effort of a solver's first turn; CP-SAT waits for the others to have done the second of it for each key group and node."""
+FIRST, WRITTEN, LATER = 0.1, 2e-5, 1e-4
+"""Effort of a solver's first turn; what it takes to write a statement down for each key group and node, which the search gets
+before; and what CP-SAT leaves to the others, of two units at most."""
 
 
 def solve_milp(
@@ -100,10 +101,11 @@ def solve_milp(
     def by_cpsat(turn: Budget) -> Answer:
         return solve_cpsat(problem, budget=turn, start=found.best, **asked)
 
-    later = LATER * problem.workload.key_groups * problem.node_limit
+    pairs = problem.workload.key_groups * problem.node_limit
+    later = max(WRITTEN * pairs, min(LATER * pairs, 2.0))
     components = [
-        Component("HiGHS", solver_turns(found, by_highs, "HiGHS", FIRST)),
-        Component("CP-SAT", solver_turns(found, by_cpsat, "CP-SAT", FIRST), 1.0, min(later, 2.0)),
+        Component("HiGHS", solver_turns(found, by_highs, "HiGHS", FIRST), 1.0, WRITTEN * pairs),
+        Component("CP-SAT", solver_turns(found, by_cpsat, "CP-SAT", FIRST), 1.0, later),
         Component("search", _search_turns(found, seed)),
     ]
     conduct(found, components)
@@ -111,11 +113,12 @@ def solve_milp(
 
 
 def _search_turns(found: Incumbent, seed: int) -> Iterator[None]:
-    """Local search from the incumbent, again and again."""
+    """Local search from the incumbent, again and again, each time for twice as long: its coolings grow."""
     number = 0
     while math.isfinite(found.budget.time_limit) or number == 0:
+        turn = found.budget.turn(FIRST * 2.0 ** min(number, 30))
         number += 1
-        answer = local_search(found.problem, budget=found.budget.turn(FIRST), seed=seed + number, start=found.best)
+        answer = local_search(found.problem, budget=turn, seed=seed + number, start=found.best)
         found.add_solution(answer.assignment, "local search")
         yield
 

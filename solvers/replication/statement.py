@@ -44,14 +44,17 @@ def counting_bound(problem: ReplicatedAllocation, *, budget: Budget, seed: int =
 def descent(problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None) -> Answer:
     """From a start, or the copies that there are: the change that helps the fullest node most, as long as one does.
 
-    A change moves a copy off the fullest node, exchanges it for one elsewhere, or adds a copy of a key group that is there.
-    Each lowers the largest load or the number of nodes that have it, so it ends; O(p n) a step. No guarantee.
+    A change moves a copy off the fullest node, adds a copy of a key group that is there, or, where neither helps, exchanges a
+    copy for one elsewhere. Each lowers the largest load or the number of nodes that have it, so it ends; O(p n) a step. No
+    guarantee.
     """
-    best = _Copies(problem, start if start is not None else problem.held.astype(np.int64))
+    best = _Copies(problem, start if start is not None else problem.now)
     best.repair()
-    while not budget.expired and best.improve():
+    while not budget.expired and best.improve(budget):
         budget.spend(best.here.size)
-    return Answer(best.here if not problem.violations(best.here) else start)
+    here = np.zeros(best.here.shape, dtype=np.int8)
+    here[best.copies()] = 1
+    return Answer(here if not problem.violations(here) else start)
 
 
 @dataclass
@@ -59,51 +62,80 @@ class _Copies:
     """Copies, the loads they make, and what limits are left."""
 
     problem: ReplicatedAllocation
-    here: IntArray
+    here: np.ndarray
     load: FloatArray = field(init=False)
+    count: IntArray = field(init=False)
+    room: IntArray = field(init=False)
 
     def __post_init__(self) -> None:
-        self.here = self.here.copy()
+        copied = self.problem.copied(self.here)
+        # By node: what a node holds is asked for most.
+        self.here = np.zeros(self.here.shape, dtype=np.int8, order="F")
+        self.here[copied] = 1
         self.here[:, self.problem.slots == 0] = 0
-        self.measure()
 
-    def measure(self) -> None:
-        """Loads, room and the moves that are left."""
-        p = self.problem
-        self.load = p.node_loads(self.here)
-        self.count = np.maximum(self.here.sum(axis=1), 1)
-        self.room = p.slots - self.here.sum(axis=0)
+    def copies(self) -> tuple[IntArray, IntArray]:
+        """Key group and node of every copy, by node."""
+        place, which = np.divmod(np.flatnonzero(self.here.T != 0), len(self.here))
+        return which, place
+
+    def measure(self) -> IntArray:
+        """Loads, room and the moves that are left; how many copies each key group has."""
+        p, (which, place) = self.problem, self.copies()
+        copies = np.bincount(which, minlength=p.workload.key_groups)
+        self.count = np.maximum(copies, 1)
+        self.load = np.bincount(place, (p.load / self.count)[which], p.workload.nodes) / p.workload.capacity
+        self.room = p.slots - np.bincount(place, minlength=p.workload.nodes)
         moves = math.inf if p.max_migrations is None else p.max_migrations
-        self.moves = moves - int((self.here.astype(bool) & ~p.held).sum())
-        self.spare = p.copies - int(self.here.sum())
+        self.moves = moves - int((~p.held[which, place]).sum())
+        self.spare = p.copies - which.size
+        return copies
 
     def repair(self) -> None:
         """Copies off nodes that hold too many, the heaviest first; then one for each key group without, where least is loaded."""
-        p = self.problem
-        share = p.load / self.count
-        for i in np.flatnonzero(self.room < 0):
-            on = np.flatnonzero(self.here[:, i])
-            self.here[on[np.argsort(-share[on], kind="stable")][: -int(self.room[i])], i] = 0
-        self.measure()
-        for k in np.argsort(-p.load, kind="stable"):
-            if not self.here[k].any() and (self.room > 0).any():
+        copies, p = self.measure(), self.problem
+        if (self.room < 0).any():
+            share = p.load / self.count
+            for i in np.flatnonzero(self.room < 0):
+                on = np.flatnonzero(self.here[:, i])
+                self.here[on[np.argsort(-share[on], kind="stable")][: -int(self.room[i])], i] = 0
+            copies = self.measure()
+        without = np.flatnonzero(copies == 0)
+        for k in without[np.argsort(-p.load[without], kind="stable")]:
+            if (self.room > 0).any():
                 filled = self.load + p.load[k] / p.workload.capacity
-                least = int(np.argmin(np.where(self.room > 0, filled, math.inf)))
-                self.here[k, least] = 1
-                self.load[least], self.room[least] = filled[least], self.room[least] - 1
-        self.measure()
+                self.flip([(int(k), int(np.argmin(np.where(self.room > 0, filled, math.inf))))])
 
-    def improve(self) -> bool:
-        """Make the best change, if one helps."""
+    def improve(self, budget: Budget) -> bool:
+        """Make the best change, if one helps; late, the best of those that were looked at."""
         full = int(np.argmax(self.load))
-        changes = [c for c in (self.copied(full), self.moved(full), self.exchanged(full)) if c is not None]
+        enough = self.load[full] * (1 - 1e-12)
+        changes = [c for c in (self.copied(full), self.moved(full)) if c is not None]
         value, cells = min(changes, key=lambda change: change[0], default=(math.inf, []))
-        if not value < self.load[full] * (1 - 1e-12):
+        if value >= enough:
+            value, cells = self.exchanged(full, budget) or (math.inf, [])
+        if value >= enough:
             return False
-        for k, i in cells:
-            self.here[k, i] ^= 1
-        self.measure()
+        self.flip(cells)
         return True
+
+    def flip(self, cells: list[tuple[int, int]]) -> None:
+        """Copies that are there go, and others come."""
+        p, some = self.problem, sorted({k for k, _ in cells})
+        self.load -= self._loads(some)
+        for k, i in cells:
+            more = 1 - 2 * int(self.here[k, i])
+            self.here[k, i] ^= 1
+            self.room[i] -= more
+            self.spare -= more
+            self.moves -= 0 if p.held[k, i] else more
+        self.count[some] = np.maximum(self.here[some].sum(axis=1), 1)
+        self.load += self._loads(some)
+
+    def _loads(self, key_groups: list[int]) -> FloatArray:
+        """The load that some key groups make on every node, per unit of capacity."""
+        share = self.problem.load[key_groups] / self.count[key_groups]
+        return np.asarray(share @ self.here[key_groups] / self.problem.workload.capacity)
 
     def allowed(self, more: int, on: IntArray) -> np.ndarray:
         """Cells of some key groups that may get a copy, shape (key groups, n), where `more` moves are used up before."""
@@ -139,17 +171,19 @@ class _Copies:
         found = self.best_cell(after, on, cells)
         return None if found is None else (found[0], [(found[1], full), found[1:]])
 
-    def exchanged(self, full: int) -> tuple[float, list[tuple[int, int]]] | None:
+    def exchanged(self, full: int, budget: Budget) -> tuple[float, list[tuple[int, int]]] | None:
         """A copy on the fullest node and a lighter one elsewhere change places."""
         held, v, best = self.problem.held, self.problem.workload.capacity, None
         on: IntArray = np.flatnonzero(self.here[:, full])
         share = self.problem.load / self.count
         value = float(self.load[full])
         for i in np.flatnonzero(self.problem.slots):
-            there: IntArray = np.flatnonzero(self.here[:, i] * (1 - self.here[:, full]))
+            there: IntArray = np.flatnonzero(self.here[:, i] > self.here[:, full])
             mine = on[self.here[on, i] == 0]
             if i == full or not there.size or not mine.size:
                 continue
+            if budget.late:
+                break
             gain = share[mine][:, None] - share[there]
             after = np.maximum(self.load[full] - gain / v[full], self.load[i] + gain / v[i])
             used = (~held[mine, i])[:, None].astype(int) - (~held[mine, full])[:, None]
@@ -214,14 +248,14 @@ def _by(
 ) -> Answer:
     """The best of descent and a solver, with the higher of both bounds."""
     least = counting_bound(problem, budget=budget).bound or 0.0
-    found = descent(problem, budget=budget.part(0.3), seed=seed, start=start).assignment
+    found = descent(problem, budget=budget, seed=seed, start=start).assignment  # it ends by itself
     value = math.inf if found is None else problem.objective(found)
     if value - least <= problem.tolerance:
         return Answer(found, least, "optimal")
     variables = problem.workload.key_groups * problem.most_copies * (int((problem.slots > 0).sum()) + 1)
     if variables > 200_000:  # they take longer to write down than descent takes
-        said = f"a statement would have {variables:,} variables: none was written down"
-        return Answer(found, least, "gap", said)
+        ended = budget.why if budget.expired else "gap"
+        return Answer(found, least, ended, f"a statement would have {variables:,} variables: none was written down")
     return answered(
         problem, solver, statement, value, budget=budget, start=found, least=least, seed=seed, threads=threads,
         infeasible="no placement of copies keeps the limits",

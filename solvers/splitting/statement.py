@@ -45,7 +45,7 @@ def solve_milp(
     least, items = 0.0, Items.of(problem)
     if problem.one_place and not budget.expired and not items.interchangeable_workers:
         messages = Items.of_messages(problem)
-        least = (whole_flow if problem.weights is None else fractional_flow)(messages, budget.part(0.3)).bound
+        least = (whole_flow if problem.weights is None else fractional_flow)(messages, budget).bound
         if start is not None and (value := problem.objective(start)) - least <= problem.tolerance_of(value):
             return Answer(start, least, "optimal")
     if start is not None and not budget.expired:  # in units of a poor start the optimum may be rounding error

@@ -117,3 +117,13 @@ def test_an_attempt_that_the_gap_ends_before_a_verdict_goes_on_to_the_proof(monk
     (moves,) = (r for r in ks.remedies(ks.KeyGroupAllocation(w, max_migrations=1), 3.0) if r.limit == "max_migrations")
     assert (moves.value, moves.proven) == (2.0, True)
     assert 0.0 in asked
+
+
+def test_a_load_distance_in_load_may_have_to_exceed_all_load():
+    """On a node of capacity 0.5 a load of 9 counts for 18, 14.4 above the mean of 3.6; nothing can pay for a move."""
+    w = ks.Workload(load=[4, 5], state=[1, 1], current=[0, 0], nodes=[0.5, 2.0], traffic=np.zeros((2, 2)))
+    problem = ks.CollocatedAllocation(
+        w, max_load_distance=1.0, max_migration_cost=0.0, alpha=1.0, distance_unit="load", sides="upper"
+    )
+    found = {remedy.limit: remedy for remedy in ks.remedies(problem, time_limit=20)}
+    assert float(found["max_load_distance"].value) == pytest.approx(14.4)

@@ -97,6 +97,14 @@ def test_few_moves_on_many_nodes_are_proven_in_one_pass():
     assert 0.04 < carried_away(instance) <= instance.distance(place) <= carried_away(instance) + 0.003
 
 
+def test_many_that_are_alike_are_levelled():
+    """Of 200,000 alike each draw meets those that have moved before: it must not walk past them one by one."""
+    w = ks.Workload(load=np.ones(200_000), state=np.ones(200_000), current=np.zeros(200_000, dtype=int), nodes=50)
+    problem = ks.KeyGroupAllocation(w)
+    place = from_highest_to_lowest(Instance(problem))
+    assert (np.bincount(place) == 4_000).all()
+
+
 def test_moves_from_the_highest_to_the_lowest_keep_the_limits_and_help():
     helped = 0
     for problem in instances(33, 200):

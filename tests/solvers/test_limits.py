@@ -60,6 +60,6 @@ def test_the_semidefinite_bound_hears_a_limit_within_one_ascent(monkeypatch):
         return matrix()
 
     monkeypatch.setattr(dual, "matrix", counted)
-    found = sdp._climb(dual, budget, True, np.inf, 0)
+    *_, found = sdp.climb(dual, budget)
     assert len(asked) == 7 + 1  # the seventh step is the last one; then the bound is taken from where it ended
     assert 0.0 <= found <= 3 * ks.solve(ks.MCLB(w, max_state_moved=2.0)).objective

@@ -70,7 +70,7 @@ def test_no_placement_of_three_windows_is_below(nodes, data):
 
 # Semidefinite -------------------------------------------------------------------------------------------------------
 
-BRIEF = {"FIRST": 20, "STEPS": 20, "STARTS": 20, "PATIENCE": 2}
+BRIEF = {"FIRST": 1, "STEPS": 20, "STARTS": 20, "PATIENCE": 2}
 
 
 def placed(chosen, nodes):
@@ -112,7 +112,7 @@ def test_no_placement_within_a_budget_is_below_the_bound(unit, first, monkeypatc
         drained = problem(load, rng.integers(0, n, p), n, limit=limit, state=state)
         best = optimum(drained)
         dual = sdp.SemidefiniteDual(drained.core, 1.0 if seed % 2 else best * n)
-        bound = sdp._climb(dual, Budget(), True, np.inf, seed) / n
+        bound = max(sdp.climb(dual, Budget(), True, seed)) / n
         assert bound <= best * (1 + 1e-12)
         assert dual.safe_value() / n == pytest.approx(bound)  # the dual ends with the multipliers of its best value
         seen += bound > 0.9 * best
@@ -262,7 +262,7 @@ def test_the_tangent_bound_holds_after_any_number_of_steps(seed):
     best = optimum(p)
     last = 0.0
     for steps in (1, 3, 30):
-        bound = bounds.shared_squares(p.core, Budget(), steps=steps) / 3
+        bound = max(bounds.shared_squares(p.core, Budget(), steps=steps)) / 3
         assert last - 1e-9 <= bound <= best
         last = bound
 
@@ -301,7 +301,7 @@ def test_the_ascent_keeps_a_step_however_long_it_shrinks(monkeypatch):
     p = problem([[0.6, 2.1], [0, 0], [8e-9, 6e-9]], [1, 1], 2, limit=3e9 - 1e5, state=[3e9 + 3e3, 3e9 + 3e2])
     monkeypatch.setattr(semidefinite, "RESCALE", 1)
     monkeypatch.setattr(semidefinite, "FACTOR", 10.0)
-    dual = sdp.SemidefiniteDual(p.core, sdp._quick_value(p.core))
+    dual = sdp.semidefinite_dual(p.core)
     dual.iterate(1000, Budget(20))
     assert 0 < dual.step < 1e-20
     assert dual.safe_value() <= optimum(p) * p.core.nodes

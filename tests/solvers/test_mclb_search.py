@@ -10,7 +10,7 @@ import pytest
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.errors import InputError
-from keyshift.solvers.mclb import branch_and_bound, local_search
+from keyshift.solvers.mclb import local_search, portfolio
 from keyshift.solvers.mclb.local_search import PlacementSearch
 from keyshift.solvers.mclb.pair_splits import PairSplits
 from keyshift.solvers.tuning import MCLBSettings
@@ -225,7 +225,7 @@ def test_a_budget_on_one_window_ends_in_a_proof_by_scip(monkeypatch):
     def fail(*given, **options):
         raise InputError("scip does not take this model, or fails on it")
 
-    monkeypatch.setattr(branch_and_bound, "solve_scip", fail)
+    monkeypatch.setattr(portfolio, "solve_scip", fail)
     without = ks.solve(p, effort=0.5)
     assert without.status == "feasible"
     assert without.bound < found.bound

@@ -288,3 +288,22 @@ def test_a_stage_ends_by_its_own_gap_alone(monkeypatch):
     early, late = ks.solve(problem, gap=1e-4), ks.solve(problem, gap=0.0)
     assert early.status == late.status == "optimal"
     assert [s.value for s in early.priorities] == pytest.approx([s.value for s in late.priorities], abs=1e-4)
+
+
+def test_fewer_moves_are_found_by_the_method_itself():
+    """Annealing alone moves 459 of these key groups: no single step gets back to few moves and keeps the balance."""
+    rng = np.random.default_rng(0)
+    w = ks.Workload(
+        load=rng.gamma(0.5, 1, 2_000) + 0.01, state=np.ones(2_000), current=rng.integers(0, 12, 2_000), nodes=12
+    )
+    first, second = ks.solve(ks.KeyGroupAllocation(w, priorities=("load_distance", "migrations")), effort=2).priorities
+    assert first.proven
+    assert second.value < 400
+
+
+def test_the_search_of_a_stage_counts_its_work():
+    load = np.random.default_rng(0).random(40)
+    w = ks.Workload(load=load, state=np.ones(40), current=np.arange(40) % 4, nodes=4)
+    stage, budget = Stage(ks.KeyGroupAllocation(w), "load_distance"), Budget(effort=0.5)
+    improve_within(stage, w.current, budget, rounds=3)
+    assert budget.work > 3 * 10_000 * answer.STEP

@@ -207,14 +207,34 @@ def test_the_fewest_moves_of_many_pairs_are_proven(rule, priorities):
     assert solution.priorities[-1].bound == 210
 
 
+def test_of_16384_slots_on_one_node_the_fewest_moves_are_proven():
+    """Five nodes, 3,276 or 3,277 slots each: 13,107 leave."""
+    workload = ks.Workload(load=np.ones(16_384), state=np.ones(16_384), current=np.zeros(16_384, dtype=int), nodes=5)
+    problem = ks.KeyGroupAllocation(workload, priorities=("load_distance", "migrations"))
+    solution = ks.solve(problem, effort=5.0)
+    assert solution.status == "optimal"
+    assert solution.objective == pytest.approx(0.8)
+    assert solution.metrics["migrations"] == solution.priorities[-1].bound == 13_107
+
+
+def test_of_16384_slots_on_one_node_as_many_leave_as_a_rule_asks_for():
+    """Nothing keeps the rule at first: at most 2,731 on each of six nodes, so that 13,653 leave."""
+    workload = ks.Workload(load=np.ones(16_384), state=np.ones(16_384), current=np.zeros(16_384, dtype=int), nodes=6)
+    problem = ks.KeyGroupAllocation(workload, rules=[Count(at_most=2731)], priorities=("migrations",))
+    solution = ks.solve(problem, effort=5.0)
+    assert solution.status == "optimal"
+    assert solution.metrics["migrations"] == 13_653
+
+
 def test_sums_of_what_is_too_much_prove_no_more_than_brute_force():
-    from keyshift.solvers.stages import least_moved
+    from keyshift.solvers.least_moved import least_moved
 
     draw = np.random.default_rng(3)
     for _ in range(60):
         p, n = int(draw.integers(2, 6)), int(draw.integers(2, 4))
         workload = ks.Workload(
-            load=draw.integers(0, 5, p), state=draw.integers(1, 6, p), current=draw.integers(0, n, p), nodes=n,
+            load=draw.integers(0, 5, p), state=draw.integers(1, 6, p), current=draw.integers(0, n, p),
+            nodes=draw.integers(1, 3, n), draining=np.arange(n) >= n - (draw.random() < 0.3),
             groups={"topic": draw.integers(0, 2, p).tolist()},
         )  # fmt: skip
         drawn = [Count(at_most=int(draw.integers(1, p + 1))), Even(by="topic", slack=int(draw.integers(0, 2)))]
@@ -223,6 +243,10 @@ def test_sums_of_what_is_too_much_prove_no_more_than_brute_force():
         for measure in ("migrations", "state_moved"):
             least = min((problem.measured(measure, a) for a in able), default=np.inf)
             assert least_moved(problem, measure, {}) <= least
+            for far in {problem.objective(a) for a in able}:
+                near = [a for a in able if problem.objective(a) <= far]
+                least = min(problem.measured(measure, a) for a in near)
+                assert least_moved(problem, measure, {"load_distance": far}) <= least
 
 
 # Sentences that say what is so ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from keyshift.models.base.guards import Count, Share, Threads, Whole
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import IntArray
-from keyshift.solvers.intervals.band_kernels import band_cuts, weights
+from keyshift.solvers.intervals.band_kernels import weights
 from keyshift.solvers.intervals.owners import close
 from keyshift.solvers.intervals.partitions import some_of_class
 from keyshift.solvers.intervals.policy.policy_iteration import (
@@ -28,37 +28,42 @@ from keyshift.solvers.intervals.policy.policy_iteration import (
 )
 from keyshift.solvers.intervals.potentials.dual import Certified, PotentialsDual
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import best_next
-from keyshift.solvers.intervals.ssm import keepable, policy_bound
+from keyshift.solvers.intervals.ssm import cuts_in_time, fewest_cuts, keepable, policy_bound
 from keyshift.solvers.threads import until_limit
 
 SingleStep = Callable[[IntArray, IntArray, int], IntArray]
 """The cuts after an optimal single step: for states with these prefix sums, from these cuts, to so many nodes."""
 
 
-def _single_steps(problem: MigrationPolicy) -> SingleStep:
-    """Single steps, for which what a count allows is found once."""
+def _single_steps(problem: MigrationPolicy, budget: Budget) -> SingleStep:
+    """Single steps, for which what a count allows is found once; without time they lead to the fewest intervals."""
     starts, tasks = cache(problem.starts), problem.workload.key_groups
-    return lambda prefix, cuts, after: band_cuts(starts(after), cuts, prefix, min(after, tasks), True)[1]
+    return lambda prefix, cuts, after: cuts_in_time(starts(after), cuts, prefix, min(after, tasks), budget)
 
 
 def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, most_states: Whole = 100_000) -> Answer:
     """Optimal single-step migration whatever the matrix says. No guarantee; the bound is `policy_bound`.
+
+    Where a limit ends it before it has decided for every partition, every count gets one partition: that of the fewest intervals.
 
     Parameters
     ----------
     most_states : int
         Give up when more partitions than these can be met.
     """
-    prefix, single_step = weights(problem.workload.state).prefix, _single_steps(problem)
+    prefix, single_step = weights(problem.workload.state).prefix, _single_steps(problem, budget)
     firsts = {n: _first(problem, single_step, n) for n in problem.first_row}
 
     def decide(nodes: int, cuts: IntArray, after: int) -> IntArray:
         return cuts if nodes == after else single_step(prefix, cuts, after)
 
-    bound = policy_bound(problem)
+    bound = policy_bound(problem, budget)
     assignment = close(problem, firsts.__getitem__, decide, budget, most_states)
     if assignment is None and budget.expired:
-        return Answer(None, bound, budget.why, "the time limit was reached before the policy was closed")
+        fewest = cache(lambda nodes: fewest_cuts(problem.starts(nodes)))
+        assignment = close(problem, fewest, lambda _, __, after: fewest(after), Budget(None), most_states)
+        said = "the time limit was reached before all single steps were decided: each count has one partition"
+        return Answer(assignment, bound, budget.why, said)
     message = (
         "" if assignment is not None else f"step by step more than {most_states} partitions are met, or 2 GB of them"
     )
@@ -85,13 +90,13 @@ def restricted_policy(
     noise : float
         Every state is multiplied by up to 1 +- noise before a jittered single step.
     """
-    rng = np.random.default_rng(seed)
+    rng, bound = np.random.default_rng(seed), policy_bound(problem, budget.part(0.3))
     chosen = candidates(problem, rng, partitions, noise, budget)
     classes = {n: some_of_class(problem.starts(n), n, some.values()) for n, some in chosen.items()}
     iteration = PolicyIteration(problem, classes=classes)
     iteration.run(Budget(None), 1e-9)
     most_states = sum(c.size for c in classes.values()) + 1
-    answer = answer_of(problem, iteration.policy(), 0.0, most_states, policy_bound(problem))
+    answer = answer_of(problem, iteration.policy(), 0.0, most_states, bound)
     answer.termination = budget.why if budget.expired else "completed"
     return answer
 
@@ -101,7 +106,7 @@ def candidates(
 ) -> dict[int, dict[bytes, IntArray]]:
     """Partitions met by single steps: breadth first from now, then with jittered states from random members."""
     state = problem.workload.state
-    prefix, single_step = weights(state).prefix, _single_steps(problem)
+    prefix, single_step = weights(state).prefix, _single_steps(problem, budget)
     chosen: dict[int, dict[bytes, IntArray]] = {n: {} for n in problem.reachable}
 
     def meet(n: int, cuts: IntArray) -> bool:

@@ -62,7 +62,7 @@ def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answ
     statement = within(budget, lambda: PolicyPyomo(DensePolicyModel(problem)))
     if statement is None:
         said = "the time limit was reached while the model was written down"
-        return Answer(None, policy_bound(problem), budget.why, said)
+        return Answer(None, policy_bound(problem, budget), budget.why, said)
     program, columns = highs.compile_model(statement.model)
     result = highs.minimise(program, budget, seed=seed, relax=True)
     if result.values is None:
@@ -93,7 +93,7 @@ def value_iteration(
     data = within(budget, lambda: DensePolicyModel(problem))
     if data is None:
         said = "the time limit was reached while costs were written out"
-        return Answer(None, policy_bound(problem), budget.why, said)
+        return Answer(None, policy_bound(problem, budget), budget.why, said)
     value = {n: np.zeros(len(p)) for n, p in data.partitions.items()}
     done = 0
     while done < rounds:
