@@ -195,7 +195,7 @@ def test_even_traffic_is_cut_by_spectrum():
     everybody = [(k, j, 1.0) for k in range(p) for j in range(p) if k != j]
     problem = cluster([1.0] * p, everybody, n, max_load_distance=0.0)
     # every node holds 4 of 12: 8 of 11 partners are elsewhere, and the bound knows it
-    assert spectral_cut(arrays_of(problem)) == pytest.approx(8 / 11, rel=1e-5)
+    assert spectral_cut(arrays_of(problem), Budget()) == pytest.approx(8 / 11, rel=1e-5)
     assert ks.solve(problem, "cut").bound == pytest.approx(problem.scale * 8 / 11, rel=1e-5)
     assert problem.scale * 8 / 11 == pytest.approx(ks.solve(problem, "sdp").bound, rel=1e-3)
     assert ks.solve(problem, "lp").bound == pytest.approx(0, abs=1e-3)  # a third of everything on every node
@@ -214,9 +214,27 @@ def test_spectra_bound_what_is_cut_under_capacities(seed):
     problem = cluster(load.tolist(), traffic, nodes, max_load_distance=None, resource_capacity={"load": room.tolist()})
     every = (np.array(a) for a in itertools.product(range(nodes), repeat=p))
     least = min(problem.objective(a) for a in every if not problem.violations(a))
-    assert 0 < spectral_cut(arrays_of(problem)) * problem.scale <= least
+    assert 0 < spectral_cut(arrays_of(problem), Budget()) * problem.scale <= least
     assert 0 < ks.solve(problem, "cut").bound <= least
     assert 0.3 * least < ks.solve(problem, "sdp").bound <= least
+
+
+def test_spectra_of_parts_bound_what_is_cut(monkeypatch):
+    """No part has all, so that what is cut between parts is left out: above 0 where a part is too heavy, never above the optimum."""
+    monkeypatch.setattr(structural_bounds, "LARGEST_SPECTRUM", 4)
+    above = 0
+    for seed in range(15):
+        rng, p, nodes = np.random.default_rng(seed), 6, 3
+        traffic = [(k, j, float(rng.integers(1, 9))) for k in range(p) for j in range(k) if rng.random() < 0.5]
+        load = rng.integers(1, 5, p).astype(float)
+        problem = cluster(load.tolist(), traffic, nodes, max_load_distance=float(rng.integers(20, 60)))
+        every = (np.array(a) for a in itertools.product(range(nodes), repeat=p))
+        least = min((problem.objective(a) for a in every if not problem.violations(a)), default=np.inf)
+        bound = spectral_cut(arrays_of(problem), Budget()) * problem.scale
+        assert bound <= least
+        above += bound > 0
+    assert above > 5
+    assert spectral_cut(arrays_of(problem), Budget(effort=0)) == 0
 
 
 @pytest.mark.parametrize("seed", rest_slow(8, range(20)))
