@@ -105,16 +105,15 @@ def search_turns(found: Incumbent, seed: int, effort: float = math.inf) -> Itera
     search = PlacementSearch(
         core, None if found.best is None else core.lower(found.best), seed, settings, budget, rules
     )
+    found.add_solution(core.lift(core.relabelled(search.best)), "local search")
     going = True
-    while not found.done:
-        found.add_solution(core.lift(core.relabelled(search.best)), "local search")
-        if not going:
-            return
+    while going and not found.done:
         yield
         search.take(core.lower(found.best))
         begun = budget.work
         while going and budget.work - begun < SHORTEST:
             going = search.turn(budget, effort)
+        found.add_solution(core.lift(core.relabelled(search.best)), "local search")  # of the last turn, too
 
 
 def _under_rules(found: Incumbent, seed: int, effort: float, many: bool) -> Iterator[None]:
