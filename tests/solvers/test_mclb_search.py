@@ -253,3 +253,11 @@ def test_key_groups_that_move_as_one_are_annealed_without_rows():
     found = ks.solve(tied, "local-search", effort=0.1)
     assert found.assignment[0] == found.assignment[1]
     assert found.objective <= 1.1 * ks.solve(tied, effort=0.2).objective
+
+
+def test_what_a_turn_finds_that_the_limit_ends_is_kept():
+    """One sweep over 20,000 key groups is all that so little work is enough for."""
+    rng, p, n = np.random.default_rng(0), 20_000, 60
+    w = ks.Workload(load=rng.gamma(2.0, 1.0, p), state=np.ones(p), current=rng.integers(0, n, p), nodes=n)
+    problem = ks.MCLB(w, max_state_moved=1000.0)
+    assert ks.solve(problem, effort=0.1).objective < 0.05 * ks.solve(problem, "elb").objective
