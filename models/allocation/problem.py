@@ -451,13 +451,15 @@ class KeyGroupAllocation(OverWindows):
     # What stages, plans, remedies and replays ask ---------------------------------------------------------------
 
     def searched(self) -> Searched:
-        most = {} if self.max_migrations is None else {"migrations": float(self.max_migrations)}
-        if self.distance_floor:
-            most["load_distance"] = self.mean_load
+        floor = {"load_distance": self.mean_load} if self.distance_floor else {}
+        most = floor if self.max_migrations is None else floor | {"migrations": float(self.max_migrations)}
         rooms, load = tuple((self.usage(name), limit) for name, limit in self._room.items()), self.planned.load
-        space = self.space.without(~self.open_pairs) if rooms or self.max_migration_cost is not None else self.space
-        cost, share = self.migration_cost, self.planned.share
-        return Searched(load, space, most, self.means, None, 0.0, cost, self.max_migration_cost, rooms, share=share)
+        given = self.means, None, 0.0, self.migration_cost, self.max_migration_cost, rooms
+        return Searched(load, self._open_space, most, *given, share=self.planned.share)
+
+    @cached_property
+    def _open_space(self) -> MoveSpace:
+        return self.space.without(~self.open_pairs) if self._room or self.cost_limit is not None else self.space
 
     def played(self) -> dict[str, Any]:
         it = self.planned
