@@ -14,8 +14,6 @@ from keyshift.models.rules.ruled import BROKEN, Ruled
 from keyshift.models.workload import BoolArray, FloatArray
 
 MOVED = ("migrations", "state_moved")
-MOST_PAIRS = 20_000_000
-"""Up to so many pairs of a key group and a node what a node lacks is summed up, too: each sum sorts all key groups."""
 
 
 def cost_of(problem: Prioritised, measure: str) -> FloatArray:
@@ -75,7 +73,7 @@ def _near_the_mean(problem: Prioritised, kept: Mapping[str, float]) -> list[Room
     mean = float(it.load[0].sum()) / total if it.mean is None else float(it.mean[0])
     far = kept["load_distance"] + TIE * mean
     most, least = w.capacity * (mean + far), np.zeros(w.nodes)
-    if w.nodes * w.key_groups <= MOST_PAIRS:
+    if w.nodes * w.key_groups <= 20_000_000:  # what a node lacks takes a sort of all key groups
         least = np.where(w.kept, w.capacity * (mean - far), 0.0)
     return [Rooms(np.arange(w.key_groups), it.load[0], np.arange(w.nodes), least, most)]
 

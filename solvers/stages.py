@@ -29,8 +29,6 @@ COUNTED = ("migrations", "table_size", "draining_key_groups", BROKEN)
 SHARES = shares_of(join=0.2, cluster=0.25, anywhere=0.1, swap=0.25, go_home=0.1, exchange_home=0.1)
 FIRST, COLUMNS = 0.1, 20_000
 """Effort of a first turn; where a statement has more variables, as much as this goes into it, and solvers wait for as long."""
-MOST_TURNS = 20
-"""The most turns of a search that begins anew each time, for twice as long."""
 MOVED_SHARES = shares_of(join=0.1, cluster=0.2, anywhere=0.1, swap=0.1, go_home=0.25, exchange_home=0.25)
 
 
@@ -408,8 +406,8 @@ def _priced_rows(stage: Stage, found: Incumbent, seed: int) -> Iterator[None] | 
     task = Task(posed.placing, Aim(goal=1.0), cost / (float(cost.max(initial=0.0)) or 1.0))
 
     def turns() -> Iterator[None]:
-        # Without an incumbent a longer cooling is the only hope: each turn has twice as long.
-        for number in range(MOST_TURNS):
+        # Without an incumbent a longer cooling is the only hope: each turn has twice as long, up to more than a day.
+        for number in range(20):
             turn = found.budget.turn(FIRST * 2.0**number)
             answer = search_within(
                 stage, lambda _: task, budget=turn, seed=seed + number, start=found.best, effort=0.25, but=None

@@ -28,8 +28,6 @@ SHARES = shares_of(
 )  # fmt: skip
 COUNTS_KEPT = shares_of(swap_targets=0.5, replace=0.5)
 """Moves that keep how many key groups leave and reach each node."""
-HOTTEST = 0.7
-"""The highest temperature, in what moving the heaviest key group changes the energy by at most."""
 
 
 class Round(NamedTuple):
@@ -196,8 +194,8 @@ class Search:
         self.spend(2 * steps * it.windows)
         value = min(value, it.excess_weight)
         unit, doublings = max(value, 1e-9), doublings + self.sharper
-        # Far from the mean any move changes the energy by little: hotter than that, all moves are alike.
-        colder = min(1.0, HOTTEST * 2.0**doublings * self.heaviest / unit)
+        # Far from the mean any move changes the energy by little: hotter than what the heaviest does, all moves are alike.
+        colder = min(1.0, 0.7 * 2.0**doublings * self.heaviest / unit)
         aim = Aim(
             doublings, unit * self.ratio, most=np.ascontiguousarray(planned.most), worst=it.windows == 1 or planned.over == "max",
             level=self.level * self.ratio,

@@ -31,8 +31,6 @@ LARGEST_CUT, LARGEST_SPECTRUM, LARGEST_SEMIDEFINITE = 150, 1500, 600
 BOUNDED = 10_000_000
 """Lagrangian relaxation, HiGHS and partitions are for instances whose traffic of each key group with each node is at most so many
 numbers: of larger ones they say nothing within minutes."""
-SPECTRUM_STEPS = 700.0
-"""Cubes of a spectrum's size for a step of search."""
 STEPS, LEAST_RISE, MOST_LOOKS = 50, 5e-4, 40
 """Steps of the semidefinite bound between two looks at it; it ends where they raise it above 0 by no more than this share."""
 
@@ -130,7 +128,7 @@ def spectral_cut(data: Arrays, budget: Budget) -> float:
                 traffic = graph[inside][:, inside].toarray()
                 laplacian = np.diag(traffic.sum(axis=1)) - traffic
                 cut += [_spectral(laplacian, size[inside], held) for size, _, held in limited]
-                budget.spend(inside.size**3 / SPECTRUM_STEPS if nodes else 0.0)
+                budget.spend(inside.size**3 / 700.0 if nodes else 0.0)  # in steps of a search
         best = max(best, float(cut.max()))
     return best
 

@@ -49,8 +49,6 @@ REHEATED = (0.2, 0.8)
 """The range, in shares of its stages, from which the first stage of a run from the best is drawn."""
 IDLE, TRIES, SWEPT = 3, 10, 10.0
 """So many sweeps in a row without a gain begin anew, or end; swaps for each key group; elementary steps of effort's."""
-FIRST = 0.1
-"""Effort of the first turn of the search for what keeps the rules; each next one has twice as much."""
 AHEAD, COMPARED = 4.0, 0.2
 """Where `PairSplits` suits, too, the search that found the better by itself works so many times as much as the other, which has
 this share of the time left for a turn."""
@@ -133,8 +131,9 @@ def _under_rules(found: Incumbent, seed: int, effort: float, many: bool) -> Iter
         load=np.ascontiguousarray(load.T), rows=[moves], worth=worth,
     )  # fmt: skip
     task, endless, turn = Task(placing, aim, worth), math.isinf(effort), 0
+    first = budget.tuned(MCLBSettings).first
     while (found.best is None or many) and not found.done and (endless or turn < 2):
-        part = budget.turn(FIRST * 2 ** min(turn, 30)) if endless else budget
+        part = budget.turn(first * 2 ** min(turn, 30)) if endless else budget
         answer = search_within(
             problem, lambda _: task, budget=part, seed=seed + turn, start=found.best, effort=effort if turn else 0.0
         )
