@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
@@ -84,11 +85,15 @@ def _through(room: Rooms, current: np.ndarray, cost: FloatArray, must: BoolArray
     cost, must, weight = cost[room.key_groups], must[room.key_groups], room.weights
     spare = TIE * room.heaviest
     out, into = float(cost[must & (here < 0)].sum()), 0.0
-    for d in range(room.most.size):
-        own = here == d
+    order = np.argsort(here, kind="stable")
+    starts = np.searchsorted(here[order], np.arange(room.most.size + 1))
+    for d, (begin, end) in enumerate(pairwise(starts)):
+        own = order[begin:end]
         surplus, missing = held[d] - room.most[d] - spare, room.least[d] - held[d] - spare
-        out += max(float(cost[must & own].sum()), _cover(cost[own], weight[own], surplus, whole))
-        into += _cover(cost[~own], weight[~own], missing, whole)
+        out += max(float(cost[own[must[own]]].sum()), _cover(cost[own], weight[own], surplus, whole))
+        if missing > 0:
+            others = np.r_[order[:begin], order[end:]]
+            into += _cover(cost[others], weight[others], missing, whole)
     return max(out, into)
 
 

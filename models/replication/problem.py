@@ -118,13 +118,13 @@ class ReplicatedAllocation(Problem):
         shares = self.load[:, None, None] / np.arange(1, most + 1)[:, None] / self.workload.capacity
         return np.asarray(shares)
 
-    def copied(self, assignment: np.ndarray) -> tuple[IntArray, IntArray]:
+    def cells(self, assignment: np.ndarray) -> tuple[IntArray, IntArray]:
         """Key group and node of every copy, by key group; few cells of the table hold one."""
         return np.divmod(np.flatnonzero(assignment != 0), self.workload.nodes)
 
     def node_loads(self, assignment: np.ndarray) -> FloatArray:
         """Load of every node per unit of capacity, shape (n,)."""
-        w, (which, place) = self.workload, self.copied(assignment)
+        w, (which, place) = self.workload, self.cells(assignment)
         share = self.load / np.maximum(np.bincount(which, minlength=w.key_groups), 1)
         return np.bincount(place, share[which], w.nodes) / w.capacity
 
@@ -142,7 +142,7 @@ class ReplicatedAllocation(Problem):
         return float(self.node_loads(assignment).max())
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
-        which, place = self.copied(assignment)
+        which, place = self.cells(assignment)
         new, largest = ~self.held[which, place], self.node_loads(assignment)
         return {
             "largest_load": float(largest.max()),
@@ -153,7 +153,7 @@ class ReplicatedAllocation(Problem):
         }
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        w, found, (which, place) = self.workload, list[Violation](), self.copied(assignment)
+        w, found, (which, place) = self.workload, list[Violation](), self.cells(assignment)
         for k in np.flatnonzero(np.bincount(which, minlength=w.key_groups) == 0):  # (1)
             found.append(Violation("one_copy", f"key group {w.key(k)} has no copy", int(k), 1.0))
         if (more := which.size - self.copies) > 0:  # (5)
@@ -198,7 +198,7 @@ class ReplicatedAllocation(Problem):
         return [*made, self.more_nodes(held=lambda new: np.pad(self.held, ((0, 0), (0, max(0, new)))))]
 
     def binding(self, assignment: np.ndarray) -> list[str]:
-        which, place = self.copied(assignment)
+        which, place = self.cells(assignment)
         used = {"copies": which.size, "at_most": int(np.bincount(place).max())}
         used["max_migrations"] = int((~self.held[which, place]).sum())
         return [f"{name} = {value} is used up" for name, value in used.items() if value == getattr(self, name)]

@@ -107,7 +107,8 @@ def search_turns(found: Incumbent, seed: int, effort: float = math.inf) -> Itera
     going = True
     while going and not found.done:
         yield
-        search.take(core.lower(found.best))
+        if found.best is not None:
+            search.take(core.lower(found.best))
         begun = budget.work
         while going and budget.work - begun < SHORTEST:
             going = search.turn(budget, effort)

@@ -17,6 +17,7 @@ than any moves and swaps do.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -41,7 +42,7 @@ ROUNDING = 1e-13
 """By less than this share of all load, what two nodes differ by is rounding."""
 
 
-class PlacementTurns:
+class PlacementTurns(ABC):
     """A search that can be interrupted, and goes on as if it had not been.
 
     Attributes
@@ -53,13 +54,13 @@ class PlacementTurns:
     def __init__(self, core: Core, best: IntArray) -> None:
         self.core, self.best, self.value, self.own = core, best, core.squares(best), math.inf
 
+    @abstractmethod
     def unfinished(self, effort: float, enough: float) -> bool:
         """Whether there is more to do within so much effort, and something better to find than `enough`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def turn(self, budget: Budget) -> None:
         """A little work."""
-        raise NotImplementedError
 
     def go_on(self, budget: Budget, effort: float = 1.0, enough: float = 0.0) -> IntArray:
         """The best placement after so much effort in all, or once the sum of squares is `enough`."""

@@ -53,7 +53,7 @@ def descent(problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0, sta
     while not budget.expired and best.improve(budget):
         budget.spend(best.here.size)
     here = np.zeros(best.here.shape, dtype=np.int8)
-    here[best.copies()] = 1
+    here[best.cells()] = 1
     return Answer(here if not problem.violations(here) else start)
 
 
@@ -68,20 +68,20 @@ class _Copies:
     room: IntArray = field(init=False)
 
     def __post_init__(self) -> None:
-        copied = self.problem.copied(self.here)
+        cells = self.problem.cells(self.here)
         # By node: what a node holds is asked for most.
         self.here = np.zeros(self.here.shape, dtype=np.int8, order="F")
-        self.here[copied] = 1
+        self.here[cells] = 1
         self.here[:, self.problem.slots == 0] = 0
 
-    def copies(self) -> tuple[IntArray, IntArray]:
+    def cells(self) -> tuple[IntArray, IntArray]:
         """Key group and node of every copy, by node."""
         place, which = np.divmod(np.flatnonzero(self.here.T != 0), len(self.here))
         return which, place
 
     def measure(self) -> IntArray:
         """Loads, room and the moves that are left; how many copies each key group has."""
-        p, (which, place) = self.problem, self.copies()
+        p, (which, place) = self.problem, self.cells()
         copies = np.bincount(which, minlength=p.workload.key_groups)
         self.count = np.maximum(copies, 1)
         self.load = np.bincount(place, (p.load / self.count)[which], p.workload.nodes) / p.workload.capacity
