@@ -97,6 +97,13 @@ def test_few_moves_on_many_nodes_are_proven_in_one_pass():
     assert 0.04 < carried_away(instance) <= instance.distance(place) <= carried_away(instance) + 0.003
 
 
+def test_the_load_nearest_to_even_moves_first():
+    """Node 0 has 16 and node 1 has 2: 7 makes them even, and 6 is nearer to it than 10."""
+    w = ks.Workload(load=[6, 10, 2], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    place = from_highest_to_lowest(Instance(ks.KeyGroupAllocation(w, max_migrations=1)))
+    assert place.tolist() == [1, 0, 1]
+
+
 def test_many_that_are_alike_are_levelled():
     """Of 200,000 alike each draw meets those that have moved before: it must not walk past them one by one."""
     w = ks.Workload(load=np.ones(200_000), state=np.ones(200_000), current=np.zeros(200_000, dtype=int), nodes=50)

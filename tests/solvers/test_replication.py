@@ -7,6 +7,8 @@ import pytest
 
 import keyshift as ks
 from keyshift.heuristics.replication.greedy import replicated
+from keyshift.models import Budget
+from keyshift.solvers.replication.statement import _Copies
 
 
 def hot(**options) -> ks.ReplicatedAllocation:
@@ -102,3 +104,17 @@ def test_descent_spends_every_copy_and_no_more():
     found = ks.solve(hot(copies=5), "descent", start=[0, 0, 1, 2])
     assert found.assignment.sum() == 5
     assert found.objective == 4.5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_change_leaves_is_what_measuring_anew_says(seed):
+    rng = np.random.default_rng(seed)
+    w = ks.Workload(load=rng.gamma(1.0, 1.0, 30), state=np.ones(30), current=rng.integers(0, 4, 30), nodes=6)
+    problem = ks.ReplicatedAllocation(w, copies=40, at_most=12, max_migrations=14)
+    copies = _Copies(problem, problem.now)
+    copies.repair()
+    while copies.improve(Budget()):
+        kept = copies.load.copy(), copies.room.copy(), copies.count.copy(), copies.moves, copies.spare
+        copies.measure()
+        for was, now in zip(kept, (copies.load, copies.room, copies.count, copies.moves, copies.spare), strict=True):
+            np.testing.assert_allclose(was, now, rtol=1e-12, atol=1e-12)
