@@ -100,12 +100,13 @@ class MCLBPortfolio:
             made.append(Component("shares", self.raised(shared_squares(core, self.found.budget), "shares"), 0.5))
         size = core.load.shape[0] + core.nodes
         if core.nodes > 1 and size <= settings.largest:
+            # Of many key groups annealing counts a quarter of its work, and this twice its own.
             made.append(
                 Component(
                     "semidefinite relaxation",
                     self.semidefinite_turns(rise),
-                    2.0 if hopeless else 1.0,
-                    max(settings.first / 4, 1e-8 * size**3),
+                    8.0 if hopeless else 1.0,
+                    max(settings.first / 4, 2e-9 * size**3),
                 )
             )
         if not (hopeless and limited):
