@@ -34,7 +34,7 @@ from keyshift.spark_stats.acceptance import LATE, counts_by_kind
 from keyshift.spark_stats.facts import choose
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy, url_of
 from keyshift.spark_stats.key_groups import KeyGroups, label
-from keyshift.spark_stats.session import persisted
+from keyshift.spark_stats.session import persisted, settings
 from keyshift.spark_stats.statistics_files import FORMAT, MANIFEST, STATE, read_manifest, runs_of, unit_of
 from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.topology import Topology
@@ -43,7 +43,9 @@ from keyshift.spark_stats.windows import Windows
 FOLDERS, ROWS = 16, 500_000
 """Up to so many windows lie in a folder each; more are put together, into about as many folders, of at most so many rows each.
 Hadoop without a native library starts a process for each file and folder that it makes: 20 ms."""
-ORDER = ("window", "operator", "key_group", "key", "src_operator", "src_key_group", "dst_operator", "dst_key_group")
+ORDER = ("window", "operator", "key_group", "src_operator", "src_key_group", "dst_operator", "dst_key_group", "key")
+AS_SORTED = {"optimizer.plannedWrite.enabled": "false", "maxConcurrentOutputFileWriters": str(FOLDERS)}
+"""Spark would sort by folder before it writes; a task keeps the files of its few folders open instead."""
 
 
 def write(
@@ -175,10 +177,12 @@ def write_tables(
     unit = unit_of(block)
     for name, table in tables.items():
         columns = [column for column in table.columns if column != "window" or block > 1]
-        chosen = table.select(_block("window", block).alias(unit), start, *columns)
         # Spark's sort spreads the rows evenly over its tasks; those of a folder are neighbours, in one file or two.
-        chosen = chosen.orderBy(unit, *(column for column in columns if column in ORDER))
-        chosen.write.partitionBy(unit).parquet(url_of(folder / name))
+        chosen = table.orderBy(*_order(stats, table.columns)).select(
+            _block("window", block).alias(unit), start, *columns
+        )
+        with settings(table.sparkSession, **AS_SORTED):
+            chosen.write.partitionBy(unit).parquet(url_of(folder / name))
     if isinstance(folder, Path) and stats.seen and not any((folder / "arrivals").rglob("*.parquet")):
         said = (
             f"Spark's workers wrote to disks of their own, not to {folder}: name a file system that all of them share"
@@ -189,6 +193,25 @@ def write_tables(
     finally:
         for table in kept:
             table.unpersist()
+
+
+def _order(stats: Tallied, columns: Sequence[str]) -> list[Column]:
+    """What a table is sorted by, put together in as few whole numbers as have room: Spark sorts one by its digits."""
+    seen = stats.seen or [0]
+    known = {
+        "window": seen[-1] - seen[0] + 1,
+        "operator": len(stats.topology.operators),
+        "key_group": stats.key_groups.count,
+    }
+    order, room = [], 0
+    for name in (name for name in ORDER if name in columns):
+        size = known.get(re.sub("^(src|dst)_", "", name), 0)
+        column = F.col(name) - seen[0] if name == "window" else F.col(name)
+        if 0 < size <= room:
+            order[-1], room = order[-1] * F.lit(size) + column, room // size
+        else:
+            order, room = [*order, column.cast("bigint") if size else column], 2**62 // (size or 2**62)
+    return order
 
 
 def _block(window: str, block: int) -> Column:
@@ -244,16 +267,12 @@ def checks(tables: Mapping[str, DataFrame], block: int) -> dict[str, dict[str, d
     for name, table in tables.items():
         sums = (F.sum(F.col(column).cast("double")).alias(column) for column in MEASURES if column in table.columns)
         of_block = table.groupBy(_block("window", block).alias("block"))
-        rows = (
-            of_block.agg(F.count(F.lit(1)).alias("rows"), F.sum("tuples").alias("tuples"), *sums)
-            .orderBy("block")
-            .collect()
-        )
+        rows = of_block.agg(F.count(F.lit(1)).alias("rows"), F.sum("tuples").alias("tuples"), *sums).collect()
         found[name] = {
             str(row["block"]): {
                 what: value for what, value in row.asDict().items() if what != "block" and value is not None
             }
-            for row in rows
+            for row in sorted(rows)
         }
     return found
 

@@ -7,7 +7,7 @@ column ``_corrupt_record``, and counted as "malformed row".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from glob import glob
 from itertools import accumulate
 from pathlib import Path
@@ -27,6 +27,7 @@ from keyshift.spark_stats.csv_files import dialect_of, read_csv, read_csv_stream
 from keyshift.spark_stats.expressions import check_schema
 from keyshift.spark_stats.failures import first_line, quiet, sentence
 from keyshift.spark_stats.hadoop import HadoopPath, is_remote
+from keyshift.spark_stats.session import settings
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
@@ -235,16 +236,9 @@ def _by_name(path: Path) -> str | None:
     return _SUFFIXES.get(suffixes[-1] if suffixes else "")
 
 
-@contextmanager
-def _folders_as_text(spark: SparkSession) -> Iterator[None]:
+def _folders_as_text(spark: SparkSession) -> AbstractContextManager[None]:
     """Take ``shop=007`` in the name of a folder as it stands there, not for the number 7."""
-    setting = "spark.sql.sources.partitionColumnTypeInference.enabled"
-    before = spark.conf.get(setting, "true")
-    spark.conf.set(setting, "false")
-    try:
-        yield
-    finally:
-        spark.conf.set(setting, before or "true")
+    return settings(spark, **{"sources.partitionColumnTypeInference.enabled": "false"})
 
 
 def _configured(reader: Reader) -> Reader:
