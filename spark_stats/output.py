@@ -31,9 +31,9 @@ from keyshift.models.base.disk import write_text
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import LATE, counts_by_kind
+from keyshift.spark_stats.facts import choose
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy, url_of
 from keyshift.spark_stats.key_groups import KeyGroups, label
-from keyshift.spark_stats.key_tables import by_window, side
 from keyshift.spark_stats.session import persisted, settings
 from keyshift.spark_stats.statistics_files import FORMAT, MANIFEST, STATE, read_manifest, runs_of, unit_of
 from keyshift.spark_stats.tallied import Tallied
@@ -235,11 +235,21 @@ def key_table(stats: Tallied, operators: Sequence[str]) -> tuple[DataFrame, list
         if not own:
             continue
         log = stats.log(numbers[own[0]])
-        kept.append(persisted(log.counted(*((o,) for o in own))))
-        for o in own:
-            key = label(F.col("key"), log.kind(o)).cast("string").alias("key")
-            rows = by_window(log, side(kept[-1], o), o).withColumn("operator", F.lit(o))
-            parts.append(rows.select("window", "operator", key, "key_group", "tuples", "load", "state_added"))
+        # One pass over what is kept: in a union with itself Spark no longer finds it, and reads the log again.
+        counted = persisted(log.counted(*((o,) for o in own)))
+        kept.append(counted)
+        of_group = {o: F.col(f"group_{o}") for o in own}
+        made = {
+            "key": {o: label(F.col(f"key_{o}"), log.kind(o)).cast("string") for o in own},
+            "key_group": of_group,
+            "load": {o: log.joined(o, "cost") for o in own},
+            "state_added": {o: log.joined(o, "state") for o in own},
+        }
+        which = F.coalesce(*(F.when(group >= 0, o) for o, group in of_group.items()))
+        found = counted.withColumn("operator", which).where("operator is not null")
+        columns = {name: choose(F.col("operator"), values).alias(name) for name, values in made.items()}
+        names = ("window", "operator", "key", "key_group", "tuples", "load", "state_added")
+        parts.append(found.select(*(columns.get(name, F.col(name)) for name in names)))
     return reduce(DataFrame.union, parts), kept
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.spark_stats.acceptance import counts_by_kind, joined, joined_three, reasons_of, three, whole_code
-from keyshift.spark_stats.facts import ARRIVED, REFUSED, Facts, choose
+from keyshift.spark_stats.facts import ARRIVED, REFUSED, Facts, added_up, choose
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog, KeyTables
@@ -246,24 +246,23 @@ def held(added: DataFrame, topology: Topology, seen: Sequence[int]) -> DataFrame
     """State over the last `windows` windows of each operator, as whole numbers.
 
     What window t adds is held from t to t + windows - 1: +x at t, -x at t + windows, and a running sum between
-    these breakpoints. Two rows for each one read, however long the state is kept.
+    these breakpoints. Two rows for each one read, however long the state is kept; a union would read the log again.
     """
-    keys, parts = ["operator", "key_group"], []
-    for o, operator in enumerate(topology.operators):
-        own = added.where(F.col("operator") == o).select("window", *keys, *STATE)
-        if operator.windows == 1 or not seen:
-            parts.append(own)
-            continue
-        gone = own.select(F.col("window") + operator.windows, *keys, *(-F.col(name) for name in STATE))
-        changes = own.union(gone).groupBy(*keys, "window").agg(*(F.sum(name).alias(name) for name in STATE))
-        order = Window.partitionBy(*keys).orderBy("window")
-        until = F.least(F.lead("window").over(order) - 1, F.lit(seen[-1]))
-        running = changes.select(
-            *keys,
-            F.col("window").alias("since"),
-            until.alias("until"),
-            *(F.sum(name).over(order).alias(name) for name in STATE),
-        )
-        lasting = running.where("since <= until")
-        parts.append(lasting.select(F.explode(F.sequence("since", "until")).alias("window"), *keys, *STATE))
-    return reduce(lambda a, b: a.unionByName(b), parts)
+    keys, sums = ["operator", "key_group"], [F.col(name) for name in STATE]
+    kept = choose(F.col("operator"), {o: F.lit(operator.windows) for o, operator in enumerate(topology.operators)})
+    ends = ((F.col("window"), sums), (F.col("window") + kept, [-value for value in sums]))
+    both = (
+        F.struct(at.alias("window"), *(v.alias(n) for n, v in zip(STATE, values, strict=True))) for at, values in ends
+    )
+    changes = added.select(*keys, F.inline(F.array(*both))).groupBy(*keys, "window").agg(*map(added_up, STATE))
+    order = Window.partitionBy(*keys).orderBy("window")
+    until = F.least(F.lead("window").over(order) - 1, F.lit(seen[-1] if seen else 0))
+    running = changes.select(
+        *keys,
+        F.col("window").alias("since"),
+        until.alias("until"),
+        *(F.sum(name).over(order).alias(name) for name in STATE),
+    )
+    return running.where("since <= until").select(
+        F.explode(F.sequence("since", "until")).alias("window"), *keys, *STATE
+    )

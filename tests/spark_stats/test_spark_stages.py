@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from spark_stages import stages_of
 
-from keyshift.spark_stats import Operator, Topology, collect, collect_keys, read_log
+from keyshift.spark_stats import Operator, StatsStream, Topology, collect, collect_keys, estimate, read_log
+from keyshift.spark_stats.statistics_files import read_manifest
 
 pytestmark = pytest.mark.spark
 
@@ -25,6 +26,9 @@ VERBS = {
     "mixed routing": lambda keys: keys.mixed_routing(4, 0.2, degree=4, movable=900),
     "heaviest pairs": lambda keys: keys.heavy_traffic(capacity=100),
     "top": lambda keys: keys.top(10),
+    "key placement": lambda keys: keys.key_placement(4),
+    "distinct": lambda keys: keys.distinct(),
+    "traffic of keys": lambda keys: keys.traffic().count(),
 }
 
 
@@ -63,6 +67,11 @@ def test_statistics_read_a_log_once_and_spread_over_all_tasks(spark, tmp_path, w
         with collect(log_of(spark, tmp_path), TOPOLOGY, **options) as stats:
             with stages_of(spark) as stages:
                 stats.workload(3)
+                assert len(list(stats.workloads(3))) == (1 if window is None else 5)
+                if window is not None:
+                    stats.transitions(0.8, most=4)
+                for table in (stats.load, stats.state, stats.traffic, stats.arrivals, stats.rejected_by_operator):
+                    table.count()
                 stats.write(tmp_path / "out", nodes=3)
             check(stages)
             with stages_of(spark) as stages:  # single keys of two operators: once more, for both
@@ -79,3 +88,26 @@ def test_each_question_of_single_keys_reads_a_log_once(spark, tmp_path, window, 
         with collect_keys(log, TOPOLOGY, "user", time="ts", window=window, key_groups=300) as keys:
             VERBS[verb](keys)
     check(stages)
+
+
+@pytest.mark.slow
+def test_an_estimate_and_a_batch_of_a_stream_read_a_log_once(spark, tmp_path):
+    log = log_of(spark, tmp_path)
+    with sixteen_partitions(spark):
+        with stages_of(spark) as stages:
+            estimate(log, TOPOLOGY, 1.0, time="ts", key_groups=300)
+        assert stages.scanned == ROWS
+        assert not stages.alone
+        events = spark.readStream.schema(log.schema).parquet(str(tmp_path))
+        stream = StatsStream(events, TOPOLOGY, tmp_path / "out", time="ts", window="1 hour", key_groups=300)
+        with stages_of(spark) as stages:
+            stream.start().awaitTermination()
+        assert (
+            sum(
+                row["tuples"]
+                for row in read_manifest(tmp_path / "out")["runs"].popitem()[1]["checks"]["arrivals"].values()
+            )
+            > 0
+        )
+        assert stages.skew <= 1.5
+        assert not stages.alone

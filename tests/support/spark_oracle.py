@@ -81,7 +81,7 @@ def _amount(value: float | None, kind: str) -> tuple[int, str | None]:
     if value is None:
         return 0, f"null {kind}"
     if math.isnan(value) or abs(value) > 2.0**43:
-        return 0, f"{kind} not finite"
+        return 0, f"{kind} infinite or above {2**43}"
     if value < 0:
         return 0, f"negative {kind}"
     return round(value * QUANTUM) if isinstance(value, float) else value * QUANTUM, None
