@@ -112,7 +112,7 @@ def compared(out: Path) -> dict[str, object]:
         lost = sum(max(0, count - found.get(window, 0)) for window, count in asked.items())
         ways.append((lost, sum(max(0, count - answer.get(window, 0)) for window, count in found.items())))
     lost, twice = min(ways, key=sum)
-    return {"as": "stream" if stream else "batch", "windows there": len(found), "lost": lost, "twice": twice}
+    return {"work": "stream" if stream else "batch", "windows there": len(found), "lost": lost, "twice": twice}
 
 
 def started(folder: Path) -> tuple[subprocess.Popen[bytes], float]:
@@ -156,7 +156,7 @@ def kills(page: Page) -> None:
             print(rows[-1], flush=True)
     table = pd.DataFrame(rows)
     page.table(table, "each")
-    of = table.groupby(["as", "after"])
+    of = table.groupby(["work", "after"])
     page.table(of.agg(times=("lost", "size"), lost=("lost", "sum"), twice=("twice", "sum")).reset_index(), "sums")
 
 

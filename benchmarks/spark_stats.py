@@ -163,7 +163,7 @@ def statistics(page: Page) -> None:
         table["in its CPU seconds"] = table.loc[ours, "CPU seconds"] / table["CPU seconds"]
         jobs.append(table.reset_index().assign(tuples=tuples))
         parts.append(stages_.diff().fillna(stages_).rename_axis("stage").reset_index().assign(tuples=tuples))
-        memory.append(pd.DataFrame(own.items(), columns=["peak resident memory", "GiB"]).assign(tuples=tuples))
+        memory.append(pd.DataFrame(own.items(), columns=["memory", "GiB"]).assign(tuples=tuples))
     page.say(
         f"{os.cpu_count()} cores. The JVM ran with -Xmx1200m; it is driver and executor at once. Two keys of a quarter as many values as tuples, at most {page.given.keys:,}."
     )
