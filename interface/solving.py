@@ -142,7 +142,7 @@ def _with_why(solution: Solution, method: Method, budget: Budget) -> Solution:
             return solution
     gap, most = solution.gap_abs, budget.gap * budget.scale
     if gap is not None and gap <= most and budget.closed:
-        said = f"within the gap asked for: {gap:.3g} is at most {most:.3g}, {budget.gap:g} of the scale; gap=0 asks for the proof"
+        said = f"within the gap asked for: {gap:.3g} is at most {most:.3g}, {budget.gap:g} of the scale; gap 0 asks for the proof"
         return replace(solution, termination="gap", message=" - ".join(filter(None, (said, solution.message))))
     if solution.message or method.kind != "exact":
         return solution

@@ -427,7 +427,7 @@ def _replicas(
     """The list of a partition now; refused where it is another than the plan's."""
     if given is None:
         if known is None:
-            raise InputError(f"the key {p} does not list its replicas: give the current assignment")
+            raise InputError(f"the key {p} does not list its replicas: give the cluster's, as assignment=")
         return known
     if p not in given:
         raise InputError(f"the assignment does not list {p}, which the plan needs")
