@@ -416,10 +416,10 @@ def read_option(owner: Callable[..., Any], name: str, text: str) -> Any:
             raise InputError(f"{flag(name)} {text:.60}: not a readable value") from None
     try:
         return check_option(owner, name, value)
-    except InputError:
+    except InputError as error:
         if not isinstance(value, str) and _takes_text(owner, name):
             return check_option(owner, name, text)
-        raise
+        raise InputError(f"{error}{', such as {name: 1}' * str(error).endswith('an object')}") from None
 
 
 def _takes_text(owner: Callable[..., Any], name: str) -> bool:
