@@ -97,8 +97,11 @@ class JsonCommand(TyperCommand):
         """Call the function, and show its response."""
         as_json = ctx.params.pop("as_json")
         given = {**ctx.params, **(ctx.obj or {})}
-        options = [one for one in self.get_params(ctx) if one.param_type_name == "option"]
-        typed = {(name := one.name.removeprefix("own_")): (one.opts[0], str(given.get(name))) for one in options}
+        typed = {}
+        for one in self.get_params(ctx):
+            value = given.get(name := one.name.removeprefix("own_"))
+            if one.param_type_name == "option":
+                typed[name] = one.opts[0], ",".join(map(str, value)) if isinstance(value, list) else str(value)
         try:
             response: Response = super().invoke(ctx)
             if as_json:
@@ -128,7 +131,7 @@ def as_typed(sentence: str, options: Mapping[str, tuple[str, str]]) -> str:
 
     def refusal(found: re.Match[str]) -> str:
         option, text = options.get(found[1], ("", ""))
-        parts = [part.removesuffix(".0") for part in re.split(r"[][(){}\s,:=']+", text)]
+        parts = [text, *(part.removesuffix(".0") for part in re.split(r"[][(){}\s,:=']+", text))]
         typed = found[2].strip("'").removesuffix(".0") in parts
         return f"{option} {found[2]}" if option and typed else found[0]
 
