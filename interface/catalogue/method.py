@@ -112,7 +112,7 @@ class Method(NamesCode):
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """All heuristics that may find its start."""
+        """All heuristics that may compute its start."""
         return self.warm_start + self.rescue
 
     def may_help(self, problem: Problem) -> bool:
@@ -139,7 +139,7 @@ class Method(NamesCode):
 
 
 def kinds(**usual: Any) -> tuple[Callable[..., Method], ...]:
-    """Makers of a formulation's exact methods, relaxations and heuristics: name, source, code, and what is not usual there."""
+    """Constructors of a formulation's exact methods, relaxations and heuristics, with the defaults of each kind."""
 
     def of(kind: Kind) -> Callable[..., Method]:
         def made(name: str, source: str, code: Any, guarantee: str = "", **own: Any) -> Method:

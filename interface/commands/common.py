@@ -68,7 +68,7 @@ class Unbroken(str):
 
 
 class Response(NamedTuple):
-    """The response of a command: a record for --json, else lines and tables; and whether its exit code is 0."""
+    """The response of a command: a record for --json, lines and tables for people, and whether the exit code is 0."""
 
     record: Any
     shown: Iterable[Any]

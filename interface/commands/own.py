@@ -1,4 +1,4 @@
-"""Options that a line gets from what it names: a problem's parameters, or those of families of instances.
+"""Options that depend on the problem or the family that a command line names.
 
 They are read off the class or function that takes them - names and defaults from its signature, words from its docstring -
 and given to typer, which parses, completes and documents them like a command's own.
@@ -43,7 +43,7 @@ RULES = {
 
 
 class OwnOptions(JsonCommand):
-    """A command whose line has options beyond its own: the parameters of what it names."""
+    """A command that also takes the parameters of the problem, family or table on its line as options."""
 
     def owners(self, given: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         """What takes the further options, by its title in messages and help."""
@@ -54,7 +54,7 @@ class OwnOptions(JsonCommand):
         return [*super().get_params(ctx), *ctx.meta.get("keyshift.own", ())]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Look at what the line names, and then read it."""
+        """Find out which problem, family or table the line names, then parse the line."""
         loose = {"ignore_unknown_options": True, "allow_extra_args": True}
         named = TyperCommand(None, params=self.params, context_settings=loose)
         try:
@@ -131,7 +131,7 @@ def _with_values(args: Sequence[str], owners: Mapping[str, Callable[..., Any]]) 
 
 
 def _unknown(option: str, owners: Mapping[str, Callable[..., Any]], known: Sequence[str]) -> str:
-    """That nothing on the line takes an option; what is spelled like it, what there is, and which problems have it."""
+    """The message for an unknown option: a similar one, those there are, and the problems that have it."""
     if option.removeprefix("--") in RULES and owners:
         return f"{option}: {'; '.join(no_rules(owner, title) for title, owner in owners.items())}"
     like = difflib.get_close_matches(option.strip("-"), [name.strip("-") for name in known], n=1, cutoff=0.75)
@@ -268,7 +268,7 @@ class Request:
 
 
 def beside(workload: Path, what: str) -> Path:
-    """Where an import writes the `rules` or the `priorities` that its workload needs; they hold unless a line says otherwise."""
+    """The file for a workload's own `rules` or `priorities`, which an import writes; they apply unless the line names others."""
     return workload.with_suffix(f".{what}.yaml") if workload.suffix in (".json", *TABLES) else workload / f"{what}.yaml"
 
 

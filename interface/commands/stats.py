@@ -424,7 +424,7 @@ def read_cluster(
     capacities: str | None = None,
     draining: str | None = None,
 ) -> tuple[int | None, dict[str, Any] | None]:
-    """Check what is known of the cluster; returns the number of nodes, and what the manifest keeps.
+    """Check the options about the cluster; returns the number of nodes and the cluster's entry in the manifest.
 
     Parameters
     ----------

@@ -214,9 +214,9 @@ def _chosen(
     if idle := [p for p in chosen if values is not None and p not in values]:
         notes.append(f"No load is known for {some(idle)}: planned without one, because of where they stand.")
     if lost := [p for p, s in cluster.partitions.items() if s.leader is None]:
-        notes.append(f"Nobody leads {some(lost)}: left out.")
+        notes.append(f"{some(lost)}: no leader, so left out.")
     if apart := [p for p in without if p not in chosen and p not in lost]:
-        notes.append(f"There are no two offsets of {some(apart)}: nobody leads it, or it is too new. Left out.")
+        notes.append(f"{some(apart)}: no two offsets, so left out; there is no leader, or the partition is too new.")
     others = [
         p for p in [*cluster.partitions, *cluster.unlisted] if p not in chosen and p not in lost and p not in apart
     ]

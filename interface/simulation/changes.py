@@ -21,7 +21,7 @@ PAUSES = ("keys", "nodes", "all")
 
 @dataclass(frozen=True, eq=False)
 class Migration:
-    """How state is transferred when the assignment changes, and who waits for it.
+    """How state is transferred when the assignment changes, and which tuples wait for it.
 
     Parameters
     ----------

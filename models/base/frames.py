@@ -30,7 +30,7 @@ _VAGUE = ("id", "name")
 
 
 class Table:
-    """Any data frame that narwhals reads, in memory; an index of pandas that says something is columns like the others."""
+    """Any data frame that narwhals reads, in memory; a named pandas index becomes columns."""
 
     def __init__(self, frame: Any) -> None:
         import narwhals as nw
@@ -93,7 +93,7 @@ class Table:
         raise InputError(f"{said}: name it by {role}=, one of {of}{same}")
 
     def roles(self, **given: Any) -> dict[str, Any]:
-        """The columns of roles, as they are given, else as they are called."""
+        """The column of each role: the given one, otherwise the one with a usual name."""
         return {
             role: self.found(role) if name is None and not (role == "key" and self.index) else name
             for role, name in given.items()
@@ -121,7 +121,7 @@ def _words(name: str) -> list[str]:
 
 
 def _role(words: Sequence[str]) -> str | None:
-    """What the last of a name's words says, of those that say something."""
+    """The role of the last word of a name that is a usual name."""
     roles = {usual: role for role, some in USUAL.items() for usual in some if usual not in _VAGUE}
     return next((roles[word] for word in reversed(words) if word in roles), None)
 

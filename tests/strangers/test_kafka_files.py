@@ -87,7 +87,7 @@ def test_a_partition_without_offsets_is_named_and_the_others_are_planned():
         CLUSTERS / "dirs.txt", assignment=CLUSTERS / "now.txt", offsets=offsets, seconds=60, notes=notes
     )
     assert dict(zip(w.keys, w.last_load, strict=True)) == {"t-0 [1,2]": 10, "t-1 [1,3]": 1}
-    assert "There are no two offsets of t-2: nobody leads it, or it is too new. Left out." in notes
+    assert "t-2: no two offsets, so left out; there is no leader, or the partition is too new." in notes
 
 
 # Cruise Control -----------------------------------------------------------------------------------------------------
