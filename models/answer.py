@@ -353,7 +353,7 @@ def _usual(kind: type[Settings]) -> Settings:
 
 def _checked(settings: Settings, of: str = "settings") -> Settings:
     if not isinstance(settings, Settings):
-        raise InputError(f"{of} holds {settings!r}, which is not one of the classes that the page of settings lists")
+        raise InputError(f"{of} holds {settings!r}, which is no class of settings: see the page *Settings*")
     cls, found = type(settings), {}
     for name, annotation in annotations_of(cls).items():
         value, at = getattr(settings, name), f"{cls.__name__}.{name}"

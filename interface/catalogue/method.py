@@ -215,7 +215,7 @@ def formulation_of(problem: Problem | type[Problem] | str) -> Formulation:
     name = problem if isinstance(problem, str) else str(getattr(cls, "name", "")) if issubclass(cls, Problem) else ""
     if name not in FORMULATIONS:
         said = shown(name) if isinstance(problem, str) else cls.__name__
-        raise InputError(f"{said} is not a problem that keyshift knows: {', '.join(FORMULATIONS)}")
+        raise InputError(f"{said} is not one of keyshift's problems: {', '.join(FORMULATIONS)}")
     return FORMULATIONS[name]
 
 

@@ -412,7 +412,7 @@ def _of_directories(
         load=load, state=sizes, current=current, nodes=len(names), node_names=names, keys=keys, resources={"disk": sizes},
         groups={**groups, **({"standing": marks} if set(marks) - {WELL} else {})},
     )  # fmt: skip
-    return made, [f"Broker {broker} cannot read {some(unread)}: what is there is not planned."] if unread else []
+    return made, [f"Broker {broker} cannot read {some(unread)}: the replicas there are not planned."] if unread else []
 
 
 def made_of(

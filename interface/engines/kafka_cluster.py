@@ -23,7 +23,9 @@ from keyshift.engines.kafka_files import (
 )
 from keyshift.models.errors import InputError
 
-LEADERS_ASSUMED = "Leaders are taken to be the first of the lists: --describe, of kafka-topics, says who leads."
+LEADERS_ASSUMED = (
+    "The first broker of each list is taken for the leader; --describe (of kafka-topics) names the real one."
+)
 
 
 class PartitionState(NamedTuple):
@@ -234,7 +236,7 @@ def _notes(made: KafkaCluster, found: LogDirs, described: Mapping[Partition, Des
         )
     for b, folders in found.offline.items():
         lost = [p for p, s in made.partitions.items() if b in s.offline]
-        what = f"what is not seen on it ({some(lost)}) leaves first" if lost else "no partition is missed"
+        what = f"replicas that cannot be seen there ({some(lost)}) leave first" if lost else "no partition is missed"
         notes.append(f"Broker {b} cannot read {some(folders)}: {what}.")
     if moving := [p for p, s in made.partitions.items() if s.moving]:
         notes.append(f"{some(moving)}: moving between two directories of a broker, and left where it is.")

@@ -205,7 +205,7 @@ def read_workload(
 
 
 def slot_rules(workload: Workload) -> list[Rule]:
-    """While a master drains, the others take at most their share of slots, or as many as the largest has now: empty slots are free."""
+    """While a master drains, each other one takes at most its share of slots, or as many as the largest has now."""
     if not workload.draining.any():
         return []
     held = np.bincount(workload.current, minlength=workload.nodes)[workload.kept]

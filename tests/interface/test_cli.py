@@ -122,7 +122,7 @@ def test_the_log_says_who_found_what_and_only_when_asked(capsys, workload):
 def test_infeasible_is_exit_code_1(capsys, workload):
     code, out, _ = run(capsys, "solve", workload, "--resource-capacity", "{memory: 1}")
     assert code == 1
-    assert "all key groups use 4 of memory, all nodes together offer 2" in " ".join(out.split())
+    assert "all key groups use 4 of memory, all nodes together have 2" in " ".join(out.split())
 
 
 def test_a_bound_alone_is_an_answer(capsys, workload):

@@ -48,7 +48,7 @@ def test_a_directory_that_is_offline_loses_what_it_held_first():
     w = kafka.read_workload(
         CLUSTERS / "f4-offline-dir.txt", assignment=CLUSTERS / "f4-now.txt", replicas=True, notes=notes
     )
-    assert "Broker 3 cannot read /data/b: what is not seen on it (t-2) leaves first." in notes
+    assert "Broker 3 cannot read /data/b: replicas that cannot be seen there (t-2) leave first." in notes
     assert dict(zip(w.keys, w.state, strict=True))["t-2/1"] == 40
     found = best(w, max_migrations=1)
     assert {key for key, b in placed(w, found.assignment).items() if b != placed(w)[key]} == {"t-2/1"}
