@@ -474,7 +474,7 @@ class RacksOf(NamedTuple):
 
 
 def read_racks(given: Racks) -> RacksOf:
-    """Read racks: a mapping, the name of a file with a line ``1:a`` for each broker, or such words with commas between."""
+    """Read racks: a mapping, words ``1:a,2:b``, or a file: lines ``1:a``, or what ``kafka-broker-api-versions`` printed."""
     if isinstance(given, Mapping):
         return RacksOf(given, "racks")
     found: dict[int, str] = {}
@@ -483,6 +483,10 @@ def read_racks(given: Racks) -> RacksOf:
         raise InputError(f"--racks {given:.60} is no file, and no words such as 1:a,2:b")
     if isinstance(given, Path) or ":" not in given or Path(given).is_file():
         source, text = str(given), read_text(given, MOST_JSON).strip()
+        if printed := re.findall(r"\(id: ([0-9]+) rack: (\S+)(?: isFenced: \w+)?\) -> \(", text):
+            if without := [broker for broker, rack in printed if rack == "null"]:
+                raise InputError(f"{source}: broker {without[0]} has no rack")
+            text = "\n".join(map(":".join, printed))
     for part in re.split(r"[,\n]", text):
         broker, _, rack = (word.strip() for word in part.partition(":"))
         if not part.strip() and source != "--racks":

@@ -369,3 +369,12 @@ def test_loads_without_a_column_that_says_so_are_refused(tmp_path, head):
     (tmp_path / "loads.csv").write_text(head + "\n" + ",".join(["t", "0", "5", "6"][: head.count(",") + 1]) + "\n")
     with pytest.raises(ks.InputError, match=r"needs the columns topic and partition|which column is the load"):
         kafka_files.read_loads(tmp_path / "loads.csv")
+
+
+def test_racks_are_read_from_what_kafka_broker_api_versions_prints(tmp_path):
+    printed = "b{0}:9092 (id: {0} rack: {1} isFenced: false) -> (\n\tProduce(0): 0 to 12 [usable: 12],\n)\n"
+    (tmp_path / "racks.txt").write_text(printed.format(1, "eu-1a") + printed.format(2, "eu-1b"))
+    assert kafka_files.read_racks(tmp_path / "racks.txt").of_all([1, 2]) == {1: "eu-1a", 2: "eu-1b"}
+    (tmp_path / "racks.txt").write_text(printed.format(1, "eu-1a") + printed.format(2, "null"))
+    with pytest.raises(ks.InputError, match=r"racks.txt: broker 2 has no rack$"):
+        kafka_files.read_racks(tmp_path / "racks.txt")
