@@ -75,6 +75,8 @@ class KafkaCluster(NamedTuple):
         The directories, as they were read.
     notes : list of str
         What a reader of a plan has to know.
+    observed : tuple of partitions
+        Those with observers (Confluent): replicas that no election takes and that Kafka's lists cannot tell from others.
     """
 
     brokers: tuple[int, ...]
@@ -84,6 +86,7 @@ class KafkaCluster(NamedTuple):
     under_way: dict[Partition, str]
     logs: LogDirs
     notes: list[str]
+    observed: tuple[Partition, ...] = ()
 
     def standing_on(self, brokers: Iterable[int], offline: bool = True) -> set[Partition]:
         """The partitions with a replica on one of these brokers, and those with one that is `offline`."""
@@ -91,8 +94,14 @@ class KafkaCluster(NamedTuple):
         return {p for p, s in self.partitions.items() if (offline and s.offline) or not named.isdisjoint(s.replicas)}
 
     def refuse_under_way(self, partitions: Iterable[Partition]) -> None:
-        """Refuse a plan of partitions that are on their way already: it would make the doubled lists permanent."""
+        """Refuse a plan of partitions that are on their way already: it would make doubled lists permanent; or have observers."""
+        partitions = list(partitions)
         refuse_under_way({p: self.under_way[p] for p in partitions if p in self.under_way})
+        if observed := [p for p in partitions if p in self.observed]:
+            raise InputError(
+                f"{some(observed)}: a plan would make usual replicas of their observers: leave such topics out, for example by "
+                f"--topics '!{observed[0].topic}'"
+            )
 
 
 def refuse_under_way(found: Mapping[Partition, str]) -> None:
@@ -165,7 +174,16 @@ def read_cluster(
         if p not in under_way:
             _refuse_contradiction(p, s, found, settled)
     unlisted = {p: sorted(held) for p, held in sorted(found.sizes.items()) if p not in partitions}
-    made = KafkaCluster(tuple(sorted({*found.brokers, *down})), tuple(down), partitions, unlisted, under_way, found, [])
+    made = KafkaCluster(
+        tuple(sorted({*found.brokers, *down})),
+        tuple(down),
+        partitions,
+        unlisted,
+        under_way,
+        found,
+        [],
+        tuple(p for p, d in described.items() if d.observers),
+    )
     made.notes.extend(_notes(made, found, described))
     return made
 

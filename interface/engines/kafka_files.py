@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import fnmatch
-import io
 import math
 import re
 from collections import Counter
@@ -15,7 +13,9 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from keyshift.engines.formats import EngineModel, Id, One, OpenModel, documents, read_model, some
+from keyshift.files.table import open_table
 from keyshift.models.base.disk import MOST_JSON, read_text, shown
+from keyshift.models.base.frames import USUAL
 from keyshift.models.base.guards import as_number
 from keyshift.models.base.names import Names
 from keyshift.models.base.schema import Whole, validated
@@ -26,7 +26,6 @@ CURRENT, PROPOSED = "Current partition replica assignment", "Proposed partition 
 UNDER_WAY = ("Current partition reassignments:", "No partition reassignments found.")
 ANY = "any"
 """The directory of a replica that Kafka chooses."""
-LOADS = ("topic,partition,value", "topic,partition,in,out")
 
 
 class Partition(NamedTuple):
@@ -256,13 +255,18 @@ class Described(NamedTuple):
     in_sync: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
+    observers: tuple[int, ...] = ()
 
 
+_NOW_AND_THEN = {
+    "Offline", "Observers", "LiveObservers", "MarkedForDeletion", "Adding Replicas", "Removing Replicas",
+}  # fmt: skip
+"""Fields that only some lines have."""
 _FIELDS = {
-    "Topic", "Partition", "Leader", "Replicas", "Isr", "Offline", "Observers", "Elr", "LastKnownElr", "MarkedForDeletion",
-    "Adding Replicas", "Removing Replicas",
+    "Topic", "Partition", "Leader", "Replicas", "Isr", "Elr", "LastKnownElr", *_NOW_AND_THEN,
 }  # fmt: skip
 """Of Kafka's and Confluent's tool. Others are refused: what is not understood may say that the partition is on its way."""
+_LISTS = ("Replicas", "Isr", "Adding Replicas", "Removing Replicas", "Observers", "LiveObservers")
 _FIELD = re.compile(r"(?<!\S)((?:Adding |Removing )?[A-Z][A-Za-z]*): ?(\S*)")
 
 
@@ -279,22 +283,24 @@ def read_topics(file: str | Path) -> dict[Partition, Described]:
     made: dict[Partition, Described] = {}
     counts: dict[str, int] = {}
     shape: frozenset[str] | None = None
+    topic = ""
     for number, line in enumerate(read_text(file, MOST_JSON).splitlines(), 1):
         fields, place = _FIELD.findall(line), f"{file}, line {number}"
         said = dict(fields)
+        topic = said.get("Topic", topic)  # lines about partitions may leave it to the line about their topic
         if "Topic" in said and re.fullmatch("[0-9]{1,9}", said.get("PartitionCount", "")):
             counts[said["Topic"]] = int(said["PartitionCount"])
         if not re.search(r"Partition: ?[^\s,]", line):
             continue
-        usual = frozenset(said) - {"Adding Replicas", "Removing Replicas", "MarkedForDeletion"}
+        usual = frozenset(said) - _NOW_AND_THEN
         more = _FIELD.sub("", line).strip() or len(said) < len(fields) or not _FIELDS.issuperset(said)
-        if more or not {"Topic", "Partition", "Leader", "Replicas", "Isr"} <= usual or usual != (shape or usual):
+        if more or not (topic and {"Partition", "Leader", "Replicas", "Isr"} <= usual) or usual != (shape or usual):
             raise InputError(f"{place}: {shown(line.strip())} is not a partition as kafka-topics --describe prints it")
         shape = usual
-        name = Partition.of(f"{said['Topic']}-{said['Partition']}", place)
+        name = Partition.of(f"{topic}-{said['Partition']}", place)
         if name in made:
             raise InputError(f"{place} is {name}, which is described before")
-        lists = [_brokers(said.get(f, ""), place) for f in ("Replicas", "Isr", "Adding Replicas", "Removing Replicas")]
+        lists = [_brokers(said.get(f, ""), place) for f in _LISTS]
         leader = None if said["Leader"] in ("none", "-1") else _brokers(said["Leader"], place)
         if not lists[0] or (leader is not None and (len(leader) != 1 or leader[0] not in lists[0])):
             raise InputError(
@@ -302,7 +308,7 @@ def read_topics(file: str | Path) -> dict[Partition, Described]:
             )
         if strange := {b for named in lists[1:] for b in named} - set(lists[0]):
             raise InputError(f"{place}: {name} names broker {min(strange)}, which is none of its replicas")
-        made[name] = Described(lists[0], None if leader is None else leader[0], *lists[1:])
+        made[name] = Described(lists[0], None if leader is None else leader[0], *lists[1:4], lists[4] or lists[5])
     if not made:
         raise InputError(f"{file} describes no partition: is it what kafka-topics --describe printed?")
     there = Counter(name.topic for name in made)
@@ -357,7 +363,9 @@ def election(partitions: Sequence[Partition]) -> dict[str, object]:
 
 
 def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[float, ...]]:
-    """Read a table of loads: CSV with the columns ``topic,partition,value``, or for `both` ways ``topic,partition,in,out``.
+    """Read a table of loads: the columns topic and partition, and one of loads; for `both` ways in and out may take its place.
+
+    The column of loads is called value, or is the only one that is left, or has a usual name (`keyshift.models.base.frames`).
 
     Raises
     ------
@@ -365,25 +373,25 @@ def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[fl
         With the line and what is wrong with it.
     """
     path = Path(file)
-    rows = csv.reader(io.StringIO(read_text(path, MOST_JSON)), strict=True)
+    data = open_table(path).rename(columns=lambda name: name.strip().lower())
+    rest = [name for name in data.columns if name not in ("topic", "partition", "", "unnamed: 0")]
+    if len(rest) + 2 > data.columns.size:
+        raise InputError(f"{path} needs the columns topic and partition, and has {', '.join(map(repr, data.columns))}")
+    if both and {"in", "out"} <= set(rest):
+        rest = ["in", "out"]
+    elif len(rest) > 1:
+        usual = [name for name in rest if name in ("value", *USUAL["load"])]
+        rest = ["value"] if "value" in rest else usual
+    if not rest or (len(rest) > 1 and rest != ["in", "out"]):
+        ways = " or the two in and out" if both else ""
+        raise InputError(f"{path}: which column is the load? Call it value{ways}; there are {', '.join(data.columns)}")
     made: dict[Partition, tuple[float, ...]] = {}
-    known = LOADS[: 2 if both else 1]
-    try:
-        if (head := ",".join(name.strip() for name in next(rows, []))) not in known:
-            raise InputError(f"{path} must begin with the line {' or '.join(known)}, not {shown(head)}")
-        names = head.split(",")
-        for row in rows:
-            place = f"{path}, line {rows.line_num}"
-            if not row:
-                continue
-            if len(row) != len(names):
-                raise InputError(f"{place} has {len(row)} fields, expected {head}")
-            name = Partition.of(f"{row[0].strip()}-{row[1].strip()}", place)
-            if name in made:
-                raise InputError(f"{place}: {name} has a load already")
-            made[name] = tuple(_load(text, column, place) for text, column in zip(row[2:], names[2:], strict=True))
-    except csv.Error as error:
-        raise InputError(f"{path}, line {rows.line_num}: {error}") from None
+    for line, row in enumerate(data[["topic", "partition", *rest]].fillna("").itertuples(index=False), 2):
+        place = f"{path}, line {line}"
+        name = Partition.of(f"{row[0].strip()}-{row[1].strip()}", place)
+        if name in made:
+            raise InputError(f"{place}: {name} has a load already")
+        made[name] = tuple(_load(text, column, place) for text, column in zip(row[2:], rest, strict=True))
     if not made:
         raise InputError(f"{path} lists no partition")
     return made
@@ -466,7 +474,7 @@ class RacksOf(NamedTuple):
 
 
 def read_racks(given: Racks) -> RacksOf:
-    """Read racks: a mapping, the name of a file with a line ``1:a`` for each broker, or such words with commas between."""
+    """Read racks: a mapping, words ``1:a,2:b``, or a file: lines ``1:a``, or what ``kafka-broker-api-versions`` printed."""
     if isinstance(given, Mapping):
         return RacksOf(given, "racks")
     found: dict[int, str] = {}
@@ -475,6 +483,10 @@ def read_racks(given: Racks) -> RacksOf:
         raise InputError(f"--racks {given:.60} is no file, and no words such as 1:a,2:b")
     if isinstance(given, Path) or ":" not in given or Path(given).is_file():
         source, text = str(given), read_text(given, MOST_JSON).strip()
+        if printed := re.findall(r"\(id: ([0-9]+) rack: (\S+)(?: isFenced: \w+)?\) -> \(", text):
+            if without := [broker for broker, rack in printed if rack == "null"]:
+                raise InputError(f"{source}: broker {without[0]} has no rack")
+            text = "\n".join(map(":".join, printed))
     for part in re.split(r"[,\n]", text):
         broker, _, rack = (word.strip() for word in part.partition(":"))
         if not part.strip() and source != "--racks":

@@ -82,7 +82,7 @@ def _parquet(source: Path) -> Any:
 
 
 def _csv(source: Path) -> Any:
-    """All columns as texts; the separator is what the first line has most of: a comma, a semicolon or a tab."""
+    """All columns as texts; the separator is what the first line has most of: a comma, a semicolon, a tab or a bar."""
     import pandas as pd
 
     text = read_text(source, MOST_TEXT)
@@ -90,12 +90,12 @@ def _csv(source: Path) -> Any:
     if not head.strip():
         raise InputError(f"{source} begins with an empty line; the first line must name the columns")
     try:
-        names, *rows = reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count), strict=True)
+        names, *rows = reader(io.StringIO(text, newline=""), delimiter=max(",;\t|", key=head.count), strict=True)
     except Error as error:
         raise InputError(f"{source} is not a readable table ({error})") from None
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise InputError(f"{source} has two columns {twice!r:.60}")
-    rows = [row for row in rows if row]
+    rows = [row for row in rows if any(row)]  # spreadsheets end in rows of empty cells
     for line, row in enumerate(rows):
         if len(row) != len(names):
             raise InputError(f"{source}: row {line} has {len(row)} cells, the first line names {len(names)} columns")

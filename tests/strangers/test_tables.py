@@ -34,11 +34,12 @@ def test_columns_are_found_and_names_stay_names(file):
     assert [str(w.node(i)) for i in w.current] == ["10", "2", "9"]
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("load", ["load", "Weight", "cpu_percent", "msg.rate", "bytesInRate", "Load [tuples/s]"])
 @pytest.mark.parametrize("node", ["node", "currentNode", "worker id", "Host"])
 def test_usual_names_in_any_writing(file, separator, load, node):
     rows = [["key_group", load, "state size", node], ["0", "3", "1", "0"], ["1", "4", "2", "39"]]
+    rows.append([""] * 4)
     w = ks.read_workload(file("\r\n".join(separator.join(row) for row in rows)), nodes=40)
     assert (w.nodes, w.current.tolist(), w.last_load.tolist(), w.state.tolist()) == (40, [0, 39], [3, 4], [1, 2])
 
