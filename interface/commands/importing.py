@@ -54,7 +54,7 @@ importing = typer.Typer(help="Read a running cluster, from what the engine's own
 
 @importing.command("kafka", cls=common.JsonCommand)
 def kafka(
-    log_dirs: Annotated[Path, typer.Option(help="What kafka-log-dirs --describe printed.")],
+    log_dirs: Annotated[Path, typer.Option(help="Output of kafka-log-dirs --describe.")],
     out: OutOption,
     loads: Annotated[
         Path | None, typer.Option(help="CSV of topic,partition,value. Default: the load is the bytes.")
@@ -66,7 +66,7 @@ def kafka(
         ),
     ] = None,
     describe: Annotated[
-        Path | None, typer.Option(help="What kafka-topics --describe printed: only it says who leads.")
+        Path | None, typer.Option(help="Output of kafka-topics --describe, the only tool that names each leader.")
     ] = None,
     reassigning: Annotated[Path | None, typer.Option(help="What kafka-reassign-partitions --list printed.")] = None,
     settled: Annotated[bool, typer.Option("--settled", help="Nothing is being reassigned.")] = False,
@@ -255,7 +255,7 @@ def redis(
     url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],
     out: OutOption,
     counts: Annotated[Path | None, typer.Option(help="CSV of key,count: how often each key is asked for.")] = None,
-    sample: Annotated[int, typer.Option(help="Keys of a slot whose memory is measured; 0: all.")] = 10_000,
+    sample: Annotated[int, typer.Option(help="How many keys of a slot to measure for memory; 0: all.")] = 10_000,
     draining: Annotated[str | None, typer.Option(help="Masters to be emptied: host:port,host:port.")] = None,
 ) -> common.Response:
     """Redis Cluster: a key group for each slot that holds something, a node for each master."""

@@ -105,13 +105,15 @@ def stats(
     until: UntilOption = None,
     key_groups: Annotated[int, typer.Option(help="Key groups of every operator.")] = 128,
     hash_: Annotated[str, typer.Option("--hash", help="xxhash64, flink, kafka, storm or java.")] = "xxhash64",
-    nodes: Annotated[int | None, typer.Option(help="Nodes, so that the output can be solved as it is.")] = None,
+    nodes: Annotated[
+        int | None, typer.Option(help="Number of nodes; with it `keyshift solve` can read the output.")
+    ] = None,
     placement: Annotated[str, typer.Option(help="Key group to node: ranges, modulo or consistent.")] = "ranges",
     capacities: CapacitiesOption = None,
     current: CurrentOption = None,
     draining: Annotated[str | None, typer.Option(help="Nodes to be removed, such as 3,4.")] = None,
     keys: Annotated[
-        list[str] | None, typer.Option(help="Operator whose single keys are written too; repeatable.")
+        list[str] | None, typer.Option(help="An operator for which single keys are written as well; repeatable.")
     ] = None,
     transitions: TransitionsOption = None,
     table_: TableOption = None,
@@ -424,7 +426,7 @@ def read_cluster(
     capacities: str | None = None,
     draining: str | None = None,
 ) -> tuple[int | None, dict[str, Any] | None]:
-    """Check what is known of the cluster; returns the number of nodes, and what the manifest keeps.
+    """Check the options about the cluster; returns the number of nodes and the cluster's entry in the manifest.
 
     Parameters
     ----------

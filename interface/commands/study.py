@@ -255,7 +255,9 @@ def reproduce(
     judge: Annotated[
         bool, typer.Option("--judge", help="Compute verdicts anew; exit with 1 where one changes.")
     ] = False,
-    records: Annotated[Path | None, typer.Option(help="Judge what --out wrote there, not what is kept.")] = None,
+    records: Annotated[
+        Path | None, typer.Option(help="Judge the results in this folder of --out, not the stored ones.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run small sizes for a first impression.")] = False,
     out: Annotated[Path, typer.Option(help="A folder for pictures, their data and tables.")] = Path("reproduced"),
 ) -> common.Response:

@@ -109,7 +109,7 @@ class LogDirs(NamedTuple):
     moving: Mapping[Partition, set[int]]
 
     def directory(self, p: Partition, broker: int) -> str:
-        """The directory of a replica: that which shows it, or else the only one that the broker cannot read."""
+        """The directory of a replica: the one that lists it, or the broker's only unreadable one."""
         unread = self.offline.get(broker, [])
         return self.directories.get(p, {}).get(broker) or (unread[0] if len(unread) == 1 else ANY)
 
@@ -398,7 +398,7 @@ def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[fl
 
 
 class Growth(NamedTuple):
-    """Messages a second, and the partitions without a pair of offsets: they have no leader, or are too new."""
+    """Messages a second, and the partitions without two offsets, which have no leader or are too new."""
 
     loads: dict[Partition, tuple[float, ...]]
     without: tuple[Partition, ...]

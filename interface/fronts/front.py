@@ -303,7 +303,7 @@ Limit = int | float | str | None
 
 
 class PointPart(FileModel):
-    """A finished point: its limit on the second objective, and what was found."""
+    """A finished point: its limit on the second objective, and the answer under it."""
 
     limit: Limit
     assignment: Wholes
@@ -313,7 +313,7 @@ class PointPart(FileModel):
 
 
 class AboutPart(FileModel):
-    """Whose front it is."""
+    """The problem of the front."""
 
     keyshift_pareto: int | None = None
     workload: Annotated[str, Field(description="SHA-256 of the data, or of the whole problem")]
@@ -402,7 +402,7 @@ class FrontCheckpoint:
         return str(value) if isinstance(value, Fraction) else value
 
     def keep(self, point: TracedPoint) -> None:
-        """Take note of a finished point, and write all of them down."""
+        """Add a finished point and write the file anew."""
         with self.one_at_a_time:
             self.points = [*self.points, point]
             if self.file is None:

@@ -1,4 +1,4 @@
-"""study: instances x methods x seeds, each solve on a process of its own, and the table that comes of it."""
+"""study: instances x methods x seeds, each solved in its own process, and the table of results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class StudyProgress:
 
     @property
     def left(self) -> float | None:
-        """Estimated seconds to go, from what this run has done so far; None before the first solve has ended."""
+        """Estimated seconds left, from the pace of this run; None before the first solve has ended."""
         made = self.done - self.taken
         return None if self.expected is None or made == 0 else self.seconds / made * (self.expected - self.done)
 

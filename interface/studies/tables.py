@@ -285,7 +285,7 @@ class Entry:
     answer: Any = None
 
     def improved(self, row: Row) -> Entry:
-        """With what a row has that is better."""
+        """The entry with the better values of a row."""
         made = self
         objective, bound = row["objective"], row["bound"]
         if not row["same_problem"]:
@@ -371,7 +371,7 @@ class BestKnown:
         return self.entries.get(fingerprint)
 
     def updated(self, rows: Iterable[Row]) -> BestKnown:
-        """The table with what a study found better, and with its new instances."""
+        """The table with a study's improvements and new instances."""
         entries = dict(self.entries)
         changed = []
         for row in rows:

@@ -132,7 +132,8 @@ class Portfolio:
         """The parts, as the size of the instance and the rules ask for them."""
         settings, parts = self.settings, [Component("search", self.search_turns(), 2.0)]
         if self.rounds is None or self.small:
-            few = self.small or (self.one and self.size <= settings.asked)
+            soon = settings.stated if self.heavy_tailed and not self.many_moves else settings.asked
+            few = self.small or (self.one and self.size <= soon)
             if self.linear_helps:
                 parts.append(Component("linear relaxation", self.linear_turns()))
             if few or self.statable:

@@ -48,7 +48,7 @@ def test_a_directory_that_is_offline_loses_what_it_held_first():
     w = kafka.read_workload(
         CLUSTERS / "f4-offline-dir.txt", assignment=CLUSTERS / "f4-now.txt", replicas=True, notes=notes
     )
-    assert "Broker 3 cannot read /data/b: what is not seen on it (t-2) leaves first." in notes
+    assert "Broker 3 cannot read /data/b: replicas that cannot be seen there (t-2) leave first." in notes
     assert dict(zip(w.keys, w.state, strict=True))["t-2/1"] == 40
     found = best(w, max_migrations=1)
     assert {key for key, b in placed(w, found.assignment).items() if b != placed(w)[key]} == {"t-2/1"}
@@ -87,7 +87,7 @@ def test_a_partition_without_offsets_is_named_and_the_others_are_planned():
         CLUSTERS / "dirs.txt", assignment=CLUSTERS / "now.txt", offsets=offsets, seconds=60, notes=notes
     )
     assert dict(zip(w.keys, w.last_load, strict=True)) == {"t-0 [1,2]": 10, "t-1 [1,3]": 1}
-    assert "There are no two offsets of t-2: nobody leads it, or it is too new. Left out." in notes
+    assert "t-2: no two offsets, so left out; there is no leader, or the partition is too new." in notes
 
 
 # Cruise Control -----------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ def test_columns_are_found_and_names_stay_names(file):
     assert [str(w.node(i)) for i in range(w.nodes)] == ["2", "9", "10"]
     assert w.last_load.tolist() == [3, 2, 1.5]
     assert w.state.tolist() == [10, 20, 5]
+    assert w.units == {"state": "bytes"}
     assert [str(w.node(i)) for i in w.current] == ["10", "2", "9"]
 
 
@@ -100,7 +101,9 @@ def test_every_command_takes_a_table(file, line, capsys, tmp_path, monkeypatch):
 def test_options_name_columns_and_import_says_which(file, tmp_path, capsys):
     text = BROKERS.replace("CPU (%)", "x")
     assert main(["solve", str(file(text))]) == 2
-    assert "on the shell by --load" in capsys.readouterr().err
+    assert "name it by --load, one of" in capsys.readouterr().err
+    assert main(["solve", str(file(BROKERS.replace('10,"a', 'b1,"a'))), "--nodes", "4"]) == 2
+    assert "give the names of all, as --nodes 2,9,b1,..." in capsys.readouterr().err
     out = tmp_path / "w"
     assert (
         main(
