@@ -1,9 +1,9 @@
 """Statistics by keyshift against the hand-written Spark aggregations that it replaces, against DuckDB and Polars.
 
-    python benchmarks/spark_stats.py [--quick] [--repeats 1] [--tuples 20000000] --out DIR
+    python benchmarks/spark_stats.py [--quick] [--repeats 1] [--tuples 10000000 30000000] [--keys 1000000] --out DIR
 
-The log: 20 million tuples (`--tuples`) in time order over 60 hourly windows, two keys of a quarter as many possible values each (cubed uniform
-numbers, so that some are hot), a size. Two operators with 400 key groups each, one edge, cost and state = size, state
+The log: 10, and then 30 million tuples (`--tuples`) in time order over 60 hourly windows, two keys of a million possible values each (`--keys`, at most a quarter of
+the tuples; cubed uniform numbers, so that some are hot), a size. Two operators with 400 key groups each, one edge, cost and state = size, state
 kept for four windows. Everything is written to Parquet, partitioned by window, by everybody.
 
 Wall-clock and CPU seconds, the latter over all processes: on a machine with other work only CPU seconds mean much.
@@ -18,9 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 from page import run
 from spark_keys import peak_memory
 from spark_logs import HOUR, cpu_seconds, generate
@@ -152,21 +150,46 @@ def same_answer(ours: Path, hand: Path) -> None:
 
 def statistics(page: Page) -> None:
     """Seconds of everybody, and CPU seconds over all processes."""
+    jobs, parts, memory = [], [], []
+    for tuples in [1_000_000] if page.quick else sorted(page.given.tuples):
+        rows, own = measured(page, tuples)
+        table = pd.DataFrame(rows).groupby("job", sort=False).median()
+        first = list(table.index).index("scan, windows, key groups")
+        stages_, table = table.iloc[first:], table.iloc[:first]
+        ours, *others = (f"{name}, everything" for name in ("keyshift", "DuckDB", "Polars"))
+        stages_ = pd.concat([stages_, table.loc[[ours]].rename({ours: "tables, checks"})])
+        table.loc["hand-written, sum"] = table.drop([ours, *others]).sum()
+        table["keyshift in its seconds"] = table.loc[ours, "seconds"] / table["seconds"]
+        table["in its CPU seconds"] = table.loc[ours, "CPU seconds"] / table["CPU seconds"]
+        jobs.append(table.reset_index().assign(tuples=tuples))
+        parts.append(stages_.diff().fillna(stages_).rename_axis("stage").reset_index().assign(tuples=tuples))
+        memory.append(pd.DataFrame(own.items(), columns=["peak resident memory", "GiB"]).assign(tuples=tuples))
+    page.say(
+        f"{os.cpu_count()} cores. The JVM ran with -Xmx1200m; it is driver and executor at once. Two keys of a quarter as many values as tuples, at most {page.given.keys:,}."
+    )
+    page.table(pd.concat(jobs), "jobs")
+    page.say("Where keyshift's time goes: each stage ran with all before it; what it adds.")
+    page.table(pd.concat(parts), "stages")
+    page.say("Before DuckDB and Polars, which run in the same Python.")
+    page.table(pd.concat(memory), "memory")
+
+
+def measured(page: Page, tuples: int) -> tuple[list[dict[str, object]], dict[str, float]]:
+    """Rows of job, seconds and CPU seconds for one log; and the memory that keyshift and the hand-written jobs took."""
     from keyshift.spark_stats import local_session
 
-    tuples, keys = (1_000_000, 250_000) if page.quick else (page.given.tuples, page.given.tuples // 4)
     rows: list[dict[str, object]] = []
 
     def timed(name: str, job: Callable[[], None]) -> None:
         wall, cpu = time.perf_counter(), cpu_seconds()
         job()
         rows.append({"job": name, "seconds": time.perf_counter() - wall, "CPU seconds": cpu_seconds() - cpu})
-        print(rows[-1], flush=True)
+        print(tuples, rows[-1], flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         generate(work / "warm.parquet", 200_000, 50_000)
-        generate(work / "log.parquet", tuples, keys)
+        generate(work / "log.parquet", tuples, min(tuples // 4, page.given.keys))
         conf = {"spark.driver.memory": "1200m", "spark.sql.shuffle.partitions": "8"}
         with local_session("benchmark", conf=conf) as spark:
             for log in ("warm", *["log"] * page.given.repeats):
@@ -175,33 +198,16 @@ def statistics(page: Page) -> None:
                 jobs["keyshift, everything"] = lambda path=path: with_keyshift(spark, path, work / "ours")
                 for name, job in jobs.items():
                     job() if log == "warm" else timed(name, job)
+            memory = peak_memory()
             timed("DuckDB, everything", lambda: with_duckdb(work / "log.parquet", work, os.cpu_count() or 1))
             timed("Polars, everything", lambda: with_polars(work / "log.parquet", work))
             for _ in range(page.given.repeats):
                 for name, job in stages(spark, work / "log.parquet").items():
                     timed(name, job)
-            memory = peak_memory()
             same_answer(work / "ours", work / "hand")
-        distinct = len(np.unique(pq.read_table(work / "log.parquet", columns=["user"])["user"].to_numpy()))
-    table = pd.DataFrame(rows).groupby("job", sort=False).median()
-    first = list(table.index).index("scan, windows, key groups")
-    parts, table = table.iloc[first:], table.iloc[:first]
-    ours, *others = (f"{name}, everything" for name in ("keyshift", "DuckDB", "Polars"))
-    parts = pd.concat([parts, table.loc[[ours]].rename({ours: "tables, checks"})])
-    table.loc["hand-written, sum"] = table.drop([ours, *others]).sum()
-    page.say(
-        f"{tuples:,} tuples, {distinct:,} distinct users, {os.cpu_count()} cores. The JVM ran with -Xmx1200m; it is driver and executor at once."
-    )
-    page.table(table.reset_index(), "jobs")
-    page.say(f"{ours}, against:")
-    page.table(
-        (table.loc[ours] / table.loc[["hand-written, sum", "traffic", *others]]).add_suffix(", ratio").reset_index()
-    )
-    page.say("Where keyshift's time goes: each stage ran with all before it; what it adds.")
-    page.table(parts.diff().fillna(parts).rename_axis("stage").reset_index(), "stages")
-    page.table(pd.DataFrame(memory.items(), columns=["peak resident memory", "GiB"]))
+    return rows, memory
 
 
 if __name__ == "__main__":
     run("spark_stats", "Spark statistics", __doc__, (statistics,), repeats={"type": int, "default": 1},
-        tuples={"type": int, "default": 20_000_000})  # fmt: skip
+        tuples={"type": int, "nargs": "+", "default": [10_000_000, 30_000_000]}, keys={"type": int, "default": 1_000_000})  # fmt: skip

@@ -9,6 +9,7 @@ reasons of 19 operators, as much as 64 bits do.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -352,10 +353,9 @@ def reasons_of(code: int, topology: Topology) -> list[tuple[str | None, str]]:
 
 def counts_by_kind(codes: Iterable[tuple[int, int]], topology: Topology) -> dict[str, int]:
     """Rows by kind; a row counts once for a kind, however many operators refused it."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for code, rows in codes:
-        for kind in {kind for _, kind in reasons_of(code, topology)}:
-            counts[kind] = counts.get(kind, 0) + rows
+        counts.update(dict.fromkeys((kind for _, kind in reasons_of(code, topology)), rows))
     return counts
 
 

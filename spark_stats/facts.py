@@ -10,7 +10,7 @@ kind                      meaning of a row (window, kind, a, b, refused_1, ..., 
 ``ARRIVED``               rows that have a window; a = b = 0
 ``REFUSED``               rows refused; a = the number that says why; b = 1 where the row has no window; refused_1,
                           ...: the further numbers, where there are more than `acceptance.PER_NUMBER` operators
-0 .. operators - 1        tuples that pass the operator; a = key group; sums: its cost, then its state
+0 .. operators - 1        tuples that pass the operator; a = key group; sums: its cost and its state
 operators + e             tuples that pass both ends of edge e; a, b = key groups; sums: the bytes
 ========================  ==================================================================================
 """
@@ -49,7 +49,7 @@ class TallyPlan:
     def sums(self) -> list[tuple[str, ...]]:
         """The columns that are added up for each operator, then for each edge."""
         of, operators = self.measures, range(len(self.topology.operators))
-        of_operators = [(*of[o, "cost"], *of[o, "state"]) for o in operators]
+        of_operators = [tuple(dict.fromkeys((*of[o, "cost"], *of[o, "state"]))) for o in operators]
         return [*of_operators, *(of.get((source, "bytes"), ()) for source, _ in self.topology.numbered_edges)]
 
     @property
@@ -74,8 +74,8 @@ class TallyPlan:
 
     def limbs(self, operator: int, name: str) -> list[str]:
         """The sums that hold a measure, or the tuples where each counts 1."""
-        first = len(self.measures[operator, "cost"]) if name == "state" else 0
-        return [f"sum_{first + i}" for i in range(len(self.measures[operator, name]))] or ["tuples"]
+        known = self.sums[operator] if name != "bytes" else self.measures[operator, name]
+        return [f"sum_{known.index(column)}" for column in self.measures[operator, name]] or ["tuples"]
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,8 @@ TOO_LARGE = "the sum of a cost, state or bytes does not fit in 64 bits"
 
 def merged(rows: DataFrame, plan: TallyPlan) -> DataFrame:
     """Add up rows of the same keys."""
-    return rows.groupBy(*plan.keys).agg(*map(added_up, plan.added))
+    tuples, *sums = plan.added
+    return rows.groupBy(*plan.keys).agg(F.sum(tuples).alias(tuples), *map(added_up, sums))
 
 
 def added_up(name: str) -> Column:

@@ -148,11 +148,15 @@ class HadoopPath:
         self._files.delete(self._path, True)
 
 
-def local_copy(file: HadoopPath) -> tempfile.TemporaryDirectory[str]:
-    """A folder here that holds a copy of one file, until the block ends."""
-    folder = tempfile.TemporaryDirectory()
-    file.copy_to(Path(folder.name) / file.name)
-    return folder
+@contextmanager
+def local_copy(file: Path | HadoopPath) -> Iterator[Path]:
+    """A folder here that has a file, or a copy of it until the block ends."""
+    if isinstance(file, Path):
+        yield file.parent
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file.copy_to(Path(folder) / file.name)
+        yield Path(folder)
 
 
 # Whose a directory is: one writer at a time, and nothing deleted that keyshift did not make.
@@ -245,10 +249,13 @@ def _ours(target: Path | HadoopPath) -> bool:
     return fresh
 
 
-def make(folder: Path | HadoopPath) -> None:
-    """Make a folder that may be deleted again."""
+def make(folder: Path | HadoopPath) -> Path | HadoopPath:
+    """Make a folder that may be deleted again, in place of one that a killed job left; one that is another's is refused."""
+    if not remove(folder):
+        raise InputError(f"{folder} was not made by keyshift: it is not written to")
     folder.mkdir(parents=True)
     (folder / MARK).write_text(_WORDS, encoding="utf-8")
+    return folder
 
 
 def remove(folder: Path | HadoopPath, *, known: bool = False) -> bool:

@@ -31,10 +31,10 @@ from keyshift.models.base.disk import write_text
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import LATE, counts_by_kind
-from keyshift.spark_stats.facts import choose
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy, url_of
 from keyshift.spark_stats.key_groups import KeyGroups, label
-from keyshift.spark_stats.session import persisted
+from keyshift.spark_stats.key_tables import by_window, side
+from keyshift.spark_stats.session import persisted, settings
 from keyshift.spark_stats.statistics_files import FORMAT, MANIFEST, STATE, read_manifest, runs_of, unit_of
 from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.topology import Topology
@@ -43,7 +43,9 @@ from keyshift.spark_stats.windows import Windows
 FOLDERS, ROWS = 16, 500_000
 """Up to so many windows lie in a folder each; more are put together, into about as many folders, of at most so many rows each.
 Hadoop without a native library starts a process for each file and folder that it makes: 20 ms."""
-ORDER = ("window", "operator", "key_group", "key", "src_operator", "src_key_group", "dst_operator", "dst_key_group")
+ORDER = ("window", "operator", "key_group", "src_operator", "src_key_group", "dst_operator", "dst_key_group", "key")
+AS_SORTED = {"optimizer.plannedWrite.enabled": "false", "maxConcurrentOutputFileWriters": str(FOLDERS)}
+"""Spark would sort by folder before it writes; a task keeps the files of its few folders open instead."""
 
 
 def write(
@@ -97,11 +99,16 @@ def cluster_of(nodes: int | ArrayLike | None) -> dict[str, Any]:
 
 def share_refused(manifest: Mapping[str, Any]) -> tuple[int, int]:
     """The number of refused rows, by any operator, and of all rows, over the runs and the stream of a directory."""
-    refused = [row for run in manifest["runs"].values() for row in run["refused"]]
-    refused += manifest.get("stream", {}).get("refused", [])
+    refused = _refused_rows(manifest)
     arrived = [sums for run in manifest["runs"].values() for sums in run.get("checks", {}).get("arrivals", {}).values()]
     beside = sum(rows for window, why, rows in refused if window is None or why == LATE)
     return sum(rows for *_, rows in refused), int(sum(sums["tuples"] for sums in arrived)) + beside
+
+
+def _refused_rows(manifest: Mapping[str, Any]) -> list[Any]:
+    """The refused rows of the runs, of the stream, and of the runs in other files."""
+    parts = [*manifest["runs"].values(), manifest.get("stream", {}), *manifest.get("older", [])]
+    return [row for part in parts for row in part.get("refused", [])]
 
 
 def with_defaults(manifest: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -124,13 +131,10 @@ def description(topology: Topology, windows: Windows, key_groups: KeyGroups) -> 
 
 def manifest_of(target: Path | HadoopPath, *, whole: bool = True) -> dict[str, Any]:
     """Read the manifest of a directory, wherever that is."""
-    if isinstance(target, Path):
-        return read_manifest(target, whole=whole)
     with local_copy(target / MANIFEST) as folder:
-        manifest = read_manifest(Path(folder), whole=False)
-        for part in manifest.get("older", []) if whole else []:
-            (target / part["file"]).copy_to(Path(folder) / part["file"])
-        return read_manifest(Path(folder), whole=whole)
+        for part in read_manifest(folder, whole=False).get("older", []) if whole and folder != target else []:
+            (target / part["file"]).copy_to(folder / part["file"])
+        return read_manifest(folder, whole=whole)
 
 
 def open_manifest(target: Path | HadoopPath, description: dict[str, Any]) -> dict[str, Any]:
@@ -175,10 +179,12 @@ def write_tables(
     unit = unit_of(block)
     for name, table in tables.items():
         columns = [column for column in table.columns if column != "window" or block > 1]
-        chosen = table.select(_block("window", block).alias(unit), start, *columns)
         # Spark's sort spreads the rows evenly over its tasks; those of a folder are neighbours, in one file or two.
-        chosen = chosen.orderBy(unit, *(column for column in columns if column in ORDER))
-        chosen.write.partitionBy(unit).parquet(url_of(folder / name))
+        chosen = table.orderBy(*_order(stats, table.columns)).select(
+            _block("window", block).alias(unit), start, *columns
+        )
+        with settings(table.sparkSession, **AS_SORTED):
+            chosen.write.partitionBy(unit).parquet(url_of(folder / name))
     if isinstance(folder, Path) and stats.seen and not any((folder / "arrivals").rglob("*.parquet")):
         said = (
             f"Spark's workers wrote to disks of their own, not to {folder}: name a file system that all of them share"
@@ -189,6 +195,26 @@ def write_tables(
     finally:
         for table in kept:
             table.unpersist()
+
+
+def _order(stats: Tallied, columns: Sequence[str]) -> list[Column]:
+    """What a table is sorted by, put together in as few whole numbers as have room: Spark sorts one by its digits."""
+    seen = stats.seen or [0]
+    known = {
+        "window": seen[-1] - seen[0] + 1,
+        "operator": len(stats.topology.operators),
+        "key_group": stats.key_groups.count,
+    }
+    order: list[Column] = []
+    room = 0
+    for name in (name for name in ORDER if name in columns):
+        size = known.get(re.sub("^(src|dst)_", "", name), 0)
+        column = F.col(name) - seen[0] if name == "window" else F.col(name)
+        if 0 < size <= room:
+            order[-1], room = order[-1] * F.lit(size) + column, room // size
+        else:
+            order, room = [*order, column.cast("bigint") if size else column], 2**62 // (size or 2**62)
+    return order
 
 
 def _block(window: str, block: int) -> Column:
@@ -209,29 +235,11 @@ def key_table(stats: Tallied, operators: Sequence[str]) -> tuple[DataFrame, list
         if not own:
             continue
         log = stats.log(numbers[own[0]])
-        counted = persisted(log.counted(*((o,) for o in own)))
-        kept.append(counted)
-        of_group = {o: F.col(f"group_{o}") for o in own}
-        made = {
-            "key": {o: label(F.col(f"key_{o}"), log.kind(o)).cast("string") for o in own},
-            "key_group": of_group,
-            "load": {o: log.joined(o, "cost") for o in own},
-            "state_added": {o: log.joined(o, "state") for o in own},
-        }
-        which = F.coalesce(*(F.when(group >= 0, o) for o, group in of_group.items()))
-        found = counted.withColumn("operator", which).where("operator is not null")
-        columns = {name: choose(F.col("operator"), values).alias(name) for name, values in made.items()}
-        parts.append(
-            found.select(
-                "window",
-                "operator",
-                columns["key"],
-                columns["key_group"],
-                "tuples",
-                columns["load"],
-                columns["state_added"],
-            )
-        )
+        kept.append(persisted(log.counted(*((o,) for o in own))))
+        for o in own:
+            key = label(F.col("key"), log.kind(o)).cast("string").alias("key")
+            rows = by_window(log, side(kept[-1], o), o).withColumn("operator", F.lit(o))
+            parts.append(rows.select("window", "operator", key, "key_group", "tuples", "load", "state_added"))
     return reduce(DataFrame.union, parts), kept
 
 
@@ -244,16 +252,12 @@ def checks(tables: Mapping[str, DataFrame], block: int) -> dict[str, dict[str, d
     for name, table in tables.items():
         sums = (F.sum(F.col(column).cast("double")).alias(column) for column in MEASURES if column in table.columns)
         of_block = table.groupBy(_block("window", block).alias("block"))
-        rows = (
-            of_block.agg(F.count(F.lit(1)).alias("rows"), F.sum("tuples").alias("tuples"), *sums)
-            .orderBy("block")
-            .collect()
-        )
+        rows = of_block.agg(F.count(F.lit(1)).alias("rows"), F.sum("tuples").alias("tuples"), *sums).collect()
         found[name] = {
             str(row["block"]): {
                 what: value for what, value in row.asDict().items() if what != "block" and value is not None
             }
-            for row in rows
+            for row in sorted(rows)
         }
     return found
 
@@ -320,10 +324,8 @@ def _moved(
 
 def _former(target: Path | HadoopPath, part: dict[str, Any]) -> dict[str, Any]:
     """The runs of such a file."""
-    if isinstance(target, Path):
-        return runs_of(target / part["file"])
     with local_copy(target / part["file"]) as folder:
-        return runs_of(Path(folder) / part["file"])
+        return runs_of(folder / part["file"])
 
 
 def _without(run: dict[str, Any], fresh: set[int]) -> dict[str, Any] | None:
@@ -341,10 +343,7 @@ def _without(run: dict[str, Any], fresh: set[int]) -> dict[str, Any] | None:
 def rejected_counts(manifest: dict[str, Any]) -> dict[str, int]:
     """Return rows refused by kind, over all runs and the stream."""
     topology = Topology.from_dict(manifest["topology"], trust=True)  # nothing is run: only the names are asked for
-    rows = [row for run in manifest["runs"].values() for row in run["refused"]]
-    rows += manifest.get("stream", {}).get("refused", [])
-    rows += [row for part in manifest.get("older", []) for row in part["refused"]]
-    return dict(sorted(counts_by_kind(((code, count) for _, code, count in rows), topology).items()))
+    return dict(sorted(counts_by_kind(((code, count) for _, code, count in _refused_rows(manifest)), topology).items()))
 
 
 def replace_file(file: Path | HadoopPath, text: str) -> None:

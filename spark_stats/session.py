@@ -217,21 +217,26 @@ def workers_python(spark: SparkSession) -> Iterator[None]:
         context.pythonExec = before
 
 
-COALESCED = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
+@contextmanager
+def settings(spark: SparkSession, **values: str) -> Iterator[None]:
+    """Change settings of Spark SQL, named without ``spark.sql.``, until the block ends."""
+    before = {name: spark.conf.get(f"spark.sql.{name}", None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(f"spark.sql.{name}", value)
+    try:
+        yield
+    finally:
+        for name, known in before.items():
+            if known is None:
+                spark.conf.unset(f"spark.sql.{name}")
+            else:
+                spark.conf.set(f"spark.sql.{name}", known)
 
 
 def persisted(frame: DataFrame) -> DataFrame:
     """Keep a frame in as many partitions as adaptive execution finds right: else Spark keeps all 200 of a small table."""
-    spark = frame.sparkSession
-    before = spark.conf.get(COALESCED, None)
-    spark.conf.set(COALESCED, "true")
-    try:
+    with settings(frame.sparkSession, **{"optimizer.canChangeCachedPlanOutputPartitioning": "true"}):
         return frame.persist()
-    finally:
-        if before is None:
-            spark.conf.unset(COALESCED)
-        else:
-            spark.conf.set(COALESCED, before)
 
 
 @lru_cache(maxsize=8)

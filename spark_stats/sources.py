@@ -7,7 +7,7 @@ column ``_corrupt_record``, and counted as "malformed row".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from glob import glob
 from itertools import accumulate
 from pathlib import Path
@@ -27,6 +27,7 @@ from keyshift.spark_stats.csv_files import dialect_of, read_csv, read_csv_stream
 from keyshift.spark_stats.expressions import check_schema
 from keyshift.spark_stats.failures import first_line, quiet, sentence
 from keyshift.spark_stats.hadoop import HadoopPath, is_remote
+from keyshift.spark_stats.session import settings
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
@@ -36,16 +37,8 @@ SMALL = 8 * 2**20
 OF_SPARK = ("orc", "avro", "delta", "iceberg")
 """Formats that Spark reads as they are; all but the first need a package of theirs on its class path."""
 FORMATS = ("parquet", "csv", "json", "words", *OF_SPARK)
-_SUFFIXES = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".txt": "words",
-    ".orc": "orc",
-    ".avro": "avro",
-}
+_SUFFIXES = {f".{kind}": kind for kind in ("parquet", "csv", "json", "orc", "avro")}
+_SUFFIXES |= {".jsonl": "json", ".ndjson": "json", ".txt": "words"}
 
 TABLES = {"_delta_log": "Delta", ".hoodie": "Hudi", "metadata": "Iceberg"}
 """Folders of tables whose files alone are not the table: some have been replaced."""
@@ -107,20 +100,15 @@ def read_log(
     _refuse_options(kind, options, schema)
     if kind not in OF_SPARK[2:]:
         refuse_tables(spark, path)
-    try:
-        with _folders_as_text(spark):
-            if kind in OF_SPARK:
-                return spark.read.format(kind).options(**(options or {})).load(path)
-            if kind == "csv":
-                return read_csv(spark, path, dialect, _without_corrupt(given), CORRUPT)
-            if kind == "json":
-                found = given or _configured(spark.read).load(path).schema
-                return _with_a_column(_configured(spark.read).schema(_with_corrupt(found)).load(path))
-            return _words(spark.read.text(path)) if kind == "words" else read_parquet(spark, path)
-    except (PySparkException, Py4JError) as error:
-        raise InputError(f"cannot read {path}: {sentence(error)}") from None
-    except ValueError as error:
-        raise error if isinstance(error, InputError) else InputError(f"cannot read {path}: {error}") from None
+    with _told(path), _folders_as_text(spark):
+        if kind in OF_SPARK:
+            return spark.read.format(kind).options(**(options or {})).load(path)
+        if kind == "csv":
+            return read_csv(spark, path, dialect, _without_corrupt(given), CORRUPT)
+        if kind == "json":
+            found = given or _configured(spark.read).load(path).schema
+            return _with_a_column(_configured(spark.read).schema(_with_corrupt(found)).load(path))
+        return _words(spark.read.text(path)) if kind == "words" else read_parquet(spark, path)
 
 
 def read_table(
@@ -148,6 +136,8 @@ def _told(what: str) -> Iterator[None]:
             yield
     except (PySparkException, Py4JError) as error:
         raise InputError(f"cannot read {what}: {sentence(error)}") from None
+    except ValueError as error:
+        raise error if isinstance(error, InputError) else InputError(f"cannot read {what}: {error}") from None
 
 
 def _refuse_options(kind: str, options: Mapping[str, str] | None, schema: str | None) -> None:
@@ -185,20 +175,15 @@ def read_log_stream(
     known = given
     if kind != "words" and (known is None or kind == "csv"):
         known = read_log(spark, path, format=kind, **written).schema
-    reader = spark.readStream
-    if files is not None:
-        reader = reader.option("maxFilesPerTrigger", files)
-    try:
-        with _folders_as_text(spark):
-            if known is None:
-                return _words(reader.text(path))
-            if kind in ("parquet", *OF_SPARK):
-                return reader.schema(known).format(kind).load(path)
-            if kind == "csv":
-                return read_csv_stream(reader, path, dialect, known, _without_corrupt(given), CORRUPT)
-            return _with_a_column(_configured(reader).schema(_with_corrupt(known)).load(path))
-    except (PySparkException, Py4JError) as error:
-        raise InputError(f"cannot read {path}: {sentence(error)}") from None
+    reader = spark.readStream if files is None else spark.readStream.option("maxFilesPerTrigger", files)
+    with _told(path), _folders_as_text(spark):
+        if known is None:
+            return _words(reader.text(path))
+        if kind in ("parquet", *OF_SPARK):
+            return reader.schema(known).format(kind).load(path)
+        if kind == "csv":
+            return read_csv_stream(reader, path, dialect, known, _without_corrupt(given), CORRUPT)
+        return _with_a_column(_configured(reader).schema(_with_corrupt(known)).load(path))
 
 
 def check_log(path: str, format: str | None, *, here: bool) -> None:
@@ -235,16 +220,9 @@ def _by_name(path: Path) -> str | None:
     return _SUFFIXES.get(suffixes[-1] if suffixes else "")
 
 
-@contextmanager
-def _folders_as_text(spark: SparkSession) -> Iterator[None]:
+def _folders_as_text(spark: SparkSession) -> AbstractContextManager[None]:
     """Take ``shop=007`` in the name of a folder as it stands there, not for the number 7."""
-    setting = "spark.sql.sources.partitionColumnTypeInference.enabled"
-    before = spark.conf.get(setting, "true")
-    spark.conf.set(setting, "false")
-    try:
-        yield
-    finally:
-        spark.conf.set(setting, before or "true")
+    return settings(spark, **{"sources.partitionColumnTypeInference.enabled": "false"})
 
 
 def _configured(reader: Reader) -> Reader:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from keyshift.spark_stats.hadoop import place
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog
 from keyshift.spark_stats.session import refuse_connect_frame
-from keyshift.spark_stats.statistics_files import DRIVER_ROWS, LOAD_COLUMNS, assemble
+from keyshift.spark_stats.statistics_files import DRIVER_ROWS, LOAD_COLUMNS, from_tables
 from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, zone_of
@@ -41,6 +40,34 @@ if TYPE_CHECKING:
 
 BLOCK_ROWS = 1_000_000
 """Rows of a table that `workloads` brings to the driver at once, as far as the windows allow."""
+
+
+class RowsInSpark:
+    """A table of statistics in Spark, as `RowsOfWindows` has those on disk: it comes to the driver in blocks of windows."""
+
+    def __init__(self, stats: Tallied, table: DataFrame, max_rows: int) -> None:
+        self.stats, self.table, self.max_rows = stats, table, max_rows
+        self.manifest: Mapping[str, Any] = output.description(stats.topology, stats.windows, stats.key_groups)
+        self.held: Any = None
+        self.first, self.end = 0, -1
+
+    def between(self, first: int, end: int) -> dict[str, Any]:
+        """The rows of the windows from first to end; fetched with those of the windows behind, as far as a block has room."""
+        if not self.first <= first <= end <= self.end:
+            seen, at_most = self.stats.seen, self.stats.rows_at_most
+            until = np.cumsum(at_most * (np.asarray(seen) >= first))
+            follow = int(np.searchsorted(until, min(BLOCK_ROWS, self.max_rows), side="right"))
+            self.first, self.end = first, max(end, [*seen, seen[-1] + 1][follow] - 1)
+            with in_one_sentence():
+                chosen = self.table.where(F.col("window").between(first, self.end))
+                self.held = rows_of(chosen, self.max_rows, at_most=at_most.sum()).sort_values("window")
+        return dict(self.held.iloc[slice(*np.searchsorted(self.held["window"], [first, end + 1]))])
+
+
+def _tables(stats: Tallied, max_rows: int) -> tuple[RowsInSpark, RowsInSpark]:
+    """The loads and the traffic."""
+    load = stats.added.select(*LOAD_COLUMNS)
+    return RowsInSpark(stats, load, max_rows), RowsInSpark(stats, stats.pairs, max_rows)
 
 
 def workloads(
@@ -61,55 +88,13 @@ def workloads(
     """
     if len(stats.seen) > max_rows:
         raise InputError(f"more than max_rows = {max_rows} windows: raise it, or ask for less")
-    stats.span  # noqa: B018 - refuses a log without a window
-    operators = [asdict(operator) for operator in stats.topology.operators]
-    options: dict[str, Any] = {
-        "key_groups": stats.key_groups.count, "operators": operators, "nodes": nodes, "current": current,
-        "draining": draining, "placement": placement, "traffic": traffic, "max_rows": max_rows,
-    }  # fmt: skip
-
-    def block_by_block() -> Iterator[Workload]:
-        from pandas import concat
-
-        reach, earlier = max(operator.windows for operator in stats.topology.operators), None
-        at_most = stats.rows_at_most.sum()
-        for first, end in _blocks(stats, min(BLOCK_ROWS, max_rows)):
-            with in_one_sentence():
-                part = stats.between(first, end)
-                added = rows_of(part.added.select(*LOAD_COLUMNS), max_rows, at_most=at_most)
-                pairs = None
-                if stats.topology.edges:
-                    pairs = rows_of(part.pairs, max_rows, at_most=at_most).sort_values("window")
-            added = added if earlier is None else concat([earlier, added])
-            added = added.sort_values(["window", "operator", "key_group"])
-            for window in range(first, end + 1):
-                workload = assemble(
-                    dict(_rows(added, window - reach + 1, window)),
-                    None if pairs is None else dict(_rows(pairs, window, window)),
-                    span=(window, window),
-                    **options,
-                )
-                yield stats.windows.begun(workload, window)
-            earlier = _rows(added, end - reach + 2, end)
-
-    return block_by_block()
-
-
-def _blocks(stats: Tallied, most: int) -> Iterator[tuple[int, int]]:
-    """First and last windows of blocks whose tables have at most so many rows each, unless one window has more."""
-    windows = stats.seen
-    first, held = windows[0], 0
-    for window, more in zip(windows, stats.rows_at_most.tolist(), strict=True):
-        if held and held + more > most:
-            yield first, window - 1
-            first, held = window, 0
-        held += more
-    yield first, windows[-1]
-
-
-def _rows(table: pd.DataFrame, first: int, end: int) -> pd.DataFrame:
-    """The rows of some windows, of a table sorted by window."""
-    return table.iloc[slice(*np.searchsorted(table["window"].to_numpy(), [first, end + 1]))]
+    first, end = stats.span
+    tables = _tables(stats, max_rows)
+    places: dict[str, Any] = {"current": current, "draining": draining, "traffic": traffic, "max_rows": max_rows}
+    return (
+        stats.windows.begun(from_tables(*tables, window, window, nodes, placement, **places), window)
+        for window in range(first, end + 1)
+    )
 
 
 @in_one_sentence()
@@ -254,23 +239,10 @@ class Stats(Tallied):
         first, end = self.span
         last = guards.whole("last", last, least=1)
         first = first if last is None else max(first, end - last + 1)
-        reach = max(operator.windows for operator in self.topology.operators)
-        needed = self.added.where(F.col("window") >= min(first, end - reach + 1)).select(*LOAD_COLUMNS)
-        pairs = self.pairs.where(F.col("window") == end).drop("window") if self.topology.edges else None
-        at_most = self.rows_at_most.sum()
-        return assemble(
-            dict(rows_of(needed, max_rows, at_most=at_most)),
-            None if pairs is None else dict(rows_of(pairs, max_rows, at_most=at_most)),
-            span=(first, end),
-            key_groups=self.key_groups.count,
-            operators=[asdict(operator) for operator in self.topology.operators],
-            nodes=nodes,
-            current=current,
-            draining=draining,
-            placement=placement,
-            traffic=traffic,
-            max_rows=max_rows,
-        )
+        return from_tables(
+            *_tables(self, max_rows), first, end, nodes, placement,
+            current=current, draining=draining, traffic=traffic, max_rows=max_rows,
+        )  # fmt: skip
 
     workloads = workloads
     transitions = transitions

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -195,11 +195,6 @@ class RowsOfWindows:
         here = self.numbers[slice(*np.searchsorted(self.numbers, [first, end + 1]))].tolist()
         runs = self.manifest["runs"]
         folders = dict.fromkeys((run, n // runs[run].get("block", 1)) for n in here for run in [self.run_of[n]])
-        if folders.keys() - self.held.keys():  # of what came before, hold the rows that are still asked for
-            self.held = {
-                folder: {name: values.copy() for name, values in rows_between(part, first, end).items()}
-                for folder, part in self.held.items()
-            }
         found, rows = [], 0
         for folder in folders:
             part = self.held[folder] = self.held.get(folder) or self._read(*folder)
@@ -333,8 +328,16 @@ def tables_of(
     return RowsOfWindows(source, manifest, "load", max_rows), RowsOfWindows(source, manifest, "traffic", max_rows)
 
 
+class WindowTable(Protocol):
+    """A table of statistics, here or in Spark, and what the manifest says of all of them."""
+
+    manifest: Mapping[str, Any]
+
+    def between(self, first: int, end: int) -> Mapping[str, Any]: ...
+
+
 def from_tables(
-    load: RowsOfWindows, pairs: RowsOfWindows, first: int, end: int, nodes: Any, placement: str | None, **more: Any
+    load: WindowTable, pairs: WindowTable, first: int, end: int, nodes: Any, placement: str | None, **more: Any
 ) -> Workload:
     """The workload of the windows from first to end; where no placement is asked for, the one that the statistics name."""
     about = load.manifest

@@ -129,10 +129,7 @@ class StatsStream:
         if number <= stream["batch"]:
             return  # handed over again after a crash: it counts already
         mark = stream["watermark"]
-        folder = self._path / "pending" / str(number)
-        if not hadoop.remove(folder):  # left by a job that was killed, or somebody else's
-            raise InputError(f"{folder} was not made by keyshift: it is not written to")
-        hadoop.make(folder)
+        folder = hadoop.make(self._path / "pending" / str(number))
         instant, _ = Log(rows, self._topology.trust).instant(self._time)
         time = F.unix_micros(F.when(self._windows.inside(instant), instant))
         seen = Observation()  # of the one pass over the rows
@@ -222,12 +219,9 @@ class StatsStream:
         """Put what waits in many folders into one."""
         name = f"{max(pending, key=lambda n: int(n.rstrip('t')))}t"
         windows = sorted({window for own in pending.values() for window in own})
-        if not hadoop.remove(self._path / "pending" / name):
-            raise InputError(f"{self._path / 'pending' / name} was not made by keyshift: it is not written to")
-        hadoop.make(self._path / "pending" / name)
-        open_ones = F.col("window") >= windows[0]
-        tallied = self._tallied(spark, list(pending)).where(open_ones)
-        tallied.write.parquet(url_of(self._path / "pending" / name / "tallies"))
+        folder = hadoop.make(self._path / "pending" / name)
+        tallied = self._tallied(spark, list(pending)).where(F.col("window") >= windows[0])
+        tallied.write.parquet(url_of(folder / "tallies"))
         return {name: windows}
 
     def _clear(self, pending: Mapping[str, list[int]], known: set[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -181,15 +182,12 @@ class Tallied:
 
     @cached_property
     def rejected_by_operator(self) -> DataFrame:
-        counts: dict[tuple[str | None, str], int] = {}
+        counts: Counter[tuple[str | None, str]] = Counter()
         for code, rows in self._codes():
-            for reason in reasons_of(code, self.topology):
-                counts[reason] = counts.get(reason, 0) + rows
+            counts.update(dict.fromkeys(reasons_of(code, self.topology), rows))
         reasons = sorted(counts, key=lambda reason: (reason[0] or "", reason[1]))
-        operator, kind = (pa.array([reason[i] for reason in reasons], pa.string()) for i in (0, 1))
-        return self._small(
-            operator=operator, kind=kind, rows=pa.array([counts[reason] for reason in reasons], pa.int64())
-        )
+        operators, kinds = (pa.array([reason[i] for reason in reasons], pa.string()) for i in (0, 1))
+        return self._small(operator=operators, kind=kinds, rows=pa.array([counts[r] for r in reasons], pa.int64()))
 
     def _small(self, **columns: pa.Array) -> DataFrame:
         """A table that the driver holds, by way of Arrow: a list would go through a Python of the workers."""

@@ -258,9 +258,7 @@ class Described(NamedTuple):
     observers: tuple[int, ...] = ()
 
 
-_NOW_AND_THEN = {
-    "Offline", "Observers", "LiveObservers", "MarkedForDeletion", "Adding Replicas", "Removing Replicas",
-}  # fmt: skip
+_NOW_AND_THEN = {"Offline", "Observers", "LiveObservers", "MarkedForDeletion", "Adding Replicas", "Removing Replicas"}
 """Fields that only some lines have."""
 _FIELDS = {
     "Topic", "Partition", "Leader", "Replicas", "Isr", "Elr", "LastKnownElr", *_NOW_AND_THEN,

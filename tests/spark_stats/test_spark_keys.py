@@ -147,10 +147,10 @@ def test_windows_become_periods_and_transitions(spark, monkeypatch):
         np.testing.assert_array_equal(series[-1].state, whole.state)
         assert (series[-1].traffic != whole.traffic).nnz == 0
         assert series[1].state[:4].sum() == 12  # the user operator keeps two windows
-        # Of a block a window the empty one goes with the one before; then two with the state of the one before.
-        assert [*statistics._blocks(stats, 1)] == [(0, 0), (1, 1), (2, 3), (4, 4)]
-        monkeypatch.setattr(statistics, "BLOCK_ROWS", 20)
-        assert [*statistics._blocks(stats, 20)] == [(0, 1), (2, 3), (4, 4)]
+        for most, blocks in ((1, [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]), (20, [(0, 1), (2, 3), (4, 4)])):
+            monkeypatch.setattr(statistics, "BLOCK_ROWS", most)
+            rows = statistics.RowsInSpark(stats, stats.added, 100)
+            assert [*dict.fromkeys((rows.first, rows.end) for w in range(5) for _ in [rows.between(w, w)])] == blocks
         for one, other in zip(series, stats.workloads(nodes=3, draining=[2]), strict=True):
             np.testing.assert_array_equal(one.load, other.load)
             np.testing.assert_array_equal(one.state, other.state)
