@@ -26,7 +26,7 @@ PathArgument = Annotated[
     Path, typer.Argument(help="A workload: a directory, a .json file, or a table as .csv or .parquet.")
 ]
 LastOption = Annotated[
-    int | None, typer.Option(min=1, help="Only so many windows of the workload, counted from the last.")
+    int | None, typer.Option(min=1, help="Use only this many windows of the workload, the last ones.")
 ]
 
 

@@ -61,7 +61,10 @@ SqlOption = Annotated[
 ]
 ReaderOption = Annotated[
     list[str] | None,
-    typer.Option("--option", help="Of the reader of ORC, Avro, Delta, Iceberg and tables: versionAsOf=3; repeatable."),
+    typer.Option(
+        "--option",
+        help="An option of the reader of ORC, Avro, Delta, Iceberg or tables, such as versionAsOf=3; repeatable.",
+    ),
 ]
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="parquet, csv, json, words, orc, avro, delta or iceberg.")
@@ -70,17 +73,15 @@ SchemaOption = Annotated[
     str | None,
     typer.Option(help='Columns of CSV and JSON, by name: "ts timestamp, k string". Else those of CSV are texts.'),
 ]
-SeparatorOption = Annotated[str | None, typer.Option(help="Of CSV: the sign between fields, else a comma.")]
+SeparatorOption = Annotated[str | None, typer.Option(help="CSV: the separator of fields; default: a comma.")]
 NullWordOption = Annotated[
-    str | None, typer.Option(help="Of CSV: the word for no value, such as NULL; else a field without text.")
+    str | None, typer.Option(help="CSV: the word for a missing value, such as NULL; default: an empty field.")
 ]
-EncodingOption = Annotated[str | None, typer.Option(help="Of CSV: utf-8, or such as cp1252.")]
+EncodingOption = Annotated[str | None, typer.Option(help="CSV: the encoding, such as utf-8 or cp1252.")]
 HeaderOption = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Of CSV: whether the first line names the columns.")
+    bool | None, typer.Option("--header/--no-header", help="CSV: whether the first line names the columns.")
 ]
-EscapeOption = Annotated[
-    str | None, typer.Option(help="Of CSV: a sign that takes the meaning from the next one, such as \\.")
-]
+EscapeOption = Annotated[str | None, typer.Option(help="CSV: the escape character, such as \\.")]
 
 
 def stats(

@@ -250,7 +250,9 @@ def _as_option(value: Any) -> Any:
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Which ones, such as nasir2015:9; see --list.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of figures, such as nasir2015:9; see --list.")
+    ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List all, with verdicts and seconds.")] = False,
     judge: Annotated[
         bool, typer.Option("--judge", help="Compute verdicts anew; exit with 1 where one changes.")
