@@ -193,7 +193,9 @@ class Front:
             for s in self.solutions
         )  # fmt: skip
         title = f"{self.problem.name}: {self.problem.objective_name} against {self.trade.label}"
-        return table([*numbers, "status", "seconds"], rows, right=[*numbers, "seconds"], title=title)
+        near = any(s.termination == "gap" and s.status == "feasible" for s in self.solutions)
+        said = "feasible points may be within the gap asked for; a gap of 0 asks for proofs" if near else None
+        return table([*numbers, "status", "seconds"], rows, right=[*numbers, "seconds"], title=title, caption=said)
 
     def plot(self, path: str | Path | None = None, others: Sequence[Solution] = ()) -> Figure:
         """Draw the front with its bounds, and other solutions beside it.
