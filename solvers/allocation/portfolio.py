@@ -246,8 +246,10 @@ class Portfolio:
         self.trees = price_trees(self.instance, self.found.budget, self.settings)
         steps = 0.0
         while self.trees:
-            least = 125_000.0 if self._ample and not self.trees[0].bound.lists else 4_000_000.0
-            steps = least if self._price(max(steps, least)) else 2 * max(steps, least)
+            lists = self.trees[0].bound.lists
+            least = 125_000.0 if self._ample and not lists else 4_000_000.0
+            anew = self._price(max(steps, least)) or self.trees[0].bound.lists != lists
+            steps = 0.0 if anew else 2 * max(steps, least)
             yield
 
     def joint_turns(self) -> Iterator[None]:

@@ -44,7 +44,7 @@ class PriceTree:
     bound: PriceBound
 
     def __post_init__(self) -> None:
-        self.open = [self.root]
+        self.open, self.listed = [self.root], False
 
     @property
     def root(self) -> Node:
@@ -88,6 +88,7 @@ class PriceTree:
             if self.bound.enough(priced.value):
                 continue
             columns = self.bound.columns(priced.curve, distance, counts) if lists else None
+            self.listed |= columns is not None
             if columns is None:
                 use = priced.master.use()
                 side = most_mixed(use)
@@ -100,6 +101,8 @@ class PriceTree:
                 continue
             stack.append(node)
             break
+        if lists and stack:  # where too much is open at first, it stays so
+            self.bound.lists = self.listed
         return not stack
 
     def highest(self, low: float, high: float, precision: float, most_nodes: int, turn: Budget) -> float:
