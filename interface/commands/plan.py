@@ -441,8 +441,8 @@ def summary(frame: Any) -> Table:
         )  # fmt: skip
         replaced = int((~part["fallback"].isin(["", "not due"])).sum())
         rows.append((name, *figures, f"{part['migrations'].mean():.1f}", int(part["oscillations"].sum()), replaced))
-    title = f"after {frame['period'].nunique() if len(frame) else 0} periods"
-    return table(("method", *numbers), rows, right=numbers, title=title)
+    periods = frame["period"].nunique() if len(frame) else 0
+    return table(("method", *numbers), rows, right=numbers, title=f"after {periods} period{'s' * (periods != 1)}")
 
 
 @contextmanager

@@ -220,9 +220,9 @@ def _nodes_of(table: Table, columns: Sequence[Hashable], nodes: Any) -> tuple[li
         if numbers:
             return list(range(int(nodes))), int(nodes)
         if len(met) != nodes:
-            some = ", ".join(map(repr, found[:3]))
+            some, s = ", ".join(map(repr, found[:3])), "s" * (len(met) != 1)
             raise InputError(
-                f"the table names {len(met)} nodes, not {nodes}: give the names of all, as nodes=[{some}, ...]"
+                f"the table names {len(met)} node{s}, not {nodes}: give the names of all, as nodes=[{some}, ...]"
             )
         return found, len(found)
     return list(nodes), len(nodes)

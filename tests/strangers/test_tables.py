@@ -64,7 +64,7 @@ def test_topics_windows_and_labels(file):
         ("key,cpu,cpu,node\na,1,3,0\n", {}, "has two columns 'cpu'"),
         ("key,cpu,state,node\na,1,3\n", {}, "row 0 has 3 cells, the first line names 4 columns"),
         ("\n", {}, "begins with an empty line"),
-        ("key,cpu,state,node\na,1,3,b7\n", {"nodes": 2}, "the table names 1 nodes, not 2: give the names of all"),
+        ("key,cpu,state,node\na,1,3,b7\n", {"nodes": 2}, "the table names 1 node, not 2: give the names of all"),
         ("key,cpu,state,node\na,1,3,07\n", {"nodes": ["7"]}, "node '07' is not known; there is '7'"),
         ("key,cpu,state,node\na,1,3,0\n", {"load": "weight"}, "no column 'weight'"),
     ],
