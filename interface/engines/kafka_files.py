@@ -15,10 +15,10 @@ from pydantic import Field
 from keyshift.engines.formats import EngineModel, Id, One, OpenModel, documents, read_model, some
 from keyshift.files.table import open_table
 from keyshift.models.base.disk import MOST_JSON, read_text, shown
-from keyshift.models.base.frames import USUAL
+from keyshift.models.base.frames import USUAL, Table
 from keyshift.models.base.guards import as_number
 from keyshift.models.base.names import Names
-from keyshift.models.base.schema import Whole, validated
+from keyshift.models.base.schema import Whole, naming, validated
 from keyshift.models.errors import InputError
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -370,28 +370,29 @@ def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[fl
     InputError
         With the line and what is wrong with it.
     """
-    path = Path(file)
-    data = open_table(path).rename(columns=lambda name: name.strip().lower())
-    rest = [name for name in data.columns if name not in ("topic", "partition", "", "unnamed: 0")]
-    if len(rest) + 2 > data.columns.size:
-        raise InputError(f"{path} needs the columns topic and partition, and has {', '.join(map(repr, data.columns))}")
+    table = Table(open_table(Path(file), MOST_JSON))
+    names = {name.strip().lower(): name for name in table.data.columns}
+    rest = [name for name in names if name not in ("topic", "partition", "", "unnamed: 0")]
+    if not {"topic", "partition"} <= names.keys():
+        raise InputError(f"{file} needs the columns topic and partition, and has {', '.join(map(repr, names))}")
     if both and {"in", "out"} <= set(rest):
         rest = ["in", "out"]
     elif len(rest) > 1:
-        usual = [name for name in rest if name in ("value", *USUAL["load"])]
-        rest = ["value"] if "value" in rest else usual
+        rest = ["value"] if "value" in rest else [name for name in rest if name in USUAL["load"]]
     if not rest or (len(rest) > 1 and rest != ["in", "out"]):
         ways = " or the two in and out" if both else ""
-        raise InputError(f"{path}: which column is the load? Call it value{ways}; there are {', '.join(data.columns)}")
+        raise InputError(f"{file}: which column is the load? Call it value{ways}; there are {', '.join(names)}")
+    with naming(file):
+        columns = [map(str, table.labels(names[name])) for name in ("topic", "partition", *rest)]
     made: dict[Partition, tuple[float, ...]] = {}
-    for line, row in enumerate(data[["topic", "partition", *rest]].fillna("").itertuples(index=False), 2):
-        place = f"{path}, line {line}"
+    for line, row in enumerate(zip(*columns, strict=True), 2):
+        place = f"{file}, line {line}"
         name = Partition.of(f"{row[0].strip()}-{row[1].strip()}", place)
         if name in made:
             raise InputError(f"{place}: {name} has a load already")
         made[name] = tuple(_load(text, column, place) for text, column in zip(row[2:], rest, strict=True))
     if not made:
-        raise InputError(f"{path} lists no partition")
+        raise InputError(f"{file} lists no partition")
     return made
 
 
