@@ -181,7 +181,7 @@ def _options(
         "-v",
         count=True,
         callback=_logged,
-        help="Print on standard error what is solved and compiled; -vv also each better answer and bound, and who found it.",
+        help="Report on standard error what is solved and compiled; -vv also each better answer and bound, with its source.",
     ),
 ) -> None:
     """Exact, relaxed and heuristic rebalancing of stateful streams."""

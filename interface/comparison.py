@@ -216,7 +216,7 @@ def said_worst(solution: Solution) -> str | None:
 
 
 def notes(problem: Problem, solutions: Sequence[Solution]) -> list[str]:
-    """A line for each answer with an asterisk, and for each method that has something to say."""
+    """One line for each answer with an asterisk, and for each method with a message."""
     said = []
     for s in solutions:
         if s.violations:

@@ -142,7 +142,7 @@ def _with_why(solution: Solution, method: Method, budget: Budget) -> Solution:
             return solution
     gap, most = solution.gap_abs, budget.gap * budget.scale
     if gap is not None and gap <= most and budget.closed:
-        said = f"within the gap asked for: {gap:.3g} is at most {most:.3g}, {budget.gap:g} of the scale; gap=0 asks for the proof"
+        said = f"within the gap asked for: {gap:.3g} is at most {most:.3g}, {budget.gap:g} of the scale; gap 0 asks for the proof"
         return replace(solution, termination="gap", message=" - ".join(filter(None, (said, solution.message))))
     if solution.message or method.kind != "exact":
         return solution
@@ -150,7 +150,7 @@ def _with_why(solution: Solution, method: Method, budget: Budget) -> Solution:
 
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:
-    """Import a method, and what finds its start where none is given: the clock does not run meanwhile."""
+    """Import a method and the heuristics for its start; the clock does not run meanwhile."""
     for used in (method, *(_those(problem, method.starts + method.rivals) if start is None else ())):
         _ = used.function
 
@@ -266,7 +266,7 @@ def _with_rivals(problem: Problem, method: Method, answer: Answer, budget: Budge
 
 
 def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np.ndarray | None:
-    """The best feasible assignment among the answers of what a method starts from and the current one; None if there is none."""
+    """The best feasible start: the current assignment or an answer of the starting heuristics; None if none is feasible."""
     workload = getattr(problem, "workload", None)
     best: tuple[float, np.ndarray] | None = None
     if asked.starts and workload is not None:
@@ -391,7 +391,7 @@ def warm_up(problem: Problem | str | None = None) -> float:
 
 
 def methods_of(floor: str) -> dict[str, dict[str, Method]]:
-    """Every name of a floor, `-` as `_`, with the methods that it stands for by their problem."""
+    """The methods of a floor by name, with `_` for `-`, and by problem."""
     found: dict[str, dict[str, Method]] = {}
     for formulation in FORMULATIONS.values():
         for method in formulation.methods:

@@ -1,4 +1,4 @@
-"""A terminal that names cannot steer: what would move the cursor, or hide itself, is shown as it is written in Python."""
+"""A terminal that names from data cannot control: characters without a visible form are shown as Python escapes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def visible(text: str) -> str:
-    r"""A text with every character that has no shape written out, but for ends of lines and tabs.
+    r"""A text with all invisible characters written out as escapes, except newlines and tabs.
 
     >>> print(visible("a\x1b[31m\u202eb"))
     a\x1b[31m\u202eb

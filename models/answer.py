@@ -142,7 +142,7 @@ class Budget:
         self._watch = watch
 
     def tuned(self, kind: type[Tuned]) -> Tuned:
-        """The tuning parameters of a class: those that were handed in, or the defaults."""
+        """The tuning parameters of a class: the caller's, or the defaults."""
         return self.settings.get(kind) or _usual(kind)  # type: ignore[return-value, arg-type]
 
     @property
@@ -199,7 +199,7 @@ class Budget:
         return self.ended("completed")
 
     def ended(self, otherwise: Termination) -> Termination:
-        """Why a run ended that may have ended by itself; a solver's own clock may be slightly ahead of this one."""
+        """The termination of a run that a solver's own clock may have ended slightly before this one."""
         if self.interrupted:
             return "interrupted"
         if self.time_limit - self.elapsed <= 0.01 + 0.01 * min(self.time_limit, 100.0):
@@ -332,7 +332,7 @@ class _Turn(_Part):
 
 
 class Settings:
-    """Tuning parameters of one search or bound, documented by its dataclass; ``solve(..., settings=[...])`` hands others in."""
+    """Tuning parameters of one search or bound, documented in its dataclass; change them by ``solve(..., settings=[...])``."""
 
 
 Tuned = TypeVar("Tuned", bound=Settings)
@@ -353,7 +353,7 @@ def _usual(kind: type[Settings]) -> Settings:
 
 def _checked(settings: Settings, of: str = "settings") -> Settings:
     if not isinstance(settings, Settings):
-        raise InputError(f"{of} holds {settings!r}, which is not one of the classes that the page of settings lists")
+        raise InputError(f"{of} holds {settings!r}, which is no class of settings: see the page *Settings*")
     cls, found = type(settings), {}
     for name, annotation in annotations_of(cls).items():
         value, at = getattr(settings, name), f"{cls.__name__}.{name}"

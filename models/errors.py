@@ -1,4 +1,4 @@
-"""The errors a caller can meet. Each carries one sentence written for the person who reads it."""
+"""The errors that keyshift raises. Each has one sentence for the person who reads it."""
 
 
 class KeyshiftError(Exception):

@@ -43,7 +43,7 @@ TIE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class PlannedWindows:
-    """Loads in k windows, and the rule that makes one number of one for each.
+    """Loads in k windows, and the rule that combines one value per window into a single one.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class PlannedWindows:
         return self.share if self.over == "mean" else np.minimum(self.share / (1.0 - self.level), 1.0)
 
     def weights(self, values: FloatArray) -> FloatArray:
-        """The weights under which values of shape (k,) come to their combined one, the largest first; they sum to 1."""
+        """The weights of values of shape (k,) in their combined value, the largest value first; they sum to 1."""
         if self.over == "mean":
             return self.share
         order = np.argsort(-values, kind="stable")
@@ -152,7 +152,7 @@ class Searched(NamedTuple):
 
 
 class Prioritised(Ruled):
-    r"""A problem whose answer may be the best in more than one measure, one after another.
+    r"""A problem with priorities: measures that are minimised one after another.
 
     With ``priorities = (f1, f2, ...)`` the answer is the lexicographic minimum: of least :math:`f_1`; among those
     of least :math:`f_2`; and so on. Two values that are closer than `tie` are the same.
@@ -233,7 +233,7 @@ class Prioritised(Ruled):
 
     @property
     def ties(self) -> tuple[str, ...]:
-        """Measures that choose among answers alike in all stages; nothing is proven of them."""
+        """Measures that break ties between answers that agree in all stages; no bound is proven for them."""
         return ()
 
     def without(self, measure: str, most: float) -> Self | None:
@@ -282,7 +282,7 @@ class Prioritised(Ruled):
 
 
 class OverWindows(Prioritised):
-    """A problem that may be about k windows: the fields are its dataclass's own, their reading is here."""
+    """A problem over k windows; its dataclass has the fields, this class reads them."""
 
     OF_WINDOWS: ClassVar = ("windows", "scenarios", "over", "level", "probabilities")
     windows: int = 1
@@ -293,7 +293,7 @@ class OverWindows(Prioritised):
     resource_capacity: Mapping[str, Any] | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """Without what is said of windows where that is nothing: such a problem's fingerprint is what it always was."""
+        """The arguments without defaults about windows, so that fingerprints stay those of earlier versions."""
         given = super().arguments()
         if self.several:
             return given

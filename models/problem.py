@@ -54,7 +54,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The findings of `check`.
+    """The result of `check`.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class Limit:
 
     @classmethod
     def of(cls, problem: Problem, name: str, *, whole: bool = False, **more: Any) -> Limit:
-        """The limit that a parameter sets; what is said of it is as above."""
+        """The limit set by a parameter; further fields as above."""
         return cls(
             name, getattr(problem, name), lambda value: problem.changed(**{name: int(value) if whole else value}),
             whole=whole, **more,
@@ -275,7 +275,7 @@ class Problem(ABC):
 
     @property
     def step(self) -> float:
-        """By how much two objectives differ at least, if at all, where the data are whole; 0 where nothing is known of it."""
+        """The least difference between two different objectives if the data are whole numbers; 0 if none is known."""
         return 0.0
 
     @property
@@ -284,7 +284,7 @@ class Problem(ABC):
         return below_step(1e-6 * self.scale, self.step)
 
     def tolerance_of(self, objective: float) -> float:
-        """How far below an objective a bound may lie that still proves it optimal, in the objective's units.
+        """The largest difference between objective and bound that still proves an optimum, in the objective's units.
 
         It is what "optimal" means: `Solution.tolerance` says it with every verdict. By default `tolerance`, whatever
         the objective; a problem whose methods prove more ties it to the size of the answer, down to 0 for an
@@ -336,7 +336,7 @@ class Problem(ABC):
 
     @property
     def now(self) -> np.ndarray | None:
-        """The assignment of doing nothing; None where that is none: for messages, and for answers in steps."""
+        """The assignment if nothing is done, for messages and for answers in steps; None if there is none."""
         workload = getattr(self, "workload", None)
         return None if workload is None or self.in_steps else workload.current
 
@@ -361,7 +361,7 @@ class Problem(ABC):
 
     @classmethod
     def fallback(cls, workload: Workload, options: Mapping[str, Any]) -> Problem | None:
-        """The problem that a replay answers instead if this one has no answer (`rescue` "balance")."""
+        """The problem that a replay solves instead if this one is infeasible (`rescue` "balance")."""
         return None
 
     def after(self, answer: Any, window: Workload) -> Self:
@@ -384,7 +384,7 @@ class Problem(ABC):
         )
 
     def columns(self, assignment: np.ndarray) -> dict[str, list[Any]]:
-        """What `Solution.to_frame` says of each key group, where that is not the node that it goes to."""
+        """The columns of `Solution.to_frame` for problems whose answer is not one node per key group."""
         return {}
 
     # Certificates ----------------------------------------------------------------------------------------------

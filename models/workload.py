@@ -273,7 +273,7 @@ class Workload:
         load : label or list of labels, optional
             The column of loads; or columns, one for each window, the oldest first.
         state : label or number, optional
-            The column of state; or a number, the same for each key group.
+            The column of state; or a number, the same for each key group. If its name has the word *bytes*, that is the unit.
         node : label, optional
             The column of the node that runs the key group now: names, or numbers.
         key : label or list of labels, optional

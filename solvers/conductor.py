@@ -60,6 +60,8 @@ class Incumbent:
     """Whether a solver ended by proof, within its tolerances."""
     all_wait: bool = False
     """Whether components only wait for each other: each that waits for work of another goes on now."""
+    cut_short: bool = False
+    """Whether the budget ended the components: its clock may stand a little earlier once imports have been taken off it."""
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -73,10 +75,14 @@ class Incumbent:
         return self.best is not None and self.objective - self.bound <= self.slack
 
     @property
+    def settled(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.proven or self.vouched or bool(self.infeasible) or self.objective <= self.enough
+
+    @property
     def done(self) -> bool:
         """Whether there is nothing left to do, or no time."""
-        settled = self.proven or self.vouched or bool(self.infeasible)
-        return settled or self.objective <= self.enough or self.budget.expired
+        return self.settled or self.budget.expired
 
     def add_solution(self, assignment: IntArray | None, note: str = "", but: Collection[str] | None = None) -> bool:
         """Keep an assignment if it passes the check and is better; `but` is for `kept`."""
@@ -113,7 +119,13 @@ class Incumbent:
         """The best assignment and bound, and why the run ended."""
         if self.infeasible and self.best is None:
             return Answer(None, termination="infeasible", message=self.infeasible, details=self.details)
-        ended = self.budget.why if self.budget.expired else "completed"
+        ended = (
+            self.budget.ended("time_limit")
+            if self.cut_short
+            else self.budget.why
+            if self.budget.expired
+            else "completed"
+        )
         termination = "optimal" if self.proven or self.vouched else ended
         return Answer(self.best, min(self.bound, self.objective), termination, self.message, self.details)
 
@@ -147,7 +159,7 @@ def conduct(found: Incumbent, components: Sequence[Component]) -> None:
     while waiting and not found.done:
         if len(idle) == len(waiting):
             if found.all_wait:
-                break
+                return
             found.all_wait, idle = True, set()
         spent, place, component = heapq.heappop(waiting)
         begun, gap, bound = found.budget.work, found.objective - found.bound, found.bound
@@ -160,6 +172,7 @@ def conduct(found: Incumbent, components: Sequence[Component]) -> None:
             break
         else:  # it has ended, with what it last found
             idle = set()
+    found.cut_short = bool(waiting) and not found.settled
 
 
 def solver_turns(found: Incumbent, ask: Callable[[Budget], Answer], note: str, first: float) -> Iterator[None]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget, Problem
 from keyshift.models.workload import Workload
-from keyshift.solvers.threads import nobody_is_left
+from keyshift.solvers.threads import none_abandoned
 
 if TYPE_CHECKING:
     from keyshift.models.allocation import KeyGroupAllocation
@@ -28,7 +28,7 @@ SECONDS = 2.0
 def rehearse(method: Method, problems: Iterable[Problem], **options: object) -> None:
     """Run a method on some problems and check its answers, which may call for kernels of the problem's own."""
     for problem in problems:
-        with nobody_is_left():
+        with none_abandoned():
             answer = method(problem, budget=Budget(SECONDS), **options)
         if answer.assignment is not None:
             (answer.problem or problem).check(answer.assignment)

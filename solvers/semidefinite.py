@@ -1,4 +1,4 @@
-"""Bounds by semidefinite programs: any multipliers make one, and an ascent leads them up."""
+"""Bounds by semidefinite programs: any multipliers give a bound, and an ascent raises it."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Rows(NamedTuple):
         right: FloatArray,
         free: BoolArray,
     ) -> Self:
-        """With their norms."""
+        """Rows, with their norms computed."""
         squares = np.where(row == column, 1.0, 0.5) * np.square(coefficient)
         return cls(first, row, column, coefficient, right, free, np.add.reduceat(squares, first[:-1]))
 
 
 class SemidefiniteAscent:
-    """min <C, X> over the X without negative eigenvalues, of a known trace, within rows: multipliers v, led up.
+    """min <C, X> over all X without negative eigenvalues, of a known trace, within rows: an ascent over the multipliers v.
 
     Each step is one of the alternating direction method of multipliers on the dual [Wiegele2022]: with a step length t, the
     matrix X - t M is split into its part without negative eigenvalues, the next X, and the rest, t times the dual matrix; then
@@ -64,7 +64,7 @@ class SemidefiniteAscent:
 
     @classmethod
     def of(cls, cost: FloatArray, trace: float, rows: Rows) -> Self:
-        """An ascent that begins at nothing."""
+        """An ascent whose multipliers begin at 0."""
         made = cls()
         made.cost, made.trace, made.rows = cost, trace, rows
         made.v, made.X, made.step = np.zeros(rows.right.size), np.zeros_like(cost), 1.0
@@ -80,7 +80,7 @@ class SemidefiniteAscent:
         return np.asarray(take_off(self.cost, self.rows, self.v))
 
     def iterate(self, steps: int, budget: Budget) -> None:
-        """Lead the multipliers up; the step length follows what rows are broken by, and what X still changes by."""
+        """Raise the multipliers; the step length balances how much the rows are violated with how much X still changes."""
         sweeps = 2
         for number in range(1, steps + 1):
             if budget.expired:
@@ -114,14 +114,14 @@ class SemidefiniteAscent:
 
 
 FARTHEST = 1e30
-"""Where no X keeps the rows the step length would follow them down to 0: it stays within this of 1."""
+"""Where no X keeps the rows the step length would go to 0: it stays within this factor of 1."""
 CUBE, ENTRIES = 150.0, 5.0
 """By what the third power of the matrix' size, and the entries of its rows, are divided for `work`: measured."""
 
 
 @njit(cache=True, nogil=True)
 def sweep(W: FloatArray, rows: Rows, v: FloatArray, step: float, times: int) -> None:
-    """Bring W towards keeping every row, one row after another [Hildreth1957]; v are the multipliers, W and v change."""
+    """Move W towards every row, one row after another [Hildreth1957]; v are the multipliers, W and v change."""
     for _ in range(times):
         for j in range(rows.right.size):
             here = 0.0

@@ -1,4 +1,4 @@
-"""Threads: linear algebra on one of them, and compiled code that knows no limit on one that can be left."""
+"""Threads: linear algebra in one, and compiled code that cannot look at a clock in one of its own, which can be abandoned."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from keyshift.models.base.compiling import off_clock
 
 POLL_SECONDS = 0.05
 SHORT = 5_000_000
-"""A run of fewer steps of compiled code is over before anybody could ask it to stop."""
+"""Compiled code of fewer steps ends before it could be asked to stop."""
 GRACE_SECONDS = 0.3
-"""A run may come back this many seconds after the budget's end; then it is left behind."""
+"""A run may return this many seconds after the budget's end; then it is abandoned."""
 LAST_SECONDS = 10.0
-"""Runs that were left behind are waited for so long at the interpreter's end."""
+"""At its end the interpreter waits so many seconds for abandoned runs."""
 exit_code: int | None = None
 """The process's exit code, where that is known before the interpreter's end."""
 _PATIENT: ContextVar[bool] = ContextVar("patient", default=False)
@@ -45,14 +45,14 @@ def _libraries() -> ThreadpoolController:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Run the block with single-threaded BLAS, which also makes its sums come out alike from run to run."""
+    """Run the block with single-threaded BLAS, whose sums are the same from run to run."""
     with _libraries().limit(limits=1, user_api="blas"):
         yield
 
 
 @contextmanager
-def nobody_is_left() -> Iterator[None]:
-    """Wait for every run in the block however long it takes: what it compiles is wanted."""
+def none_abandoned() -> Iterator[None]:
+    """Abandon no run in the block, however long it takes: its compiled code is to be kept."""
     token = _PATIENT.set(True)
     try:
         yield
@@ -68,25 +68,25 @@ def until_limit(
     grace: float = GRACE_SECONDS,
     steps: float = math.inf,
 ) -> Result:
-    """Run a function in a thread of its own: the main thread stays free to hear Ctrl-C and the limit, and to leave.
+    """Run a function in a thread of its own, so that the main thread can react to Ctrl-C and to the limit.
 
     Parameters
     ----------
     function : callable
-        Gives Python's lock back while it works, as solvers and `nogil` kernels do. What it was given must not be
-        touched any more once it has been left.
+        Releases Python's lock while it works, as solvers and `nogil` kernels do. Once it is abandoned, its arguments must not
+        be changed any more.
     stop : callable, optional
-        Called again and again from the budget's end on, to ask the function to come back.
+        Called repeatedly after the budget's end, to ask the function to return.
     grace : float
-        Seconds after the budget's end until the thread is left behind. It ends by itself, some time.
+        Seconds after the budget's end until the thread is abandoned; it ends by itself some time later.
     steps : float
-        About how many steps of compiled code the run takes: a short one needs no thread. Where work is counted they count,
-        and a run of too many is not begun.
+        About how many steps of compiled code the run takes: a short run needs no thread. Where work is counted these steps count,
+        and a run of too many does not begin.
 
     Raises
     ------
     LimitReached
-        If it was left behind, or the budget had ended before.
+        If the run was abandoned, or the budget had ended before.
     """
     budget.tick()
     if budget.counts_work and math.isfinite(steps):
@@ -122,7 +122,7 @@ def until_limit(
 
 @atexit.register
 def _wait_for_those_left() -> None:
-    """Wait for runs that were left, which have been told to stop; end the process at once where one does not.
+    """Wait for abandoned runs, which have been asked to stop; end the process at once where one does not.
 
     Python would end it by an abort otherwise: a C++ thread that comes back finds no interpreter.
     """

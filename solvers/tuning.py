@@ -77,6 +77,8 @@ class AllocationSettings(Settings):
         The most elementary steps for one curve; on larger instances only the bound by counting is used.
     most_columns : int
         The most columns kept for other distances.
+    listed : int
+        The most columns of which a tree looks for an assignment.
     evened, tries : int
         With at most `evened` pairs, the key groups of a few nodes are shared out anew until `tries` tries in a row fail.
     asked : int
@@ -98,6 +100,7 @@ class AllocationSettings(Settings):
     most_in: int = N["allocation"]["most_in"]
     most_work: float = N["allocation"]["most_work"]
     most_columns: int = N["allocation"]["most_columns"]
+    listed: int = N["allocation"]["listed"]
     evened: int = N["allocation"]["evened"]
     tries: int = N["allocation"]["tries"]
     asked: int = N["allocation"]["asked"]

@@ -128,7 +128,7 @@ def dialect_of(kind: str, **written: Any) -> Dialect:
             written["encoding"] = codecs.lookup(encoding).name
             "a".encode(encoding)
         except (LookupError, TypeError, ValueError):
-            raise InputError(f"encoding = {encoding!r} is not one that Python knows, such as utf-8 or cp1252") from None
+            raise InputError(f"encoding = {encoding!r} is not a Python codec such as utf-8 or cp1252") from None
     return Dialect(**written)
 
 

@@ -130,7 +130,7 @@ class KeyTables:
     def of(cls, log: KeyLog, operator: str | None, number: int | None) -> Self:
         """The keys of one operator in one window, by default the last in which it accepts a tuple."""
         if operator is None and len(log.topology.operators) > 1:
-            raise InputError(f"give the operator whose keys are meant, one of {', '.join(log.topology.names)}")
+            raise InputError(f"name the operator of the keys, one of {', '.join(log.topology.names)}")
         return cls(log, 0 if operator is None else log.topology.number(operator), number)
 
     @property

@@ -1,4 +1,4 @@
-"""Writing statistics so that a killed job leaves the old answer or the new one, never half.
+"""Writing statistics: a killed job leaves either the old or the new ones, never a half.
 
 Spark writes a run's tables into a folder of their own, which nothing refers to yet. Then one small file,
 ``statistics.json``, is replaced in a single step (`os.replace`): from that instant the run's windows count, and the
@@ -90,7 +90,7 @@ class UnusableLogError(InputError):
 
 
 def cluster_of(nodes: int | ArrayLike | None) -> dict[str, Any]:
-    """What the manifest keeps of a number of nodes, or of their capacities."""
+    """The manifest's entry for a number of nodes, or for their capacities."""
     if nodes is None or np.ndim(nodes) == 0:
         return {"nodes": nodes}
     sizes = np.asarray(nodes, dtype=float).tolist()
@@ -98,7 +98,7 @@ def cluster_of(nodes: int | ArrayLike | None) -> dict[str, Any]:
 
 
 def share_refused(manifest: Mapping[str, Any]) -> tuple[int, int]:
-    """Rows that were refused, by whatever operator, and all rows, of the runs and the stream of a directory."""
+    """The number of refused rows, by any operator, and of all rows, over the runs and the stream of a directory."""
     refused = _refused_rows(manifest)
     arrived = [sums for run in manifest["runs"].values() for sums in run.get("checks", {}).get("arrivals", {}).values()]
     beside = sum(rows for window, why, rows in refused if window is None or why == LATE)
@@ -275,7 +275,7 @@ def checks(tables: Mapping[str, DataFrame], block: int) -> dict[str, dict[str, d
 def commit(
     target: Path | HadoopPath, manifest: dict[str, Any], run: str | None = None, about: dict[str, Any] | None = None
 ) -> None:
-    """Make a manifest, and a finished run, count in one step; clear what no longer does.
+    """Publish a manifest and a finished run in one step; delete runs that it no longer names.
 
     Which runs there are is read again from the directory, so that what has been committed since the manifest was opened
     stays.
@@ -366,7 +366,7 @@ def replace_file(file: Path | HadoopPath, text: str) -> None:
 
 
 def clear(target: Path | HadoopPath) -> None:
-    """Delete the runs that the manifest does not name: those that a killed job left."""
+    """Delete the runs of killed jobs, which the manifest does not name."""
     folders = target / "runs"
     runs = set(manifest_of(target)["runs"]) if (target / MANIFEST).exists() else set()
     for folder in folders.iterdir() if folders.is_dir() else []:

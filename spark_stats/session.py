@@ -198,7 +198,7 @@ NEEDED = ("numpy", "pandas", "pyarrow")
 
 @contextmanager
 def workers_python(spark: SparkSession) -> Iterator[None]:
-    """Let functions that are made within the block run in a Python that has what they need.
+    """A context in which Spark's workers run a Python with the packages that our functions need.
 
     In a session that the caller started, Spark's workers run the ``python3`` of the PATH unless PYSPARK_PYTHON says
     otherwise: in a virtual environment that is not activated, the system's. On this machine (a local master) the Python
@@ -269,9 +269,9 @@ def refuse_connect_frame(frame: object) -> None:
 
 
 def check_master(master: str) -> None:
-    """Refuse a master that Spark does not know, and one of its own clusters that does not answer."""
+    """Refuse a master that is not Spark's, and a Spark cluster that does not answer."""
     if not re.fullmatch(r"local(\[[\d*, ]+\])?|local-cluster\[[\d, ]+\]|spark://\S+|yarn|k8s://\S+", master):
-        said = f"master = {master!r} is not one that Spark knows: local[*], spark://host:port, yarn, k8s://..."
+        said = f"master = {master!r} is not a Spark master: local[*], spark://host:port, yarn, k8s://..."
         raise InputError(said)
     if not master.startswith("spark://"):
         return
@@ -298,7 +298,7 @@ def class_archive(java: str) -> Path:
 
 
 def check_java() -> str:
-    """Refuse in one sentence what Spark would answer with a long traceback; how Java calls itself."""
+    """Refuse a missing or old Java in one sentence; returns Java's name of itself."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():

@@ -230,7 +230,7 @@ def _configured(reader: Reader) -> Reader:
 
 
 def _with_a_column(frame: DataFrame) -> DataFrame:
-    """Let whoever asks for malformed rows alone ask for a column too: else Spark refuses to read."""
+    """Add a column to a query for malformed rows alone, which Spark would refuse."""
     others = [name for name in frame.columns if name != CORRUPT]
     corrupt = F.col(CORRUPT)
     needed = corrupt.isNotNull() | (

@@ -293,7 +293,7 @@ class Stats(Tallied):
         nodes, placement : optional
             What `keyshift.read_workload` takes by default when it reads the directory: a number of nodes, or their capacities.
         cluster : dict, optional
-            What `keyshift stats` knows of the nodes: capacities, draining, current.
+            The options of `keyshift stats` about nodes: capacities, draining, current.
         keys : sequence of str, optional
             Operators whose single keys are written as well: the table ``keys``, with window_start, operator, key, key_group,
             tuples, load and state_added.

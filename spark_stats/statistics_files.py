@@ -76,14 +76,14 @@ class OperatorPart(Part):
 
 
 class TopologyPart(Part):
-    """Operators in the order that numbers the key groups, and who feeds whom."""
+    """Operators, whose order numbers the key groups, and the edges between them."""
 
     operators: Annotated[list[OperatorPart], Field(min_length=1, max_length=10_000)]
     edges: list[list[str]]
 
 
 class RunPart(Part):
-    """A run: its windows, how many lie in one folder, and for each table and folder its rows and the sums of its columns."""
+    """A run: its windows, the number of windows in a folder, and row counts and column sums of each table and folder."""
 
     windows: list[Annotated[int, Field(ge=-LARGEST, le=LARGEST)]]
     block: Count = 1
@@ -92,7 +92,7 @@ class RunPart(Part):
 
 
 class FormerPart(Part):
-    """Runs in a file of their own: between which windows theirs lie, and the rows they refused."""
+    """Runs listed in a separate file: the range of their windows, and the rows they refused."""
 
     file: FileName
     first: int
@@ -173,7 +173,7 @@ def unit_of(block: int) -> str:
 
 
 class RowsOfWindows:
-    """A table of statistics, read a folder at a time as its windows are asked for; a folder asked for no more is let go.
+    """A table of statistics, read folder by folder on demand; folders that are no longer needed are dropped.
 
     Parameters
     ----------

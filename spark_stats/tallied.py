@@ -1,4 +1,4 @@
-"""Load, state and traffic of every window, as Spark DataFrames, from the facts of one pass: what `Stats` are made of."""
+"""Load, state and traffic of every window as Spark DataFrames, from one pass over the log; the basis of `Stats`."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def refused(held: Mapping[str, NDArray[np.int64]]) -> list[tuple[int | None, int
 
 
 def far_off(numbers: NDArray[np.int64], tuples: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which windows lie far before most of the others, and which far behind; each a twentieth of the rows at most."""
+    """The windows that lie far before, and far after, most others; each side has at most a twentieth of the rows."""
     until = np.cumsum(tuples)
     total = int(until[-1]) if until.size else 0
     low, middle, high = np.searchsorted(until, [0.05 * total, 0.5 * total, 0.95 * total])

@@ -1,4 +1,4 @@
-"""The topology: which keyed operators read the log, what a tuple costs them, and who feeds whom."""
+"""The topology: the keyed operators of a log, the cost of a tuple at each, and the edges between them."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class Topology:
             check_text(self.sender_of(number), text)
 
     def sender_of(self, edge: int) -> str:
-        """How a message calls the sender's key of an edge."""
+        """The name of an edge's sender key in messages."""
         return f"edge {' -> '.join(self.edges[edge][:2])}: the sender's key"
 
     @classmethod
@@ -256,7 +256,7 @@ PARTS = ("operators", "edges", "keys", "transitions")
 
 
 def described(description: Any) -> dict[str, Any]:
-    """The parts of a description that are there.
+    """A description without its empty parts.
 
     Raises
     ------

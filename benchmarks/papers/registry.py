@@ -259,7 +259,7 @@ def find(name: str) -> PaperFigure:
     near = get_close_matches(name, rows, n=3) or [known for known in rows if known.startswith(f"{paper}:")][:3]
     raise InputError(
         f"there is no figure {name:.40}" + (f": did you mean {', '.join(near)}?" if near else "")
-        + " `keyshift reproduce --list` has all"
+        + "; `keyshift reproduce --list` names all"
     )  # fmt: skip
 
 

@@ -156,5 +156,5 @@ def _refuse_unimportable(method: Method) -> None:
 
 
 def registered(problem: str, name: str) -> Method | None:
-    """The method of that name that was registered in this process; None for one that keyshift brings."""
+    """The method of that name if this process registered it; None if it is keyshift's own."""
     return _OWN.get((problem, name))

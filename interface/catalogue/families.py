@@ -248,7 +248,7 @@ def _said(instance: str) -> tuple[str, int, dict[str, Any]]:
 
 
 def family_of(instance: str) -> str | None:
-    """The family that a name says its instance was drawn from; else what stands before its "/"; None where there is none."""
+    """The family in an instance's name; without one, the text before its "/", or None."""
     head = instance.partition("(")[0].partition("/")[0]
     return head if head in FAMILIES else instance.rpartition("/")[0] or None
 

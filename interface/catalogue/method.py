@@ -112,7 +112,7 @@ class Method(NamesCode):
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """All heuristics that may find its start."""
+        """All heuristics that may compute its start."""
         return self.warm_start + self.rescue
 
     def may_help(self, problem: Problem) -> bool:
@@ -139,7 +139,7 @@ class Method(NamesCode):
 
 
 def kinds(**usual: Any) -> tuple[Callable[..., Method], ...]:
-    """Makers of a formulation's exact methods, relaxations and heuristics: name, source, code, and what is not usual there."""
+    """Constructors of a formulation's exact methods, relaxations and heuristics, with the defaults of each kind."""
 
     def of(kind: Kind) -> Callable[..., Method]:
         def made(name: str, source: str, code: Any, guarantee: str = "", **own: Any) -> Method:
@@ -215,7 +215,7 @@ def formulation_of(problem: Problem | type[Problem] | str) -> Formulation:
     name = problem if isinstance(problem, str) else str(getattr(cls, "name", "")) if issubclass(cls, Problem) else ""
     if name not in FORMULATIONS:
         said = shown(name) if isinstance(problem, str) else cls.__name__
-        raise InputError(f"{said} is not a problem that keyshift knows: {', '.join(FORMULATIONS)}")
+        raise InputError(f"{said} is not one of keyshift's problems: {', '.join(FORMULATIONS)}")
     return FORMULATIONS[name]
 
 
@@ -416,10 +416,10 @@ def read_option(owner: Callable[..., Any], name: str, text: str) -> Any:
             raise InputError(f"{flag(name)} {text:.60}: not a readable value") from None
     try:
         return check_option(owner, name, value)
-    except InputError:
+    except InputError as error:
         if not isinstance(value, str) and _takes_text(owner, name):
             return check_option(owner, name, text)
-        raise
+        raise InputError(f"{error}{', such as {name: 1}' * str(error).endswith('an object')}") from None
 
 
 def _takes_text(owner: Callable[..., Any], name: str) -> bool:

@@ -1,4 +1,4 @@
-"""`ks.certify`: a solution's certificate, which `verify.py` has checked before anybody else sees it."""
+"""`ks.certify`: a solution's certificate, checked by `verify.py` before it is returned."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _whole(prices: FloatArray) -> list[int]:
 
 @dataclass
 class ChoiceProgram:
-    """So many of every group go to each place; every row has a right side that what is chosen must not exceed.
+    """How many members of every group go to each place, under rows with upper limits.
 
     Attributes
     ----------

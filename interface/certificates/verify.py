@@ -171,7 +171,7 @@ def cheapest(case, prices, limits):
 
 
 class SplittingCase:
-    """Groups of like messages (or of like keys, which stay whole) go to their candidates; the largest load is least."""
+    """Key splitting and placement: groups of like messages, or whole keys, go to candidates; the largest load is minimised."""
 
     objective, exact = "largest load of a worker", True
 
@@ -336,7 +336,7 @@ class PlacedCase:
 
 
 class MovedCase(PlacedCase):
-    """Keys routed by a hash and a table of few exceptions, or so many nodes in use: loads within limits, least state moved."""
+    """Mixed routing and least movement: loads stay within limits, and as little state as possible moves."""
 
     refute, grows = refute_by_prices, True
 
@@ -385,7 +385,7 @@ class MovedCase(PlacedCase):
 
 
 class AllocationCase(PlacedCase):
-    """Within a limit on moves, the node that deviates most from the mean deviates least."""
+    """Key-group allocation: the smallest load distance within a limit on moves."""
 
     objective = "load distance"
 
@@ -510,7 +510,7 @@ class Arrivals:
 
 
 class CollocationCase(AllocationCase):
-    """Least traffic between nodes, while no node deviates from the mean by more than a limit."""
+    """Collocation: the least traffic between nodes within a limit on the load distance."""
 
     objective = "traffic between nodes"
 

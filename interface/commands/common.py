@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -25,7 +26,7 @@ PathArgument = Annotated[
     Path, typer.Argument(help="A workload: a directory, a .json file, or a table as .csv or .parquet.")
 ]
 LastOption = Annotated[
-    int | None, typer.Option(min=1, help="Only so many windows of the workload, counted from the last.")
+    int | None, typer.Option(min=1, help="Use only this many windows of the workload, the last ones.")
 ]
 
 
@@ -67,7 +68,7 @@ class Unbroken(str):
 
 
 class Response(NamedTuple):
-    """The response of a command: a record for --json, else lines and tables; and whether its exit code is 0."""
+    """The response of a command: a record for --json, lines and tables for people, and whether the exit code is 0."""
 
     record: Any
     shown: Iterable[Any]
@@ -95,16 +96,48 @@ class JsonCommand(TyperCommand):
     def invoke(self, ctx: Any) -> None:
         """Call the function, and show its response."""
         as_json = ctx.params.pop("as_json")
-        response: Response = super().invoke(ctx)
-        if as_json:
-            print_json(response.record)
-        else:
-            terminal = console()
-            for part in response.shown:
-                sentence = isinstance(part, str) and not terminal.is_terminal
-                terminal.print(part, soft_wrap=sentence or isinstance(part, Unbroken))
+        given = {**ctx.params, **(ctx.obj or {})}
+        typed = {}
+        for one in self.get_params(ctx):
+            value = given.get(name := one.name.removeprefix("own_"))
+            if one.param_type_name == "option":
+                typed[name] = one.opts[0], ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        try:
+            response: Response = super().invoke(ctx)
+            if as_json:
+                print_json(response.record)
+            else:
+                terminal = console()
+                for part in response.shown:
+                    sentence = isinstance(part, str) and not terminal.is_terminal
+                    terminal.print(part, soft_wrap=sentence or isinstance(part, Unbroken))
+        except InputError as error:
+            error.args = (as_typed(str(error), typed),)
+            raise
         if not response.good:
             raise typer.Exit(1)
+
+
+def as_typed(sentence: str, options: Mapping[str, tuple[str, str]]) -> str:
+    """A message with parameters as the shell writes them; of each, `options` has the option and what was typed after it.
+
+    ``name it by state=`` is ``name it by --state``; ``alpha = -1 must be at least 0`` is ``--alpha -1 ...`` if that was typed.
+    """
+
+    def advice(found: re.Match[str]) -> str:
+        option, _ = options.get(found[1], ("", ""))
+        value = re.sub(r"[][' ]", "", found[2])
+        return f"{option} {value}".removesuffix("True").rstrip() if option else found[0]
+
+    def refusal(found: re.Match[str]) -> str:
+        option, text = options.get(found[1], ("", ""))
+        parts = [text, *(part.removesuffix(".0") for part in re.split(r"[][(){}\s,:=']+", text))]
+        typed = found[2].strip("'").removesuffix(".0") in parts
+        return f"{option} {found[2]}" if option and typed else found[0]
+
+    made = re.sub(r"(?<![-\w'\"])([a-z_]+)=(\[[^]]*\]|'\w+'|[\w.]*\w|)(?![\w=({\[])", advice, sentence)
+    value = r"([a-z_]+)(?:\[[^]]*\])* = ('[^']*'|[^\s,:;]+)"
+    return re.sub(rf"\b{value}", refusal, made) if re.match(value, made) else made
 
 
 def console() -> Console:

@@ -41,10 +41,10 @@ TopicsOption = Annotated[
 ReplicationOption = Annotated[
     str | None, typer.Option(help="With --replicas: how many replicas topics are to have, such as 'orders:3,t-*:2'.")
 ]
-ExcludedOption = Annotated[str | None, typer.Option(help="Brokers that get nothing more, such as 3,4.")]
-DirectoriesOption = Annotated[int | None, typer.Option(help="Plan what stands on this broker, among its directories.")]
+ExcludedOption = Annotated[str | None, typer.Option(help="Brokers that must not receive anything, such as 3,4.")]
+DirectoriesOption = Annotated[int | None, typer.Option(help="Plan the replicas on this broker, among its directories.")]
 NoCopiesOption = Annotated[
-    bool, typer.Option("--no-copies", help="Only leadership moves, among the replicas of each partition.")
+    bool, typer.Option("--no-copies", help="Move only leadership, among the replicas of each partition.")
 ]
 EMPTY_FIRST = ("draining_key_groups", "load_distance", "migrations")
 """The priorities of a workload whose nodes drain: they are emptied, loads are balanced, nothing moves without need."""
@@ -54,21 +54,19 @@ importing = typer.Typer(help="Read a running cluster, from what the engine's own
 
 @importing.command("kafka", cls=common.JsonCommand)
 def kafka(
-    log_dirs: Annotated[Path, typer.Option(help="What kafka-log-dirs --describe printed.")],
+    log_dirs: Annotated[Path, typer.Option(help="Output of kafka-log-dirs --describe.")],
     out: OutOption,
     loads: Annotated[
         Path | None, typer.Option(help="CSV of topic,partition,value. Default: the load is the bytes.")
     ] = None,
     assignment: Annotated[
         Path | None,
-        typer.Option(
-            help="What kafka-reassign-partitions printed; this or --describe is needed where there are followers."
-        ),
+        typer.Option(help="Output of kafka-reassign-partitions; needed, or --describe, if there are followers."),
     ] = None,
     describe: Annotated[
-        Path | None, typer.Option(help="What kafka-topics --describe printed: only it says who leads.")
+        Path | None, typer.Option(help="Output of kafka-topics --describe, the only tool that names each leader.")
     ] = None,
-    reassigning: Annotated[Path | None, typer.Option(help="What kafka-reassign-partitions --list printed.")] = None,
+    reassigning: Annotated[Path | None, typer.Option(help="Output of kafka-reassign-partitions --list.")] = None,
     settled: Annotated[bool, typer.Option("--settled", help="Nothing is being reassigned.")] = False,
     draining: DrainingOption = None,
     capacities: Annotated[
@@ -76,7 +74,7 @@ def kafka(
     ] = None,
     offsets: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(help="Instead of --loads: what kafka-get-offsets printed, twice, --seconds apart."),
+        typer.Option(help="Instead of --loads: two outputs of kafka-get-offsets, --seconds apart."),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Seconds between the two files of --offsets.")] = 0.0,
     replicas: ReplicasOption = False,
@@ -121,7 +119,7 @@ def cruise_control(
     partition_load: Annotated[Path, typer.Option(help="The answer of /partition_load?json=true, of all partitions.")],
     out: OutOption,
     capacity: Annotated[Path | None, typer.Option(help="capacity.json; default: all brokers are equal.")] = None,
-    balance: Annotated[str, typer.Option(help="The load: cpu, network_in, network_out or disk.")] = "cpu",
+    balance: Annotated[str, typer.Option(help="The measure of load: cpu, network_in, network_out or disk.")] = "cpu",
     replicas: ReplicasOption = False,
     no_racks: Annotated[bool, typer.Option("--no-racks", help="With --replicas: plan without racks.")] = False,
     proposals: Annotated[
@@ -173,7 +171,7 @@ def flink(
     vertex: Annotated[
         str | None, typer.Option(help="Id or name; needed unless there is only one after the sources.")
     ] = None,
-    load: Annotated[str, typer.Option(help="The load: records or busy (milliseconds).")] = "records",
+    load: Annotated[str, typer.Option(help="The measure of load: records, or busy (milliseconds).")] = "records",
     keep: Annotated[Path | None, typer.Option(help="Keep the answers in this folder.")] = None,
     advise: Annotated[
         str | None, typer.Option(help="Parallelisms to compare, such as 6,7,8: state moved and loads of each.")
@@ -208,7 +206,9 @@ def storm(
         ),
     ],
     out: OutOption,
-    keys: Annotated[bool, typer.Option("--keys", help="Of a folder: a key group for each key, with its home.")] = False,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="For a folder: make a key group of each key, with its home.")
+    ] = False,
 ) -> common.Response:
     """Storm: a key group for each of a topology's, a node for each task; or a key group for each task, a node for each slot."""
     from keyshift.engines import storm as engine
@@ -255,7 +255,7 @@ def redis(
     url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],
     out: OutOption,
     counts: Annotated[Path | None, typer.Option(help="CSV of key,count: how often each key is asked for.")] = None,
-    sample: Annotated[int, typer.Option(help="Keys of a slot whose memory is measured; 0: all.")] = 10_000,
+    sample: Annotated[int, typer.Option(help="How many keys of a slot to measure for memory; 0: all.")] = 10_000,
     draining: Annotated[str | None, typer.Option(help="Masters to be emptied: host:port,host:port.")] = None,
 ) -> common.Response:
     """Redis Cluster: a key group for each slot that holds something, a node for each master."""
@@ -357,14 +357,17 @@ def export(
     to: Annotated[str, typer.Option(help=f"The engine: {', '.join(ENGINES)}.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="A folder that does not exist yet, or is empty.")],
     assignment: Annotated[
-        Path | None, typer.Option(help="kafka: the current assignment, to make sure that it is still the plan's.")
+        Path | None, typer.Option(help="kafka: the current assignment, to check that the plan still starts from it.")
     ] = None,
     describe: Annotated[
-        Path | None, typer.Option(help="kafka: what kafka-topics --describe prints now, for the same, and for leaders.")
+        Path | None,
+        typer.Option(help="kafka: present output of kafka-topics --describe, for the same purpose, and for leaders."),
     ] = None,
     log_dirs: Annotated[
         Path | None,
-        typer.Option(help="kafka: what kafka-log-dirs --describe prints now: where copies, and the way back, go."),
+        typer.Option(
+            help="kafka: present output of kafka-log-dirs --describe, to choose the directories of copies and of the way back."
+        ),
     ] = None,
     racks: RacksOption = None,
     topology: Annotated[str | None, typer.Option(help="storm: the topology's name, for a plan of tasks.")] = None,

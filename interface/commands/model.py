@@ -37,7 +37,9 @@ def model(
     solve: Annotated[bool, typer.Option("--solve", help="Solve it.")] = False,
     solver: Annotated[str | None, typer.Option(help="The solver to use; default: one that suits the model.")] = None,
     relax: Annotated[bool, typer.Option("--relax", help="Use the model's linear relaxation.")] = False,
-    read: Annotated[Path | None, typer.Option(help="Read a solver's solution file for it, and check that.")] = None,
+    read: Annotated[
+        Path | None, typer.Option(help="Read a solver's solution file of this model, and check the answer.")
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the kinds that the problem has.")] = False,
     time_limit: common.TimeOption = None,
     seed: common.SeedOption = 0,
@@ -186,7 +188,7 @@ sys.exit(java.wait() or code)
 
 def warm_up(
     problem: Annotated[
-        str | None, typer.Argument(help="Only what this problem's methods call; stats: what `keyshift stats` loads.")
+        str | None, typer.Argument(help="Compile only for this problem's methods; stats: only for `keyshift stats`.")
     ] = None,
     cache: Annotated[
         Path | None,

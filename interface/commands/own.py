@@ -1,4 +1,4 @@
-"""Options that a line gets from what it names: a problem's parameters, or those of families of instances.
+"""Options that depend on the problem or the family that a command line names.
 
 They are read off the class or function that takes them - names and defaults from its signature, words from its docstring -
 and given to typer, which parses, completes and documents them like a command's own.
@@ -6,6 +6,7 @@ and given to typer, which parses, completes and documents them like a command's 
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import itertools
 import re
@@ -42,7 +43,7 @@ RULES = {
 
 
 class OwnOptions(JsonCommand):
-    """A command whose line has options beyond its own: the parameters of what it names."""
+    """A command that also takes the parameters of the problem, family or table on its line as options."""
 
     def owners(self, given: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         """What takes the further options, by its title in messages and help."""
@@ -53,7 +54,7 @@ class OwnOptions(JsonCommand):
         return [*super().get_params(ctx), *ctx.meta.get("keyshift.own", ())]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Look at what the line names, and then read it."""
+        """Find out which problem, family or table the line names, then parse the line."""
         loose = {"ignore_unknown_options": True, "allow_extra_args": True}
         named = TyperCommand(None, params=self.params, context_settings=loose)
         try:
@@ -71,7 +72,9 @@ class OwnOptions(JsonCommand):
                 type(error).__name__ != "NoSuchOption"
             ):  # Click's, of which recent versions of typer bring their own copy
                 raise
-            raise InputError(_unknown(error.option_name, owners)) from None  # type: ignore[attr-defined]
+            option: str = error.option_name  # type: ignore[attr-defined]
+            known = [name for parameter in self.get_params(ctx) for name in parameter.opts]
+            raise InputError(_unknown(option, owners, known)) from None
 
     def invoke(self, ctx: Any) -> Any:
         """Call the command; `obj` of its context has the further options, each with all the texts that the line gives it."""
@@ -127,15 +130,17 @@ def _with_values(args: Sequence[str], owners: Mapping[str, Callable[..., Any]]) 
         yield token
 
 
-def _unknown(option: str, owners: Mapping[str, Callable[..., Any]]) -> str:
-    """That nothing on the line takes an option, and what there is."""
-    said = []
-    for title, owner in owners.items():
-        if option.removeprefix("--") in RULES:
-            said.append(no_rules(owner, title))
-        else:
-            said.append(f"{title} has the options {', '.join(map(flag, parameters(owner))) or '(none)'}")
-    return f"{option:.60}: {'; '.join(said) or 'there is no such option'}"
+def _unknown(option: str, owners: Mapping[str, Callable[..., Any]], known: Sequence[str]) -> str:
+    """The message for an unknown option: a similar one, those there are, and the problems that have it."""
+    if option.removeprefix("--") in RULES and owners:
+        return f"{option}: {'; '.join(no_rules(owner, title) for title, owner in owners.items())}"
+    like = difflib.get_close_matches(option.strip("-"), [name.strip("-") for name in known], n=1, cutoff=0.75)
+    said = [f"there is no such option{', perhaps --' * len(like)}{''.join(like)}"]
+    said += [f"{of} has the options {', '.join(map(flag, parameters(o))) or '(none)'}" for of, o in owners.items()]
+    has = [name for name, posed in FORMULATIONS.items() if option in map(flag, parameters(posed.problem_class))]
+    if has and any(issubclass(owner, Problem) for owner in owners.values() if inspect.isclass(owner)):
+        said.append(f"{' and '.join(has)} {'have' if has[1:] else 'has'} it (-p)")
+    return f"{option:.60}: {'; '.join(said)}"
 
 
 def documented(owner: Callable[..., Any]) -> dict[str, tuple[str, str]]:
@@ -263,7 +268,7 @@ class Request:
 
 
 def beside(workload: Path, what: str) -> Path:
-    """Where an import writes the `rules` or the `priorities` that its workload needs; they hold unless a line says otherwise."""
+    """The file for a workload's own `rules` or `priorities`, which an import writes; they apply unless the line names others."""
     return workload.with_suffix(f".{what}.yaml") if workload.suffix in (".json", *TABLES) else workload / f"{what}.yaml"
 
 

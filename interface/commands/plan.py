@@ -259,7 +259,7 @@ def simulate(
     plan: Annotated[
         Path | None, typer.Option(help="Carry out this saved plan, which was made with a bandwidth.")
     ] = None,
-    at: Annotated[float, typer.Option(min=0.0, help="When the plan begins, in seconds.")] = 0.0,
+    at: Annotated[float, typer.Option(min=0.0, help="Time at which the plan begins, in seconds.")] = 0.0,
     pause: Annotated[
         str, typer.Option(help="What waits during a transfer: keys (those that move), nodes (their nodes), or all.")
     ] = "keys",
@@ -310,8 +310,10 @@ RegretOption = Annotated[
 ]
 GainOption = Annotated[float, typer.Option(help="Carry a plan out only if each unit of state gains more than this.")]
 HorizonOption = Annotated[int, typer.Option(help="Number of windows over which the gain is summed.")]
-HysteresisOption = Annotated[float, typer.Option(help="Least gain of a plan, as a share of the measure without it.")]
-EveryOption = Annotated[int, typer.Option(help="Plan after every so many periods; MCLB looks at all of them.")]
+HysteresisOption = Annotated[
+    float, typer.Option(help="The smallest gain of a plan that is carried out, as a share of the measure without it.")
+]
+EveryOption = Annotated[int, typer.Option(help="Plan once in this many periods; MCLB balances over all of them.")]
 CapacityOption = Annotated[
     list[str] | None,
     typer.Option(help="What a node carries, as load=100 and memory=64: the bottleneck is balanced; may be repeated."),
@@ -327,11 +329,11 @@ def replay(
     request: PeriodsArgument,
     method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated.")] = None,
     periods: Annotated[int | None, typer.Option(help="At most this many periods.")] = None,
-    nodes: Annotated[int | None, typer.Option(help="Nodes, where the statistics name none.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="Number of nodes, if the statistics name none.")] = None,
     serialisation: Annotated[float, typer.Option(help="Load of one remote tuple at its sender.")] = 0.0,
     deserialisation: Annotated[float, typer.Option(help="Load of one remote tuple at its receiver.")] = 0.0,
     remote_share: Annotated[
-        float | None, typer.Option(help="Instead: share of all load that traffic makes up when all of it is remote.")
+        float | None, typer.Option(help="Instead: the share of traffic in the total load if all traffic is remote.")
     ] = None,
     node_load: Annotated[
         float | None, typer.Option(help="Load that one node can carry: scale to 70 % of it (50 - 90 %).")
@@ -441,8 +443,8 @@ def summary(frame: Any) -> Table:
         )  # fmt: skip
         replaced = int((~part["fallback"].isin(["", "not due"])).sum())
         rows.append((name, *figures, f"{part['migrations'].mean():.1f}", int(part["oscillations"].sum()), replaced))
-    title = f"after {frame['period'].nunique() if len(frame) else 0} periods"
-    return table(("method", *numbers), rows, right=numbers, title=title)
+    periods = frame["period"].nunique() if len(frame) else 0
+    return table(("method", *numbers), rows, right=numbers, title=f"after {periods} period{'s' * (periods != 1)}")
 
 
 @contextmanager

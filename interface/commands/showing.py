@@ -231,7 +231,7 @@ def save(plan: Plan, out: Path | None, report: Path | None) -> None:
 
 
 def patience(solution: Solution) -> dict[str, Any]:
-    """How long `plan` may look for a good order: not at all after a Ctrl-C, which meant the plan as well."""
+    """The time limit for ordering a plan's moves; 0 after Ctrl-C, which ends the planning too."""
     return {"time_limit": 0.0} if solution.termination == "interrupted" else {}
 
 

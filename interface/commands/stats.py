@@ -61,7 +61,10 @@ SqlOption = Annotated[
 ]
 ReaderOption = Annotated[
     list[str] | None,
-    typer.Option("--option", help="Of the reader of ORC, Avro, Delta, Iceberg and tables: versionAsOf=3; repeatable."),
+    typer.Option(
+        "--option",
+        help="An option of the reader of ORC, Avro, Delta, Iceberg or tables, such as versionAsOf=3; repeatable.",
+    ),
 ]
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="parquet, csv, json, words, orc, avro, delta or iceberg.")
@@ -70,17 +73,15 @@ SchemaOption = Annotated[
     str | None,
     typer.Option(help='Columns of CSV and JSON, by name: "ts timestamp, k string". Else those of CSV are texts.'),
 ]
-SeparatorOption = Annotated[str | None, typer.Option(help="Of CSV: the sign between fields, else a comma.")]
+SeparatorOption = Annotated[str | None, typer.Option(help="CSV: the separator of fields; default: a comma.")]
 NullWordOption = Annotated[
-    str | None, typer.Option(help="Of CSV: the word for no value, such as NULL; else a field without text.")
+    str | None, typer.Option(help="CSV: the word for a missing value, such as NULL; default: an empty field.")
 ]
-EncodingOption = Annotated[str | None, typer.Option(help="Of CSV: utf-8, or such as cp1252.")]
+EncodingOption = Annotated[str | None, typer.Option(help="CSV: the encoding, such as utf-8 or cp1252.")]
 HeaderOption = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Of CSV: whether the first line names the columns.")
+    bool | None, typer.Option("--header/--no-header", help="CSV: whether the first line names the columns.")
 ]
-EscapeOption = Annotated[
-    str | None, typer.Option(help="Of CSV: a sign that takes the meaning from the next one, such as \\.")
-]
+EscapeOption = Annotated[str | None, typer.Option(help="CSV: the escape character, such as \\.")]
 
 
 def stats(
@@ -105,13 +106,15 @@ def stats(
     until: UntilOption = None,
     key_groups: Annotated[int, typer.Option(help="Key groups of every operator.")] = 128,
     hash_: Annotated[str, typer.Option("--hash", help="xxhash64, flink, kafka, storm or java.")] = "xxhash64",
-    nodes: Annotated[int | None, typer.Option(help="Nodes, so that the output can be solved as it is.")] = None,
+    nodes: Annotated[
+        int | None, typer.Option(help="Number of nodes; with it `keyshift solve` can read the output.")
+    ] = None,
     placement: Annotated[str, typer.Option(help="Key group to node: ranges, modulo or consistent.")] = "ranges",
     capacities: CapacitiesOption = None,
     current: CurrentOption = None,
     draining: Annotated[str | None, typer.Option(help="Nodes to be removed, such as 3,4.")] = None,
     keys: Annotated[
-        list[str] | None, typer.Option(help="Operator whose single keys are written too; repeatable.")
+        list[str] | None, typer.Option(help="An operator for which single keys are written as well; repeatable.")
     ] = None,
     transitions: TransitionsOption = None,
     table_: TableOption = None,
@@ -424,7 +427,7 @@ def read_cluster(
     capacities: str | None = None,
     draining: str | None = None,
 ) -> tuple[int | None, dict[str, Any] | None]:
-    """Check what is known of the cluster; returns the number of nodes, and what the manifest keeps.
+    """Check the options about the cluster; returns the number of nodes and the cluster's entry in the manifest.
 
     Parameters
     ----------

@@ -250,12 +250,16 @@ def _as_option(value: Any) -> Any:
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Which ones, such as nasir2015:9; see --list.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of figures, such as nasir2015:9; see --list.")
+    ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List all, with verdicts and seconds.")] = False,
     judge: Annotated[
         bool, typer.Option("--judge", help="Compute verdicts anew; exit with 1 where one changes.")
     ] = False,
-    records: Annotated[Path | None, typer.Option(help="Judge what --out wrote there, not what is kept.")] = None,
+    records: Annotated[
+        Path | None, typer.Option(help="Judge the results in this folder of --out, not the stored ones.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run small sizes for a first impression.")] = False,
     out: Annotated[Path, typer.Option(help="A folder for pictures, their data and tables.")] = Path("reproduced"),
 ) -> common.Response:

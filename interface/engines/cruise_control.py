@@ -240,7 +240,7 @@ def _shares(used: Mapping[str, list[float]]) -> dict[str, Shares]:
 
 
 def capacity_rules(workload: Workload, file: str | Path, balance: str = "cpu") -> list[Rule]:
-    """The limits of ``capacity.json`` on the resources that are not balanced, as rules: what is balanced has capacities."""
+    """The limits of ``capacity.json`` as rules, except for the balanced resource, whose capacities are those of the nodes."""
     brokers = [int(workload.node(i)) for i in range(workload.nodes)]
     limits = read_capacities(file, brokers)
     return [

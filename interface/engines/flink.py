@@ -76,7 +76,9 @@ def read_workload(
     """
     if saved is None:
         if rest is None or job is None:
-            raise InputError("give the address of the REST API and a job id, or a folder of saved answers")
+            raise InputError(
+                "give the address of the REST API and a job id (rest=, job=), or a folder of saved answers (saved=)"
+            )
         return workload_of(read_rest(rest, job, vertex, keep), load, shares)
     if rest is not None or job is not None:
         raise InputError("give either an address and a job id, or a folder of saved answers")

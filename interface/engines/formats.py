@@ -34,7 +34,7 @@ class EngineModel(BaseModel):
 
 
 class OpenModel(BaseModel):
-    """A part of a format to which engines add fields from release to release: ours are checked, others passed over."""
+    """A part of a format that grows from release to release: the fields that keyshift reads are checked, others are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=True)
 
@@ -176,5 +176,5 @@ def write_assignments(folder: str | Path, plan: Plan, made: Callable[[np.ndarray
 
 
 def with_notes(text: str, plan: Plan) -> str:
-    """The text of STEPS.md with what a plan says of itself: what draining nodes keep, and why."""
+    """The text of STEPS.md followed by the plan's notes, such as what draining nodes keep and why."""
     return text + ("\n## Notes\n\n" + "".join(f"- {note}\n" for note in plan.notes) if plan.notes else "")

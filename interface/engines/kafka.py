@@ -214,9 +214,9 @@ def _chosen(
     if idle := [p for p in chosen if values is not None and p not in values]:
         notes.append(f"No load is known for {some(idle)}: planned without one, because of where they stand.")
     if lost := [p for p, s in cluster.partitions.items() if s.leader is None]:
-        notes.append(f"Nobody leads {some(lost)}: left out.")
+        notes.append(f"{some(lost)}: no leader, so left out.")
     if apart := [p for p in without if p not in chosen and p not in lost]:
-        notes.append(f"There are no two offsets of {some(apart)}: nobody leads it, or it is too new. Left out.")
+        notes.append(f"{some(apart)}: no two offsets, so left out; there is no leader, or the partition is too new.")
     others = [
         p for p in [*cluster.partitions, *cluster.unlisted] if p not in chosen and p not in lost and p not in apart
     ]
@@ -412,7 +412,7 @@ def _of_directories(
         load=load, state=sizes, current=current, nodes=len(names), node_names=names, keys=keys, resources={"disk": sizes},
         groups={**groups, **({"standing": marks} if set(marks) - {WELL} else {})},
     )  # fmt: skip
-    return made, [f"Broker {broker} cannot read {some(unread)}: what is there is not planned."] if unread else []
+    return made, [f"Broker {broker} cannot read {some(unread)}: the replicas there are not planned."] if unread else []
 
 
 def made_of(

@@ -1,7 +1,7 @@
-"""What a Kafka cluster is like at the moment: one record, filled from all that its tools print, and the one place that judges it.
+"""The present state of a Kafka cluster: one record, filled from the output of its tools and checked in one place.
 
-Log directories know bytes, and which brokers answer; ``kafka-reassign-partitions`` knows lists, the preferred leader first;
-``kafka-topics --describe`` knows who leads, who is in sync, and what is on its way.
+Log directories tell bytes and which brokers answer; ``kafka-reassign-partitions`` tells lists, the preferred leader first;
+``kafka-topics --describe`` tells the leader, the replicas in sync and the reassignments under way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from keyshift.engines.kafka_files import (
 )
 from keyshift.models.errors import InputError
 
-LEADERS_ASSUMED = "Leaders are taken to be the first of the lists: --describe, of kafka-topics, says who leads."
+LEADERS_ASSUMED = (
+    "The first broker of each list is taken for the leader; --describe (of kafka-topics) names the real one."
+)
 
 
 class PartitionState(NamedTuple):
@@ -51,7 +53,7 @@ class PartitionState(NamedTuple):
     moving: frozenset[int]
 
     def size(self, broker: int) -> float:
-        """Bytes of a replica; where its own cannot be seen those of its leader, or of the longest."""
+        """Bytes of a replica; if its own size cannot be read, the size of its leader or of the largest replica."""
         seen = [self.sizes[b] for b in (broker, self.leader) if b in self.sizes]  # type: ignore[index]  # b is in it
         return float(seen[0] if seen else max(self.sizes.values(), default=0))
 
@@ -73,6 +75,8 @@ class KafkaCluster(NamedTuple):
         The directories, as they were read.
     notes : list of str
         What a reader of a plan has to know.
+    observed : tuple of partitions
+        Those with observers (Confluent): replicas that no election takes and that Kafka's lists cannot tell from others.
     """
 
     brokers: tuple[int, ...]
@@ -82,6 +86,7 @@ class KafkaCluster(NamedTuple):
     under_way: dict[Partition, str]
     logs: LogDirs
     notes: list[str]
+    observed: tuple[Partition, ...] = ()
 
     def standing_on(self, brokers: Iterable[int], offline: bool = True) -> set[Partition]:
         """The partitions with a replica on one of these brokers, and those with one that is `offline`."""
@@ -89,8 +94,14 @@ class KafkaCluster(NamedTuple):
         return {p for p, s in self.partitions.items() if (offline and s.offline) or not named.isdisjoint(s.replicas)}
 
     def refuse_under_way(self, partitions: Iterable[Partition]) -> None:
-        """Refuse a plan of partitions that are on their way already: it would make the doubled lists permanent."""
+        """Refuse a plan of partitions that are on their way already: it would make doubled lists permanent; or have observers."""
+        partitions = list(partitions)
         refuse_under_way({p: self.under_way[p] for p in partitions if p in self.under_way})
+        if observed := [p for p in partitions if p in self.observed]:
+            raise InputError(
+                f"{some(observed)}: a plan would make usual replicas of their observers: leave such topics out, for example by "
+                f"--topics '!{observed[0].topic}'"
+            )
 
 
 def refuse_under_way(found: Mapping[Partition, str]) -> None:
@@ -128,7 +139,7 @@ def read_cluster(
     reassigning : str or Path, optional
         What ``kafka-reassign-partitions --list`` printed.
     settled : bool, default False
-        Whether the operator knows that nothing is being reassigned, where no file tells.
+        Whether nothing is being reassigned, according to the operator; used if no file tells.
 
     Raises
     ------
@@ -163,7 +174,16 @@ def read_cluster(
         if p not in under_way:
             _refuse_contradiction(p, s, found, settled)
     unlisted = {p: sorted(held) for p, held in sorted(found.sizes.items()) if p not in partitions}
-    made = KafkaCluster(tuple(sorted({*found.brokers, *down})), tuple(down), partitions, unlisted, under_way, found, [])
+    made = KafkaCluster(
+        tuple(sorted({*found.brokers, *down})),
+        tuple(down),
+        partitions,
+        unlisted,
+        under_way,
+        found,
+        [],
+        tuple(p for p, d in described.items() if d.observers),
+    )
     made.notes.extend(_notes(made, found, described))
     return made
 
@@ -234,7 +254,7 @@ def _notes(made: KafkaCluster, found: LogDirs, described: Mapping[Partition, Des
         )
     for b, folders in found.offline.items():
         lost = [p for p, s in made.partitions.items() if b in s.offline]
-        what = f"what is not seen on it ({some(lost)}) leaves first" if lost else "no partition is missed"
+        what = f"replicas that cannot be seen there ({some(lost)}) leave first" if lost else "no partition is missed"
         notes.append(f"Broker {b} cannot read {some(folders)}: {what}.")
     if moving := [p for p, s in made.partitions.items() if s.moving]:
         notes.append(f"{some(moving)}: moving between two directories of a broker, and left where it is.")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import fnmatch
-import io
 import math
 import re
 from collections import Counter
@@ -15,10 +13,12 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from keyshift.engines.formats import EngineModel, Id, One, OpenModel, documents, read_model, some
+from keyshift.files.table import open_table
 from keyshift.models.base.disk import MOST_JSON, read_text, shown
+from keyshift.models.base.frames import USUAL, Table
 from keyshift.models.base.guards import as_number
 from keyshift.models.base.names import Names
-from keyshift.models.base.schema import Whole, validated
+from keyshift.models.base.schema import Whole, naming, validated
 from keyshift.models.errors import InputError
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -26,7 +26,6 @@ CURRENT, PROPOSED = "Current partition replica assignment", "Proposed partition 
 UNDER_WAY = ("Current partition reassignments:", "No partition reassignments found.")
 ANY = "any"
 """The directory of a replica that Kafka chooses."""
-LOADS = ("topic,partition,value", "topic,partition,in,out")
 
 
 class Partition(NamedTuple):
@@ -110,7 +109,7 @@ class LogDirs(NamedTuple):
     moving: Mapping[Partition, set[int]]
 
     def directory(self, p: Partition, broker: int) -> str:
-        """The directory of a replica: that which shows it, or else the only one that the broker cannot read."""
+        """The directory of a replica: the one that lists it, or the broker's only unreadable one."""
         unread = self.offline.get(broker, [])
         return self.directories.get(p, {}).get(broker) or (unread[0] if len(unread) == 1 else ANY)
 
@@ -256,13 +255,16 @@ class Described(NamedTuple):
     in_sync: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
+    observers: tuple[int, ...] = ()
 
 
+_NOW_AND_THEN = {"Offline", "Observers", "LiveObservers", "MarkedForDeletion", "Adding Replicas", "Removing Replicas"}
+"""Fields that only some lines have."""
 _FIELDS = {
-    "Topic", "Partition", "Leader", "Replicas", "Isr", "Offline", "Observers", "Elr", "LastKnownElr", "MarkedForDeletion",
-    "Adding Replicas", "Removing Replicas",
+    "Topic", "Partition", "Leader", "Replicas", "Isr", "Elr", "LastKnownElr", *_NOW_AND_THEN,
 }  # fmt: skip
 """Of Kafka's and Confluent's tool. Others are refused: what is not understood may say that the partition is on its way."""
+_LISTS = ("Replicas", "Isr", "Adding Replicas", "Removing Replicas", "Observers", "LiveObservers")
 _FIELD = re.compile(r"(?<!\S)((?:Adding |Removing )?[A-Z][A-Za-z]*): ?(\S*)")
 
 
@@ -279,22 +281,24 @@ def read_topics(file: str | Path) -> dict[Partition, Described]:
     made: dict[Partition, Described] = {}
     counts: dict[str, int] = {}
     shape: frozenset[str] | None = None
+    topic = ""
     for number, line in enumerate(read_text(file, MOST_JSON).splitlines(), 1):
         fields, place = _FIELD.findall(line), f"{file}, line {number}"
         said = dict(fields)
+        topic = said.get("Topic", topic)  # lines about partitions may leave it to the line about their topic
         if "Topic" in said and re.fullmatch("[0-9]{1,9}", said.get("PartitionCount", "")):
             counts[said["Topic"]] = int(said["PartitionCount"])
         if not re.search(r"Partition: ?[^\s,]", line):
             continue
-        usual = frozenset(said) - {"Adding Replicas", "Removing Replicas", "MarkedForDeletion"}
+        usual = frozenset(said) - _NOW_AND_THEN
         more = _FIELD.sub("", line).strip() or len(said) < len(fields) or not _FIELDS.issuperset(said)
-        if more or not {"Topic", "Partition", "Leader", "Replicas", "Isr"} <= usual or usual != (shape or usual):
+        if more or not (topic and {"Partition", "Leader", "Replicas", "Isr"} <= usual) or usual != (shape or usual):
             raise InputError(f"{place}: {shown(line.strip())} is not a partition as kafka-topics --describe prints it")
         shape = usual
-        name = Partition.of(f"{said['Topic']}-{said['Partition']}", place)
+        name = Partition.of(f"{topic}-{said['Partition']}", place)
         if name in made:
             raise InputError(f"{place} is {name}, which is described before")
-        lists = [_brokers(said.get(f, ""), place) for f in ("Replicas", "Isr", "Adding Replicas", "Removing Replicas")]
+        lists = [_brokers(said.get(f, ""), place) for f in _LISTS]
         leader = None if said["Leader"] in ("none", "-1") else _brokers(said["Leader"], place)
         if not lists[0] or (leader is not None and (len(leader) != 1 or leader[0] not in lists[0])):
             raise InputError(
@@ -302,7 +306,7 @@ def read_topics(file: str | Path) -> dict[Partition, Described]:
             )
         if strange := {b for named in lists[1:] for b in named} - set(lists[0]):
             raise InputError(f"{place}: {name} names broker {min(strange)}, which is none of its replicas")
-        made[name] = Described(lists[0], None if leader is None else leader[0], *lists[1:])
+        made[name] = Described(lists[0], None if leader is None else leader[0], *lists[1:4], lists[4] or lists[5])
     if not made:
         raise InputError(f"{file} describes no partition: is it what kafka-topics --describe printed?")
     there = Counter(name.topic for name in made)
@@ -357,40 +361,43 @@ def election(partitions: Sequence[Partition]) -> dict[str, object]:
 
 
 def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[float, ...]]:
-    """Read a table of loads: CSV with the columns ``topic,partition,value``, or for `both` ways ``topic,partition,in,out``.
+    """Read a table of loads: the columns topic and partition, and one of loads; for `both` ways in and out may take its place.
+
+    The column of loads is called value, or is the only one that is left, or has a usual name (`keyshift.models.base.frames`).
 
     Raises
     ------
     InputError
         With the line and what is wrong with it.
     """
-    path = Path(file)
-    rows = csv.reader(io.StringIO(read_text(path, MOST_JSON)), strict=True)
+    table = Table(open_table(Path(file), MOST_JSON))
+    names = {name.strip().lower(): name for name in table.data.columns}
+    rest = [name for name in names if name not in ("topic", "partition", "", "unnamed: 0")]
+    if not {"topic", "partition"} <= names.keys():
+        raise InputError(f"{file} needs the columns topic and partition, and has {', '.join(map(repr, names))}")
+    if both and {"in", "out"} <= set(rest):
+        rest = ["in", "out"]
+    elif len(rest) > 1:
+        rest = ["value"] if "value" in rest else [name for name in rest if name in USUAL["load"]]
+    if not rest or (len(rest) > 1 and rest != ["in", "out"]):
+        ways = " or the two in and out" if both else ""
+        raise InputError(f"{file}: which column is the load? Call it value{ways}; there are {', '.join(names)}")
+    with naming(file):
+        columns = [map(str, table.labels(names[name])) for name in ("topic", "partition", *rest)]
     made: dict[Partition, tuple[float, ...]] = {}
-    known = LOADS[: 2 if both else 1]
-    try:
-        if (head := ",".join(name.strip() for name in next(rows, []))) not in known:
-            raise InputError(f"{path} must begin with the line {' or '.join(known)}, not {shown(head)}")
-        names = head.split(",")
-        for row in rows:
-            place = f"{path}, line {rows.line_num}"
-            if not row:
-                continue
-            if len(row) != len(names):
-                raise InputError(f"{place} has {len(row)} fields, expected {head}")
-            name = Partition.of(f"{row[0].strip()}-{row[1].strip()}", place)
-            if name in made:
-                raise InputError(f"{place}: {name} has a load already")
-            made[name] = tuple(_load(text, column, place) for text, column in zip(row[2:], names[2:], strict=True))
-    except csv.Error as error:
-        raise InputError(f"{path}, line {rows.line_num}: {error}") from None
+    for line, row in enumerate(zip(*columns, strict=True), 2):
+        place = f"{file}, line {line}"
+        name = Partition.of(f"{row[0].strip()}-{row[1].strip()}", place)
+        if name in made:
+            raise InputError(f"{place}: {name} has a load already")
+        made[name] = tuple(_load(text, column, place) for text, column in zip(row[2:], rest, strict=True))
     if not made:
-        raise InputError(f"{path} lists no partition")
+        raise InputError(f"{file} lists no partition")
     return made
 
 
 class Growth(NamedTuple):
-    """Messages a second, and the partitions without a pair of offsets: they have no leader, or are too new."""
+    """Messages a second, and the partitions without two offsets, which have no leader or are too new."""
 
     loads: dict[Partition, tuple[float, ...]]
     without: tuple[Partition, ...]
@@ -466,7 +473,7 @@ class RacksOf(NamedTuple):
 
 
 def read_racks(given: Racks) -> RacksOf:
-    """Read racks: a mapping, the name of a file with a line ``1:a`` for each broker, or such words with commas between."""
+    """Read racks: a mapping, words ``1:a,2:b``, or a file: lines ``1:a``, or what ``kafka-broker-api-versions`` printed."""
     if isinstance(given, Mapping):
         return RacksOf(given, "racks")
     found: dict[int, str] = {}
@@ -475,6 +482,10 @@ def read_racks(given: Racks) -> RacksOf:
         raise InputError(f"--racks {given:.60} is no file, and no words such as 1:a,2:b")
     if isinstance(given, Path) or ":" not in given or Path(given).is_file():
         source, text = str(given), read_text(given, MOST_JSON).strip()
+        if printed := re.findall(r"\(id: ([0-9]+) rack: (\S+)(?: isFenced: \w+)?\) -> \(", text):
+            if without := [broker for broker, rack in printed if rack == "null"]:
+                raise InputError(f"{source}: broker {without[0]} has no rack")
+            text = "\n".join(map(":".join, printed))
     for part in re.split(r"[,\n]", text):
         broker, _, rack = (word.strip() for word in part.partition(":"))
         if not part.strip() and source != "--racks":

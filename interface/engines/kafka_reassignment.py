@@ -427,7 +427,7 @@ def _replicas(
     """The list of a partition now; refused where it is another than the plan's."""
     if given is None:
         if known is None:
-            raise InputError(f"the key {p} does not list its replicas: give the current assignment")
+            raise InputError(f"the key {p} does not list its replicas: give the cluster's, as assignment=")
         return known
     if p not in given:
         raise InputError(f"the assignment does not list {p}, which the plan needs")
@@ -487,7 +487,7 @@ AFTERWARDS = [
     "at any time; of leaders that lead it says *Valid replica already elected*.",
     "`--cancel` in the place of `--execute` stops a phase half-way. The replicas come back, but Kafka may list them in another "
     "order, and so prefer other leaders: execute the rollback file as well, and elect.",
-    "Every broker that a file names has to be up, also one whose replica stays: else `--execute` ends with *Unknown broker id*. "
-    "What a broker that goes down meanwhile takes part in stays *in progress* until it is back.",
+    "Every broker that a file names must be up, even if its replica stays; otherwise `--execute` ends with *Unknown broker id*. "
+    "If a broker goes down meanwhile, its reassignments stay *in progress* until it is back.",
 ]
 """What is true of Kafka 4.3, whatever the plan."""

@@ -80,7 +80,7 @@ def standing(offline: Collection[int], moving: Collection[int]) -> str:
 
 
 def standing_rules(workload: Workload) -> list[Rule]:
-    """The rules of the labels that `read_workload` of `kafka` gives, whatever is planned.
+    """The rules that follow from the labels of `kafka.read_workload`, for every problem.
 
     Partitions with replicas in directories that cannot be read have none on that broker, and what moves between two directories
     of a broker stays. Leaders stay among the brokers that they are allowed. Excluded brokers get nothing more.
@@ -171,7 +171,7 @@ def members_of(keys: Sequence[Any]) -> dict[Partition, list[int]]:
 
 
 def lists_of(members: Mapping[Partition, list[int]], nodes: IntArray, brokers: Sequence[Any]) -> Replicas:
-    """The replicas of each partition for key groups on these nodes, the leader's broker first; those that are to be made not."""
+    """The replicas of each partition for key groups on these nodes, the leader's broker first, without new replicas."""
     return {p: tuple(brokers[i] for i in nodes[held].tolist() if brokers[i] != UNPLACED) for p, held in members.items()}
 
 

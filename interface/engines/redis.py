@@ -35,7 +35,7 @@ LABEL = "slot-"
 
 @dataclass(frozen=True)
 class Shard:
-    """A master: its name ``host:port``, its id, its slots by its own word, and the slots it is giving away or taking in."""
+    """A master: its name ``host:port``, its id, the slots that it reports, and the slots that it is sending or receiving."""
 
     name: str
     id: str
@@ -205,7 +205,7 @@ def read_workload(
 
 
 def slot_rules(workload: Workload) -> list[Rule]:
-    """Where a master drains, no other gets more slots than its share, or than the largest has now: empty ones cost nothing."""
+    """While a master drains, each other one takes at most its share of slots, or as many as the largest has now."""
     if not workload.draining.any():
         return []
     held = np.bincount(workload.current, minlength=workload.nodes)[workload.kept]
@@ -261,7 +261,7 @@ def piped(client: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
 
 
 def measured(one: Shard, keys: IntArray, sample: int) -> FloatArray:
-    """Bytes in each slot of a master: its number of keys times the mean memory of those looked at."""
+    """Bytes in each slot of a master: its number of keys times the mean memory of the sampled keys."""
     held = np.flatnonzero(keys)
     looked = keys[held] if sample <= 0 else np.minimum(keys[held], sample)
     wanted = zip(one.slots[held].tolist(), looked.tolist(), strict=True)

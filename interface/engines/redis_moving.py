@@ -15,7 +15,7 @@ from keyshift.plans.plan import Plan
 
 
 class Moved(NamedTuple):
-    """The slots and keys that were moved, or would be.
+    """The slots and keys that a run moved, or would move.
 
     Attributes
     ----------
@@ -40,14 +40,14 @@ class Moved(NamedTuple):
 
 
 class Pace:
-    """So many keys and bytes a second, on average, at most."""
+    """A limit on keys and bytes a second, on average."""
 
     def __init__(self, keys: float | None, state: float | None) -> None:
         self.most = np.array([np.inf if keys is None else keys, np.inf if state is None else state])
         self.sent, self.begun = np.zeros(2), time.monotonic()
 
     def sent_off(self, keys: int, state: float) -> None:
-        """Wait as long as what was sent may take."""
+        """Wait until the average rate is within the limit again."""
         self.sent += keys, state
         ahead = float((self.sent / self.most).max()) - (time.monotonic() - self.begun)
         if ahead > 0:
@@ -124,7 +124,7 @@ def execute(
 
 
 def planned_places(cluster: Shards, moves: list[tuple[int, str, str]]) -> dict[int, bool]:
-    """For each slot of a plan, whether its target owns it; refuse slots that are elsewhere than the plan knows."""
+    """For each slot of a plan, whether its target owns it already; refuse slots on a third master."""
     names, there = list(cluster.masters), {}
     refuse_unfinished(cluster, {slot: True for slot, _, _ in moves})
     for slot, source, target in moves:
@@ -172,7 +172,7 @@ def wait_for_epochs(cluster: Shards, target: Shard) -> None:
     newest = max(int(about["cluster_my_epoch"]) for about in said)
     while int(target.client.execute_command("CLUSTER INFO")["cluster_current_epoch"]) < newest:
         if time.monotonic() > until:
-            raise InputError(f"{target.name} does not hear from the other masters; run the plan again when it does")
+            raise InputError(f"{target.name} gets no messages from the other masters; run the plan again when it does")
         time.sleep(0.005)
 
 

@@ -74,7 +74,7 @@ class StormGroupingFile(FileFormat, kind="keyshift-storm-grouping", newest=2):
 
 
 class StormCountsFile(FileFormat, kind="keyshift-storm-counts"):
-    """What a task has served of each key, tuples and bytes of state, and the table in force."""
+    """The tuples and bytes of state of each key that a task has served, and the table in force."""
 
     component: Name
     task: Whole
@@ -213,7 +213,7 @@ def _after(plan: Plan, nodes: np.ndarray, table: StormTable, topology: StormTopo
 def write_tables(
     path: str | Path, tasks: int, epoch: int, tables: Sequence[tuple[Sequence[int], dict[str, list[int]]]]
 ) -> None:
-    """Write tables of one's own: the task of each key group, and the tasks of each listed key; the first is number `epoch`."""
+    """Write tables made without a plan: the task of each key group and of each listed key; the first is number `epoch`."""
     listed = [StormTable(groups=list(groups), entries=entries) for groups, entries in tables]
     StormGroupingFile.write(path, _tables(tasks, epoch, listed), separators=(",", ":"))
 

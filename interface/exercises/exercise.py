@@ -91,7 +91,7 @@ class Exercise:
     draw : callable
         ``draw(rng, size)`` gives an instance's values; `size` grows from 0 to 1, so that the first to fail is a small one.
     judge : callable
-        ``judge(returned, *values)`` gives what is wrong with an answer, or an empty text. It knows only brute force.
+        ``judge(returned, *values)`` gives what is wrong with an answer, or an empty text. It uses brute force only.
     planted : tuple of tuple
         Instances that are tried first: each catches a common mistake that drawn ones rarely catch.
     """

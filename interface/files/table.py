@@ -59,11 +59,11 @@ def said_of_columns(path: str | Path, **columns: Any) -> str:
     return f"Columns: {'; '.join(said)}. Not read: {', '.join(rest) or 'none'}."
 
 
-def open_table(source: Path) -> Any:
-    """The table in a file, of pyarrow."""
+def open_table(source: Path, most: int = MOST_TEXT) -> Any:
+    """The table in a file, of pyarrow; of CSV at most so many bytes."""
     if not source.exists():
         raise InputError(f"{source} does not exist")
-    return _parquet(source) if source.suffix.lower() == ".parquet" else _csv(source)
+    return _parquet(source) if source.suffix.lower() == ".parquet" else _csv(source, most)
 
 
 def _parquet(source: Path) -> Any:
@@ -81,21 +81,21 @@ def _parquet(source: Path) -> Any:
         raise InputError(f"{source} is not a readable Parquet file ({reason(error)})") from None
 
 
-def _csv(source: Path) -> Any:
-    """All columns as texts; the separator is what the first line has most of: a comma, a semicolon or a tab."""
+def _csv(source: Path, most: int) -> Any:
+    """All columns as texts; the separator is what the first line has most of: a comma, a semicolon, a tab or a bar."""
     import pandas as pd
 
-    text = read_text(source, MOST_TEXT)
+    text = read_text(source, most)
     head = text.split("\n", 1)[0]
     if not head.strip():
         raise InputError(f"{source} begins with an empty line; the first line must name the columns")
     try:
-        names, *rows = reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count), strict=True)
+        names, *rows = reader(io.StringIO(text, newline=""), delimiter=max(",;\t|", key=head.count), strict=True)
     except Error as error:
         raise InputError(f"{source} is not a readable table ({error})") from None
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise InputError(f"{source} has two columns {twice!r:.60}")
-    rows = [row for row in rows if row]
+    rows = [row for row in rows if any(row)]  # spreadsheets end in rows of empty cells
     for line, row in enumerate(rows):
         if len(row) != len(names):
             raise InputError(f"{source}: row {line} has {len(row)} cells, the first line names {len(names)} columns")

@@ -285,7 +285,7 @@ def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
 
 
 def version_of(w: Workload) -> dict[str, Any]:
-    """The version that the data need: 5 with units, 4 with labels of key groups or nodes, 3 with a traffic for each window."""
+    """The lowest file version that can hold the data: 5 for units, 4 for labels, 3 for traffic by window."""
     return {"version": 5 if w.units else 4 if w.groups or w.domains else 3 if w.earlier_traffic else 2}
 
 

@@ -193,7 +193,9 @@ class Front:
             for s in self.solutions
         )  # fmt: skip
         title = f"{self.problem.name}: {self.problem.objective_name} against {self.trade.label}"
-        return table([*numbers, "status", "seconds"], rows, right=[*numbers, "seconds"], title=title)
+        near = any(s.termination == "gap" and s.status == "feasible" for s in self.solutions)
+        said = "feasible points may be within the gap asked for; a gap of 0 asks for proofs" if near else None
+        return table([*numbers, "status", "seconds"], rows, right=[*numbers, "seconds"], title=title, caption=said)
 
     def plot(self, path: str | Path | None = None, others: Sequence[Solution] = ()) -> Figure:
         """Draw the front with its bounds, and other solutions beside it.
@@ -303,7 +305,7 @@ Limit = int | float | str | None
 
 
 class PointPart(FileModel):
-    """A finished point: its limit on the second objective, and what was found."""
+    """A finished point: its limit on the second objective, and the answer under it."""
 
     limit: Limit
     assignment: Wholes
@@ -313,7 +315,7 @@ class PointPart(FileModel):
 
 
 class AboutPart(FileModel):
-    """Whose front it is."""
+    """The problem of the front."""
 
     keyshift_pareto: int | None = None
     workload: Annotated[str, Field(description="SHA-256 of the data, or of the whole problem")]
@@ -402,7 +404,7 @@ class FrontCheckpoint:
         return str(value) if isinstance(value, Fraction) else value
 
     def keep(self, point: TracedPoint) -> None:
-        """Take note of a finished point, and write all of them down."""
+        """Add a finished point and write the file anew."""
         with self.one_at_a_time:
             self.points = [*self.points, point]
             if self.file is None:

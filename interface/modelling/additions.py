@@ -1,4 +1,4 @@
-"""What a caller has added to a model: rows over placements, the rules that say the same, and a start from our own search."""
+"""Rows that a caller has added to a model, the equivalent rules, and a start from keyshift's search."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def places(model: Any) -> dict[str, Place]:
 def as_rules(
     rows: Iterable[Row], placed: Mapping[str, Place], problem: Problem
 ) -> tuple[list[Rule], dict[str, np.ndarray], bool]:
-    """The rules that say what rows say, the resources that they limit, and whether they say all of it.
+    """The rules equivalent to some rows, the resources that they limit, and whether all rows are covered.
 
     ``x[k,i] = 0`` is `Never`, ``x[k,i] = 1`` is `Only`; ``x[k,i] + x[l,i] <= 1`` on every node is `Apart`, ``x[k,i] = x[l,i]``
     is `Together`; a limit on how many of all key groups a node has is `Count`, and any other limit on one node is `Use` of a
@@ -91,7 +91,7 @@ def as_rules(
 
 
 def start_by_search(model: Any, rows: list[Row], budget: Budget, seed: int) -> tuple[np.ndarray | None, str]:
-    """Our own answer under the rules of the problem and those that rows say, made to keep the other rows where it can be.
+    """The search's answer under the problem's rules and those read from rows, adjusted to satisfy the other rows if possible.
 
     The model holds it as its start. First only what is not a placement is decided anew; then also the key groups that the rows
     are about. Beside it, what a message says of the rules.

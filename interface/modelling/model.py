@@ -95,7 +95,7 @@ class Model(ABC):
         return self.about.kind
 
     def name_in_files(self, name: str) -> str:
-        """A variable's or a constraint's name with the workload's own names: x[kg-0003,node01] for x[k3,n1]."""
+        """The name of a variable or constraint in the workload's terms: x[kg-0003,node01] for x[k3,n1]."""
         return self._symbol.sub(lambda found: self._symbols[found[1]][int(found[2])], name) if self._symbols else name
 
     # What a caller does with it ---------------------------------------------------------------------------------

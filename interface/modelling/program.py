@@ -1,4 +1,4 @@
-"""A model as matrices with names, the one form that both languages of linear models are read into: printed, and written."""
+"""A linear model as matrices with names, for printing and writing; Pyomo and MathOpt models are both read into it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NamedProgram:
 
     @property
     def fitting_solver(self) -> str:
-        """The solver that is used where none is named."""
+        """The default solver."""
         if not self.squares:
             return "highs"
         return "scip" if self.whole else "pdlp"
@@ -58,7 +58,7 @@ class NamedProgram:
         return digest_of_arrays((*numbers, *sides), repr(sorted(self.squares.items())))
 
     def extends(self, stated: NamedProgram) -> bool:
-        """Whether nothing of another program is gone: its objective, its rows and its limits, or narrower ones."""
+        """Whether this program still has another one's objective, rows and limits, or tighter ones."""
         mine, theirs = self._by_name(), stated._by_name()
         return (
             mine.cost == theirs.cost

@@ -237,7 +237,7 @@ class OpenedMathOpt(LinearModel):
         for what in ("quadratic_constraints", "second_order_cone_constraints", "sos1_constraints", "sos2_constraints",
                      "indicator_constraints"):  # fmt: skip
             if len(getattr(proto, what)):
-                raise InputError(f"the model has {what.replace('_', ' ')}, which no matrix holds")
+                raise InputError(f"the model has {what.replace('_', ' ')}, which matrices cannot express")
         if proto.objective.maximize:
             raise InputError("the model maximises: write it as a minimum")
         v, c, entries, goal = proto.variables, proto.linear_constraints, proto.linear_constraint_matrix, proto.objective

@@ -1,4 +1,4 @@
-"""explain: what each move is worth, what holds the answer back, and what a little more of each limit would bring."""
+"""explain: what each move is worth, which limits bind, and what a little more of each limit would gain."""
 
 from __future__ import annotations
 

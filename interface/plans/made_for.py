@@ -17,7 +17,7 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 @dataclass(frozen=True, eq=False)
 class MadeFor:
-    """The parts of a workload that a plan remembers.
+    """The parts of a workload that a plan records.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class MadeFor:
         )  # fmt: skip
 
     def once(self, assignment: IntArray, capacity: FloatArray) -> MadeFor:
-        """The workload once key groups are where an assignment puts them, on nodes of these capacities, new ones included."""
+        """The workload after an assignment has been carried out, on nodes of these capacities, new ones included."""
         new = np.zeros(capacity.size - self.capacity.size, dtype=bool)
         draining = np.concatenate([self.draining, new])
         return replace(self, current=assignment.copy(), capacity=capacity.copy(), draining=draining)
@@ -89,7 +89,7 @@ class MadeFor:
         return Names("node", self.node_names, self.capacity.size)[i]
 
     def changes(self, workload: Workload) -> list[str]:
-        """The differences of another workload, a sentence each; empty when it is the same."""
+        """The differences between this and another workload, one sentence each; empty if there are none."""
         w, sizes = (
             workload,
             (("key groups", self.load.size, workload.key_groups), ("nodes", self.capacity.size, workload.nodes)),

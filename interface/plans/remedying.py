@@ -369,7 +369,7 @@ def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -
         return replace(solution, details={**solution.details, "excess_left": 0.0, "excess_left_proven": True})
     if not problem.repairable:
         answer = solve(problem, method, time_limit=seconds_of(budget, 0.0), seed=seed)
-        said = f"{problem.name} keeps its rules as a whole or has no answer: key-group allocation keeps what it can of them"
+        said = f"{problem.name} keeps all rules or has no answer; key-group allocation can keep as many of them as possible"
         return replace(answer, message="; ".join(filter(None, (answer.message, said))))
     soft = excess.elastic()
     pose = excess.at if soft is excess else lambda s: soft.at(s).plain()  # type: ignore[attr-defined]  # Prioritised

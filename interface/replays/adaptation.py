@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from keyshift.files.table import is_table
 from keyshift.files.workload import read_workload
 from keyshift.heuristics.splitting.partitioner import SCHEMES, Partitioner
 from keyshift.models import InputError, Workload
@@ -297,8 +298,8 @@ def read_periods(path: str | Path, nodes: int | None = None, placement: str | No
     ----------
     path : str or Path
         Statistics that `keyshift stats` wrote: a period for each window, with its load, state and traffic. Or a
-        workload (``.json`` or directory): a period for each of its windows, all with the same state and traffic. Or a
-        folder of workloads: a period for each, by name.
+        workload (``.json``, a table or a directory): a period for each of its windows, all with the same state and traffic.
+        Or a folder of workloads: a period for each, by name.
     nodes, placement : optional
         For statistics that name none, or to ask for others.
 
@@ -330,7 +331,7 @@ def count_periods(path: str | Path) -> int:
 
 
 def _is_workload(path: Path) -> bool:
-    return path.suffix == ".json" or (path / "workload.json").is_file()
+    return path.suffix == ".json" or is_table(path) or (path / "workload.json").is_file()
 
 
 def _members(source: Path) -> list[Path]:

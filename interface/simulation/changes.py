@@ -21,7 +21,7 @@ PAUSES = ("keys", "nodes", "all")
 
 @dataclass(frozen=True, eq=False)
 class Migration:
-    """How state is transferred when the assignment changes, and who waits for it.
+    """How state is transferred when the assignment changes, and which tuples wait for it.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _of_plan(plan: Plan, now: IntArray, when: float, how: Migration) -> list[Tra
     if not np.array_equal(plan.current, now):
         raise InputError(f"the plan at {when:g} s begins from another assignment than the one in force then")
     if plan.bandwidth is None and len(plan):
-        raise InputError("the plan has no bandwidth, so that its times are no seconds: make it with bandwidth=")
+        raise InputError("the plan has no bandwidth, so its times are not in seconds: make the plan with a bandwidth")
     begins = np.array([phase.start for phase in plan.phases])
     start = begins[plan.phase] if how.progressive else np.zeros(len(plan))
     end = plan.end + how.seconds

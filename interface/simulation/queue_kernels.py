@@ -184,7 +184,7 @@ def serve(log, router, holds, stands, queues, counters, record):
 
 
 class Inflow(NamedTuple):
-    """Portions of fluid, in the order in which they enter their node's queue, node by node; shapes (pieces,).
+    """Pieces of fluid, node by node, in the order in which they enter the queue; shapes (pieces,).
 
     A portion is created at an even rate between two times, enters the queue between two times (those, or the moment in
     which a buffer is replayed), and is not served before `ready`.

@@ -1,4 +1,4 @@
-"""study: instances x methods x seeds, each solve on a process of its own, and the table that comes of it."""
+"""study: instances x methods x seeds, each solved in its own process, and the table of results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class StudyProgress:
 
     @property
     def left(self) -> float | None:
-        """Estimated seconds to go, from what this run has done so far; None before the first solve has ended."""
+        """Estimated seconds left, from the pace of this run; None before the first solve has ended."""
         made = self.done - self.taken
         return None if self.expected is None or made == 0 else self.seconds / made * (self.expected - self.done)
 
@@ -82,9 +82,10 @@ class Study:
         -------
         DataFrame
             ``best_known`` is the least objective and ``best_bound`` the highest bound on that instance, of this
-            study and of the table of best known answers. ``gap`` is (objective - best_bound) / objective, ``gap_abs``
-            their difference in the objective's unit. An answer that breaks rules has no objective: its value is
-            ``offered``, and ``violations`` says how many rules, ``worst_violation`` which.
+            study and of the table of best known answers. ``gap_abs`` is objective - best_bound in the objective's unit,
+            ``gap`` the same as a share of the objective; of a proven optimum, which may be nearly 0, it is 0. An answer
+            that breaks rules has no objective: its value is ``offered``, and ``violations`` says how many rules,
+            ``worst_violation`` which.
         """
         return gap_table(self.rows, self.known)
 

@@ -50,12 +50,15 @@ def gap_table(rows: Sequence[Row], known: BestKnown) -> pd.DataFrame:
         best_known = None if entry is None else entry.objective
         best_bound = None if entry is None else entry.bound
         absolute = None if objective is None or best_bound is None else max(0.0, objective - best_bound)
+        counted = (
+            0.0 if absolute is not None and absolute <= row["tolerance"] else absolute
+        )  # of a proven optimum: none
         above = None if objective is None or best_known is None else max(0.0, objective - best_known)
         made.append(
             {
                 **row,
                 "objective": row["objective"], "best_known": best_known, "best_bound": best_bound, "gap_abs": absolute,
-                "gap": _share(absolute, objective), "above_best_known": _share(above, objective),
+                "gap": _share(counted, objective), "above_best_known": _share(above, objective),
                 "won": above is not None and above <= row["tolerance"],
             }
         )  # fmt: skip
@@ -86,7 +89,7 @@ def summary_table(frame: pd.DataFrame, seed: int = 0, by: str = "family") -> pd.
 LATEX_NOTES = """\
 % solves: runs, one for each instance and seed; proven: runs that ended with a proven optimum;
 % wins: runs that reached the best objective of all methods; gap: (objective - best bound) / objective, the mean in percent;
-% from, to: its 95 % bootstrap interval; worst: the largest gap; seconds: the median run.
+% a proven optimum has gap 0; from, to: its 95 % bootstrap interval; worst: the largest gap; seconds: the median run.
 """
 
 
@@ -285,7 +288,7 @@ class Entry:
     answer: Any = None
 
     def improved(self, row: Row) -> Entry:
-        """With what a row has that is better."""
+        """The entry with the better values of a row."""
         made = self
         objective, bound = row["objective"], row["bound"]
         if not row["same_problem"]:
@@ -371,7 +374,7 @@ class BestKnown:
         return self.entries.get(fingerprint)
 
     def updated(self, rows: Iterable[Row]) -> BestKnown:
-        """The table with what a study found better, and with its new instances."""
+        """The table with a study's improvements and new instances."""
         entries = dict(self.entries)
         changed = []
         for row in rows:

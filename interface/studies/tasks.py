@@ -1,4 +1,4 @@
-"""One solve of a study: what it is, and the row it becomes whatever happens."""
+"""One solve of a study, and its row in the table, also if it fails."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class SolveTask:
         )  # fmt: skip
 
     def failed(self, termination: str, message: str, wall: float) -> Row:
-        """The row of a solve that gave nothing: "crash", "memory" or "killed"."""
+        """The row of a solve without a result: "crash", "memory" or "killed"."""
         return self._row("failed", termination, message, wall, wall)
 
     def _row(self, status: str, termination: str, message: str, seconds: float, wall: float, **found: Any) -> Row:
@@ -163,7 +163,7 @@ class Guard:
 
     @property
     def seconds(self) -> float | None:
-        """When a solve is killed; never where it has no limit."""
+        """Seconds after which a solve is killed; infinite without a limit."""
         limit = self.time_limit if self.effort is None else self.effort
         return None if limit is None else 1.5 * limit + self.patience
 

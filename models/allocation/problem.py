@@ -433,7 +433,7 @@ class KeyGroupAllocation(OverWindows):
             use = self.usage(name)
             if use.sum() > limit.sum() * (1 + SLACK):
                 needed, there = apart(use.sum(), limit.sum())
-                found.append(f"all key groups use {needed} of {name}, all nodes together offer {there}")
+                found.append(f"all key groups use {needed} of {name}, all nodes together have {there}")
             roomiest = np.where(self.space.allowed, limit, -np.inf).max(axis=1)
             for k in np.flatnonzero(use > roomiest * (1 + SLACK)).tolist():
                 needed, there = apart(use[k], roomiest[k])

@@ -75,12 +75,12 @@ class Compiling:
 
     @property
     def anew(self) -> float:
-        """Seconds that went into compiling what no cache held."""
+        """Seconds spent on compiling code that was not in the cache."""
         return self._until_now("anew")
 
     @property
     def now(self) -> bool:
-        """Whether something is being compiled that no cache held."""
+        """Whether code that was not in the cache is being compiled."""
         return self._deep["anew"] > 0
 
     @property
@@ -97,7 +97,7 @@ class Compiling:
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
-        """Nothing that is called within runs uncompiled."""
+        """A context in which every kernel is compiled at its first call."""
         before, self.interpreted = self.interpreted, False
         try:
             yield
@@ -135,7 +135,7 @@ COMPILING = Compiling()
 
 @contextlib.contextmanager
 def off_clock(what: str = "all") -> Iterator[None]:
-    """Around what a method imports when it gets there - a solver takes half a second to load - and any budget's clock."""
+    """A context for imports inside a method, such as a solver's half second: no budget's clock runs meanwhile."""
     COMPILING.begin(what)
     try:
         yield

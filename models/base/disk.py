@@ -69,7 +69,7 @@ def size_of(file: str | Path) -> int:
 
 
 def expect_regular(place: Path) -> None:
-    """Refuse what would hang a library that opens files itself: a pipe or a device, here or in a folder."""
+    """Refuse pipes and devices, also inside a folder: a library that opens files itself would wait for ever."""
     for path in [place, *place.rglob("*")]:
         if path.exists() and not (path.is_dir() or path.is_file()):
             raise InputError(f"{path} is not a regular file")
@@ -372,7 +372,7 @@ def _flush(file: Path) -> None:
 
 
 def expect_place(file: str | Path) -> Path:
-    """Raise `InputError` where a file plainly cannot be written: asked before the work, not after it."""
+    """Raise `InputError` before the work if a file cannot be written there."""
     target = Path(file)
     folder = target.absolute().parent
     if target.is_dir():

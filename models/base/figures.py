@@ -58,12 +58,12 @@ def quantity(value: Any, unit: str = "", scale: float = 0.0, digits: int = 6) ->
 
 
 def compact(unit: str) -> str:
-    """The unit where it belongs to each number, as bytes do, which may be MB or GB; else nothing: a head says it once."""
+    """The unit if every number needs its own, as bytes do (MB, GB); otherwise nothing, since the heading names it once."""
     return unit if unit.partition("/")[0] in BYTES else ""
 
 
 def enough(value: float | Fraction, side: Literal["up", "down"], digits: int = 6) -> str:
-    """A number to be typed in, rounded to the side on which it still does what it is for.
+    """A number to type in, rounded in the direction in which it still suffices.
 
     >>> enough(Fraction(1, 17), "up"), enough(Fraction(100, 3), "down"), enough(12345678.5, "up"), enough(0.2, "up")
     ('0.0588236', '33.3333', '12345679', '0.2')
@@ -88,12 +88,12 @@ def float_above(value: float | Fraction) -> float:
 
 
 def plain(value: Any, digits: int = 6) -> str:
-    """A number in a message: as few digits as say it, six at most."""
+    """A number in a message, in as few digits as possible, six at most."""
     return f"{value:.{digits}g}"
 
 
 def apart(*values: Any, shown: Callable[..., str] = plain) -> list[str]:
-    """Numbers of one message in as many digits as tell those apart that differ.
+    """Numbers of one message, with enough digits to tell different ones apart.
 
     >>> apart(2.0000004, 2), apart(1234567.0, 1234568.0), apart(0.25, 3)
     (['2.0000004', '2'], ['1234567', '1234568'], ['0.25', '3'])

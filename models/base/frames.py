@@ -30,7 +30,7 @@ _VAGUE = ("id", "name")
 
 
 class Table:
-    """Any data frame that narwhals reads, in memory; an index of pandas that says something is columns like the others."""
+    """Any data frame that narwhals reads, in memory; a named pandas index becomes columns."""
 
     def __init__(self, frame: Any) -> None:
         import narwhals as nw
@@ -70,7 +70,7 @@ class Table:
     def found(self, role: str) -> Any:
         """The column whose name is usual for a role; of loads of several windows, and of topic and partition, more."""
         columns = self.data.columns
-        words = {name: re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()) for name in columns}
+        words = {name: _words(name) for name in columns}
         whole = {name: "".join(part) for name, part in words.items()}
         if exact := [name for name in columns if whole[name] == role and re.fullmatch(r"\D*", name)]:
             chosen = exact
@@ -90,10 +90,10 @@ class Table:
         said = said or f"no column has a usual name of {role}, such as {', '.join(USUAL[role][:4])}"
         same = " or a number, the same for each key group" if role == "state" and not chosen else ""
         of = ", ".join(map(repr, columns))
-        raise InputError(f"{said}: name it by {role}=, on the shell by --{role}: one of {of}{same}")
+        raise InputError(f"{said}: name it by {role}=, one of {of}{same}")
 
     def roles(self, **given: Any) -> dict[str, Any]:
-        """The columns of roles, as they are given, else as they are called."""
+        """The column of each role: the given one, otherwise the one with a usual name."""
         return {
             role: self.found(role) if name is None and not (role == "key" and self.index) else name
             for role, name in given.items()
@@ -116,8 +116,12 @@ class Table:
         return np.array([nodes.position(f"column {name!r}, row {row}", one) for row, one in given], dtype=np.int64)
 
 
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower())
+
+
 def _role(words: Sequence[str]) -> str | None:
-    """What the last of a name's words says, of those that say something."""
+    """The role of the last word of a name that is a usual name."""
     roles = {usual: role for role, some in USUAL.items() for usual in some if usual not in _VAGUE}
     return next((roles[word] for word in reversed(words) if word in roles), None)
 
@@ -160,6 +164,7 @@ def arguments_from_frame(
         "keys": table.keys(key),
         "groups": {_named(name, "group."): table.labels(name) for name in groups},
         "domains": _domains_of(table, domains, called, table.numbered(node, called)),
+        "units": {"state": "bytes"} if "bytes" in _words(str(state)) else None,
     }
     if home is not None:
         made["home"] = table.numbered(home, called)
@@ -215,6 +220,9 @@ def _nodes_of(table: Table, columns: Sequence[Hashable], nodes: Any) -> tuple[li
         if numbers:
             return list(range(int(nodes))), int(nodes)
         if len(met) != nodes:
-            raise InputError(f"the table names {len(met)} nodes, not {nodes}: give the names of all, as nodes=")
+            some, s = ", ".join(map(repr, found[:3])), "s" * (len(met) != 1)
+            raise InputError(
+                f"the table names {len(met)} node{s}, not {nodes}: give the names of all, as nodes=[{some}, ...]"
+            )
         return found, len(found)
     return list(nodes), len(nodes)

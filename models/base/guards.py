@@ -1,4 +1,4 @@
-"""Turning what a caller hands over into validated, read-only arrays; every refusal names field, position, value."""
+"""Validation: arguments become read-only arrays; every refusal names the field, the position and the value."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def named(name: str, values: Mapping[str, ArrayLike], *, length: int) -> Mapping
 
 
 def fraction(name: str, text: str) -> Fraction:
-    """A number as a text, exactly: 1.25, 1e-9, 5/4; none whose digits would fill the memory."""
+    """The exact value of a number written as text: 1.25, 1e-9, 5/4; too many digits are refused."""
     if not _FRACTION.fullmatch(text):
         raise InputError(f"{name} = {text!r:.60} must be a finite number, such as 1.25 or 5/4")
     try:

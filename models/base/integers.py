@@ -95,7 +95,7 @@ class Scaled:
         return value if self.exact else value + (self.values.size if terms is None else terms) * self.error
 
     def most(self, limit: float, terms: int | None = None) -> int:
-        """The whole limit that every choice of at most this many numbers keeps if its true sum keeps `limit`.
+        """A whole limit that no choice of at most this many numbers exceeds if its true sum is within `limit`.
 
         Exact where nothing was rounded; otherwise as many units more as rounding can have added.
         """
@@ -164,7 +164,7 @@ def _decimal(numbers: FloatArray, total: float, room: int) -> Scaled | None:
 
 
 def capped(numbers: FloatArray, most: float) -> FloatArray:
-    """Numbers above `most` brought down to just above it, so that those which matter keep more bits.
+    """The numbers, with those above `most` lowered to just above it, so that the others keep more bits.
 
     Where a sum of the numbers is to be least and one of value `most` is known, no better sum holds a number above it:
     the same sums are least afterwards, and those up to `most` keep their values.

@@ -1,4 +1,4 @@
-"""What is compiled, kept on disk for the next process: beside the package, else in a home, else among temporary files.
+"""The cache of compiled code on disk: beside the package, else in the home folder, else among temporary files.
 
 A cache of another user is read where it cannot be written, one of another version is begun anew, and processes that need
 the same kernels at the same time, such as the workers of a pool, compile them once: the others wait and load them.
@@ -37,7 +37,7 @@ _LOCKED: list[int] = []
 
 
 def keep(dispatcher: Any, codes: list[bytes], waiting: Waiting) -> None:
-    """Keep what is compiled where Numba finds a place for it, else among the user's temporary files, else not at all."""
+    """Cache compiled code where Numba can write, else among the user's temporary files, else not at all."""
     with contextlib.suppress(RuntimeError):  # what stands in no file has no place either
         dispatcher._cache = _layered()(dispatcher.py_func, codes, waiting)
 
@@ -101,7 +101,7 @@ def _keep_others_waiting(source: Path, waiting: Waiting) -> None:
 
 
 def let_others_compile() -> None:
-    """What is compiled is on disk by now, or never will be."""
+    """Let other processes compile: this one has written its code to disk, or cannot."""
     while _LOCKED:
         import fcntl
 
@@ -176,7 +176,7 @@ def _layered() -> Any:
 
 
 def list_installed(folder: Path, files: str) -> None:
-    """Note files that were made later where the installer notes what it installed, so that uninstalling takes them along."""
+    """Add cached files to the installer's list, so that uninstalling removes them."""
     package = Path(__file__).parents[2]
     if package not in folder.parents:
         return

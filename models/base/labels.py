@@ -1,4 +1,4 @@
-"""Labels that data bring along: everything that has them is put into one order, or refused with both orders named.
+"""Labels of input data: labelled arguments are brought into one order, or refused with both orders named.
 
 Labels are the index of a pandas Series, the index and the columns of a DataFrame, and the names of a mapping. A default index,
 0 to n-1 in this order, says nothing unless another argument has the same numbers in another order. What has no labels - arrays,
@@ -99,7 +99,7 @@ def _refuse_table(name: str, values: Any) -> None:
 
 
 def unlabelled(name: str, values: Any) -> Any:
-    """An argument that nothing is aligned with; `InputError` if it is a table, or has labels."""
+    """An argument without labels of its own; `InputError` if it is a table or has labels."""
     if _listed(values):
         return [unlabelled(part, one) for part, one in _each(name, values).items()]
     for axis in range(getattr(values, "ndim", 0) if not isinstance(values, np.ndarray) else 0):
@@ -187,7 +187,7 @@ def _rows(labelled: Sequence[Labelled]) -> bool:
 
 
 def of_key_groups(arrays: dict[str, Any], columns: Mapping[str, Any], traffic: Any, keys: Any) -> tuple[list[Any], Any]:
-    """What a workload says of its key groups, in one order: arrays, the columns of each name, traffic; and the keys."""
+    """A workload's data by key group, in one order: arrays, named columns, traffic; and the keys."""
     load, rest_of = arrays["load"], {name: values for name, values in arrays.items() if name != "load"}
     windows, matrices = _each("load", load), _each("traffic", traffic)
     parts, rest = _columns(columns)
@@ -211,7 +211,7 @@ def _listed(values: Any) -> bool:
 
 
 def of_nodes(nodes: Any, draining: Any, domains: Any, names: Any) -> tuple[Any, Any, Any, Any]:
-    """What a workload says of its nodes, in one order; a mapping of their names is read where these are known."""
+    """A workload's data by node, in one order; mappings are read by the nodes' names."""
     mapped = isinstance(nodes, Mapping)
     parts, rest = _columns({"domains": domains})
     given = {"nodes": None if mapped else nodes, "draining": draining if hasattr(draining, "axes") else None, **parts}

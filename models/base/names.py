@@ -1,4 +1,4 @@
-"""Names of nodes and key groups, and of what else is named: the one place that says which one a name means.
+"""Names of nodes, key groups and labels: the one place that resolves a name to a position.
 
 A node, or a key group, is called what is printed for it: the text of its label, or of its number where there are no labels.
 A name that is given - a text, or a number, which stands for its own text - means the one that is called exactly so: "02" is not
@@ -69,7 +69,7 @@ class Names:
         return {printed(name): i for i, name in enumerate(self)}
 
     def find(self, given: Any) -> int | None:
-        """The position of the one that is called so; None if none is."""
+        """The position of a name; None if there is no such name."""
         text = printed(given)
         if self.labels is not None:
             return self._known.get(text)

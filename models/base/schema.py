@@ -165,7 +165,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @contextmanager
 def naming(place: str | Path, before: str = ": ") -> Iterator[None]:
-    """Name the file in what is refused within the block, unless it is named already."""
+    """Put the file's name before every `InputError` of the block, unless it is there already."""
     try:
         yield
     except InputError as error:

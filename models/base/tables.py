@@ -47,7 +47,7 @@ class Columns:
     prefixes: Mapping[str, Kind] = field(default_factory=dict)
 
     def kind(self, name: str) -> Kind | None:
-        """The kind of values that a column must hold; None for one that is not ours."""
+        """The type that a column must have; None for a column that keyshift does not read."""
         further = (kind for prefix, kind in self.prefixes.items() if name.startswith(prefix))
         return {**self.required, **self.optional}.get(name) or next(further, None)
 

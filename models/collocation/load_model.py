@@ -1,4 +1,4 @@
-"""The cost of traffic to the nodes: the load model that makes collocation matter."""
+"""The load that remote traffic puts on nodes, which collocation saves."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ class CollocatedAllocation(OverWindows):
         serialisation and deserialisation are 0 it may as well be the measured load.
     max_load_distance : float or None, default 10
         The most that a node may deviate from the mean node load; None is no limit.
-    max_migrations, max_migration_cost, alpha, into_draining, resource_capacity
-        As in `KeyGroupAllocation`.
+    max_migrations, max_migration_cost, alpha, into_draining, resource_capacity : optional
+        Limits on what may move and on the use of resources, as in `KeyGroupAllocation`.
     minimise : {"remote_traffic", "total_load"}, default "remote_traffic"
     serialisation, deserialisation : float, default 0
         Load of one remote tuple at its sender and at its receiver (`LoadModel`).

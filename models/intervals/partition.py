@@ -56,7 +56,7 @@ def read_count(name: str, value: Any) -> int:
 
 
 class Prefix:
-    """Prefix sums of the tasks' loads, exactly, and the questions about them that a load limit raises.
+    """Prefix sums of the tasks' loads, exactly, and the answers about them that a load limit needs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A migration in phases ([Ding2015], section 3): what moves when, and the check of everything in between."""
+"""A migration in phases ([Ding2015], section 3): what moves when, and the check of every intermediate assignment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keyshift.models.workload import FloatArray, IntArray, Workload
 
 @dataclass(frozen=True, eq=False)
 class InTransit(MovesState):
-    r"""An assignment on the way from one to another: every task is where it was or where it goes.
+    r"""An intermediate assignment of a migration: each task is on its old or its new node.
 
     With :math:`q_k` and :math:`t_k` the node of task k before and after:
 

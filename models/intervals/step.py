@@ -142,7 +142,7 @@ class IntervalMigration(KnownCounts):
         return w.state if w.kept.all() else np.where(w.draining[w.current], 0.0, w.state)
 
     def first_step(self, nodes_after: int) -> IntervalMigration:
-        """The single step to another number of nodes, which sequences and policies have, too."""
+        """The single step to another number of nodes, which sequences and policies need as well."""
         return step_from_now(self, nodes_after)
 
     # What every problem answers ---------------------------------------------------------------------------------

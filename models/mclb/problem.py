@@ -200,7 +200,7 @@ class MCLB(Ruled):
 
 @dataclass(frozen=True, eq=False)
 class Core:
-    """An MCLB instance as algorithms see it: n kept nodes numbered 0..n-1, draining ones gone.
+    """An MCLB instance without its draining nodes: the n kept nodes are numbered 0..n-1.
 
     Attributes
     ----------

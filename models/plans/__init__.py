@@ -1,4 +1,4 @@
-"""The way from one assignment to another: when each transfer of state runs, and the check of everything in between.
+"""From one assignment to another: the schedule of state transfers, and the check of every moment in between.
 
 Begin with transfers.py.
 """

@@ -1,4 +1,4 @@
-"""The way from one assignment to another: transfer scheduling and its check, loads and rules at every moment in between."""
+"""From one assignment to another: the scheduling of transfers and its check, loads and rules at every moment."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class TransferScheduling:
             scale = np.where(np.isfinite(self.limit[r]), np.maximum(np.abs(self.limit[r]), peak), 1.0)
             for i in np.flatnonzero(over > SLACK * scale):
                 held, most = apart(peak[i], self.limit[r, i])
-                said = f"node {i} holds {held} of resource {r} on the way, the limit is {most}"
+                said = f"node {i} has {held} of resource {r} on the way, the limit is {most}"
                 broken.append(Violation("limit", said, int(i), float(over[i])))
         return broken
 
@@ -200,7 +200,7 @@ def _merged(when: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """The nodes that a plan touches, new ones included, and how good a distribution of load over them is.
+    """The nodes of a plan, new ones included, and the quality of a distribution of load over them.
 
     Attributes
     ----------

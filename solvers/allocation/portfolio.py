@@ -14,7 +14,7 @@ from keyshift.models.answer import STEP
 from keyshift.models.base.compiling import off_clock
 from keyshift.models.base.guards import NonNegative, Threads, Whole
 from keyshift.models.workload import IntArray
-from keyshift.solvers.allocation.arrays import SEARCHED, Instance, whole_loads
+from keyshift.solvers.allocation.arrays import PLANNED, SEARCHED, Instance, whole_loads
 from keyshift.solvers.allocation.counting import TOO_FEW, CountBound, CountPlanner, counted, fewest_moves
 from keyshift.solvers.allocation.exchanges import Exchanges, even_out
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
@@ -132,7 +132,8 @@ class Portfolio:
         """The parts, as the size of the instance and the rules ask for them."""
         settings, parts = self.settings, [Component("search", self.search_turns(), 2.0)]
         if self.rounds is None or self.small:
-            few = self.small or (self.one and self.size <= settings.asked)
+            soon = settings.stated if self.heavy_tailed and not self.many_moves else settings.asked
+            few = self.small or (self.one and self.size <= soon)
             if self.linear_helps:
                 parts.append(Component("linear relaxation", self.linear_turns()))
             if few or self.statable:
@@ -246,8 +247,10 @@ class Portfolio:
         self.trees = price_trees(self.instance, self.found.budget, self.settings)
         steps = 0.0
         while self.trees:
-            least = 125_000.0 if self._ample else 4_000_000.0
-            steps = least if self._price(max(steps, least)) else 2 * max(steps, least)
+            lists = self.trees[0].bound.lists
+            least = 125_000.0 if self._ample and not lists else 4_000_000.0
+            anew = self._price(max(steps, least)) or self.trees[0].bound.lists != lists
+            steps = 0.0 if anew else 2 * max(steps, least)
             yield
 
     def joint_turns(self) -> Iterator[None]:
@@ -306,18 +309,22 @@ class Portfolio:
         return bool(fewest_moves(self.counts.table, self.distance, most) < most - 0.3 * self.instance.nodes)
 
     def _price(self, steps: float) -> bool:
-        """Ask prices about the best distance when it is new, else one below; whether that raised the bound or reached it."""
+        """Ask prices about the best distance when it is new, else one below; whether that raised the bound or reached it.
+
+        Where columns are listed, the proof is asked for at every other turn, and goes on where it stopped.
+        """
         found, scale = self.found, self.problem.scale
         low, high = found.bound / scale, (found.objective - 0.9 * found.slack) / scale
         if not low < high < math.inf:
             return False
         tree = self._choose_prices(high)
-        aim = PRICED_AT[self.asked % len(PRICED_AT)]
-        target = high if high < self.not_excluded else low + (high - low) * aim
+        aim, lists = PRICED_AT[self.asked % len(PRICED_AT)], tree.bound.lists
+        target = high if high < self.not_excluded or (lists and self.asked % 2) else low + (high - low) * aim
         branches = int(np.clip(steps * WORK_OF_STEP / tree.bound.work, 1, 512))
         turn = found.budget.turn(2 * STEP * steps)  # a single branch may take longer: its curve is kept
         self.asked += 1
-        if tree.excludes(target, branches, lambda: turn.expired, partial(self._realise, target)):
+        stack = tree.open if lists and target == high else None
+        if tree.excludes(target, branches, turn, partial(self._realise, target), self._accept, stack):
             found.raise_bound(target * scale, "prices")
             return True
         if target == high:
@@ -331,6 +338,10 @@ class Portfolio:
                 tree.bound.excludes(target, lambda: self.found.budget.expired)
             self.trees = [max(self.trees, key=lambda tree: tree.bound.value)]
         return self.trees[0]
+
+    def _accept(self, assignment: IntArray) -> bool:
+        """Whether an assignment of listed columns is one of the problem's, and the best."""
+        return self.found.add_solution(assignment, "listed", PLANNED)
 
     def _plan(self) -> None:
         """Plan counts for a distance between the bound and the best, and realise them."""

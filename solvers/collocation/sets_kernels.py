@@ -19,7 +19,7 @@ DONE, PAUSED, FULL = 0, 1, 2
 
 
 class SetData(NamedTuple):
-    """What the search never changes."""
+    """Data that the search does not change."""
 
     own: FloatArray
     """The worth of each key group by itself, (p,)."""
@@ -60,17 +60,17 @@ class SetSearch(NamedTuple):
     value: FloatArray
     """The set's worth so far, (p + 1,)."""
     chosen: IntArray
-    """Who is tried in and then out, (p + 1,)."""
+    """The key group that is tried in the set, and then outside, (p + 1,)."""
     bits: np.ndarray
     """The set so far, (p + 1,)."""
     at: IntArray
     """The row, -1 at the end; 1 where its set is new; how many were found; how many nodes the tree had."""
     wanted: FloatArray
-    """Sets of less worth are not asked for, (1,)."""
+    """Sets of less worth are not wanted, (1,)."""
     found: np.ndarray
     found_value: FloatArray
     rank: IntArray
-    """Who is not decided, those that bring most for their use first, (p + 1, p)."""
+    """The key groups that are not decided, those that bring most for their use first, (p + 1, p)."""
     listed: IntArray
     """How many these are, (p + 1,)."""
     total: FloatArray
@@ -102,7 +102,7 @@ def part_of_neighbours(k, open_, free, data):
 
 @njit(**LEAF)
 def most_together(count, rank, use, free, need, state):
-    """The most that key groups bring which fit in together and use what they need, and the price of a unit that says so."""
+    """The most that key groups bring which fit together and use what they need, and the price of a unit at which they do."""
     total, rate = state.total, state.rate
     for j in range(count):
         k, place = rank[j], j
@@ -128,7 +128,7 @@ def most_together(count, rank, use, free, need, state):
 
 @njit(**LEAF)
 def bound_of(depth, data, state):
-    """No completion is worth more; the row of limits that says so, and its price."""
+    """A bound on the worth of all completions, the row of limits that gives it, and its price."""
     best, row, price = np.inf, 0, 0.0
     for r in range(data.use.shape[0]):
         need = data.least[0] - (1.0 - state.free[depth, 0]) if r == 0 else 0.0
@@ -149,7 +149,7 @@ def leave_out(k, depth, data, state):
 
 @njit(**LEAF)
 def can_go_on(depth, data, state):
-    """Leave out who does not fit any more; whether the set's limits can still be kept."""
+    """Leave out the key groups that do not fit any more; whether the set's limits can still be kept."""
     count, rank = 0, state.rank[depth]
     for j in range(state.listed[depth]):
         k, fits = rank[j], state.open[depth, rank[j]]
@@ -172,7 +172,7 @@ def can_go_on(depth, data, state):
 
 @njit(**LEAF)
 def is_set(depth, data, state):
-    """Whether what is in is a set by itself."""
+    """Whether the key groups taken in are a set by themselves."""
     for r in range(2):
         left_out = state.left_out[depth, r]
         for j in range(state.listed[depth]):
@@ -210,7 +210,7 @@ def take_in(k, depth, data, state):
 
 @njit(**LEAF)
 def next_key_group(depth, data, state):
-    """Who is decided next, those who cannot be in any set that is wanted left out; -1 where there is no such set."""
+    """The key group that is decided next; those that are in no wanted set are left out. -1: there is no such set."""
     if not can_go_on(depth, data, state):
         return -1
     if state.at[1] and state.value[depth] >= state.wanted[0] and is_set(depth, data, state):

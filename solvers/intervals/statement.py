@@ -61,7 +61,7 @@ def _stated(
     problem: IntervalMigration | MigrationSequence, start: np.ndarray | None, budget: Budget, solver: str, statement: Any,
     **asked: Any,
 ) -> Answer:  # fmt: skip
-    """Refuse what is too large to write down; else solve the statement, again in finer units where rounding shows."""
+    """Refuse a statement that is too large to write down; else solve it, again in finer units where rounding shows."""
     if said := refusal(problem, budget):
         return Answer(start, 0.0, budget.why, said)
 

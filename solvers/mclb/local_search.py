@@ -47,7 +47,7 @@ FROZEN = (0.13, 1e-2)
 best sum of squares, of which a giant key group may leave much that no move lowers."""
 REHEATED = (0.2, 0.8)
 """The range, in shares of its stages, from which the first stage of a run from the best is drawn."""
-IDLE, TRIES, SWEPT = 3, 10, 10.0
+IDLE, TRIES, SWEPT = 3, 10, 100.0
 """So many sweeps in a row without a gain begin anew, or end; swaps for each key group; elementary steps of effort's."""
 AHEAD, COMPARED = 4.0, 0.2
 """Where `PairSplits` suits, too, the search that found the better by itself works so many times as much as the other, which has
@@ -206,9 +206,12 @@ class PlacementSearch:
         first = start if rules is not None and start is not None else _starting_point(core, load, budget)
         self.best = first if start is None or core.squares(first) < core.squares(start) else start.copy()
         self.searches: list[PairSplits | _Annealing | _Sweeps] = []
+        annealed = load.shape[0] <= settings.annealed
+        if annealed and rules is None:  # milliseconds, so that a limit that ends the first cooling leaves an answer
+            self.best = _Sweeps(core, load, self.best, self.best, np.random.default_rng(seed)).go_on(budget or Budget())
         if PairSplits.suits(core, settings):
             self.searches.append(PairSplits(core, self.best, seed))
-        if load.shape[0] <= settings.annealed:
+        if annealed:
             self.searches.append(_Annealing(core, load, first, self.best, rng, settings, rules))
         else:
             self.searches.append(_Sweeps(core, load, first, self.best, rng))
@@ -329,7 +332,7 @@ class _Annealing(PlacementTurns):
         p = load.shape[0]
         self.steps = min(settings.steps_for_each * p, MOST // p)
         self.firsts = first, core.current if rules is None and (core.current >= 0).all() else first
-        self.own = core.squares(first)
+        self.own = core.squares(best)
         kinds = (0.0, *SOFTNESS) if p >= SOFTENED_FROM else (0.0,)
         self.tried: dict[float, list[float]] = {kind: [] for kind in kinds}
         self.number, self.work = 0, 0

@@ -33,7 +33,8 @@ MOST_NODES = 40
 SIZES = (18, 22, 26)
 """How many key groups of two nodes are split anew, chosen at random where there are more; from round to round in turn."""
 IDLE, LOOKED = 30, 60_000_000
-"""At `effort` 1 the search ends after so many rounds without a better placement, or so many pairs of subsets looked at."""
+"""At `effort` 1 the search ends after so many rounds without a better placement, or so many pairs of subsets looked at; no round
+looks at more: where a budget leaves out most subsets, each pair of nodes gains little and looks at nearly all."""
 LEAST = 1e-6
 """Two nodes whose split can gain no more than this share of the sum of squares are left."""
 LOOK = 6.0
@@ -118,7 +119,8 @@ class PairSplits(PlacementTurns):
         np.add.at(away, place, self.load)
         away -= self.load.sum(axis=0) / n
         open_ = np.triu(np.ones((n, n), dtype=bool), 1)
-        while not budget.expired:
+        begun = self.looked
+        while self.looked - begun < LOOKED and not budget.expired:
             gains = np.square(away[:, None] - away[None]).sum(axis=2) / 2
             i, j = np.unravel_index(np.where(open_, gains, 0.0).argmax(), gains.shape)
             gain = float(gains[i, j])

@@ -122,7 +122,7 @@ def test_the_log_says_who_found_what_and_only_when_asked(capsys, workload):
 def test_infeasible_is_exit_code_1(capsys, workload):
     code, out, _ = run(capsys, "solve", workload, "--resource-capacity", "{memory: 1}")
     assert code == 1
-    assert "all key groups use 4 of memory, all nodes together offer 2" in " ".join(out.split())
+    assert "all key groups use 4 of memory, all nodes together have 2" in " ".join(out.split())
 
 
 def test_a_bound_alone_is_an_answer(capsys, workload):
@@ -190,18 +190,18 @@ MISTAKES = {
     "no-workload": (["solve", "{tmp}"], "is not a workload: it has no workload.json"),
     "unknown-problem": (["solve", "{w}", "-p", "sudoku"], "--problem sudoku: choose one of key-group-allocation"),
     "unknown-method": (["solve", "{w}", "-m", "magic"], "no method 'magic' for key-group-allocation; choose one of"),
-    "unknown-parameter": (["solve", "{w}", "--max-moves", "3"], "--max-moves: the problem key-group-allocation has the options --max"),
+    "unknown-parameter": (["solve", "{w}", "--max-moves", "3"], "--max-moves: there is no such option; the problem key-group-allocation has the options --max"),
     "stray-word": (["solve", "{w}", "please"], "Got unexpected extra argument(s) (please)"),
-    "negative-limit": (["solve", "{w}", "--max-migrations=-1"], "max_migrations = -1 must be at least 0"),
-    "half-limit": (["solve", "{w}", "--max-migrations", "1.5"], "max_migrations = 1.5 must be a whole number"),
-    "text-limit": (["solve", "{w}", "--max-migrations", "few"], "max_migrations = 'few' must be a whole number"),
+    "negative-limit": (["solve", "{w}", "--max-migrations=-1"], "--max-migrations -1 must be at least 0"),
+    "half-limit": (["solve", "{w}", "--max-migrations", "1.5"], "--max-migrations 1.5 must be a whole number"),
+    "text-limit": (["solve", "{w}", "--max-migrations", "few"], "--max-migrations 'few' must be a whole number"),
     "nan-cost": (["solve", "{w}", "--max-migration-cost", ".nan"], "max_migration_cost = nan must be a finite number"),
-    "bad-mean": (["solve", "{w}", "--mean", "median"], "mean = 'median' must be 'exact' or 'ceiling'"),
-    "negative-alpha": (["solve", "{w}", "--alpha=-2"], "alpha = -2 must be at least 0"),
+    "bad-mean": (["solve", "{w}", "--mean", "median"], "--mean 'median' must be 'exact' or 'ceiling'"),
+    "negative-alpha": (["solve", "{w}", "--alpha=-2"], "--alpha -2 must be at least 0"),
     "unknown-resource": (["solve", "{w}", "--resource-capacity", "{disk: 3}"], "resource_capacity names 'disk'; the workload has load, memory"),
     "short-capacity": (["solve", "{w}", "--resource-capacity", "{memory: [1, 2, 3]}"], "resource_capacity['memory'] has 3 entries, expected 2"),
-    "negative-time": (["solve", "{w}", "-t", "-1"], "time_limit = -1 must be at least 0"),
-    "negative-seed": (["solve", "{w}", "--seed", "-4"], "seed = -4 must be at least 0"),
+    "negative-time": (["solve", "{w}", "-t", "-1"], "--time-limit -1 must be at least 0"),
+    "negative-seed": (["solve", "{w}", "--seed", "-4"], "--seed -4 must be at least 0"),
     "text-time": (["solve", "{w}", "-t", "soon"], "Invalid value for '--time-limit'"),
     "unknown-option": (["solve", "{w}", "-m", "flux", "--set", "speed=9"], "method 'flux' has no option 'speed'; its options are rounds"),
     "no-options": (["solve", "{w}", "-m", "lp", "--set", "speed=9"], "method 'lp' has no option 'speed'; it has none"),
@@ -221,7 +221,7 @@ MISTAKES = {
     "plot-nowhere": (["compare", "{w}", "--plot", "{tmp}/no/x.png"], "there is no folder"),
     "generate-unknown": (["generate", "chaos", "{tmp}/g"], "chaos: choose one of allocation"),
     "generate-missing": (["generate", "allocation", "{tmp}/g", "--nodes", "3"], "--key-groups is missing: the generator allocation needs it"),
-    "generate-unknown-option": (["generate", "allocation", "{tmp}/g", "--size", "3"], "--size: the generator allocation has the options --nodes"),
+    "generate-unknown-option": (["generate", "allocation", "{tmp}/g", "--size", "3"], "--size: there is no such option; the generator allocation has the options --nodes"),
     "generate-too-few": (["generate", "allocation", "{tmp}/g", "--nodes", "3", "--key-groups", "2"], "every node needs at least one key group"),
     "no-window": (["solve", "{w}", "--last", "0"], "Invalid value for '--last'"),
     "last-of-a-stream": (["solve", "{tmp}/s.parquet", "-p", "key-splitting", "--last", "3"], "last = 3: key-splitting is about a stream"),

@@ -127,7 +127,7 @@ def test_a_problem_goes_by_its_name_or_its_class():
     assert [m.name for m in by_name] == [m.name for m in by_class]
     assert ks.statements("mixed-routing") == ks.statements(ks.MixedRouting)
     for wrong in ("mixed", int, 3):
-        with pytest.raises(ks.InputError, match=r"is not a problem that keyshift knows: .*mixed-routing"):
+        with pytest.raises(ks.InputError, match=r"is not one of keyshift's problems: .*mixed-routing"):
             ks.methods(wrong)
 
 

@@ -190,4 +190,4 @@ def test_a_simulation_from_the_shell(folder, capsys):
     assert moving["latency_max"] > still["latency_max"]
     assert shell(capsys, f"{line} --plan plan.json --pause all").startswith("simulated (events), not measured: ")
     said = shell(capsys, f"{line} --pause some", 2)
-    assert "pause = 'some' must be one of 'keys', 'nodes', 'all'" in said
+    assert "--pause 'some' must be one of 'keys', 'nodes', 'all'" in said

@@ -193,9 +193,9 @@ def test_the_default_method_is_the_first_and_exact():
 
 
 def test_what_is_no_problem_is_refused():
-    with pytest.raises(ks.InputError, match="int is not a problem that keyshift knows"):
+    with pytest.raises(ks.InputError, match="int is not one of keyshift's problems"):
         ks.solve(3)
-    with pytest.raises(ks.InputError, match="Workload is not a problem"):
+    with pytest.raises(ks.InputError, match="Workload is not one of keyshift's problems"):
         formulation_of(Workload(load=[1], state=[1], current=[0], nodes=1))
 
 

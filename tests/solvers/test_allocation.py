@@ -115,7 +115,7 @@ def test_arithmetic_names_what_conflicts():
         assert solution.bound is None
         return solution.message
 
-    assert "all key groups use 12 of load, all nodes together offer 10" in message(resource_capacity={"load": 5})
+    assert "all key groups use 12 of load, all nodes together have 10" in message(resource_capacity={"load": 5})
     assert "node 0 uses 11 of load, its capacity is 8, and nothing may move" in message(
         resource_capacity={"load": 8}, max_migrations=0
     )

@@ -12,9 +12,10 @@ from instances.allocation import random_problem
 
 import keyshift as ks
 from keyshift.generators.allocation import synthetic_workload
+from keyshift.models import Budget
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import CountBound
-from keyshift.solvers.allocation.pricing.bound import LOOKED, Column, Master, PriceBound
+from keyshift.solvers.allocation.pricing.bound import LOOKED, Column, Master, PriceBound, _DualPrices
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt
 from keyshift.solvers.allocation.search import Search
 from keyshift.solvers.tuning import AllocationSettings
@@ -36,8 +37,8 @@ def exclude(bound: PriceBound, best: float, scale: float) -> None:
     for share in (0.5, 0.9, 1.0, 1.1):
         if bound.excludes(share * best / scale, never):
             assert share < 1.0
-            assert tree.excludes(share * best / scale, 8, never)
-        elif tree.excludes(share * best / scale, 32, never):
+            assert tree.excludes(share * best / scale, 8, Budget())
+        elif tree.excludes(share * best / scale, 32, Budget()):
             assert share < 1.0
 
 
@@ -135,8 +136,68 @@ def test_an_instance_beyond_reach_is_left_to_the_counts():
 def test_branching_rules_out_what_prices_alone_do_not():
     bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)))
     assert not bound.excludes(0.003, never)
-    assert PriceTree(bound).excludes(0.003, 64, never)
-    assert not PriceTree(bound).excludes(0.003, 1, never)
+    assert PriceTree(bound).excludes(0.003, 64, Budget())
+    assert not PriceTree(bound).excludes(0.003, 1, Budget())
+
+
+@draws(8, 600)
+def test_columns_that_are_listed_settle_a_distance(count):
+    """Just below the optimum nothing is left; at it what is accepted is an optimum, whatever is limited."""
+    rng, settled = np.random.default_rng(11), 0
+    for _ in range(count):
+        problem = random_problem(rng, int(rng.integers(4, 8)), int(rng.integers(2, 4)))
+        best, it = brute_force(problem)[0], Instance(problem)
+        for part in (0.0, 0.5, 1.0) if problem.max_migration_cost is not None else (0.0,):
+            tree, met = PriceTree(PriceBound(it, effort=it.effort(part))), list[np.ndarray]()
+
+            def accept(
+                place: np.ndarray, met: list[np.ndarray] = met, problem: ks.KeyGroupAllocation = problem
+            ) -> bool:
+                met += [place] if problem.check(place).feasible else []
+                return bool(met)
+
+            if best is None or not tree.bound.lists:
+                continue
+            below = best > 0 and tree.excludes(best * (1 - 1e-9) / problem.scale, 500, Budget(), accept=accept)
+            assert not met
+            assert not tree.excludes(best / problem.scale, 500, Budget(), accept=accept)
+            settled += below and bool(met)
+            for place in met:
+                assert problem.objective(place) == pytest.approx(best, rel=1e-9, abs=1e-9)
+    assert settled > count / 8
+
+
+def test_every_column_within_the_open_moves_is_listed():
+    """Against all sets of departures and arrivals of each node."""
+    problem = ks.KeyGroupAllocation(synthetic_workload(3, 12, varies=0.6, seed=4), max_migrations=4)
+    it, distance, never_many = Instance(problem), 0.1, AllocationSettings(listed=10_000)
+    bound = PriceBound(it, never_many)
+    curve = np.full(bound.knots.size, 0.4)
+    price, reach = bound.basis @ curve, distance + it.error_bound
+    least = [
+        cost
+        for cost, _ in (bound._cheapest(i, reach, _DualPrices(bound, curve, reach), bound.counts[i]) for i in range(3))
+    ]
+    made = set()
+    for i in range(it.nodes):
+        own, other = np.flatnonzero(it.current == i), np.flatnonzero(it.current != i)
+        for a, b in itertools.product(range(5), range(5)):
+            for out, into in itertools.product(itertools.combinations(own, a), itertools.combinations(other, b)):
+                away, come = list(out), list(into)
+                cost = (1 - price[away]).sum() + price[come].sum()
+                within = abs(bound.excess[i] - it.load[away].sum() + it.load[come].sum()) <= distance
+                if within and cost + sum(least) - least[i] <= 4:
+                    made.add((i, out, into))
+    columns = bound.columns(curve, distance, bound.counts)
+    listed = {
+        (int(i), tuple(np.flatnonzero(a).tolist()), tuple(np.flatnonzero(b).tolist()))
+        for i, a, b in zip(columns.kind, columns.leaving.toarray(), columns.arriving.toarray(), strict=True)
+    }
+    sent, taken = ({k for one in listed for k in one[side]} for side in (1, 2))
+    assert listed <= made
+    assert all(
+        set(out) - taken or set(into) - sent for _, out, into in made - listed
+    )  # no other node's column goes with it
 
 
 def test_master_takes_a_column_once():

@@ -213,3 +213,12 @@ def test_the_last_broken_rows_of_thousands_are_mended(seed):
     answer = next((a for a in found if a is not None), None)
     assert answer is not None
     assert not problem.violations(answer)
+
+
+def test_few_moves_of_heavy_tails_are_a_solvers_question_from_the_start():
+    rng = np.random.default_rng(0)
+    load, state, current = (rng.pareto(1.3, 256) + 0.1) * 100, rng.integers(1, 100, 256), rng.integers(0, 12, 256)
+    w = ks.Workload(load=load, state=state, current=current, nodes=12)
+    problem = ks.KeyGroupAllocation(w, max_migrations=9)
+    assert problem.space.pairs > Budget(1.0).tuned(AllocationSettings).asked
+    assert ks.solve(problem, effort=1).status == "optimal"

@@ -58,6 +58,16 @@ def test_the_run_ends_where_all_components_only_wait():
     conduct(Incumbent(PROBLEM, Budget(None)), [Component("a", waiting()), Component("b", waiting())])
 
 
+def test_a_run_that_a_limit_ended_says_so_although_imports_have_set_the_clock_back():
+    """It said that it was complete: a front did not go on with the point, and was behind `solve`."""
+    budget = Budget(0.0)
+    found = Incumbent(PROBLEM, budget)
+    found.add_solution(PROBLEM.workload.current)
+    conduct(found, [Component("search", iter([None] * 3))])
+    budget.time_limit = 60.0
+    assert found.answer().termination == "time_limit"
+
+
 BEST = np.array([0, 2, 2, 1, 1, 2])
 """Of load distance 1."""
 

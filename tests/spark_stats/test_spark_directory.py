@@ -83,7 +83,7 @@ def test_a_directory_that_cannot_be_written_to_is_one_sentence(tmp_path, capsys)
 WRONG = {
     "no nodes": (["--nodes", "0"], "--nodes = 0"),
     "no key groups": (["--key-groups", "0"], "--key-groups = 0"),
-    "a bad master": (["--master", "nonsense"], "is not one that Spark knows"),
+    "a bad master": (["--master", "nonsense"], "is not a Spark master"),
     "a master that is not there": (["--master", "spark://127.0.0.1:1"], "no Spark master answers"),
     "Spark Connect": (["--master", "sc://localhost:15002"], "Spark Connect (sc://, SPARK_REMOTE) is not supported"),
     "a stream without a time": (["--stream"], "--stream needs --time and --window"),

@@ -40,7 +40,7 @@ def read_lists(file: Path) -> Any:
 
 
 def read_topics(file: Path) -> Any:
-    return {(p.topic, p.number): tuple(x) for p, x in kafka_files.read_topics(file).items()}
+    return {(p.topic, p.number): tuple(x)[:5] for p, x in kafka_files.read_topics(file).items()}
 
 
 def read_growth(file: Path) -> Any:
@@ -55,15 +55,20 @@ def own_growth(content: bytes) -> Any:
 
 
 def own_loads(content: bytes) -> Any:
-    rows = csv.reader(io.StringIO(own.decoded(content)), strict=True)
+    text = own.decoded(content)
+    signs = sorted(",;\t", key=text.split("\n", 1)[0].count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=signs[-1], strict=True)
     made: dict[Any, Any] = {}
     try:
-        own.need([name.strip() for name in next(rows, [])] == ["topic", "partition", "value"])
+        names = [name.strip().lower() for name in next(rows, [])]
+        rest = [place for place, name in enumerate(names) if name not in ("topic", "partition", "", "unnamed: 0")]
+        rest = [place for place in rest if names[place] == "value"] or rest
+        own.need(names.count("topic") == names.count("partition") == len(rest) == 1)
         for row in filter(None, rows):
-            own.need(len(row) == 3)
-            p = own.part(f"{row[0].strip()}-{row[1].strip()}")
+            own.need(len(row) == len(names))
+            p = own.part(f"{row[names.index('topic')].strip()}-{row[names.index('partition')].strip()}")
             own.need(p not in made)
-            made[p] = (own.number(float(row[2])),)
+            made[p] = (own.number(float(row[rest[0]])),)
     except (csv.Error, ValueError):
         raise own.UnreadableError from None
     own.need(made)

@@ -11,7 +11,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.engines import cruise_control, kafka
+from keyshift.engines import cruise_control, kafka, kafka_files
 from keyshift.engines.kafka_cluster import LEADERS_ASSUMED
 from keyshift.files.workload import read_workload
 
@@ -48,7 +48,7 @@ def test_a_directory_that_is_offline_loses_what_it_held_first():
     w = kafka.read_workload(
         CLUSTERS / "f4-offline-dir.txt", assignment=CLUSTERS / "f4-now.txt", replicas=True, notes=notes
     )
-    assert "Broker 3 cannot read /data/b: what is not seen on it (t-2) leaves first." in notes
+    assert "Broker 3 cannot read /data/b: replicas that cannot be seen there (t-2) leave first." in notes
     assert dict(zip(w.keys, w.state, strict=True))["t-2/1"] == 40
     found = best(w, max_migrations=1)
     assert {key for key, b in placed(w, found.assignment).items() if b != placed(w)[key]} == {"t-2/1"}
@@ -87,7 +87,7 @@ def test_a_partition_without_offsets_is_named_and_the_others_are_planned():
         CLUSTERS / "dirs.txt", assignment=CLUSTERS / "now.txt", offsets=offsets, seconds=60, notes=notes
     )
     assert dict(zip(w.keys, w.last_load, strict=True)) == {"t-0 [1,2]": 10, "t-1 [1,3]": 1}
-    assert "There are no two offsets of t-2: nobody leads it, or it is too new. Left out." in notes
+    assert "t-2: no two offsets, so left out; there is no leader, or the partition is too new." in notes
 
 
 # Cruise Control -----------------------------------------------------------------------------------------------------
@@ -306,3 +306,75 @@ def test_rules_of_an_import_hold_without_being_named(tmp_path, monkeypatch, caps
         assert ks.read_plan("plan.json").parameters["rules"]
         assert main(shlex.split(f"export plan.json --to kafka --out out-{out}")) == 0
     capsys.readouterr()
+
+
+DESCRIBED = "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2{}\n\tTopic: t\tPartition: 1\tLeader: 2\tReplicas: 2,1\tIsr: 2{}\n"
+
+
+def dirs_of_t(folder: Path) -> Path:
+    logs = [{"partition": f"t-{k}", "size": 10, "offsetLag": 0, "isFuture": False} for k in (0, 1)]
+    brokers = [{"broker": b, "logDirs": [{"logDir": "/data", "error": None, "partitions": logs}]} for b in (1, 2)]
+    (folder / "dirs.txt").write_text(json.dumps({"version": 1, "brokers": brokers}))
+    return folder / "dirs.txt"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Topic: t\tPartitionCount: 2\n"
+        + DESCRIBED.format("\tOffline: \tLiveObservers: ", "\tOffline: 1\tLiveObservers: "),
+        DESCRIBED.format("", "\tOffline: 1"),
+        "Topic: t\tReplicationFactor: 2\n" + DESCRIBED.format("", "").replace("Topic: t\t", ""),
+    ],
+    ids=["Confluent", "a field that one line has", "the topic once, above its partitions"],
+)
+def test_descriptions_with_other_fields_are_read(tmp_path, text):
+    (tmp_path / "topics.txt").write_text(text)
+    w = kafka.read_workload(dirs_of_t(tmp_path), describe=tmp_path / "topics.txt", notes=[])
+    assert placed(w) == {"t-0 [1,2]": 1, "t-1 [2,1]": 2}
+
+
+def test_a_field_that_only_one_line_lacks_is_a_line_cut_short(tmp_path):
+    (tmp_path / "topics.txt").write_text(DESCRIBED.format("\tElr: \tLastKnownElr: ", ""))
+    with pytest.raises(ks.InputError, match=r"line 2: .*is not a partition as kafka-topics --describe prints it"):
+        kafka.read_workload(dirs_of_t(tmp_path), describe=tmp_path / "topics.txt", notes=[])
+
+
+def test_observers_are_no_replicas_that_a_plan_may_use(tmp_path):
+    (tmp_path / "topics.txt").write_text(DESCRIBED.format("\tOffline: \tObservers: 2", "\tOffline: \tObservers: "))
+    with pytest.raises(ks.InputError, match=r"^t-0: a plan would make usual replicas of their observers: .*'!t'$"):
+        kafka.read_workload(dirs_of_t(tmp_path), describe=tmp_path / "topics.txt", notes=[])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "topic;partition;value\nt;0;5\nt;1;6\n",
+        ",Topic,Partition,msg_rate\n0,t,0,5\n1,t,1,6\n",
+        "bytes,rate,partition,topic\n9,5,0,t\n9,6,1,t\n",
+    ],
+    ids=["semicolons", "as pandas writes it", "in another order, among others"],
+)
+def test_loads_are_read_from_the_columns_that_are_named_so(tmp_path, text):
+    (tmp_path / "loads.csv").write_text(text)
+    (tmp_path / "topics.txt").write_text(DESCRIBED.format("", ""))
+    w = kafka.read_workload(
+        dirs_of_t(tmp_path), describe=tmp_path / "topics.txt", loads=tmp_path / "loads.csv", notes=[]
+    )
+    assert w.last_load.tolist() == [5, 6]
+
+
+@pytest.mark.parametrize("head", ["t,0,5", "topic,partition", "topic,partition,x,y", "topic,partition,load,rate"])
+def test_loads_without_a_column_that_says_so_are_refused(tmp_path, head):
+    (tmp_path / "loads.csv").write_text(head + "\n" + ",".join(["t", "0", "5", "6"][: head.count(",") + 1]) + "\n")
+    with pytest.raises(ks.InputError, match=r"needs the columns topic and partition|which column is the load"):
+        kafka_files.read_loads(tmp_path / "loads.csv")
+
+
+def test_racks_are_read_from_what_kafka_broker_api_versions_prints(tmp_path):
+    printed = "b{0}:9092 (id: {0} rack: {1} isFenced: false) -> (\n\tProduce(0): 0 to 12 [usable: 12],\n)\n"
+    (tmp_path / "racks.txt").write_text(printed.format(1, "eu-1a") + printed.format(2, "eu-1b"))
+    assert kafka_files.read_racks(tmp_path / "racks.txt").of_all([1, 2]) == {1: "eu-1a", 2: "eu-1b"}
+    (tmp_path / "racks.txt").write_text(printed.format(1, "eu-1a") + printed.format(2, "null"))
+    with pytest.raises(ks.InputError, match=r"racks.txt: broker 2 has no rack$"):
+        kafka_files.read_racks(tmp_path / "racks.txt")

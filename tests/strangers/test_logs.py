@@ -56,7 +56,7 @@ def test_keys_are_what_stands_there(spark, file, options, key, right):
         ("delta", {}, "user", "delta is a table of Delta, .* read it with format delta"),
         ("delta/part-0.parquet", {}, "user", "delta is a table of Delta"),
         ("zeros.csv", {"separator": "--"}, "zip", "separator = '--' must be one ASCII character"),
-        ("zeros.csv", {"encoding": "utf-99"}, "zip", "encoding = 'utf-99' is not one that Python knows"),
+        ("zeros.csv", {"encoding": "utf-99"}, "zip", "encoding = 'utf-99' is not a Python codec"),
         ("ms.jsonl", {"separator": ";"}, "user", "separator is an option of CSV; the log is json"),
     ],
 )

@@ -30,14 +30,16 @@ def test_columns_are_found_and_names_stay_names(file):
     assert [str(w.node(i)) for i in range(w.nodes)] == ["2", "9", "10"]
     assert w.last_load.tolist() == [3, 2, 1.5]
     assert w.state.tolist() == [10, 20, 5]
+    assert w.units == {"state": "bytes"}
     assert [str(w.node(i)) for i in w.current] == ["10", "2", "9"]
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("load", ["load", "Weight", "cpu_percent", "msg.rate", "bytesInRate", "Load [tuples/s]"])
 @pytest.mark.parametrize("node", ["node", "currentNode", "worker id", "Host"])
 def test_usual_names_in_any_writing(file, separator, load, node):
     rows = [["key_group", load, "state size", node], ["0", "3", "1", "0"], ["1", "4", "2", "39"]]
+    rows.append([""] * 4)
     w = ks.read_workload(file("\r\n".join(separator.join(row) for row in rows)), nodes=40)
     assert (w.nodes, w.current.tolist(), w.last_load.tolist(), w.state.tolist()) == (40, [0, 39], [3, 4], [1, 2])
 
@@ -62,7 +64,7 @@ def test_topics_windows_and_labels(file):
         ("key,cpu,cpu,node\na,1,3,0\n", {}, "has two columns 'cpu'"),
         ("key,cpu,state,node\na,1,3\n", {}, "row 0 has 3 cells, the first line names 4 columns"),
         ("\n", {}, "begins with an empty line"),
-        ("key,cpu,state,node\na,1,3,b7\n", {"nodes": 2}, "the table names 1 nodes, not 2: give the names of all"),
+        ("key,cpu,state,node\na,1,3,b7\n", {"nodes": 2}, "the table names 1 node, not 2: give the names of all"),
         ("key,cpu,state,node\na,1,3,07\n", {"nodes": ["7"]}, "node '07' is not known; there is '7'"),
         ("key,cpu,state,node\na,1,3,0\n", {"load": "weight"}, "no column 'weight'"),
     ],
@@ -99,7 +101,9 @@ def test_every_command_takes_a_table(file, line, capsys, tmp_path, monkeypatch):
 def test_options_name_columns_and_import_says_which(file, tmp_path, capsys):
     text = BROKERS.replace("CPU (%)", "x")
     assert main(["solve", str(file(text))]) == 2
-    assert "on the shell by --load" in capsys.readouterr().err
+    assert "name it by --load, one of" in capsys.readouterr().err
+    assert main(["solve", str(file(BROKERS.replace('10,"a', 'b1,"a'))), "--nodes", "4"]) == 2
+    assert "give the names of all, as --nodes 2,9,b1,..." in capsys.readouterr().err
     out = tmp_path / "w"
     assert (
         main(

@@ -306,7 +306,7 @@ class PolicyChain:
 
 
 def one_decision_each(shares: Shares) -> bool:
-    """Whether one decision has all of every branch, up to a solver's tolerances: a policy that throws no dice."""
+    """Whether each branch has a single decision, up to a solver's tolerances: a deterministic policy."""
     return all(float(share.sum() - share.max(initial=0.0)) <= 1e-6 for share in shares.values())
 
 

@@ -223,6 +223,13 @@ class PriceBound:
         weight = self.instance.weight
         return self.work <= self.settings.most_work and float(weight.max() / weight.min()) <= 1_000.0
 
+    @cached_property
+    def lists(self) -> bool:
+        """Whether key groups and moves are so few that columns may be listed."""
+        it = self.instance
+        few = it.key_groups * it.nodes <= self.settings.asked and it.max_moves < it.space.movers.size
+        return few and not it.draining.any()
+
     def excludes(self, distance: float, expired: Callable[[], bool] = lambda: False) -> bool:
         """Whether no assignment of the allowed number of moves lies within a distance, in units of the mean."""
         priced = self.price(distance, self.counts, self.curve, expired)
@@ -257,7 +264,8 @@ class PriceBound:
             if turn:
                 proposed = trust * center + (1 - trust) * master.solve()
                 self.spend(PROGRAM)
-                if master.value <= it.max_moves or expired():
+                listed = self.lists and best < master.value - 1e-6  # the higher L(q), the fewer columns
+                if (master.value <= it.max_moves and not listed) or expired():
                     break
             value, columns = self._answer(proposed, distance, counts, expired)
             if value > best:
@@ -305,25 +313,69 @@ class PriceBound:
 
     def _cheapest(self, i: int, reach: float, dual: _DualPrices, counts: IntArray) -> tuple[float, Column | None]:
         """The least term of node i in (P4), and a column that costs as much; None when it has none."""
-        it, own = self.instance, self.own[i]
-        node = kernels.NodeTerms(
-            it.load[own], self.effort[own] - dual.price[own], self.foreign[i], self.excess[i], reach, bool(it.draining[i])
-        )  # fmt: skip
-        value, column, tried_out, tried_in = kernels.NEVER, None, -1, -1
-        if it.space.open[i] and not it.draining[i]:
-            tried_out, tried_in = min(int(counts[1]), self._most_out(own)), min(int(counts[3]), dual.most_in)
-            tried = np.array([counts[0], tried_out, counts[2], tried_in])
+        own = self.own[i]
+        node, tried, other, pick = self._terms(i, reach, dual, counts)
+        value, column = kernels.NEVER, None
+        if tried[1] >= 0:
             found = np.zeros(2 + self.settings.most_out + self.settings.most_in, np.int64)
             value = kernels.cheapest_column(node, tried, dual.arrivals(reach), self.subset, found)
             if value < kernels.NEVER:
                 a, b = found[:2]
                 column = self._column(i, own[found[2 : 2 + a]], self.ascending[found[2 + a : 2 + a + b]])
-        pick, within = np.zeros(3, np.int64), counts.copy()
-        within[3] = within[3] if it.space.open[i] else 0
-        other = kernels.beyond(node, within, tried_out, tried_in, self.load, dual.ascending, self.slopes, pick)
         if other < value:
             return other, self._relaxed(i, reach, dual, pick)
         return value, column
+
+    def _terms(
+        self, i: int, reach: float, dual: _DualPrices, counts: IntArray
+    ) -> tuple[kernels.NodeTerms, IntArray, float, IntArray]:
+        """A node's terms, the counts that are tried one by one, and the least price of all others, with what makes it."""
+        it, own = self.instance, self.own[i]
+        node = kernels.NodeTerms(
+            it.load[own], self.effort[own] - dual.price[own], self.foreign[i], self.excess[i], reach, bool(it.draining[i])
+        )  # fmt: skip
+        tried, within, pick = np.array([counts[0], -1, counts[2], -1]), counts.copy(), np.zeros(3, np.int64)
+        if it.space.open[i] and not it.draining[i]:
+            tried[1], tried[3] = min(int(counts[1]), self._most_out(own)), min(int(counts[3]), dual.most_in)
+        within[3] = within[3] if it.space.open[i] else 0
+        other = kernels.beyond(node, within, tried[1], tried[3], self.load, dual.ascending, self.slopes, pick)
+        return node, tried, other, pick
+
+    def columns(self, curve: FloatArray, distance: float, counts: IntArray) -> ListedColumns | None:
+        """Every column that an assignment within a distance and all limits can have; None where they are many.
+
+        At the prices of a curve each costs no more than what the other nodes' cheapest leave of the limit [Baldacci2008]. What
+        nobody sends is not taken, and the other way round.
+        """
+        it, most = self.instance, self.settings.listed
+        reach = (distance + it.error_bound) / it.weight
+        dual = _DualPrices(self, curve, float(reach.min()))
+        least = [self._cheapest(i, float(reach[i]), dual, counts[i])[0] for i in range(it.nodes)]
+        slack = it.max_moves + 2e-6 - sum(least)
+        made = []
+        for i, own in enumerate(self.own):
+            node, tried, other, _ = self._terms(i, float(reach[i]), dual, counts[i])
+            if other <= least[i] + slack:
+                return None
+            found = np.zeros((most, 2 + self.settings.most_out + self.settings.most_in), np.int64)
+            arrivals = dual.arrivals(float(reach[i]))
+            count = kernels.columns_within(least[i] + slack, node, tried, arrivals, self.subset, found)
+            if count < 0:
+                return None
+            most -= count
+            sent, taken, who = *found[:count, :2].T, found[:count, 2:]
+            place = np.arange(who.shape[1])
+            first, last = place < sent[:, None], place < (sent + taken)[:, None]
+            made.append(
+                (
+                    _rows(own[who[first]], sent, it.key_groups),
+                    _rows(self.ascending[who[last & ~first]], taken, it.key_groups),
+                )
+            )
+        self.spend(dual.steps + LOOKED * self.subset.looked[0])
+        self.subset.looked[0] = 0
+        kind = np.repeat(np.arange(it.nodes), [some.shape[0] for some, _ in made])
+        return ListedColumns(*(sp.csr_array(sp.vstack(some)) for some in zip(*made, strict=True)), kind).matched()
 
     def _most_out(self, own: IntArray) -> int:
         """How many departures of a node are tried one by one."""
@@ -353,6 +405,29 @@ class PriceBound:
         balance = b * self.basis[arrival] - self.basis[departures].sum(axis=0)
         key = (i, *sorted(departures), -1, b, arrival, slope, reach)
         return Column(i, a, b, float(cost), balance, float(reach * it.weight[i]), key)
+
+
+class ListedColumns(NamedTuple):
+    """Columns in full."""
+
+    leaving: sp.csr_array
+    """Shape (columns, p)."""
+    arriving: sp.csr_array
+    kind: IntArray
+    """The node of each."""
+
+    def matched(self) -> ListedColumns:
+        """Without those that send what nobody takes, or take what nobody sends."""
+        sent, taken = (np.asarray(moves.sum(axis=0)) > 0 for moves in self[:2])
+        kept = (self.leaving @ ~taken + self.arriving @ ~sent) == 0
+        if kept.all():
+            return self
+        return ListedColumns(self.leaving[kept], self.arriving[kept], self.kind[kept]).matched()
+
+
+def _rows(members: IntArray, sizes: IntArray, key_groups: int) -> sp.csr_array:
+    """Sets as rows of 0 and 1."""
+    return sp.csr_array((np.ones(members.size), members, np.append(0, sizes.cumsum())), shape=(sizes.size, key_groups))
 
 
 def _within(column: Column, counts: IntArray) -> bool:

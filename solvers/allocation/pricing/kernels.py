@@ -239,6 +239,51 @@ def cheapest_column(node, counts, prices, subset, column):
 
 
 @njit(cache=True)
+def columns_within(limit, node, counts, prices, subset, columns):
+    """All of a node's columns of at most this price, as `cheapest_column` lays one out; how many, or -1 if there is no room.
+
+    Arrivals from the heaviest down, each only where the rest can still be in the window at a price within the limit.
+    """
+    load, price, count, a, rows = prices.load, prices.price, 0, 0, counts[3] + 1
+    at, held, paid = np.zeros(rows, np.int64), np.zeros(rows), np.zeros(rows)
+    while a >= 0:
+        least = subset.sums[a] - node.excess - node.reach
+        most = subset.sums[a] - node.excess + node.reach
+        for b in range(counts[2], rows if a >= counts[0] else 0):
+            at[0], held[0], paid[0], depth = load.size, 0.0, subset.costs[a], 0
+            while depth >= 0:
+                left, k = b - depth, at[depth] - 1
+                if left > 0:
+                    at[depth] = k
+                    subset.looked[0] += 1
+                    if k < left - 1 or held[depth] + left * load[k] < least:
+                        depth -= 1
+                        continue
+                    sum_, cost = held[depth] + load[k], paid[depth] + price[k]
+                    cell = last_step(left - 1, least - sum_, prices)
+                    if not node.foreign[k] or cell < 0 or cell >= prices.minima.shape[1]:
+                        continue
+                    if sum_ + (left - 1) * prices.low > most or cost + prices.minima[left - 1, cell] > limit:
+                        continue
+                    depth += 1
+                    at[depth], held[depth], paid[depth] = k, sum_, cost
+                    continue
+                depth -= 1
+                if held[b] < least or held[b] > most or paid[b] > limit:
+                    continue
+                if count == columns.shape[0]:
+                    return -1
+                columns[count, 0], columns[count, 1] = a, b
+                for t in range(a):
+                    columns[count, 2 + t] = subset.leaving[t]
+                for t in range(b):
+                    columns[count, 2 + a + t] = at[t]
+                count += 1
+        a = next_departures(a, counts[1], node, subset)
+    return count
+
+
+@njit(cache=True)
 def beyond(node, counts, tried_out, tried_in, load, price, slopes, pick):
     """Lower bound on the price of a node's columns with more departures than `tried_out` or arrivals than `tried_in`.
 

@@ -22,7 +22,7 @@ from keyshift.solvers.intervals.ssm import sequence_bound
 from keyshift.solvers.threads import until_limit
 
 SEEN = 40
-"""About how many partitions of the other class a sweep looks at for each: most pairs are skipped."""
+"""About so many partitions of the other class does a sweep look at for each partition: most pairs are skipped."""
 
 
 def solve_oms(
@@ -75,7 +75,7 @@ def solve_oms(
 
 
 def better(problem: MigrationSequence, one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
-    """The one of two assignments that moves less state."""
+    """The assignment that moves less state, of two."""
     found = [a for a in (one, other) if a is not None]
     return min(found, key=problem.objective) if found else None
 

@@ -54,6 +54,14 @@ def test_gaps_and_summary_agree_with_pandas(random_study):
         assert summary.loc[key, "gap_low"] <= part["gap"].mean() <= summary.loc[key, "gap_high"]
 
 
+def test_a_proven_optimum_that_is_nearly_0_has_no_gap():
+    """Its bound is 0: as shares of the objective the proven method and the other one both had a gap of 100 %."""
+    proven = row("f/0", "a", 6e-6, 0.0, tolerance=1e-5, status="optimal")
+    frame = Study((proven, row("f/0", "b", 0.5, tolerance=1e-5)), BestKnown()).to_frame()
+    assert frame["gap"].tolist() == [0.0, 1.0]
+    assert frame["gap_abs"].tolist() == [6e-6, 0.5]
+
+
 @pytest.mark.parametrize("over", ["time", "gap"])
 def test_profiles_agree_with_counting(random_study, over):
     frame = random_study.to_frame()
