@@ -161,7 +161,7 @@ def test_windows_become_periods_and_transitions(spark, monkeypatch):
         for wrong in ({"most": 2, "least": 3}, {}, {"node_capacity": 0.0}):
             with pytest.raises(InputError):
                 stats.transitions(0.5, **wrong)
-        with pytest.raises(InputError, match="whose keys"):
+        with pytest.raises(InputError, match="name the operator of the keys"):
             stats.keys()
         with pytest.raises(InputError, match="sends to nobody"):
             stats.keys("page").traffic()
