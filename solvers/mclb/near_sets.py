@@ -212,11 +212,11 @@ class NearMeanSets(Cover):
                 if self.cover(columns, budget, most):
                     self.lowest = np.inf
                 return
-            if 2.0 ** (self.key_groups + 1) <= self.most_numbers:
-                self.pool = columns
-                return self._priced(budget, most)
             self.cover(columns, budget, min(most, self.visited + 20))
             self.raise_to(max(0.0, reach - self.rounding_error) ** 2 + others)  # what another set costs, and the rest
+        if sides and 2.0 ** (self.key_groups + 1) <= self.most_numbers and not budget.expired:
+            self.pool = columns.take(np.arange(min(SHARES[0], columns.cost.size)))
+            self._priced(budget, most)
 
     def _priced(self, budget: Budget, most: float) -> None:
         """Generate columns out of all sets; then list those that prices leave open [Baldacci2008], and choose among them."""
