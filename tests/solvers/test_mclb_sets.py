@@ -72,7 +72,7 @@ def test_sets_agree_with_every_placement(way, poor, monkeypatch):
 @draws(8, 500)
 def test_prices_of_all_sets_agree_with_every_placement(count, monkeypatch):
     """Where hardly any set is listed by its distance, all are looked at by prices."""
-    monkeypatch.setattr(near_sets, "SHARES", (2, 10**6))
+    monkeypatch.setattr(near_sets, "SHARES", (2, 2))
     rng, priced = np.random.default_rng(17), 0
     for _ in range(count):
         problem = mclb.random_problem(rng, int(rng.integers(4, 8)), int(rng.integers(2, 4)))
