@@ -4,8 +4,8 @@ A node's set S deviates by :math:`d_S = \sum_{k \in S} y_k - mean`, a vector ove
 a placement on n nodes that costs g at most no set costs more than :math:`g - (n - 1) \min_S c_S`. The sets within that are pairs
 of a subset of one half of the key groups and of the other whose loads meet there, found in a grid [Horowitz1974]. A linear
 program chooses among them, in a tree (`Cover`); where they are too many, it has the nearest, and what another set costs beside
-the rest is a bound. Of up to two dozen key groups all sets are then looked at by the program's prices: what costs too much at them is
-in no better placement, and the others are few.
+the rest is a bound. Of up to two dozen key groups all sets are then looked at by the program's prices: what costs too much
+at them is in no better placement, and the others are few.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def test_sets_agree_with_every_placement(way, poor, monkeypatch):
     assert proven >= 30
 
 
-@draws(8, 500)
+@draws(12, 500)
 def test_prices_of_all_sets_agree_with_every_placement(count, monkeypatch):
     """Where hardly any set is listed by its distance, all are looked at by prices."""
     monkeypatch.setattr(near_sets, "SHARES", (2, 2))
@@ -85,7 +85,7 @@ def test_prices_of_all_sets_agree_with_every_placement(count, monkeypatch):
         assert not done or problem.objective(problem.core.lift(sets.best)) == pytest.approx(
             least, abs=problem.tolerance_of(least)
         )
-    assert priced > count / 8
+    assert priced > count / 16
 
 
 class Looks(Budget):
