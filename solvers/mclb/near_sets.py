@@ -4,12 +4,14 @@ A node's set S deviates by :math:`d_S = \sum_{k \in S} y_k - mean`, a vector ove
 a placement on n nodes that costs g at most no set costs more than :math:`g - (n - 1) \min_S c_S`. The sets within that are pairs
 of a subset of one half of the key groups and of the other whose loads meet there, found in a grid [Horowitz1974]. A linear
 program chooses among them, in a tree (`Cover`); where they are too many, it has the nearest, and what another set costs beside
-the rest is a bound.
+the rest is a bound. Of up to two dozen key groups all sets are then looked at by the program's prices: what costs too much
+at them is in no better placement, and the others are few.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +22,18 @@ from keyshift.models.answer import STEP
 from keyshift.models.base.compiling import njit
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.set_partitioning import Cover, SetColumns, Subsets, members_of, placed, subsets_of
+from keyshift.solvers.set_partitioning import (
+    RIGHT_SIDE,
+    Cover,
+    CoverPrices,
+    SetColumns,
+    Subsets,
+    half_sums,
+    joined,
+    members_of,
+    placed,
+    subsets_of,
+)
 
 ROUNDING = 1e-9
 """Radii are this share larger than they have to be, and as much more of the largest load: far above what rounding moves."""
@@ -28,6 +41,8 @@ ROUNDING = 1e-9
 
 SHARES = 150_000, 1_500_000
 """About so many of the nearest sets are listed, one after another; where these are not enough the bound is what they say."""
+FRESH, SMOOTHED = 100, 0.3
+"""Columns that join at a round, of each kind of nodes; the share of the best prices so far in those of a round."""
 SAMPLE = 2_000
 """Sets, and the subsets of a half, are counted from so many of these."""
 
@@ -138,6 +153,20 @@ class NearMeanSets(Cover):
             core.load.shape[0], sizes, int(core.limited and core.budget > 0), self.value / self.unit**2, loads
         )
 
+        self.pool: SetColumns | None = None
+        self.center: CoverPrices | None = None
+        self.priced, self.least_of_all = -np.inf, np.zeros(sizes.size)
+
+    def after(self, other: NearMeanSets) -> NearMeanSets:
+        """Go on with the columns and prices of another, whose placement was worse."""
+        self.pool, self.center, self.priced, self.least_of_all = (
+            other.pool,
+            other.center,
+            other.priced,
+            other.least_of_all,
+        )
+        return self
+
     @staticmethod
     def suits(core: Core) -> bool:
         """Whether key groups are few enough."""
@@ -166,6 +195,8 @@ class NearMeanSets(Cover):
         return bool(np.isinf(self.lowest)) or self.goal <= 0
 
     def _covered(self, budget: Budget, most: float) -> None:
+        if self.pool is not None:
+            return self._priced(budget, most)
         sides = self._sides(self.goal, budget)
         for share in SHARES if sides else ():
             found = self._near(sides, share, self.goal, budget) if self.goal > 0 else None
@@ -183,6 +214,85 @@ class NearMeanSets(Cover):
                 return
             self.cover(columns, budget, min(most, self.visited + 20))
             self.raise_to(max(0.0, reach - self.rounding_error) ** 2 + others)  # what another set costs, and the rest
+        if sides and 2.0 ** (self.key_groups + 1) <= self.most_numbers and not budget.expired:
+            self.pool = columns.take(np.arange(min(SHARES[0], columns.cost.size)))
+            self._priced(budget, most)
+
+    def _priced(self, budget: Budget, most: float) -> None:
+        """Generate columns out of all sets; then list those that prices leave open [Baldacci2008], and choose among them."""
+        first, second = np.array_split(np.arange(self.key_groups), 2)
+        missing, there = half_sums(self.load[first]) - self.mean, half_sums(self.load[second])
+        squares = np.square(missing).sum(axis=1)[:, None] + 2 * missing @ there.T + np.square(there).sum(axis=1)
+        closed, gained = [self._closed(kind, first, second) for kind in self.kinds], True
+        while True:
+            relaxed, _, prices, program = self.price(self.pool, -np.inf, budget)
+            prices = prices._replace(kinds=np.zeros(self.sizes.size))
+            if self.center is not None and gained:  # else the program's own, which end it where no set is missing
+                mixed = zip(self.center, prices, strict=True)
+                prices = CoverPrices(*(SMOOTHED * a + (1 - SMOOTHED) * b for a, b in mixed))
+            made, cheapest = [], np.empty(self.sizes.size)
+            for c, reduced in enumerate(self._reduced(squares, closed, prices, first, second)):
+                place = reduced.argmin(axis=1)
+                each = reduced[np.arange(place.size), place]
+                cheapest[c], best = each.min(), np.argsort(each)[:FRESH]
+                best = best[np.isfinite(each[best])]
+                made.append((best, place[best]))
+            budget.spend(squares.size * self.sizes.size / 32)
+            fresh = self._columns(made)
+            self.pool = SetColumns(*(joined(*both) for both in zip(self.pool.take(program.taken), fresh, strict=True)))
+            total = prices.key_groups.sum() - prices.budget.sum() * RIGHT_SIDE + self.sizes @ cheapest
+            gained = total - self.rounding(prices) > self.priced
+            if gained:
+                self.center, self.least_of_all, self.priced = prices, cheapest, float(total) - self.rounding(prices)
+                self.raise_to(self.priced)
+            open_ = max(0.1 * (self.goal - relaxed), 1e-4 * self.goal)
+            if self.priced >= self.goal or budget.expired or relaxed - self.priced <= open_:
+                break
+        listed, left = [], self.most_numbers // 256
+        for c, reduced in enumerate(self._reduced(squares, closed, self.center, first, second)):
+            slack = self.goal - self.priced + 2 * self.rounding(self.center)
+            listed.append(np.nonzero(reduced <= self.least_of_all[c] + slack))
+            left -= listed[-1][0].size
+            if left < 0 or budget.expired:
+                return
+        if self.priced >= self.goal or self.cover(self._columns(listed), budget, most):
+            self.lowest = np.inf
+
+    def _columns(self, made: list[tuple[IntArray, IntArray]]) -> SetColumns:
+        """Columns of each kind of node, from the subsets of both halves."""
+        low = np.uint64((self.key_groups + 1) // 2)
+        kind = np.repeat(np.arange(len(made)), [i.size for i, _ in made])
+        bits = [i.astype(np.uint64) | j.astype(np.uint64) << low for i, j in made]
+        moved = np.concatenate([self._comes(some, one) for some, one in zip(bits, self.kinds, strict=True)])
+        members = members_of(np.concatenate(bits), self.key_groups)
+        cost, rows = np.square(members @ self.load - self.mean).sum(axis=1), moved[:, None] / (self.core.budget or 1.0)
+        return SetColumns(sp.csr_array(members), cost, kind, rows if self.rows else np.zeros((kind.size, 0)))
+
+    def _closed(self, kind: NodeKind, first: IntArray, second: IntArray) -> np.ndarray | None:
+        """Which sets move more than the budget to a node, or from it; None where there is no budget."""
+        if not self.core.limited:
+            return None
+        entering, leaving = (
+            np.add.outer(*(half_sums(state[part][:, None])[:, 0] for part in (first, second))) for state in kind[1:]
+        )
+        room = self.core.budget * (1 + 1e-9)
+        return (entering > room) | (kind.leaving.sum() - leaving > room * (1 + 1e-9))
+
+    def _reduced(
+        self,
+        squares: FloatArray,
+        closed: list[np.ndarray | None],
+        prices: CoverPrices,
+        first: IntArray,
+        second: IntArray,
+    ) -> Iterator[FloatArray]:
+        """The reduced costs of all sets on nodes of each kind."""
+        for kind, out in zip(self.kinds, closed, strict=True):
+            worth = prices.key_groups - (prices.budget[0] * kind.entering / self.core.budget if self.rows else 0.0)
+            reduced = squares - half_sums(worth[first][:, None]) - half_sums(worth[second][:, None])[:, 0]
+            if out is not None:
+                reduced[out] = np.inf
+            yield reduced
 
     @property
     def listing(self) -> float:

@@ -147,12 +147,15 @@ class MCLBPortfolio:
     def sets_turns(self) -> Iterator[None]:
         """Sets near the mean: all that a better placement can have, or the nearest of them; in turns that list them at least."""
         found, core, length, known = self.found, self.core, self.settings.first, math.inf
+        sets: NearMeanSets | None = None
         while True:
             if found.best is not None and found.objective < known:  # there are fewer of them now
-                known = found.objective
-                sets = NearMeanSets(core, core.lower(found.best), self.margin * core.nodes, self.settings.most_numbers)
+                better = NearMeanSets(
+                    core, core.lower(found.best), self.margin * core.nodes, self.settings.most_numbers
+                )
+                sets, known = better if sets is None else better.after(sets), found.objective
                 least = 1.5 * sets.listing
-            if math.isinf(known) or (found.budget.work < WAITS * max(length, least) and not found.all_wait):
+            if sets is None or (found.budget.work < WAITS * max(length, least) and not found.all_wait):
                 yield
                 continue
             turn, sets.lowest = found.budget.turn(max(length, least)), found.bound * core.nodes / sets.unit**2

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from brute_force import brute_force
+from draws import draws
 from instances import mclb
 
 import keyshift as ks
@@ -66,6 +67,25 @@ def test_sets_agree_with_every_placement(way, poor, monkeypatch):
             proven += 1
             assert found == pytest.approx(least, abs=problem.tolerance_of(least))
     assert proven >= 30
+
+
+@draws(12, 500)
+def test_prices_of_all_sets_agree_with_every_placement(count, monkeypatch):
+    """Where hardly any set is listed by its distance, all are looked at by prices."""
+    monkeypatch.setattr(near_sets, "SHARES", (2, 2))
+    rng, priced = np.random.default_rng(17), 0
+    for _ in range(count):
+        problem = mclb.random_problem(rng, int(rng.integers(4, 8)), int(rng.integers(2, 4)))
+        least, n = brute_force(problem)[0], problem.core.nodes
+        if least is None or n == 1:
+            continue
+        done, sets = searched(problem, poor=True)
+        priced += sets.pool is not None
+        assert sets.bound / n <= least + 1e-12 * problem.scale
+        assert not done or problem.objective(problem.core.lift(sets.best)) == pytest.approx(
+            least, abs=problem.tolerance_of(least)
+        )
+    assert priced > count / 16
 
 
 class Looks(Budget):
