@@ -298,7 +298,7 @@ def read_topics(file: str | Path) -> dict[Partition, Described]:
         name = Partition.of(f"{topic}-{said['Partition']}", place)
         if name in made:
             raise InputError(f"{place} is {name}, which is described before")
-        lists = [_brokers(said.get(f, ""), place) for f in _LISTS]
+        lists = replicas, in_sync, adding, removing, *watch = [_brokers(said.get(f, ""), place) for f in _LISTS]
         leader = None if said["Leader"] in ("none", "-1") else _brokers(said["Leader"], place)
         if not lists[0] or (leader is not None and (len(leader) != 1 or leader[0] not in lists[0])):
             raise InputError(
@@ -306,7 +306,7 @@ def read_topics(file: str | Path) -> dict[Partition, Described]:
             )
         if strange := {b for named in lists[1:] for b in named} - set(lists[0]):
             raise InputError(f"{place}: {name} names broker {min(strange)}, which is none of its replicas")
-        made[name] = Described(lists[0], None if leader is None else leader[0], *lists[1:4], lists[4] or lists[5])
+        made[name] = Described(replicas, leader[0] if leader else None, in_sync, adding, removing, watch[0] or watch[1])
     if not made:
         raise InputError(f"{file} describes no partition: is it what kafka-topics --describe printed?")
     there = Counter(name.topic for name in made)

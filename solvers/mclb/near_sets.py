@@ -220,6 +220,7 @@ class NearMeanSets(Cover):
 
     def _priced(self, budget: Budget, most: float) -> None:
         """Generate columns out of all sets; then list those that prices leave open [Baldacci2008], and choose among them."""
+        assert self.pool is not None
         first, second = np.array_split(np.arange(self.key_groups), 2)
         missing, there = half_sums(self.load[first]) - self.mean, half_sums(self.load[second])
         squares = np.square(missing).sum(axis=1)[:, None] + 2 * missing @ there.T + np.square(there).sum(axis=1)
@@ -248,11 +249,13 @@ class NearMeanSets(Cover):
             open_ = max(0.1 * (self.goal - relaxed), 1e-4 * self.goal)
             if self.priced >= self.goal or budget.expired or relaxed - self.priced <= open_:
                 break
-        listed, left = [], self.most_numbers // 256
+        assert self.center is not None  # the first round gains
+        listed, left = list[tuple[IntArray, IntArray]](), self.most_numbers // 256
         for c, reduced in enumerate(self._reduced(squares, closed, self.center, first, second)):
             slack = self.goal - self.priced + 2 * self.rounding(self.center)
-            listed.append(np.nonzero(reduced <= self.least_of_all[c] + slack))
-            left -= listed[-1][0].size
+            low, high = np.nonzero(reduced <= self.least_of_all[c] + slack)
+            listed.append((low, high))
+            left -= low.size
             if left < 0 or budget.expired:
                 return
         if self.priced >= self.goal or self.cover(self._columns(listed), budget, most):

@@ -375,7 +375,8 @@ class PriceBound:
         self.spend(dual.steps + LOOKED * self.subset.looked[0])
         self.subset.looked[0] = 0
         kind = np.repeat(np.arange(it.nodes), [some.shape[0] for some, _ in made])
-        return ListedColumns(*(sp.csr_array(sp.vstack(some)) for some in zip(*made, strict=True)), kind).matched()
+        leaving, arriving = (sp.csr_array(sp.vstack(some)) for some in zip(*made, strict=True))
+        return ListedColumns(leaving, arriving, kind).matched()
 
     def _most_out(self, own: IntArray) -> int:
         """How many departures of a node are tried one by one."""

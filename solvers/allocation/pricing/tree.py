@@ -97,7 +97,7 @@ class PriceTree:
                 if side is not None:
                     stack += halves(use, side, counts, priced.curve)
                     continue
-            elif ColumnCover(self.bound, columns, accept).excluded(turn):
+            elif accept is not None and ColumnCover(self.bound, columns, accept).excluded(turn):
                 continue
             stack.append(node)
             break
