@@ -122,7 +122,10 @@ def as_typed(sentence: str, options: Mapping[str, tuple[str, str]]) -> str:
     """A message with parameters as the shell writes them; of each, `options` has the option and what was typed after it.
 
     ``name it by state=`` is ``name it by --state``; ``alpha = -1 must be at least 0`` is ``--alpha -1 ...`` if that was typed.
+    A message that begins with an option is the shell's own already.
     """
+    if sentence.startswith("--"):
+        return sentence
 
     def advice(found: re.Match[str]) -> str:
         option, _ = options.get(found[1], ("", ""))
