@@ -98,9 +98,15 @@ def methods(page: Page) -> None:
 
 
 def planned(problem: ks.MixedRouting, method: str, **options: Any) -> dict[str, Any]:
-    """One plan, also where it misses a limit, in percent of all state, MinMig's with the linear relaxation's bound."""
+    """One plan, also where it misses a limit, in percent of all state, MinMig's with the linear relaxation's bound.
+
+    Where a key alone is above the limit of every node, no method is asked.
+    """
     s = ks.solve(problem, method, **options)
     at = s.offered if s.assignment is None else s.assignment
+    if at is None:
+        return dict.fromkeys(("moved", "bound", "above bound", "theta", "table"), np.nan) | {
+            "seconds": s.seconds, "status": s.status}  # fmt: skip
     held, percent = problem.metrics(at), 100 / problem.scale
     relaxed = ks.solve(problem, "lp").bound if method == "min-mig" else None
     bound = np.nan if relaxed is None else percent * relaxed
