@@ -119,13 +119,8 @@ class Incumbent:
         """The best assignment and bound, and why the run ended."""
         if self.infeasible and self.best is None:
             return Answer(None, termination="infeasible", message=self.infeasible, details=self.details)
-        ended = (
-            self.budget.ended("time_limit")
-            if self.cut_short
-            else self.budget.why
-            if self.budget.expired
-            else "completed"
-        )
+        over = self.cut_short or self.budget.expired
+        ended = self.budget.ended("time_limit" if self.cut_short else "completed") if over else "completed"
         termination = "optimal" if self.proven or self.vouched else ended
         return Answer(self.best, min(self.bound, self.objective), termination, self.message, self.details)
 

@@ -7,7 +7,7 @@ Log directories tell bytes and which brokers answer; ``kafka-reassign-partitions
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,11 +97,16 @@ class KafkaCluster(NamedTuple):
         """Refuse a plan of partitions that are on their way already: it would make doubled lists permanent; or have observers."""
         partitions = list(partitions)
         refuse_under_way({p: self.under_way[p] for p in partitions if p in self.under_way})
-        if observed := [p for p in partitions if p in self.observed]:
-            raise InputError(
-                f"{some(observed)}: a plan would make usual replicas of their observers: leave such topics out, for example by "
-                f"--topics '!{observed[0].topic}'"
-            )
+        refuse_observed([p for p in partitions if p in self.observed])
+
+
+def refuse_observed(partitions: Sequence[Partition]) -> None:
+    """Refuse partitions that have observers, by name."""
+    if partitions:
+        raise InputError(
+            f"{some(partitions)}: a plan would make usual replicas of their observers: leave such topics out, for example by "
+            f"--topics '!{partitions[0].topic}'"
+        )
 
 
 def refuse_under_way(found: Mapping[Partition, str]) -> None:

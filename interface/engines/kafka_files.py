@@ -162,6 +162,7 @@ class ReassignmentPartition(EngineModel):
     partition: Id
     replicas: Annotated[list[Id], Field(min_length=1)]
     log_dirs: list[str] | None = None
+    observers: Annotated[list[Id], Field(max_length=0)] | None = None
 
 
 class ReassignmentFile(EngineModel):
@@ -380,8 +381,7 @@ def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[fl
     elif len(rest) > 1:
         rest = ["value"] if "value" in rest else [name for name in rest if name in USUAL["load"]]
     if not rest or (len(rest) > 1 and rest != ["in", "out"]):
-        ways = " or the two in and out" if both else ""
-        raise InputError(f"{file}: which column is the load? Call it value{ways}; there are {', '.join(names)}")
+        raise InputError(f"{file}: which column is the load? Call it value; there are {', '.join(names)}")
     with naming(file):
         columns = [map(str, table.labels(names[name])) for name in ("topic", "partition", *rest)]
     made: dict[Partition, tuple[float, ...]] = {}

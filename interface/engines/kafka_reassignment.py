@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keyshift.engines.formats import as_json, counted, some, with_notes, write_folder
-from keyshift.engines.kafka_cluster import listed, refuse_under_way, under_way_by
+from keyshift.engines.kafka_cluster import listed, refuse_observed, refuse_under_way, under_way_by
 from keyshift.engines.kafka_files import (
     ANY,
     Described,
@@ -193,6 +193,7 @@ def write_reassignment(
     if now.logs is not None and not folders:
         change = change._replace(into=_emptiest(change, now.logs))
     refuse_under_way({p: said for p, said in under_way_by(now.described).items() if p in change.before})
+    refuse_observed([p for p, d in now.described.items() if d.observers and p in change.before])
     for p, d in now.described.items():
         if p in change.leader and d.leader != change.leader[p]:
             raise InputError(f"{p} is led by broker {d.leader} now, the plan expects {change.leader[p]}: import again")

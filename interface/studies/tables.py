@@ -50,9 +50,8 @@ def gap_table(rows: Sequence[Row], known: BestKnown) -> pd.DataFrame:
         best_known = None if entry is None else entry.objective
         best_bound = None if entry is None else entry.bound
         absolute = None if objective is None or best_bound is None else max(0.0, objective - best_bound)
-        counted = (
-            0.0 if absolute is not None and absolute <= row["tolerance"] else absolute
-        )  # of a proven optimum: none
+        proven = absolute is not None and absolute <= row["tolerance"]
+        counted = 0.0 if proven else absolute
         above = None if objective is None or best_known is None else max(0.0, objective - best_known)
         made.append(
             {

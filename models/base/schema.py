@@ -254,6 +254,8 @@ def expectation(error: Mapping[str, Any]) -> str:
             return f"must be {words} {f'{limit:g}' if isinstance(limit, float) else limit}"
     if kind == "too_short":
         return f"must have at least {limits['min_length']} entr{'y' if limits['min_length'] == 1 else 'ies'}"
+    if kind == "too_long" and limits["max_length"] == 0:
+        return "must be empty"
     if kind == "string_pattern_mismatch":
         return f"must match {limits['pattern']}"
     if kind == "literal_error":

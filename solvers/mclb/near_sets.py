@@ -159,12 +159,8 @@ class NearMeanSets(Cover):
 
     def after(self, other: NearMeanSets) -> NearMeanSets:
         """Go on with the columns and prices of another, whose placement was worse."""
-        self.pool, self.center, self.priced, self.least_of_all = (
-            other.pool,
-            other.center,
-            other.priced,
-            other.least_of_all,
-        )
+        self.pool, self.center = other.pool, other.center
+        self.priced, self.least_of_all = other.priced, other.least_of_all
         return self
 
     @staticmethod

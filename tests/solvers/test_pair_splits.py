@@ -10,7 +10,7 @@ from draws import draws
 
 import keyshift as ks
 from keyshift.models import Budget, answer
-from keyshift.solvers.mclb import pair_splits
+from keyshift.solvers.mclb import local_search, pair_splits
 from keyshift.solvers.mclb.local_search import PlacementSearch
 from keyshift.solvers.mclb.pair_splits import PairSplits, nearest_subset
 from keyshift.solvers.set_partitioning import half_sums
@@ -36,6 +36,18 @@ def test_the_nearest_subset_is_the_nearest_of_all(windows):
         assert chosen @ weight <= room
         assert np.square(chosen @ load - target).sum() == pytest.approx(square.min())
     assert 5 < empty < 55
+
+
+def test_no_round_looks_at_more_than_the_search_may(monkeypatch):
+    """Under a budget each pair of nodes gains little and looks at nearly all subsets: a round took seconds of the first."""
+    core = drawn(0, 6.0, nodes=12, key_groups=120).core
+    looked = []
+    for most in (60_000_000, 1):
+        monkeypatch.setattr(pair_splits, "LOOKED", most)
+        search = PairSplits(core, PlacementSearch(core, None, 0).best, 0)
+        search.turn(Budget())
+        looked.append(search.looked)
+    assert looked[1] < looked[0] / 4
 
 
 def drawn(seed: int, limit: float | None, nodes: int = 4, key_groups: int = 18, windows: int = 2) -> ks.MCLB:
@@ -88,3 +100,14 @@ def test_a_search_that_is_interrupted_goes_on_as_if_it_had_not_been():
     for effort in (0.1, 0.5, 1.0):
         later.go_on(Budget(30), effort)
     assert (at_once.best == later.best).all()
+
+
+def test_a_placement_is_swept_before_it_is_annealed():
+    """Where a budget keeps most key groups in place, a limit of a tenth of a second left the greedy placement."""
+    for seed in range(3):
+        core = drawn(seed, 40.0, nodes=12, key_groups=200, windows=6).core
+        greedy = local_search._starting_point(core, local_search.compressed(core.load))
+        search = PlacementSearch(core, None, seed)
+        assert core.moved(search.best) <= core.budget
+        assert core.squares(search.best) - core.squares(core.current) < 0
+        assert core.squares(search.best) < 0.8 * core.squares(greedy)

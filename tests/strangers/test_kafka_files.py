@@ -340,6 +340,21 @@ def test_a_field_that_only_one_line_lacks_is_a_line_cut_short(tmp_path):
         kafka.read_workload(dirs_of_t(tmp_path), describe=tmp_path / "topics.txt", notes=[])
 
 
+def test_observers_are_refused_in_an_assignment_and_at_the_export(tmp_path):
+    listed = [{"topic": "t", "partition": k, "replicas": [1 + k, 2 - k], "observers": []} for k in (0, 1)]
+    (tmp_path / "now.json").write_text(json.dumps({"version": 1, "partitions": listed}))
+    w = kafka.read_workload(dirs_of_t(tmp_path), assignment=tmp_path / "now.json", settled=True, notes=[])
+    plan = ks.plan(ks.KeyGroupAllocation(w), [1, 1])
+    watched = DESCRIBED.format("\tOffline: \tLiveObservers: 2", "\tOffline: \tLiveObservers: ")
+    (tmp_path / "topics.txt").write_text(watched)
+    with pytest.raises(ks.InputError, match=r"^t-0: a plan would make usual replicas of their observers"):
+        kafka.write_reassignment(plan, tmp_path / "out", describe=tmp_path / "topics.txt")
+    listed[0]["observers"] = [2]
+    (tmp_path / "now.json").write_text(json.dumps({"version": 1, "partitions": listed}))
+    with pytest.raises(ks.InputError, match=r"partitions\[0\].observers = \[2\] must be empty"):
+        kafka.read_workload(dirs_of_t(tmp_path), assignment=tmp_path / "now.json", settled=True, notes=[])
+
+
 def test_observers_are_no_replicas_that_a_plan_may_use(tmp_path):
     (tmp_path / "topics.txt").write_text(DESCRIBED.format("\tOffline: \tObservers: 2", "\tOffline: \tObservers: "))
     with pytest.raises(ks.InputError, match=r"^t-0: a plan would make usual replicas of their observers: .*'!t'$"):
