@@ -367,8 +367,9 @@ def test_observers_are_no_replicas_that_a_plan_may_use(tmp_path):
         "topic;partition;value\nt;0;5\nt;1;6\n",
         ",Topic,Partition,msg_rate\n0,t,0,5\n1,t,1,6\n",
         "bytes,rate,partition,topic\n9,5,0,t\n9,6,1,t\n",
+        "size,value,topic,partition\n9,5,t,0\n9,6,t,1\n",
     ],
-    ids=["semicolons", "as pandas writes it", "in another order, among others"],
+    ids=["semicolons", "as pandas writes it", "in another order, among others", "called value, among others"],
 )
 def test_loads_are_read_from_the_columns_that_are_named_so(tmp_path, text):
     (tmp_path / "loads.csv").write_text(text)
