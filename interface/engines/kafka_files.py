@@ -374,8 +374,8 @@ def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[fl
     table = Table(open_table(Path(file), MOST_JSON))
     names = {name.strip().lower(): name for name in table.data.columns}
     rest = [name for name in names if name not in ("topic", "partition", "", "unnamed: 0")]
-    if not {"topic", "partition"} <= names.keys():
-        raise InputError(f"{file} needs the columns topic and partition, and has {', '.join(map(repr, names))}")
+    if not {"topic", "partition"} <= names.keys() or len(names) < len(table.data.columns):
+        raise InputError(f"{file} needs the columns topic and partition, and has {shown(table.data.columns)}")
     if both and {"in", "out"} <= set(rest):
         rest = ["in", "out"]
     elif len(rest) > 1:

@@ -380,7 +380,10 @@ def test_loads_are_read_from_the_columns_that_are_named_so(tmp_path, text):
     assert w.last_load.tolist() == [5, 6]
 
 
-@pytest.mark.parametrize("head", ["t,0,5", "topic,partition", "topic,partition,x,y", "topic,partition,load,rate"])
+@pytest.mark.parametrize(
+    "head",
+    ["t,0,5", "topic,partition", "topic,partition,x,y", "topic,partition,load,rate", "topic,partition,value,Value"],
+)
 def test_loads_without_a_column_that_says_so_are_refused(tmp_path, head):
     (tmp_path / "loads.csv").write_text(head + "\n" + ",".join(["t", "0", "5", "6"][: head.count(",") + 1]) + "\n")
     with pytest.raises(ks.InputError, match=r"needs the columns topic and partition|which column is the load"):
