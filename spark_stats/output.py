@@ -170,28 +170,28 @@ def write_tables(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Write the tables of one run, partitioned by blocks of so many windows; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
-    tables = {"load": stats.added, "arrivals": stats.arrived}
-    if stats.topology.edges:
-        tables["traffic"] = stats.pairs
+    tables = {"load": stats.added, "traffic": stats.pairs} if stats.topology.edges else {"load": stats.added}
+    # Rows of all tables that come of one frame, counted in one pass.
+    of_table = F.when(F.col("kind") < len(stats.topology.operators), "load").otherwise("traffic")
+    counted = [stats.counted.where("kind >= 0").withColumn("table", of_table)]
     kept: list[DataFrame] = []
     if keys:
         tables["keys"], kept = key_table(stats, keys)
-    unit = unit_of(block)
-    for name, table in tables.items():
+        counted.append(tables["keys"].withColumn("table", F.lit("keys")))
+    # Spark's sort spreads the rows evenly over its tasks; those of a folder are neighbours, in one file or two.
+    ordered = {name: table.orderBy(*_order(stats, table.columns)) for name, table in tables.items()}
+    for name, table in {"arrivals": stats.arrived, **ordered}.items():
         columns = [column for column in table.columns if column != "window" or block > 1]
-        # Spark's sort spreads the rows evenly over its tasks; those of a folder are neighbours, in one file or two.
-        chosen = table.orderBy(*_order(stats, table.columns)).select(
-            _block("window", block).alias(unit), start, *columns
-        )
+        chosen = table.select(_block("window", block).alias(unit_of(block)), start, *columns)
         with settings(table.sparkSession, **AS_SORTED):
-            chosen.write.partitionBy(unit).parquet(url_of(folder / name))
+            chosen.write.partitionBy(unit_of(block)).parquet(url_of(folder / name))
     if isinstance(folder, Path) and stats.seen and not any((folder / "arrivals").rglob("*.parquet")):
         said = (
             f"Spark's workers wrote to disks of their own, not to {folder}: name a file system that all of them share"
         )
         raise InputError(f"{said}, such as hdfs://... or s3a://...")
     try:
-        return checks(tables, block)
+        return {"arrivals": arrived(stats, block), **checks(counted, block)}
     finally:
         for table in kept:
             table.unpersist()
@@ -256,19 +256,25 @@ def key_table(stats: Tallied, operators: Sequence[str]) -> tuple[DataFrame, list
 MEASURES = ("load", *STATE, "bytes", "state_added")
 
 
-def checks(tables: Mapping[str, DataFrame], block: int) -> dict[str, dict[str, dict[str, float]]]:
+def arrived(stats: Tallied, block: int) -> dict[str, dict[str, float]]:
+    """The same as `checks` of the arrivals, which the driver has."""
+    found: dict[str, dict[str, float]] = {}
+    for window, tuples in zip(*(values.tolist() for values in stats.tuples), strict=True):
+        before = found.get(str(window // block), {"rows": 0, "tuples": 0})
+        found[str(window // block)] = {"rows": before["rows"] + 1, "tuples": before["tuples"] + tuples}
+    return found
+
+
+def checks(parts: Sequence[DataFrame], block: int) -> dict[str, dict[str, dict[str, float]]]:
     """Return {table: {block: {"rows": number of rows, column: sum of the column, ...}}}, without sums that are null."""
-    found = {}
-    for name, table in tables.items():
-        sums = (F.sum(F.col(column).cast("double")).alias(column) for column in MEASURES if column in table.columns)
-        of_block = table.groupBy(_block("window", block).alias("block"))
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for part in parts:
+        sums = (F.sum(F.col(column).cast("double")).alias(column) for column in MEASURES if column in part.columns)
+        of_block = part.groupBy(_block("window", block).alias("block"), "table")
         rows = of_block.agg(F.count(F.lit(1)).alias("rows"), F.sum("tuples").alias("tuples"), *sums).collect()
-        found[name] = {
-            str(row["block"]): {
-                what: value for what, value in row.asDict().items() if what != "block" and value is not None
-            }
-            for row in sorted(rows)
-        }
+        for (at, table, *_), row in sorted((tuple(row), row.asDict()) for row in rows):
+            known = {what: value for what, value in list(row.items())[2:] if value is not None}
+            found.setdefault(table, {})[str(at)] = known
     return found
 
 
