@@ -19,6 +19,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -198,23 +199,16 @@ def write_tables(
 
 
 def _order(stats: Tallied, columns: Sequence[str]) -> list[Column]:
-    """What a table is sorted by, put together in as few whole numbers as have room: Spark sorts one by its digits."""
-    seen = stats.seen or [0]
-    known = {
-        "window": seen[-1] - seen[0] + 1,
-        "operator": len(stats.topology.operators),
-        "key_group": stats.key_groups.count,
-    }
-    order: list[Column] = []
-    room = 0
-    for name in (name for name in ORDER if name in columns):
-        size = known.get(re.sub("^(src|dst)_", "", name), 0)
-        column = F.col(name) - seen[0] if name == "window" else F.col(name)
-        if 0 < size <= room:
-            order[-1], room = order[-1] * F.lit(size) + column, room // size
-        else:
-            order, room = [*order, column.cast("bigint") if size else column], 2**62 // (size or 2**62)
-    return order
+    """What a table is sorted by, in one whole number where it has room, and the key: Spark sorts a number by its digits."""
+    names = [name for name in ORDER[1:-1] if name in columns]
+    sizes = [len(stats.topology.operators) if name.endswith("operator") else stats.key_groups.count for name in names]
+    first, last = (stats.seen[0], stats.seen[-1]) if stats.seen else (0, 0)
+    number = F.col("window") - F.lit(first)
+    if (last - first + 1) * prod(sizes) < 2**63:
+        for name, size in zip(names, sizes, strict=True):
+            number = number * F.lit(size) + F.col(name)
+        names = []
+    return [number.cast("bigint"), *map(F.col, names), *(F.col(name) for name in ORDER[-1:] if name in columns)]
 
 
 def _block(window: str, block: int) -> Column:
@@ -258,11 +252,9 @@ MEASURES = ("load", *STATE, "bytes", "state_added")
 
 def arrived(stats: Tallied, block: int) -> dict[str, dict[str, float]]:
     """The same as `checks` of the arrivals, which the driver has."""
-    found: dict[str, dict[str, float]] = {}
-    for window, tuples in zip(*(values.tolist() for values in stats.tuples), strict=True):
-        before = found.get(str(window // block), {"rows": 0, "tuples": 0})
-        found[str(window // block)] = {"rows": before["rows"] + 1, "tuples": before["tuples"] + tuples}
-    return found
+    blocks, at = np.unique(stats.tuples[0] // block, return_inverse=True)
+    rows, tuples = np.bincount(at).tolist(), np.bincount(at, stats.tuples[1]).astype(np.int64).tolist()
+    return {str(b): {"rows": r, "tuples": t} for b, r, t in zip(blocks.tolist(), rows, tuples, strict=True)}
 
 
 def checks(parts: Sequence[DataFrame], block: int) -> dict[str, dict[str, dict[str, float]]]:
