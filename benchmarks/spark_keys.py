@@ -8,7 +8,6 @@ Key-level statistics, the plan they lead to and the plan applied, stage by stage
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,18 +30,25 @@ TOPOLOGY = Topology([Operator("users", key="user"), Operator("pages", key="page"
 LAPS: list[dict[str, object]] = []
 
 
-def peak_memory(name: str = "VmHWM") -> dict[str, float]:
-    """Peak resident GiB of the driver: this Python process and its JVM."""
-    found = {"driver, Python": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
+def peak_memory() -> dict[str, float]:
+    """Peak resident GiB of the driver, since `forget_peak`: this Python process and its JVM."""
+    found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             status, command = (entry / "status").read_text(), (entry / "comm").read_text().strip()
         except OSError:
             continue
         lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-        if command == "java" and int(lines["PPid"]) == os.getpid():
-            found["driver and executor, JVM"] = int(lines[name].split()[0]) / 2**20
-    return found
+        if int(entry.name) == os.getpid():
+            found["driver, Python"] = int(lines["VmHWM"].split()[0]) / 2**20
+        elif command == "java" and int(lines["PPid"]) == os.getpid():
+            found["driver and executor, JVM"] = int(lines["VmHWM"].split()[0]) / 2**20
+    return dict(sorted(found.items(), reverse=True))
+
+
+def forget_peak() -> None:
+    """Count this Python's peak from what it has now."""
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 @contextmanager

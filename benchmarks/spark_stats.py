@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pandas as pd
 from page import run
-from spark_keys import peak_memory
+from spark_keys import forget_peak, peak_memory
 from spark_logs import HOUR, cpu_seconds, generate
 
 from keyshift.papers.page import Page
@@ -186,6 +186,7 @@ def measured(page: Page, tuples: int) -> tuple[list[dict[str, object]], dict[str
         rows.append({"job": name, "seconds": time.perf_counter() - wall, "CPU seconds": cpu_seconds() - cpu})
         print(tuples, rows[-1], flush=True)
 
+    forget_peak()
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         generate(work / "warm.parquet", 200_000, 50_000)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from keyshift.models.workload import Workload
 
-TALLIES = 2
-"""The form in which tallies wait: rows of whole numbers. Versions up to 0.3 packed them."""
+TALLIES = 3
+"""The form in which tallies wait: rows of whole numbers, see `facts`. Versions up to 0.3 packed them."""
 TOGETHER = 16
 """Batches whose tallies wait in folders of their own."""
 

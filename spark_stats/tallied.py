@@ -76,7 +76,7 @@ class Tallied:
     def between(self, first: int, end: int) -> Self:
         """The statistics of some windows only, which share what Spark keeps in memory."""
         part = copy(self)
-        part.__dict__ = {name: value for name, value in self.__dict__.items() if name != "counted"}
+        part.__dict__ = {name: vars(self)[name] for name in ("topology", "windows", "key_groups", "log", "of_keys")}
         part._facts = replace(self._facts, frame=self._facts.frame.where(F.col("window").between(first, end)))
         return part
 

@@ -119,6 +119,9 @@ def test_workload_by_hand(spark):
         stats.workload(nodes=2, max_rows=5)
     with pytest.raises(InputError, match="'first' has no `bytes`"):
         stats.workload(nodes=2, traffic="bytes")
+    assert [stats.load.count(), stats.traffic.count()] == [4, 2]
+    first = stats.between(stats.seen[0], stats.seen[0])  # also where the tables of all windows have been read
+    assert [first.load.count(), first.traffic.count(), first.seen] == [2, 1, stats.seen[:1]]
 
 
 def test_index_and_placement(spark):
