@@ -139,13 +139,11 @@ class HadoopPath:
             False, self._path, self._jvm.org.apache.hadoop.fs.Path(str(target.absolute())), True
         )
 
-    def unlink(self) -> None:
-        """Delete the file."""
-        self.remove_tree()
-
     def remove_tree(self) -> None:
-        """Delete the directory with all that is in it."""
+        """Delete the directory with all that is in it, or the file."""
         self._files.delete(self._path, True)
+
+    unlink = remove_tree
 
 
 @contextmanager

@@ -109,7 +109,8 @@ def local_session(
     archive = class_archive(check_java())
     classes = f"{ARCHIVED}{archive}" if archive.exists() and not re.search(r"[\s\"'\\]", str(archive)) else ""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run whichever python3 comes first
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", BRIEF)  # of the first Java, which only says how to start the second
+    # Of the first Java, which only says how to start the second.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", _one_collector(BRIEF))
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from keyshift.spark_stats.failures import in_one_sentence
@@ -117,7 +118,7 @@ def local_session(
     with _log_file() as file:
         java = f"-Dkeyshift.log={file} -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
         kind = f"{BRIEF} -Xmn256m" if brief else LONG  # of a brief job garbage is collected once, if at all
-        said = {"spark.driver.extraJavaOptions": f"{java} {kind} {TRUSTED} {RARELY} {classes}".strip()}
+        said = {"spark.driver.extraJavaOptions": f"{java} {_one_collector(kind)} {TRUSTED} {RARELY} {classes}".strip()}
         own = {**_QUIET, **said, **(SMALL_LOG if brief else {}), **(_LOCAL if master.startswith("local") else {})}
         settings = {**own, **(conf or {})}
         builder = SparkSession.builder.master(master).appName(name)
@@ -131,6 +132,12 @@ def local_session(
             yield session
         finally:
             session.stop()
+
+
+def _one_collector(options: str) -> str:
+    """Options of Java, less ours about the collection of garbage where the caller's environment names one: two would end Java."""
+    named = " ".join(os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"))
+    return re.sub(r"-XX:.Use\w+GC", "", options) if re.search(r"-XX:.Use\w+GC", named) else options
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from pyspark.sql.streaming import DataStreamReader
 from keyshift.models.base.disk import expect_regular, size_of
 from keyshift.models.errors import InputError
 from keyshift.spark_stats.acceptance import CORRUPT, quoted
-from keyshift.spark_stats.csv_files import dialect_of, read_csv, read_csv_stream
+from keyshift.spark_stats.csv_files import Dialect, dialect_of, read_csv, read_csv_stream
 from keyshift.spark_stats.expressions import check_schema
 from keyshift.spark_stats.failures import first_line, quiet, sentence
 from keyshift.spark_stats.hadoop import HadoopPath, is_remote
@@ -93,13 +93,8 @@ def read_log(
         For an unknown format, a path that does not exist, a schema that cannot be read or has other columns than the log, a
         folder of Delta, Iceberg or Hudi, or Parquet files whose types do not fit each other.
     """
-    kind = _format(path, format)
     written = {"separator": separator, "null_word": null_word, "encoding": encoding, "header": header, "escape": escape}
-    dialect = dialect_of(kind, **written)
-    given = None if schema is None else _schema(schema)
-    _refuse_options(kind, options, schema)
-    if kind not in OF_SPARK[2:]:
-        refuse_tables(spark, path)
+    kind, dialect, given = _asked(spark, path, format, schema, options, written)
     with _told(path), _folders_as_text(spark):
         if kind in OF_SPARK:
             return spark.read.format(kind).options(**(options or {})).load(path)
@@ -140,13 +135,21 @@ def _told(what: str) -> Iterator[None]:
         raise error if isinstance(error, InputError) else InputError(f"cannot read {what}: {error}") from None
 
 
-def _refuse_options(kind: str, options: Mapping[str, str] | None, schema: str | None) -> None:
+def _asked(
+    spark: SparkSession, path: str, format: str | None, schema: str | None, options: Any, written: Mapping[str, Any]
+) -> tuple[str, Dialect, T.StructType | None]:
+    """The format, how CSV is written, and the columns; options of another format are refused, and files of a table."""
+    kind = _format(path, format)
+    dialect = dialect_of(kind, **written)
     if options and kind not in OF_SPARK:
         raise InputError(
             f"{next(iter(options))} is an option of {', '.join(OF_SPARK)} and of tables; the log is {kind}"
         )
     if schema is not None and kind in OF_SPARK:
         raise InputError(f"a schema is for CSV and JSON; the log is {kind}, which has its own")
+    if kind not in OF_SPARK[2:]:
+        refuse_tables(spark, path)
+    return kind, dialect, None if schema is None else _schema(schema)
 
 
 def read_log_stream(
@@ -163,15 +166,11 @@ def read_log_stream(
     Without a schema, the columns are those of the files that are there already. Any other streaming DataFrame can be used as
     well: for Kafka, give Spark the connector (``spark.jars.packages``) and parse the value with `from_json`.
     """
-    kind = _format(path, format)
     options = written.pop("options", None)
-    dialect = dialect_of(kind, **written)
-    _refuse_options(kind, options, schema)
+    kind, dialect, given = _asked(spark, path, format, schema, options, written)
     if kind in OF_SPARK[2:]:
         with _told(path):
             return spark.readStream.format(kind).options(**(options or {})).load(path)
-    refuse_tables(spark, path)
-    given = None if schema is None else _schema(schema)
     known = given
     if kind != "words" and (known is None or kind == "csv"):
         known = read_log(spark, path, format=kind, **written).schema

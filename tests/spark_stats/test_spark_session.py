@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from brought import environment
 
 from keyshift.cli import main
 from keyshift.commands import model as methods
@@ -129,3 +130,15 @@ def test_the_short_job_of_a_warm_up_is_one_that_stats_runs(spark, tmp_path, monk
     monkeypatch.setattr(methods, "subprocess", SimpleNamespace(run=run))
     assert "MB" in methods._note_classes()
     assert [file.read_bytes() for file in kept.glob("spark-*.jsa")] == [b"classes"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("brief", [True, False])
+@pytest.mark.parametrize("variable", ["JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"])
+def test_the_collector_of_garbage_that_the_environment_names_is_the_only_one(brief, variable):
+    code = f"from keyshift.spark_stats import local_session\nwith local_session(brief={brief}) as spark: print(spark.range(3).count())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**environment(), variable: "-XX:+UseG1GC"}, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
