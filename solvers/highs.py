@@ -367,10 +367,7 @@ def solver_name() -> str:
 
 
 def without_callbacks(highs: highspy.Highs) -> highspy.Highs:
-    """A solver that is freed with its last reference: its callbacks refer to it, and such a circle waits for the collector.
-
-   
-    """
+    """A solver that is freed with its last reference: its callbacks refer to it, and such a circle waits for the collector."""
     highs.disableCallbacks()
     highs.callbacks.clear()
     return highs
