@@ -219,10 +219,11 @@ def from_highest_to_lowest(it: Instance, expired: Callable[[], bool] = lambda: F
 
     Of those that have not moved it is the one whose load is nearest to what would make the two nodes even, as long as that
     brings them nearer to each other. So few moves carry the most load, and of many the last are small. A draining node is
-    above by all that it has, and receives nothing. No guarantee; O(n + log p) a move. None where nodes differ otherwise.
+    above by all that it has, and receives nothing. No guarantee; O(n + log p) a move. Over windows it goes by the mean load. None
+    where nodes differ otherwise.
     """
     kept = ~it.draining
-    if it.windows > 1 or it.use.size or it.problem.lowered or not it.space.enter[:, kept].all() or not kept.any():
+    if it.use.size or it.problem.lowered or not it.space.enter[:, kept].all() or not kept.any():
         return None
     movers = it.space.movers
     order = movers[np.lexsort((it.load[movers], it.current[movers]))]
