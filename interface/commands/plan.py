@@ -273,25 +273,15 @@ def simulate(
     seed: common.SeedOption = 0,
 ) -> common.Response:
     """Simulate throughput and latency of a workload on its nodes, and what a plan does to them."""
+    options = locals()
     from keyshift.files.workload import read_workload
     from keyshift.plans.saved import read_plan
     from keyshift.simulation import Migration
     from keyshift.simulation import simulate as run
 
-    chosen: dict[str, Any] = {"arrivals": arrivals, "service": service, "method": method}
     how = Migration(pause=pause, progressive=not at_once)  # type: ignore[arg-type]  # it says what it may be
     w, changes = read_workload(path, last=last), [] if plan is None else [(at, read_plan(plan))]
-    found = run(
-        w,
-        None,
-        changes,
-        service_rate=service_rate,
-        window_seconds=window_seconds,
-        migration=how,
-        queue=queue,
-        seed=seed,
-        **chosen,
-    )
+    found = run(w, changes=changes, migration=how, **common.same_named(run, options))
     return common.Response(found.as_record(), [str(found)])
 
 
@@ -354,6 +344,7 @@ def replay(
     out: Annotated[Path | None, typer.Option(help="Folder for checkpoints, results.parquet and figures.")] = None,
 ) -> common.Response:
     """Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."""
+    options = locals()
     from keyshift.figures.comparison import expect_pictures
     from keyshift.replays.adaptation import count_periods, read_periods
     from keyshift.replays.adaptation import replay as run
@@ -367,22 +358,12 @@ def replay(
             read_periods(path, nodes),
             chosen,
             problem=request.problem,
-            periods=periods,
             load_model=load_model(path, nodes, serialisation, deserialisation, remote_share),
             scaling=scaling_rule(node_load, node_counts, counts_ahead),
-            forecast=forecast,
-            regret=regret,
-            min_gain=min_gain,
-            horizon=horizon,
-            hysteresis=hysteresis,
-            every=every,
-            resource=resource,
             capacities=capacities(capacity),
-            seed=seed,
-            time_limit=time_limit,
-            memory=memory,
             checkpoint=out,
             watch=watch,
+            **common.same_named(run, options),
             **posed,
         )
     return replied(result, out)
