@@ -19,7 +19,7 @@ import numpy as np
 from keyshift.models.base.figures import figure
 from keyshift.models.base.labels import ordered
 from keyshift.models.base.lazily import load
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.workload import IntArray, Workload, grown
 
 Number = float | Fraction
@@ -452,13 +452,11 @@ def read_assignment(
 ) -> np.ndarray:
     """Read the node of each key group, shape (p,), as a fresh int64 array, or raise `InputError`; one with labels by the keys."""
     assignment = ordered("assignment", assignment, keys, key_groups)
-    try:
+    with refusing("assignment must be an array of node numbers", TypeError, ValueError, OverflowError):
         read = np.asarray(assignment)
         if read.dtype.kind not in "iufO":  # true is not a node, nor is the text "1"
             raise TypeError
         given = np.array(read, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError("assignment must be an array of node numbers") from None
     if given.shape != (key_groups,):
         raise InputError(f"assignment has shape {given.shape}, expected ({key_groups},): one node for each key group")
     wrong = ~np.isfinite(given) | (given != np.floor(given)) | (given < 0) | (given >= nodes)

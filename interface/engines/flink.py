@@ -21,7 +21,7 @@ from keyshift.models import Budget, Solution
 from keyshift.models.base import guards
 from keyshift.models.base.disk import shown, write_text
 from keyshift.models.base.labels import aligned
-from keyshift.models.errors import InputError, MissingDependencyError
+from keyshift.models.errors import InputError, MissingDependencyError, refusing
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.intervals.flink_ranges import default_ranges
 from keyshift.models.routing import RoutingTable
@@ -208,10 +208,8 @@ def routing(
             about = plan.problem.name if isinstance(plan, Solution) else ""
             raise InputError(f"a solution of mixed routing has a table to route by, one of {about} has none")
         entries = dict(entries_of(table, labels or known))
-    try:
+    with refusing("{reason}", ValueError):
         return Routing(scheme, entries, choices, seed)
-    except ValueError as error:
-        raise InputError(str(error)) from None
 
 
 def partitioner(plan: RoutingTable | Solution | str, **options: Any) -> Any:
@@ -309,10 +307,8 @@ def key_groups(
     from keyshift.models.base.arrow import pa
     from keyshift.spark_stats.hashing import flink_murmur, java_hash_code
 
-    try:
+    with refusing("a key is not a text that UTF-8 can hold", pa.ArrowException, UnicodeEncodeError):
         array = pa.array(listed, _TYPES[kind])
-    except (pa.ArrowException, UnicodeEncodeError):
-        raise InputError("a key is not a text that UTF-8 can hold") from None
     codes = java_hash_code(array)
     if row:
         # Flink's ``Row.of(key).hashCode()`` less ``key.hashCode()``: 31 for the kind of the row, 31 for the array of one.

@@ -14,7 +14,7 @@ import numpy as np
 from keyshift.catalogue.method import FORMULATIONS
 from keyshift.models.base.disk import shown
 from keyshift.models.base.guards import fraction
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.problem import Problem
 from keyshift.models.splitting.stream import Stream
 from keyshift.models.workload import Workload
@@ -39,13 +39,10 @@ def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
     if not isinstance(name, str) or name not in FORMULATIONS:
         raise InputError(f"problem = {shown(name)}: there are {', '.join(FORMULATIONS)}")
     made: Any = FORMULATIONS[name].problem_class
-    try:
+    of_another_type = TypeError, AttributeError, ValueError, ArithmeticError, LookupError
+    with refusing(f"the parameters do not suit {name}: {{reason}}", *of_another_type):
         problem: Problem = made(data, **{key: decode(value) for key, value in parameters.items()})
-    except InputError:
-        raise
-    except (TypeError, AttributeError, ValueError, ArithmeticError, LookupError) as error:  # of another type
-        raise InputError(f"the parameters do not suit {name}: {error}") from None
-    return problem
+        return problem
 
 
 def problem_record(problem: Problem) -> dict[str, Any]:
@@ -108,12 +105,9 @@ def decode(value: Any) -> Any:
     ((kind, content),) = value.items()
     if kind not in _DECODERS:
         raise InputError(f"{kind!r} must be one of {', '.join(_DECODERS)}")
-    try:
+    damaged = TypeError, ValueError, ArithmeticError, LookupError, AttributeError
+    with refusing(f"not a readable {kind}: {str(content)[:60]}", *damaged):
         return _DECODERS[kind](content)
-    except InputError:
-        raise
-    except (TypeError, ValueError, ArithmeticError, KeyError, IndexError, AttributeError):
-        raise InputError(f"not a readable {kind}: {str(content)[:60]}") from None
 
 
 def _sparse(content: Any) -> sp.csr_array:

@@ -27,7 +27,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from keyshift.files.table import is_table, workload_of_table
-from keyshift.models.base.disk import MOST_NUMBERS, only_writer, opened, reason, write_file, write_folder
+from keyshift.models.base.disk import MOST_NUMBERS, only_writer, opened, write_file, write_folder
 from keyshift.models.base.guards import indices, numbered, whole
 from keyshift.models.base.schema import (
     ENVELOPE,
@@ -39,11 +39,10 @@ from keyshift.models.base.schema import (
     Labels,
     Whole,
     Wholes,
-    naming,
     plain,
 )
 from keyshift.models.base.tables import Columns, expect_sum, read_table
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, naming, refusing
 from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
@@ -157,27 +156,22 @@ def read_workload(
     from keyshift.spark_stats import statistics_files as statistics
 
     source = Path(path)
-    try:
-        with naming(source):
-            if (source / statistics.MANIFEST).is_file():
-                return statistics.read_statistics(source, last=last)
-            if not source.exists():
-                raise InputError(f"{source} does not exist")
-            if columns and not is_table(source):
-                raise InputError(f"{', '.join(columns)}: only a table has columns to name, and this is none")
-            if is_table(source):
-                read = workload_of_table(source, **columns)
-            else:
-                read = read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
-            count = whole("last", last, least=1)
-            if count is None:
-                return read
-            traffic = list(read.window_traffic[-count:]) if read.earlier_traffic else read.traffic
-            return read.replace(load=read.load[-count:], traffic=traffic)
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{str(path)!r} cannot be read ({reason(error)})") from None
+    with refusing(f"{str(path)!r} cannot be read ({{reason}})", OSError, ValueError), naming(source):
+        if (source / statistics.MANIFEST).is_file():
+            return statistics.read_statistics(source, last=last)
+        if not source.exists():
+            raise InputError(f"{source} does not exist")
+        if columns and not is_table(source):
+            raise InputError(f"{', '.join(columns)}: only a table has columns to name, and this is none")
+        if is_table(source):
+            read = workload_of_table(source, **columns)
+        else:
+            read = read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
+        count = whole("last", last, least=1)
+        if count is None:
+            return read
+        traffic = list(read.window_traffic[-count:]) if read.earlier_traffic else read.traffic
+        return read.replace(load=read.load[-count:], traffic=traffic)
 
 
 # JSON -----------------------------------------------------------------------------------------------------------

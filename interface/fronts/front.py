@@ -23,7 +23,8 @@ from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.base.disk import only_writer
 from keyshift.models.base.figures import figure, percent
 from keyshift.models.base.guards import real, whole
-from keyshift.models.base.schema import Count, FileFormat, FileModel, Whole, Wholes, naming
+from keyshift.models.base.schema import Count, FileFormat, FileModel, Whole, Wholes
+from keyshift.models.errors import naming
 from keyshift.replays.results import fingerprint
 from keyshift.solving import MOST_SEED, interruptible, make_ready
 from keyshift.terminal import printed, table

@@ -11,7 +11,7 @@ import numpy as np
 from keyshift.files.solution import PlanFile
 from keyshift.models.base.figures import apart
 from keyshift.models.base.labels import by_label
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, naming, refusing
 from keyshift.plans.made_for import MadeFor
 from keyshift.plans.plan import Plan
 from keyshift.plans.targets import Phase
@@ -37,12 +37,10 @@ def read_plan(path: str | Path) -> Plan:
         contradict each other.
     """
     record = PlanFile.read(path)
-    try:
+    with naming(path, " contradicts itself: "), refusing("{reason}", IndexError, ValueError):
         plan = _plan_of(record)
         _refuse_contradictions(record, plan)
-    except (InputError, IndexError, ValueError) as error:
-        raise InputError(f"{path} contradicts itself: {error}") from None
-    return plan
+        return plan
 
 
 def _plan_of(record: PlanFile) -> Plan:

@@ -17,8 +17,9 @@ from pydantic import ConfigDict, Field
 
 from keyshift.figures.comparison import write_figure
 from keyshift.models import InputError, Workload
-from keyshift.models.base.disk import digest, digest_of_arrays, make_folder, only_writer, read_json, reason, write_file
+from keyshift.models.base.disk import digest, digest_of_arrays, make_folder, only_writer, read_json, write_file
 from keyshift.models.base.schema import FileFormat, FileModel, Finite, Whole
+from keyshift.models.errors import refusing
 from keyshift.replays.planner import Cluster
 
 if TYPE_CHECKING:
@@ -101,10 +102,8 @@ class Checkpoint:
 
     def _compare(self) -> None:
         about = self.folder / "replay.json"
-        try:
+        with refusing(f"{self.folder} cannot be read ({{reason}})", OSError):
             held = sorted(self.folder.iterdir())
-        except OSError as error:
-            raise InputError(f"{self.folder} cannot be read ({reason(error)})") from None
         for file in [file for file in held if _SCRATCH.fullmatch(file.name)]:
             file.unlink(missing_ok=True)
             held.remove(file)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from keyshift.models.base.compiling import sealed
 from keyshift.models.base.guards import frozen, non_negative, one_of, real, whole
 from keyshift.models.base.labels import ordered, unlabelled
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, naming
 from keyshift.models.problem import read_assignment
 from keyshift.models.routing.table import RoutingTable
 from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
@@ -372,10 +372,8 @@ def _change(name: str, given: Any, workload: Workload | None) -> tuple[float, An
     when, what = real(f"{name}[0]", given[0], optional=False), given[1]
     if isinstance(what, Plan):
         return when, what
-    try:
+    with naming(name):
         return when, _rows(what, workload)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
 
 
 def _highest(nodes: Any) -> int:

@@ -22,6 +22,7 @@ from keyshift.models import InputError
 from keyshift.models.base import guards
 from keyshift.models.base.disk import MOST_JSON, read_json, read_text, shown, write_text
 from keyshift.models.base.figures import figure
+from keyshift.models.errors import refusing
 from keyshift.models.problem import SLACK
 from keyshift.report.drawings import gap_dots, profile_curves, records, write_page
 from keyshift.studies.tasks import Row
@@ -348,10 +349,8 @@ class BestKnown:
         if not os.path.lexists(path):
             return cls()
         text = read_text(path, MOST_JSON)
-        try:
+        with refusing(f"{path} is no readable CSV ({{reason}})", ValueError, csv.Error):  # ValueError: no line at all
             heads, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-        except (ValueError, csv.Error) as error:  # ValueError: no line at all
-            raise InputError(f"{path} is no readable CSV ({str(error)[:100]})") from None
         if tuple(heads) != HEADINGS:
             raise InputError(f"{path} must have the columns {', '.join(HEADINGS)}")
         beside = Path(path).with_suffix(ANSWERS)

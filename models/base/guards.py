@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.base.labels import unlabelled
 from keyshift.models.base.names import by_text, expect_length
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -160,10 +160,8 @@ def fraction(name: str, text: str) -> Fraction:
     """The exact value of a number written as text: 1.25, 1e-9, 5/4; too many digits are refused."""
     if not _FRACTION.fullmatch(text):
         raise InputError(f"{name} = {text!r:.60} must be a finite number, such as 1.25 or 5/4")
-    try:
+    with refusing(f"{name} = {text!r:.60} must be a finite number: it divides by 0", ZeroDivisionError):
         return Fraction(text)
-    except ZeroDivisionError:
-        raise InputError(f"{name} = {text!r:.60} must be a finite number: it divides by 0") from None
 
 
 def as_number(text: str) -> float:
@@ -224,7 +222,8 @@ def real(name: str, value: Any, *, least: float = 0.0, optional: bool = True, ab
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     values = unlabelled(name, values)
-    try:
+    not_numbers = TypeError, ValueError, OverflowError, RecursionError
+    with refusing(f"{name} must be an array of numbers ({{reason}})", *not_numbers):
         given = np.asarray(values)
         if (
             given.dtype.kind not in "biufO"
@@ -234,10 +233,6 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
             texts = np.fromiter((isinstance(v, str | bytes) for v in given.flat), np.bool_, given.size)
             _refuse(name, given, texts.reshape(given.shape), "must be a number")
         return np.array(given, dtype=np.float64)
-    except InputError:
-        raise
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"{name} must be an array of numbers ({str(error).splitlines()[0]})") from None
 
 
 def _refuse(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], why: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import IntArray
 
@@ -68,11 +68,9 @@ def read_ranges(table: Any, max_parallelism: int | None = None) -> IntArray:
 
 
 def _row(i: int, row: Any) -> tuple[int, int, int]:
-    try:
+    with refusing(f"ranges[{i}] = {row!r} must have subtask, start and end", KeyError, TypeError, ValueError):
         values = [row[key] for key in ("subtask", "start", "end")] if hasattr(row, "keys") else list(row)
         subtask, start, end = (int(v) for v in values)
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"ranges[{i}] = {row!r} must have subtask, start and end") from None
     if subtask < 0 or start < 0:
         raise InputError(f"ranges[{i}] = {row!r} must not be negative")
     return subtask, start, end

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models.base import guards
 from keyshift.models.base.labels import in_time, ordered
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, naming
 from keyshift.models.intervals.partition import (
     InIntervals,
     KnownCounts,
@@ -282,10 +282,8 @@ class MigrationSequence(KnownCounts):
             raise InputError(f"assignment has shape {rows.shape}, expected {expected}: one row for each step")
         read = []
         for t, row in enumerate(rows):
-            try:
+            with naming(f"step {t}"):
                 read.append(read_assignment(row, self.workload.key_groups, self.node_numbers, self.workload.keys))
-            except InputError as error:
-                raise InputError(f"step {t}: {error}") from None
         return np.stack(read)
 
     def steps(self, assignment: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
