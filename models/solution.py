@@ -13,7 +13,7 @@ import numpy as np
 
 from keyshift.models.answer import Answer, Termination
 from keyshift.models.base.figures import NOTHING, apart, figure, percent
-from keyshift.models.base.guards import frozen
+from keyshift.models.base.guards import FrozenArrays, frozen
 from keyshift.models.base.lazily import load
 from keyshift.models.errors import BoundError, InputError
 from keyshift.models.problem import SLACK, Problem, Violation
@@ -26,7 +26,7 @@ Status = Literal["optimal", "feasible", "infeasible", "none"]
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(FrozenArrays):
     """The result of `solve`.
 
     Attributes
@@ -76,12 +76,6 @@ class Solution:
     offered: np.ndarray | None = None
     violations: tuple[Violation, ...] = ()
     priorities: tuple[Priority, ...] = ()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        for array in (self.assignment, self.offered):  # arrays come back writable from a pickle
-            if array is not None:
-                frozen(array)
 
     planner: ClassVar[Any] = None
     mover: ClassVar[Any] = None

@@ -145,10 +145,11 @@ class Workload:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        given, keys = of_key_groups(
-            {"load": load, "state": state, "current": current, "operator": operator, "home": home},
-            {"resources": resources, "groups": groups}, traffic, keys,
-        )  # fmt: skip
+        by_key_group: dict[str, Any] = {
+            "load": load, "state": state, "current": current, "operator": operator, "home": home,
+            "resources": resources, "groups": groups, "traffic": traffic,
+        }  # fmt: skip
+        given, keys = of_key_groups(by_key_group, keys)
         load, state, current, operator, home, resources, groups, traffic = given
         nodes, draining, domains, node_names = of_nodes(nodes, draining, domains, node_names)
         put("load", guards.non_negative("load", load, ndim=(1, 2)))

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from keyshift.models.base.figures import apart
-from keyshift.models.base.guards import frozen
+from keyshift.models.base.guards import FrozenArrays
 from keyshift.models.base.names import Names, printed
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
-class MadeFor:
+class MadeFor(FrozenArrays):
     """The parts of a workload that a plan records.
 
     Attributes
@@ -43,14 +43,6 @@ class MadeFor:
     keys: tuple[str | int, ...] | None = None
     node_names: tuple[str | int, ...] | None = None
     units: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("load", "state", "current", "capacity", "draining"):
-            frozen(getattr(self, name))
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()  # arrays come back writable from a pickle
 
     @classmethod
     def of(cls, workload: Workload) -> MadeFor:

@@ -14,7 +14,7 @@ import numpy as np
 from keyshift.catalogue.method import FORMULATIONS
 from keyshift.files.problem import pose
 from keyshift.models.base.figures import apart, figure
-from keyshift.models.base.guards import frozen
+from keyshift.models.base.guards import FrozenArrays
 from keyshift.models.base.lazily import load
 from keyshift.models.errors import ChangedWorkloadError, InputError
 from keyshift.models.plans.transfers import TransferScheduling, Way, durations, net_change, peaks
@@ -35,7 +35,7 @@ COLUMNS = ("key_group", "key", "source", "target", "load", "state", "gain", "pha
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(FrozenArrays):
     """The moves for an operator to carry out, phase by phase.
 
     The arrays that follow have one entry for each move, in the order of their starts: shape (e,).
@@ -119,14 +119,6 @@ class Plan:
 
     reporter: ClassVar[Any] = None
     """What writes the page of `report`; `keyshift` names the code when it is imported."""
-
-    def __post_init__(self) -> None:
-        for name in ("assignment", "key_group", "source", "target", "load", "state", "gain", "start", "end", "phase"):
-            frozen(getattr(self, name))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()  # arrays come back writable from a pickle
 
     def __len__(self) -> int:
         return int(self.key_group.size)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models.base.compiling import sealed
-from keyshift.models.base.guards import frozen, non_negative, one_of, real, whole
+from keyshift.models.base.guards import FrozenArrays, non_negative, one_of, real, whole
 from keyshift.models.base.labels import ordered, unlabelled
 from keyshift.models.errors import InputError, naming
 from keyshift.models.problem import read_assignment
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Simulation:
+class Simulation(FrozenArrays):
     """Simulated, not measured, throughput and latency under the assumptions of `simulate`.
 
     A latency is the time from a tuple's arrival until its node has served it, in seconds.
@@ -93,10 +93,6 @@ class Simulation:
     latency: FloatArray
     counters: float = 0.0
     merged_mean: float = float("nan")
-
-    def __post_init__(self) -> None:
-        for name in ("utilisation", "times", "backlog", "arrived", "done", "latency"):
-            frozen(getattr(self, name))
 
     @property
     def largest_backlog(self) -> float:

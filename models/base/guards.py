@@ -40,6 +40,19 @@ def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
     return array
 
 
+class FrozenArrays:
+    """A dataclass whose arrays are read-only, also those that come back writable from a pickle."""
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                frozen(value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        FrozenArrays.__post_init__(self)
+
+
 def non_negative(
     name: str, values: ArrayLike, *, ndim: tuple[int, ...] = (1,), length: int | None = None, of: str = "entries"
 ) -> NDArray[np.float64]:
