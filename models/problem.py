@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from keyshift.models import metrics
 from keyshift.models.base.figures import figure
 from keyshift.models.base.labels import ordered
 from keyshift.models.base.lazily import load
@@ -252,9 +253,14 @@ class Problem(ABC):
             i = int(np.argmax(capacity != capacity[0]))
             raise InputError(f"nodes[{i}] = {capacity[i]:g} differs from nodes[0] = {capacity[0]:g}: {why}")
 
-    @abstractmethod
+    @property
+    def places(self) -> int:
+        """How many nodes an assignment may name: those of the workload, and where an answer may add nodes, these."""
+        return self.workload.nodes
+
     def canonical(self, assignment: Any) -> np.ndarray:
         """Return the assignment as a fresh integer array of the right shape, or raise `InputError`."""
+        return read_assignment(assignment, self.workload.key_groups, self.places, self.workload.keys)
 
     @abstractmethod
     def violations(self, assignment: np.ndarray) -> list[Violation]:
@@ -440,6 +446,9 @@ class MovesState(Problem):
     @property
     def step(self) -> float:
         return step_of_sums(self.workload.state)
+
+    def objective(self, assignment: np.ndarray) -> float:
+        return metrics.state_moved(self.workload, assignment)
 
 
 def _plain(value: Any) -> Any:

@@ -7,19 +7,16 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property, partial, wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.base import guards
 from keyshift.models.base.labels import of_key_groups, of_nodes
+from keyshift.models.base.lazily import pd, sp
 from keyshift.models.base.names import Names, flagged, fresh, label_columns, unique_labels
 from keyshift.models.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import scipy.sparse as sp
 
 # What the elements are is said here and not to the type checker: NumPy's functions return platform-dependent types.
 FloatArray = NDArray[Any]
@@ -313,8 +310,6 @@ class Workload:
         The further columns are home, operator, resources, groups and the domains of its node. `from_frame` reads it. A
         column of labels whose name is taken is called ``group.NAME`` or ``domain.NAME``.
         """
-        import pandas as pd
-
         columns: dict[str, Any] = {
             "key": [self.key(k) for k in range(self.key_groups)],
             "node": [self.node(i) for i in self.current],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,16 +21,13 @@ from keyshift.models import Budget, Solution
 from keyshift.models.base import guards
 from keyshift.models.base.disk import shown, write_text
 from keyshift.models.base.labels import aligned
+from keyshift.models.base.lazily import pd
 from keyshift.models.errors import InputError, MissingDependencyError, refusing
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.intervals.flink_ranges import default_ranges
 from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import FloatArray, IntArray, Workload
 from keyshift.solvers.intervals.ssm import solve_ssm
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 __all__ = [
     "advise", "default_max_parallelism", "default_ranges", "homes", "key_groups", "loads_of", "max_parallelism_options",
@@ -125,8 +122,6 @@ def advise(workload: Workload, parallelisms: Iterable[int]) -> pd.DataFrame:
         subtasks keeping their numbers; ``least_state_moved``: by the proven optimal single-step migration ([Ding2015])
         to as many subtasks, none of which carries more than Flink's busiest.
     """
-    import pandas as pd
-
     groups, rows = workload.key_groups, []
     total = sum(map(Fraction, workload.last_load.tolist()), Fraction(0))
     for wanted in parallelisms:
@@ -169,8 +164,6 @@ def max_parallelism_options(parallelism: int, candidates: Sequence[int] | None =
         ``max_parallelism``, ``most``, ``least``: key groups of a subtask; ``imbalance``: by what share of the mean the largest
         subtask is above it.
     """
-    import pandas as pd
-
     count = guards.whole("parallelism", parallelism, least=1, optional=False)
     if candidates is None:
         first = default_max_parallelism(count)

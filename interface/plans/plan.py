@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,17 +15,13 @@ from keyshift.catalogue.method import FORMULATIONS
 from keyshift.files.problem import pose
 from keyshift.models.base.figures import apart, figure
 from keyshift.models.base.guards import FrozenArrays
-from keyshift.models.base.lazily import load
+from keyshift.models.base.lazily import load, pd
 from keyshift.models.errors import ChangedWorkloadError, InputError
 from keyshift.models.plans.transfers import TransferScheduling, Way, durations, net_change, peaks
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 from keyshift.plans.made_for import MadeFor
 from keyshift.plans.targets import Phase, broken_on_the_way, distance_gains
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 MOVED = ("key_group", "source", "target", "gain", "phase", "start", "end")
 """Of a move, the columns that a plan's file holds; the others follow from the workload."""
@@ -131,8 +127,6 @@ class Plan(FrozenArrays):
 
         `source` and `target` are the nodes' names where the workload names them, else their numbers; `key` likewise.
         """
-        import pandas as pd
-
         made, columns = self.made_for, {name: getattr(self, name) for name in COLUMNS if name != "key"}
         columns["key"] = [made.key(int(k)) for k in self.key_group]
         columns |= {side: [made.node(int(i)) for i in columns[side]] for side in ("source", "target")}
@@ -309,8 +303,6 @@ class Plan(FrozenArrays):
 
         `keyshift.compare_measured` puts measurements beside it.
         """
-        import pandas as pd
-
         n, whole = self.capacity.size, ["all"]
         nodes = [self.made_for.node(i) for i in range(n)]
         sent, received = (np.bincount(side, self.state, n) for side in (self.source, self.target))
@@ -452,8 +444,6 @@ def difference(one: Plan, other: Plan) -> PlanDifference:
     InputError
         When they are about different key groups, or key groups start on different nodes.
     """
-    import pandas as pd
-
     if one.assignment.size != other.assignment.size or one.made_for.keys != other.made_for.keys:
         raise InputError(f"the plans are about different key groups: {one.assignment.size} and {other.assignment.size}")
     elsewhere = np.flatnonzero(one.current != other.current)

@@ -27,8 +27,6 @@ from keyshift.plans.plan import Plan
 from keyshift.terminal import visible
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from keyshift.comparison import Comparison
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from keyshift.models.base.compiling import sealed
 from keyshift.models.base.guards import FrozenArrays, non_negative, one_of, real, whole
 from keyshift.models.base.labels import ordered, unlabelled
+from keyshift.models.base.lazily import pd
 from keyshift.models.errors import InputError, naming
 from keyshift.models.problem import read_assignment
 from keyshift.models.routing.table import RoutingTable
@@ -29,9 +30,6 @@ from keyshift.simulation.changes import (
     read_stream,
 )
 from keyshift.simulation.queue_kernels import Counters, Queues, Record, Router, serve
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +99,6 @@ class Simulation(FrozenArrays):
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each span: seconds (its end), arrived and done (tuples a second), latency (s), backlog (tuples)."""
-        import pandas as pd
-
         width = self.times[0]
         return pd.DataFrame(
             {"seconds": self.times, "arrived": self.arrived / width, "done": self.done / width, "latency": self.latency,

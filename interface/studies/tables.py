@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -22,15 +22,12 @@ from keyshift.models import InputError
 from keyshift.models.base import guards
 from keyshift.models.base.disk import MOST_JSON, read_json, read_text, shown, write_text
 from keyshift.models.base.figures import figure
+from keyshift.models.base.lazily import pd
 from keyshift.models.errors import refusing
 from keyshift.models.problem import SLACK
 from keyshift.report.drawings import gap_dots, profile_curves, records, write_page
 from keyshift.studies.tasks import Row
 from keyshift.version import __version__
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 COLUMNS = (
     "instance", "family", "method", "seed", "status", "objective", "bound", "best_known", "best_bound", "gap", "gap_abs",
@@ -41,8 +38,6 @@ COLUMNS = (
 
 def gap_table(rows: Sequence[Row], known: BestKnown) -> pd.DataFrame:
     """A row for each solve; `Study.to_frame` says what the columns mean."""
-    import pandas as pd
-
     best = known.updated(rows)
     made = []
     for row in rows:
@@ -76,8 +71,6 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 def summary_table(frame: pd.DataFrame, seed: int = 0, by: str = "family") -> pd.DataFrame:
     """A row for each group and method; `Study.summary` says what the columns mean."""
-    import pandas as pd
-
     guards.one_of("by", by, ("family", "problem", "instance"))
     rows = [
         {by: group, "method": method, **_figures(part, seed)}
@@ -146,8 +139,6 @@ def bootstrap_interval(values: np.ndarray, seed: int = 0) -> tuple[float | None,
 
 def profile_table(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     """Steps of the profiles, problem by problem; `Study.profile` says what they mean."""
-    import pandas as pd
-
     guards.one_of("over", over, ("time", "objective", "gap"))
     parts = []
     for problem, part in frame.groupby("problem", sort=False):
@@ -414,8 +405,6 @@ class BestKnown:
 
     def to_frame(self) -> pd.DataFrame:
         """The table as it is written."""
-        import pandas as pd
-
         rows = [{name: getattr(entry, name) for name in HEADINGS} for entry in self.entries.values()]
         return pd.DataFrame(rows, columns=list(HEADINGS))
 

@@ -17,11 +17,11 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.base.labels import unlabelled
+from keyshift.models.base.lazily import sp
 from keyshift.models.base.names import by_text, expect_length
 from keyshift.models.errors import InputError, refusing
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
     from pydantic import TypeAdapter
 
 
@@ -113,8 +113,6 @@ def flags(name: str, values: ArrayLike | None, *, length: int) -> NDArray[np.boo
 
 def traffic(name: str, values: Any, key_groups: int) -> sp.csr_array:
     """A square sparse matrix of finite numbers >= 0, duplicates summed, explicit zeros dropped."""
-    import scipy.sparse as sp  # a third of a second, which most runs can save
-
     if sp.issparse(values):
         # Another workload's matrix may be large, and cannot change: it is shared.
         shared = isinstance(values, sp.csr_array) and values.has_canonical_format and values.data.all()
@@ -150,8 +148,6 @@ def _writable(array: NDArray[Any]) -> bool:
 
 def traffic_of_windows(name: str, values: Any, key_groups: int, windows: int) -> tuple[sp.csr_array, ...]:
     """One matrix that stands for all windows, or a matrix for each; see `traffic`."""
-    import scipy.sparse as sp
-
     first = values[0] if isinstance(values, list | tuple | np.ndarray) and len(values) else None
     rows = isinstance(first, list | tuple) and len(first) > 0 and isinstance(first[0], list | tuple | np.ndarray)
     if not (rows or sp.issparse(first) or (isinstance(first, np.ndarray) and first.ndim == 2)):

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from keyshift.models.base import guards
+from keyshift.models.base.lazily import sp
 from keyshift.models.errors import InputError, refusing
 from keyshift.models.intervals.partition import InIntervals, Table, cuts_of, exact_number, record_of
 from keyshift.models.intervals.policy.transitions import Transitions, macqueen_interval, read_transitions
@@ -318,7 +319,6 @@ class PolicyTable:
         gamma, expected = self.problem.discount, self.expected
         known = (self.chance > 0) & (self.target < expected.size)
         rows, _ = np.nonzero(known)
-        import scipy.sparse as sp
         from scipy.sparse.linalg import splu
 
         step = sp.csr_array((self.chance[known], (rows, self.target[known])), shape=(expected.size, expected.size))
