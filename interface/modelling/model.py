@@ -303,8 +303,6 @@ class Model(ABC):
     # What each language does its own way ------------------------------------------------------------------------
 
     @abstractmethod
-    def _set_start(self, assignment: np.ndarray) -> None: ...
-    @abstractmethod
     def _relaxed(self) -> Any: ...
     @abstractmethod
     def _write(self, path: Path) -> None: ...
@@ -321,6 +319,9 @@ class Model(ABC):
     @abstractmethod
     def _near(self, fixed: Mapping[str, float], budget: Budget, seed: int) -> np.ndarray | None:
         """Solve with some variables fixed; an answer is held as the start for the next run."""
+
+    def _set_start(self, assignment: np.ndarray) -> None:
+        self.statement.set_start(assignment)
 
     def _settled(self) -> bool:
         """Whether the variables that are whole by themselves still are."""

@@ -128,10 +128,7 @@ class OpenedPyomo(running.LinearModel):
 
     # Starts, copies, files --------------------------------------------------------------------------------------
 
-    def _set_start(self, assignment: np.ndarray) -> None:
-        self.statement.set_start(assignment)
-
-    _take = _set_start
+    _take = running.LinearModel._set_start
 
     def _hold(self, values: dict[str, float]) -> np.ndarray:
         self.set_values(values)

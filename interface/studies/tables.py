@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 import math
 import os
@@ -18,12 +16,12 @@ from markupsafe import Markup
 
 from keyshift.catalogue.families import family
 from keyshift.files.problem import problem_fingerprint
+from keyshift.files.table import open_table
 from keyshift.models import InputError
 from keyshift.models.base import guards
-from keyshift.models.base.disk import MOST_JSON, read_json, read_text, shown, write_text
+from keyshift.models.base.disk import MOST_JSON, read_json, shown, write_text
 from keyshift.models.base.figures import figure
 from keyshift.models.base.lazily import pd
-from keyshift.models.errors import refusing
 from keyshift.models.problem import SLACK
 from keyshift.report.drawings import gap_dots, profile_curves, records, write_page
 from keyshift.studies.tasks import Row
@@ -339,20 +337,16 @@ class BestKnown:
         """
         if not os.path.lexists(path):
             return cls()
-        text = read_text(path, MOST_JSON)
-        with refusing(f"{path} is no readable CSV ({{reason}})", ValueError, csv.Error):  # ValueError: no line at all
-            heads, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-        if tuple(heads) != HEADINGS:
+        table = open_table(Path(path), MOST_JSON).fillna("")
+        if tuple(table.columns) != HEADINGS:
             raise InputError(f"{path} must have the columns {', '.join(HEADINGS)}")
         beside = Path(path).with_suffix(ANSWERS)
         answers = read_json(beside) if os.path.lexists(beside) else {}
         if not isinstance(answers, dict):
             raise InputError(f"{beside} must hold one JSON object: an answer for each fingerprint")
         made = {}
-        for number, row in enumerate(filter(None, rows), start=2):
-            if len(row) != len(HEADINGS):
-                raise InputError(f"{path}: row {number} has {len(row)} entries, expected {len(HEADINGS)}")
-            record: dict[str, Any] = dict(zip(HEADINGS, row, strict=True))
+        record: dict[str, Any]
+        for record in table.to_dict("records"):
             for name in ("objective", "bound"):
                 record[name] = _number(f"{path}: {name} of {shown(record['instance'])}", record[name])
             made[record["fingerprint"]] = Entry(**record, answer=answers.get(record["fingerprint"]))
