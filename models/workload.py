@@ -369,10 +369,7 @@ def _capacities(nodes: int | ArrayLike) -> FloatArray:
         return guards.frozen(np.ones(int(nodes)))
     if np.ndim(nodes) == 0:  # a float, a string: neither a count nor a list of capacities
         raise InputError(f"nodes = {nodes!r}: give a number of nodes or an array of capacities")
-    capacity = guards.non_negative("nodes", nodes)
-    if (capacity == 0).any():
-        raise InputError(f"nodes[{int(np.argmin(capacity))}] = 0: a capacity must be above 0")
-    return capacity
+    return guards.positive("nodes", nodes, "capacity")
 
 
 def grown(workload: Workload, nodes: int) -> Workload:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -152,20 +152,15 @@ def hard_replicas(*, seed: int = 0, kind: Kind = "ties", nodes: int = 5, key_gro
     return ReplicatedAllocation(w, copies, at_most=at_most, max_migrations=leave + copies // 2)
 
 
-def _hard_stream(kind: Kind, messages: int, keys: int, seed: int) -> tuple[IntArray, FloatArray | None]:
-    """Keys and weights of messages."""
+def _hard_stream(kind: Kind, messages: int, keys: int, workers: int, seed: int) -> dict[str, Any]:
+    """Messages, their weights, and how fast workers are."""
     rng = np.random.default_rng(seed)
-    if kind == "ties":
-        return np.arange(messages) % keys, None
-    stream = rng.integers(0, keys, messages)
+    stream = np.arange(messages) % keys if kind == "ties" else rng.integers(0, keys, messages)
     if kind == "giant":
         stream[rng.random(messages) < 0.5] = 0
     weights = np.where(rng.random(messages) < 0.1, 1.0, 1e6) if kind == "two-scales" else None
-    return stream, weights
-
-
-def _hard_speeds(kind: Kind, workers: int) -> FloatArray:
-    return np.where((kind == "draining") & (np.arange(workers) >= 2), 0.01, 1.0)
+    speeds = np.where((kind == "draining") & (np.arange(workers) >= 2), 0.01, 1.0)
+    return {"stream": stream, "workers": speeds, "weights": weights, "hash_seed": seed % 2**31}
 
 
 def hard_splitting(
@@ -177,10 +172,8 @@ def hard_splitting(
 
     Source: keyshift.
     """
-    stream, weights = _hard_stream(kind, messages, keys, seed)
-    speeds = _hard_speeds(kind, workers)
-    choices = 1 if kind == "boundary" else 2
-    return KeySplitting(stream, workers=speeds, choices=choices, weights=weights, hash_seed=seed % 2**31)
+    drawn = _hard_stream(kind, messages, keys, workers, seed)
+    return KeySplitting(**drawn, choices=1 if kind == "boundary" else 2)
 
 
 def hard_placement(
@@ -192,10 +185,8 @@ def hard_placement(
 
     Source: keyshift.
     """
-    stream, weights = _hard_stream(kind, messages, keys, seed)
-    speeds = _hard_speeds(kind, workers)
-    choices = None if kind == "boundary" else 2
-    return KeyPlacement(stream, workers=speeds, choices=choices, weights=weights, hash_seed=seed % 2**31)
+    drawn = _hard_stream(kind, messages, keys, workers, seed)
+    return KeyPlacement(**drawn, choices=None if kind == "boundary" else 2)
 
 
 def _tasks(kind: Kind, tasks: int, nodes: int, seed: int) -> Workload:

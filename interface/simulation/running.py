@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models.base.compiling import sealed
-from keyshift.models.base.guards import FrozenArrays, non_negative, one_of, real, whole
+from keyshift.models.base.guards import FrozenArrays, one_of, positive, real, whole
 from keyshift.models.base.labels import ordered, unlabelled
 from keyshift.models.base.lazily import pd
 from keyshift.models.errors import InputError, naming
@@ -309,9 +309,7 @@ def _setting(
     targets = [what.target if isinstance(what, Plan) else what for _, what in changes]
     if workload is not None:
         service_rate = ordered("service_rate", service_rate, workload.node_names, workload.nodes, "nodes")
-    given = np.atleast_1d(non_negative("service_rate", np.ravel(unlabelled("service_rate", service_rate))))
-    if not (given > 0).all():
-        raise InputError(f"service_rate[{int(np.argmin(given))}] = 0 must be above 0")
+    given = positive("service_rate", np.ravel(unlabelled("service_rate", service_rate)))
     n = whole("nodes", nodes, least=1, most=MOST_NODES)
     if n is None:
         n = max([given.size, workload.nodes if workload else 1, *(_highest(one) + 1 for one in (rows, *targets))])

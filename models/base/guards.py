@@ -73,6 +73,14 @@ def non_negative(
     return frozen(np.ascontiguousarray(array))
 
 
+def positive(name: str, values: ArrayLike, what: str = "", **expected: Any) -> NDArray[np.float64]:
+    """Numbers as `non_negative` returns them, each above 0: each of them is a `what`."""
+    array = non_negative(name, values, **expected)
+    if (array == 0).any():
+        raise InputError(f"{name}[{int(np.argmin(array))}] = 0{what and f': a {what}'} must be above 0")
+    return array
+
+
 def indices(
     name: str, values: ArrayLike, *, length: int, upper: int | None = None, what: str = "index"
 ) -> NDArray[np.int64]:
