@@ -348,11 +348,14 @@ class OverWindows(Prioritised):
         share = np.full(len(load), 1.0) if self.probabilities is None else np.asarray(self.probabilities)
         return PlannedWindows(load[share > 0], share[share > 0] / share.sum(), self.over, self.level)
 
-    @cached_property
+    @property
     def by_window(self) -> tuple[Self, ...]:
         """One problem for each window, the oldest first; this problem itself if it has one window."""
-        if not self.several:
-            return (self,)
+        return self._several_windows if self.several else (self,)  # never kept: a circle would outlive its last reader
+
+    @cached_property
+    def _several_windows(self) -> tuple[Self, ...]:
+        """One problem for each of several windows."""
         own = self.planned_traffic or (self.workload.traffic,) * self.planned.count
         rows = zip(self.planned.load, own, strict=True)
         return tuple(self._about(self.workload.replace(load=row, traffic=traffic)) for row, traffic in rows)

@@ -82,7 +82,8 @@ class Study:
         DataFrame
             ``best_known`` is the least objective and ``best_bound`` the highest bound on that instance, of this
             study and of the table of best known answers. ``gap_abs`` is objective - best_bound in the objective's unit,
-            ``gap`` the same as a share of the objective; of a proven optimum, which may be nearly 0, it is 0. An answer
+            ``gap`` the same as a share of the objective, ``gap_of_scale`` as a share of `Problem.scale` (the mean load, all
+            the state, all the traffic); both are 0 for a proven optimum, which may be nearly 0 itself. An answer
             that breaks rules has no objective: its value is ``offered``, and ``violations`` says how many rules,
             ``worst_violation`` which.
         """
@@ -387,6 +388,7 @@ class ResultFile(FileModel):
     objective: Finite | None
     bound: Finite | None
     tolerance: Finite
+    scale: Finite | None = None
     offered: Finite | None
     violations: Whole
     worst_violation: str | None

@@ -29,7 +29,7 @@ from keyshift.version import __version__
 
 COLUMNS = (
     "instance", "family", "method", "seed", "status", "objective", "bound", "best_known", "best_bound", "gap", "gap_abs",
-    "violations", "seconds", "wall", "problem", "kind", "termination", "above_best_known", "won", "offered",
+    "gap_of_scale", "violations", "seconds", "wall", "problem", "kind", "termination", "above_best_known", "won", "offered",
     "worst_violation", "message", "fingerprint",
 )  # fmt: skip
 
@@ -51,17 +51,27 @@ def gap_table(rows: Sequence[Row], known: BestKnown) -> pd.DataFrame:
             {
                 **row,
                 "objective": row["objective"], "best_known": best_known, "best_bound": best_bound, "gap_abs": absolute,
-                "gap": _share(counted, objective), "above_best_known": _share(above, objective),
-                "won": above is not None and above <= row["tolerance"],
+                "gap": _share(counted, objective), "gap_of_scale": _share(counted, row.get("scale")),
+                "above_best_known": _share(above, objective), "won": above is not None and above <= row["tolerance"],
             }
         )  # fmt: skip
     frame = pd.DataFrame(made, columns=list(COLUMNS))
-    numbers = ["objective", "bound", "best_known", "best_bound", "gap", "gap_abs", "above_best_known", "offered"]
+    numbers = [
+        "objective",
+        "bound",
+        "best_known",
+        "best_bound",
+        "gap",
+        "gap_abs",
+        "gap_of_scale",
+        "above_best_known",
+        "offered",
+    ]
     return frame.astype(dict.fromkeys(numbers, "float64"))
 
 
 def _share(part: float | None, whole: float | None) -> float | None:
-    """A difference as a share of the objective; of an objective of 0 there is none, and 0 of it is 0."""
+    """A difference as a share of the objective, or of a scale; of 0 there is none, and 0 of it is 0."""
     if part is None or whole is None:
         return None
     return 0.0 if part == 0 else part / abs(whole)
@@ -115,6 +125,7 @@ def _figures(part: pd.DataFrame, seed: int) -> dict[str, Any]:
         "gap_high": high,
         "gap_median": float(np.median(gaps)) if gaps.size else None,
         "gap_worst": float(gaps.max()) if gaps.size else None,
+        "gap_of_scale_mean": float(part["gap_of_scale"].mean()),
         "seconds_median": float(part["seconds"].median()),
         "seconds_worst": float(part["seconds"].max()),
     }
@@ -187,7 +198,7 @@ def write_study_report(
     """
     content = {
         "totals": _totals(frame),
-        "summary": _percent(records(summary), "gap_mean", "gap_low", "gap_high", "gap_median", "gap_worst"),
+        "summary": _percent(records(summary), *(name for name in summary if name.startswith("gap"))),
         "worst": _percent(records(_worst(frame)), "gap"),
         "trouble": records(_trouble(frame)),
         "solves": records(frame.drop(columns=["fingerprint", "message"])),

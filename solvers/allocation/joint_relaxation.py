@@ -24,6 +24,7 @@ import numpy as np
 
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.highs import without_callbacks
 
 PAYS, NEAR = 1e-9, 1e-8
 """A move whose reduced cost is not below the first is left out; a row that is broken by less than the other, in units of the
@@ -55,7 +56,7 @@ class MoveMaster:
     def __init__(self, instance: Instance, rest: FloatArray) -> None:
         it = self.instance = instance
         self.rest, self.infinity = rest, highspy.kHighsInf
-        self.highs = highspy.Highs()
+        self.highs = without_callbacks(highspy.Highs())
         for option, value in {"output_flag": False, "threads": 1}.items():
             self.highs.setOptionValue(option, value)
         self.moves: dict[tuple[int, int], int] = {}

@@ -100,13 +100,13 @@ class Portfolio:
         self.problem, self.seed, self.threads, self.rounds = problem, seed, threads, rounds
         self.settings = settings or budget.tuned(AllocationSettings)
         whole = whole_loads(problem)
-        self.found = Incumbent(
+        self.found = found = Incumbent(
             problem, budget, enough, second=lambda assignment: problem.metrics(assignment)["deviation_sum"],
             next_value=lambda bound: bound if whole is None else whole.at_least(bound),
         )  # fmt: skip
         self.instance = it = Instance(problem)
         self.size = it.space.pairs * it.windows
-        self.search = Search(it, seed, expired=lambda: self.found.done, spend=budget.spend, settings=self.settings)
+        self.search = Search(it, seed, expired=lambda: found.done, spend=budget.spend, settings=self.settings)
         self.one = it.windows == 1
         self.movable = it.max_moves > 0 and it.nodes > 1
         self.counts: CountBound | None = None
@@ -224,12 +224,13 @@ class Portfolio:
 
     def _count(self) -> None:
         """The bound by counts of each window."""
-        found, expired = self.found, lambda: self.found.budget.expired
+        found = self.found
+        budget = found.budget
         counts = list[CountBound]()
         while len(counts) < self.instance.windows:
-            if found.budget.late:
+            if budget.late:
                 return
-            counts.append(CountBound(self.instance.by_window[len(counts)], expired))
+            counts.append(CountBound(self.instance.by_window[len(counts)], lambda: budget.expired))
         low = counted(self.problem, counts)
         if math.isinf(low):
             found.infeasible = TOO_FEW
