@@ -57,16 +57,8 @@ def gap_table(rows: Sequence[Row], known: BestKnown) -> pd.DataFrame:
         )  # fmt: skip
     frame = pd.DataFrame(made, columns=list(COLUMNS))
     numbers = [
-        "objective",
-        "bound",
-        "best_known",
-        "best_bound",
-        "gap",
-        "gap_abs",
-        "gap_of_scale",
-        "above_best_known",
-        "offered",
-    ]
+        "objective", "bound", "best_known", "best_bound", "gap", "gap_abs", "gap_of_scale", "above_best_known", "offered",
+    ]  # fmt: skip
     return frame.astype(dict.fromkeys(numbers, "float64"))
 
 
@@ -198,7 +190,7 @@ def write_study_report(
     """
     content = {
         "totals": _totals(frame),
-        "summary": _percent(records(summary), *(name for name in summary if name.startswith("gap"))),
+        "summary": _percent(records(summary), *(name for name in map(str, summary) if name.startswith("gap"))),
         "worst": _percent(records(_worst(frame)), "gap"),
         "trouble": records(_trouble(frame)),
         "solves": records(frame.drop(columns=["fingerprint", "message"])),
