@@ -1,6 +1,6 @@
 """How many code lines each room has: recount the table of the house's page, whose last column says what they buy.
 
-    python tests/support/house.py [--check]
+    python benchmarks/house.py [--check]
 
 A code line holds code: blank lines, comments and docstrings do not count. A room is a folder of a floor; files beside the folders are
 the floor's own. With `--check` nothing is written: it says which rooms differ, or have no words, and ends with 1.
@@ -16,7 +16,7 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "benchmarks" / "results" / "0.4.0" / "house.md"
 FLOORS = ("interface", "models", "solvers", "heuristics", "spark_stats")
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
@@ -37,6 +37,7 @@ def code_lines(text: str) -> int:
 
 
 def rooms() -> Counter[str]:
+    """Code lines by room."""
     counts: Counter[str] = Counter()
     for floor in FLOORS:
         for path in (ROOT / floor).rglob("*.py"):
@@ -53,9 +54,14 @@ def table(counts: Counter[str], words: dict[str, str]) -> str:
     return "\n".join([*lines, f"| all | {counts.total():,} | what keyshift does |\n"])
 
 
+def words_of(page: str) -> dict[str, str]:
+    """What the page says that each room buys."""
+    return {found["room"]: found["words"].strip() for found in ROW.finditer(page)}
+
+
 def main() -> int:
     page, counts = PAGE.read_text(), rooms()
-    words = {found["room"]: found["words"].strip() for found in ROW.finditer(page)}
+    words = words_of(page)
     new = TABLE.sub(table(counts, words).replace("\\", r"\\"), page)
     silent = [room for room in +counts if not words.get(room)]
     if "--check" in sys.argv[1:]:
