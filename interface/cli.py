@@ -101,13 +101,11 @@ def application(wanted: Sequence[str] = ()) -> typer.Typer:
         from keyshift.commands import common, own
 
         takes = inspect.signature(loaded).parameters
-        cls = (
-            own.ProblemCommand
-            if "request" in takes
-            else own.FamilyCommand
-            if "context" in takes
-            else common.JsonCommand
-        )
+        cls = common.JsonCommand
+        if "request" in takes:
+            cls = own.ProblemCommand
+        elif "context" in takes:
+            cls = own.FamilyCommand
         app.command(name, cls=cls, help=escape(inspect.getdoc(loaded) or ""), rich_help_panel=panel)(loaded)
     return app
 

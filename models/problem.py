@@ -374,13 +374,8 @@ class Problem(ABC):
         """The problem of the next period: measured in `window`, and starting from the nodes that an answer assigned."""
         workload, place = self.reached(self.canonical(getattr(answer, "assignment", answer)))
         nodes = grown(workload, int(place.max(initial=0)) + 1)
-        here = window.replace(
-            current=place,
-            nodes=nodes.capacity,
-            draining=nodes.draining,
-            node_names=nodes.node_names,
-            home=workload.home,
-        )
+        now = {"nodes": nodes.capacity, "draining": nodes.draining, "node_names": nodes.node_names}
+        here = window.replace(**now, current=place, home=workload.home)
         return self.changed(workload=here)
 
     def played(self) -> dict[str, Any] | str:

@@ -293,9 +293,10 @@ def written(
     from keyshift.models.base.disk import write_text
 
     write_workload(workload, out)
-    about = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
-    draining = [workload.node(i) for i in np.flatnonzero(workload.draining)]
-    sums = {"load": workload.last_load.sum(), "state": workload.state.sum()}
+    record = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
+    record["draining"] = [workload.node(i) for i in np.flatnonzero(workload.draining)]
+    record |= {"load": workload.last_load.sum(), "state": workload.state.sum()}
+    record |= {"note": note, "notes": list(notes), "rules": list(map(str, rules or ()))}
     shown = [*filter(None, [note]), *notes, f"{workload!r} written to {out}", *_priorities(workload, out)]
     file = beside(out, "rules")
     if rules is not None:
@@ -306,14 +307,6 @@ def written(
         )
     else:
         file.unlink(missing_ok=True)  # those of another import into the same place
-    record = {
-        **about,
-        "draining": draining,
-        **sums,
-        "note": note,
-        "notes": list(notes),
-        "rules": [str(r) for r in rules or ()],
-    }
     return common.Response(record, shown)
 
 
@@ -394,10 +387,8 @@ def export(
     if to == "kafka":
         figures, files = _kafka(made, out, assignment=assignment, describe=describe, log_dirs=log_dirs, racks=racks)
     else:
-        figures, files = (
-            {"note": "", "said": [], "phases": len(made.phases)},
-            _assignments(made, out, to, topology, counts),
-        )
+        figures = {"note": "", "said": [], "phases": len(made.phases)}
+        files = _assignments(made, out, to, topology, counts)
     notes = list(made.notes)
     record = {"engine": to, "path": str(out), **figures, "notes": notes, "files": [file.name for file in files]}
     note, sentences = figures.pop("note"), figures.pop("said")

@@ -116,6 +116,7 @@ def explain(
     every: common.AllOption = False,
 ) -> common.Response:
     """Solve a problem and explain the answer."""
+    options = locals()
     from keyshift.plans.explaining import explain as run
     from keyshift.solving import solve
 
@@ -124,16 +125,9 @@ def explain(
         answer = solve(posed, method, time_limit=None if time_limit is None else 0.4 * time_limit, gap=gap, seed=seed)
         if answer.assignment is None:
             return common.Response(common.as_record(answer), showing.figures_of(answer), False)
-        found = run(
-            posed,
-            answer,
-            min_gain=min_gain,
-            marginals=marginals and answer.termination != "interrupted",
-            method=method,
-            time_limit=None if time_limit is None else 0.6 * time_limit,
-            gap=gap,
-            seed=seed,
-        )
+        left = None if time_limit is None else 0.6 * time_limit
+        asked = {**options, "marginals": marginals and answer.termination != "interrupted", "time_limit": left}
+        found = run(posed, answer, **common.same_named(run, asked))
     return common.Response(found.as_record(), _explained(found, every))
 
 
@@ -147,20 +141,12 @@ def _explained(found: Explanation, every: bool) -> Iterator[Any]:
         load, state = (showing.units_of(found.problem).get(what, "") for what in ("load", "state"))
         columns = showing.head_of("load", load), showing.head_of("state", state)
         heads = ["key", "from", "to", *columns, "worth", "undone alone breaks"]
-        yield from showing.first_rows(
-            heads,
-            list(found.moves.itertuples()),
-            lambda m: (
-                str(m.key),
-                str(m.source),
-                str(m.target),
-                showing.cell_of(m.load, load),
-                showing.cell_of(m.state, state),
-                showing.cell_of(m.gain, load),
-                m.breaks,
-            ),
-            every,
-        )
+
+        def cells(m: Any) -> tuple[str, ...]:
+            numbers = (showing.cell_of(*number) for number in ((m.load, load), (m.state, state), (m.gain, load)))
+            return str(m.key), str(m.source), str(m.target), *numbers, m.breaks
+
+        yield from showing.first_rows(heads, list(found.moves.itertuples()), cells, every)
     if found.marginals:
         worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals if not m.drops]
         yield ""
@@ -197,12 +183,11 @@ def diff(
     differ = found.moves[found.moves["change"] != "same"]
     if len(differ):
         heads = ["key", "from", "to", "other to", "load", "state", "change"]
-        shown += showing.first_rows(
-            heads,
-            list(differ.astype(object).itertuples()),
-            lambda m: (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change),
-            every,
-        )
+
+        def cells(m: Any) -> tuple[Any, ...]:
+            return str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change
+
+        shown += showing.first_rows(heads, list(differ.astype(object).itertuples()), cells, every)
     return common.Response(record, shown)
 
 
@@ -230,18 +215,10 @@ def remedies(
         found = run(posed, target, method=method, time_limit=time_limit, seed=seed)
     if not found:
         return common.Response([], ["no limit has to be relaxed: the problem has an answer as it is"])
-    rows = [
-        (
-            r.limit,
-            r.now,
-            r.enough,
-            "-" if r.bound is None else r.too_little,
-            "yes" if r.proven else "no",
-            getattr(r.solution, "objective", None),
-        )
-        for r in found
-        if not r.drops
-    ]
+    rows = []
+    for r in (r for r in found if not r.drops):
+        less, proven = "-" if r.bound is None else r.too_little, "yes" if r.proven else "no"
+        rows.append((r.limit, r.now, r.enough, less, proven, getattr(r.solution, "objective", None)))
     heads = ["limit", "now", "enough", "not enough", "proven", posed.objective_name]
     conflicts = (f"- {conflict}" for conflict in posed.conflicts()[:3])
     shown = [*conflicts, showing.plain_table(heads, rows), *map(str, found)]

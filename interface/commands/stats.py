@@ -176,10 +176,8 @@ class StatsJob(SimpleNamespace):
         from keyshift.spark_stats.output import share_refused
 
         record = {"path": self.out, "windows": len(windows_of(manifest)), "key_groups": manifest["key_groups"]}
-        record |= {
-            "operators": [o["name"] for o in manifest["topology"]["operators"]],
-            "rejected": manifest["rejected"],
-        }
+        record["operators"] = [operator["name"] for operator in manifest["topology"]["operators"]]
+        record["rejected"] = manifest["rejected"]
         operators, groups = len(record["operators"]), record["key_groups"]
         size = f"{self.out}: {record['windows']} windows, {operators} operators of {groups} key groups"
         rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
@@ -346,11 +344,9 @@ class StatsJob(SimpleNamespace):
 
         if self.sql:
             return read_query(spark, source)
-        return (
-            read_table(spark, source, self._options())
-            if self.table_
-            else read_log(spark, source, **self._read, options=self._options())
-        )
+        if self.table_:
+            return read_table(spark, source, self._options())
+        return read_log(spark, source, **self._read, options=self._options())
 
     def _batch(self, run: Running) -> None:
         from keyshift.spark_stats import collect

@@ -173,15 +173,8 @@ def max_parallelism_options(parallelism: int, candidates: Sequence[int] | None =
     for candidate in candidates:
         most = guards.whole("max_parallelism", candidate, least=1, most=MOST_KEY_GROUPS, optional=False)
         sizes = np.bincount(subtasks(np.arange(most), count, most), minlength=count)
-        rows.append(
-            {
-                "max_parallelism": most,
-                "most": int(sizes.max()),
-                "least": int(sizes.min()),
-                "imbalance": float(sizes.max() * count / most - 1),
-            }
-        )
-    return pd.DataFrame(rows)
+        rows.append((most, int(sizes.max()), int(sizes.min()), float(sizes.max() * count / most - 1)))
+    return pd.DataFrame(rows, columns=["max_parallelism", "most", "least", "imbalance"])
 
 
 # Routing ----------------------------------------------------------------------------------------------------------

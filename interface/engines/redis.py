@@ -125,11 +125,7 @@ def master(client: Any, name: str) -> Shard:
     """A master's own description of its shard."""
     said = client.execute_command("CLUSTER NODES")
     mine = next(node for node in said.values() if "myself" in node["flags"].split(","))
-    slots = [
-        s
-        for first, last in (span if len(span) == 2 else span * 2 for span in mine["slots"])
-        for s in range(int(first), int(last) + 1)
-    ]
+    slots = [s for span in mine["slots"] for s in range(int(span[0]), int(span[-1]) + 1)]
     opened = {int(way["slot"]): f"{way['state']} {way['node_id']}" for way in mine["migrations"]}
     return Shard(name, mine["node_id"], client, np.array(slots, dtype=np.int64), opened)
 
@@ -352,16 +348,10 @@ def write_slots(plan: Plan, path: str | Path) -> list[Path]:
     steps = ["# Slots", "", said, ""]
     for phase in plan.phases:
         n, there = f"{phase.number:02}", [moves[row] for row in phase.moves]
-        for way, title, hops in (
-            ("move", f"Phase {phase.number}: {counted(len(there), 'slot')}", there),
-            (
-                "back",
-                f"Phase {phase.number}, the way back",
-                [(slot, target, source) for slot, source, target in reversed(there)],
-            ),
-        ):
+        back = [(slot, target, source) for slot, source, target in reversed(there)]
+        for way, title, hops in (("move", f": {counted(len(there), 'slot')}", there), ("back", ", the way back", back)):
             lines = "".join(f"move {slot} {source} {target}\n" for slot, source, target in hops)
-            files[f"{n}-{way}.sh"] = SCRIPT.format(title=title, masters=masters) + lines
+            files[f"{n}-{way}.sh"] = SCRIPT.format(title=f"Phase {phase.number}{title}", masters=masters) + lines
         steps += [f"    bash {n}-move.sh", ""]
     steps += ["Back again, later phases first: `bash NN-back.sh`. After a break, run the same script once more."]
     return write_folder(path, {"STEPS.md": with_notes("\n".join(steps) + "\n", plan), **files})

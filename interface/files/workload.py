@@ -336,11 +336,7 @@ def _write_tables(workload: Workload, folder: Path, mark: str) -> set[str]:
             accounts[name] = {"file": file, "rows": rows, "columns": list(columns), "sums": _sums(columns)}
             fill = partial(pq.write_table, pa.table(columns), write_page_checksum=True)
             write_file(folder / file, fill)
-        about: dict[str, Any] = {
-            "key_groups": workload.key_groups,
-            "nodes": workload.nodes,
-            "windows": workload.windows,
-        }
+        about = {name: getattr(workload, name) for name in ("key_groups", "nodes", "windows")}
         about |= {"units": dict(workload.units)} if workload.units else {}
         WorkloadManifest.write(folder / MANIFEST, {**version_of(workload), **about, "tables": accounts}, indent=1)
     except BaseException:

@@ -266,10 +266,8 @@ def synthetic_cluster(
 def _chain(load: np.ndarray, targets: Sequence[Any]) -> sp.csr_array:
     """The traffic where each key group sends an equal part to each of its targets."""
     sizes = [len(to) for to in targets]
-    rows, columns = (
-        np.repeat(np.arange(len(targets)), sizes),
-        np.concatenate([np.asarray(to, dtype=int) for to in targets]),
-    )
+    rows = np.repeat(np.arange(len(targets)), sizes)
+    columns = np.concatenate([np.asarray(to, dtype=int) for to in targets])
     # Tuples that a key group sends for each point of its load.
     tuples = np.rint(2000 * load[rows] / np.repeat(sizes, sizes))
     return sp.csr_array((tuples, (rows, columns)), shape=(load.size, load.size))

@@ -82,14 +82,11 @@ class MadeFor(FrozenArrays):
 
     def changes(self, workload: Workload) -> list[str]:
         """The differences between this and another workload, one sentence each; empty if there are none."""
-        w, sizes = (
-            workload,
-            (("key groups", self.load.size, workload.key_groups), ("nodes", self.capacity.size, workload.nodes)),
-        )
-        if sized := [
-            f"the workload has {now} {what}, the plan was made for {was}" for what, was, now in sizes if was != now
-        ]:
-            return sized
+        w = workload
+        sizes = ("key groups", self.load.size, w.key_groups), ("nodes", self.capacity.size, w.nodes)
+        if any(was != now for _, was, now in sizes):
+            said = "the workload has {} {}, the plan was made for {}"
+            return [said.format(now, what, was) for what, was, now in sizes if was != now]
 
         def elsewhere(k: int) -> str:
             now, was = self.node(int(w.current[k])), self.node(int(self.current[k]))
@@ -115,10 +112,8 @@ class MadeFor(FrozenArrays):
 
     def _named_otherwise(self, workload: Workload) -> list[str]:
         found = []
-        for what, was, now in (
-            ("keys", self.keys, workload.keys),
-            ("node_names", self.node_names, workload.node_names),
-        ):
+        for what in ("keys", "node_names"):
+            was, now = getattr(self, what), getattr(workload, what)
             if was is None is now:
                 continue
             if was is None or now is None:

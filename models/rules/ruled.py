@@ -208,10 +208,8 @@ class Ruled(Problem):
         w, low = self.scope.workload, self.lowered
         found = []
         if low.closed is not None:
-            found += [
-                f"rules leave key group {w.key(k)} no node to run on"
-                for k in np.flatnonzero(low.closed.all(axis=1))[:3]
-            ]
+            nowhere = np.flatnonzero(low.closed.all(axis=1))[:3]
+            found += [f"rules leave key group {w.key(k)} no node to run on" for k in nowhere]
         for room in low.rooms:
             inside = bool((room.domain >= 0).all())
             if inside and room.weights.sum() > room.most.sum() * (1 + 1e-9):

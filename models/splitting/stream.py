@@ -213,12 +213,10 @@ def _from_parquet(path: Path, column: str | None) -> Stream:
             if values.null_count:
                 raise InputError(f"column {name!r} of {str(path)!r} holds {values.null_count} empty keys")
             values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-            keys = (
-                values.to_numpy(zero_copy_only=False)
-                if not texts
-                else _hashed(*_of_arrow(values.cast(pa.large_binary())))
-            )
-            yield keys
+            if texts:
+                yield _hashed(*_of_arrow(values.cast(pa.large_binary())))
+            else:
+                yield values.to_numpy(zero_copy_only=False)
 
     return _replayable(read)
 
