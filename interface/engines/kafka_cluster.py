@@ -179,9 +179,9 @@ def read_cluster(
         if p not in under_way:
             _refuse_contradiction(p, s, found, settled)
     unlisted = {p: sorted(held) for p, held in sorted(found.sizes.items()) if p not in partitions}
-    brokers, observed = sorted({*found.brokers, *down}), [p for p, d in described.items() if d.observers]
-    lists_of = partitions, unlisted, under_way, found
-    made = KafkaCluster(tuple(brokers), tuple(down), *lists_of, [], tuple(observed))
+    brokers = tuple(sorted({*found.brokers, *down}))
+    observed = tuple(p for p, d in described.items() if d.observers)
+    made = KafkaCluster(brokers, tuple(down), partitions, unlisted, under_way, found, [], observed)
     made.notes.extend(_notes(made, found, described))
     return made
 
