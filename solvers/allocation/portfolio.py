@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -100,13 +100,12 @@ class Portfolio:
         self.problem, self.seed, self.threads, self.rounds = problem, seed, threads, rounds
         self.settings = settings or budget.tuned(AllocationSettings)
         whole = whole_loads(problem)
-        self.found = found = Incumbent(
+        self.found = Incumbent(
             problem, budget, enough, second=lambda assignment: problem.metrics(assignment)["deviation_sum"],
             next_value=lambda bound: bound if whole is None else whole.at_least(bound),
         )  # fmt: skip
         self.instance = it = Instance(problem)
         self.size = it.space.pairs * it.windows
-        self.search = Search(it, seed, expired=lambda: found.done, spend=budget.spend, settings=self.settings)
         self.one = it.windows == 1
         self.movable = it.max_moves > 0 and it.nodes > 1
         self.counts: CountBound | None = None
@@ -127,6 +126,14 @@ class Portfolio:
                 least_sides(found, self.settings.second_effort, self.seed)
             fewer_moves(found)
         return found.answer()
+
+    @cached_property
+    def search(self) -> Search:
+        """The annealing, compiled at its first round: on a million key groups that takes longer than a first answer."""
+        found = self.found
+        return Search(
+            self.instance, self.seed, expired=lambda: found.done, spend=found.budget.spend, settings=self.settings
+        )
 
     def parts(self) -> list[Component]:
         """The parts, as the size of the instance and the rules ask for them."""
