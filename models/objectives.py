@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,13 +25,11 @@ from numpy.typing import ArrayLike
 from keyshift.models.base import guards
 from keyshift.models.base.figures import apart
 from keyshift.models.base.labels import aligned, in_time, ordered
+from keyshift.models.base.lazily import sp
 from keyshift.models.errors import InputError
-from keyshift.models.problem import SLACK, below_step, read_assignment, step_of_sums
+from keyshift.models.problem import SLACK, below_step, step_of_sums
 from keyshift.models.rules.ruled import BROKEN, NoWorse, Ruled
 from keyshift.models.workload import FloatArray, IntArray, MoveSpace, Workload
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 Over = Literal["max", "mean", "cvar"]
 RULES = ("max", "mean", "cvar")
@@ -188,9 +186,6 @@ class Prioritised(Ruled):
     def tolerance_of(self, objective: float) -> float:
         """The `tie` of the first measure."""
         return self.tie(self.stages[0], objective)
-
-    def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         return self.measured(self.stages[0], assignment)

@@ -24,10 +24,10 @@ from keyshift.commands.own import RULES, generator, once, parameters, read_own, 
 from keyshift.models import BoundError, InputError, Problem, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.base.figures import figure
+from keyshift.models.base.lazily import pd
 from keyshift.terminal import table
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.table import Table
 
     from keyshift.rules import Rule

@@ -21,13 +21,12 @@ from keyshift.models import InputError, Problem
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.base.disk import digest, make_folder, only_writer, read_json, write_text
 from keyshift.models.base.guards import real, whole
+from keyshift.models.base.lazily import pd
 from keyshift.models.base.schema import FileModel, Finite, Whole, validated
 from keyshift.studies.tables import BestKnown, gap_table, latex_table, profile_table, summary_table
 from keyshift.studies.tasks import Guard, GuardedPool, Row, SolveTask
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from keyshift.figures.notebook_figure import Figure
 
 

@@ -177,11 +177,8 @@ class ReplicatedAllocation(Problem):
         return found
 
     def conflicts(self) -> list[str]:
-        room, p, leave = (
-            int(self.slots.sum()),
-            self.workload.key_groups,
-            int((~(self.held & self.workload.kept)).all(1).sum()),
-        )
+        room, p = int(self.slots.sum()), self.workload.key_groups
+        leave = int((~(self.held & self.workload.kept)).all(1).sum())
         found = [f"{p} key groups need a copy each, and there may be {self.copies}"] if self.copies < p else []
         if room < p:
             found.append(f"{p} key groups need a copy each, and the nodes have room for {room}")

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from keyshift.models.base import guards
-from keyshift.models.errors import InputError
+from keyshift.models.base.lazily import sp
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.intervals.partition import InIntervals, Table, cuts_of, exact_number, record_of
 from keyshift.models.intervals.policy.transitions import Transitions, macqueen_interval, read_transitions
 from keyshift.models.intervals.step import IntervalMigration, step_from_now
@@ -161,10 +162,8 @@ class MigrationPolicy(InIntervals):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        try:
+        with refusing("assignment must be an array of node numbers", ValueError):
             given = np.array(assignment)
-        except ValueError:
-            raise InputError("assignment must be an array of node numbers") from None
         expected = f"(states, {len(self.counts)}, {self.workload.key_groups})"
         if given.ndim != 3 or given.shape[0] < 1 or given.shape[1:] != (len(self.counts), self.workload.key_groups):
             said = f"assignment has shape {given.shape}, expected {expected}: one row for each state and count"
@@ -320,7 +319,6 @@ class PolicyTable:
         gamma, expected = self.problem.discount, self.expected
         known = (self.chance > 0) & (self.target < expected.size)
         rows, _ = np.nonzero(known)
-        import scipy.sparse as sp
         from scipy.sparse.linalg import splu
 
         step = sp.csr_array((self.chance[known], (rows, self.target[known])), shape=(expected.size, expected.size))
