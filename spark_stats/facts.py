@@ -5,19 +5,22 @@ expressions and hashes the keys; of each tuple it then makes a row for its arriv
 each edge that it passes (``UNPIVOT``), and adds these up. Sums are of whole numbers and exact.
 
 ========================  ==================================================================================
-kind                      meaning of a row (window, kind, a, b, refused_1, ..., tuples, sum_0, sum_1, ...)
+code                      meaning of a row (window, code, refused_1, ..., tuples, sum_0, sum_1, ...)
 ========================  ==================================================================================
-``ARRIVED``               rows that have a window; a = b = 0
-``REFUSED``               rows refused; a = the number that says why; b = 1 where the row has no window; refused_1,
-                          ...: the further numbers, where there are more than `acceptance.PER_NUMBER` operators
-0 .. operators - 1        tuples that pass the operator; a = key group; sums: its cost and its state
-operators + e             tuples that pass both ends of edge e; a, b = key groups; sums: the bytes
+``ARRIVED``               rows that have a window
+below                     rows refused; ``REFUSED`` - code is the number that says why; refused_1, ...: the further
+                          numbers, where there are more than `acceptance.PER_NUMBER` operators
+kind, a, b, as one        kind 0 .. operators - 1: tuples that pass the operator; a = key group; sums: its cost and its
+number                    state. Kind operators + e: tuples that pass both ends of edge e; a, b = key groups; sums: the
+                          bytes
 ========================  ==================================================================================
+
+One number for three halves what Spark has to compare and to sort where nearly every tuple has key groups of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -29,13 +32,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats.acceptance import LATE, NOWHERE, Measures, Tuples, code_columns, quoted
+from keyshift.spark_stats.acceptance import LATE, NOWHERE, OUTSIDE, Measures, Tuples, code_columns, quoted
 from keyshift.spark_stats.topology import Topology
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ARRIVED, REFUSED = -2, -1
+ARRIVED, REFUSED, BITS = -1, OUTSIDE - 2, 20
+"""Codes; and the bits of a key group in a code, as many as `KeyGroups` allows. Above two of these stands the kind."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class TallyPlan:
     @property
     def keys(self) -> list[str]:
         """The columns by which rows are added up."""
-        return ["window", "kind", "a", "b", *self.codes[1:]]
+        return ["window", "code", *self.codes[1:]]
 
     @property
     def added(self) -> list[str]:
@@ -85,9 +89,17 @@ class Facts:
     frame: DataFrame
     plan: TallyPlan
 
+    @property
+    def unpacked(self) -> DataFrame:
+        """The same with the columns kind, a and b; the kind is below zero for arrivals and refusals."""
+        code, group = F.col("code"), F.lit(2**BITS - 1)
+        ends = {"a": F.shiftright(code, BITS).bitwiseAND(group), "b": code.bitwiseAND(group)}
+        columns = {name: end.cast("int") for name, end in ends.items()}
+        return self.frame.withColumns({"kind": F.shiftright(code, 2 * BITS), **columns})
+
     def arrivals_and_refusals(self) -> dict[str, NDArray[np.int64]]:
         """Arrivals and refusals, window by window, in the driver: the columns up to the tuples."""
-        table = self.frame.where(F.col("kind") < 0).select(*self.plan.keys, "tuples").toArrow()
+        table = self.frame.where("code < 0").select(*self.plan.keys, "tuples").toArrow()
         return {name: table[name].to_numpy() for name in table.column_names}
 
 
@@ -100,31 +112,34 @@ def gather(tuples: Tuples, topology: Topology) -> Facts:
 def _rows(frame: DataFrame, plan: TallyPlan) -> DataFrame:
     """A row for each count that a tuple adds to."""
     first, *further = plan.codes
-    nowhere = F.col(first).isin(*NOWHERE)
-    groups = [name for name in frame.columns if name.startswith("group_")]
-    columns = {
-        "none": F.lit(0), "one": F.lit(1), "nowhere": nowhere.cast("int"),
-        "arrived": F.when(~nowhere & (F.col(first) != LATE), 0),
-        first: F.when(reduce(or_, (F.col(code) != 0 for code in plan.codes)), F.col(first)),
-        **{name: F.when(F.col(name) >= 0, F.col(name)) for name in groups},
-    }  # fmt: skip
-    frame = frame.withColumns({name: column.cast("bigint") for name, column in columns.items()})
-    nothing = ["none"] * len(further)
-    sides = [*([f"group_{o}", "none"] for o in range(len(plan.topology.operators)))]
-    sides += [[f"group_{o}" for o in ends] for ends in plan.topology.ends]
-    rows = {ARRIVED: ["arrived", "none", *nothing, "one"], REFUSED: [first, "nowhere", *further, "one"]}
-    rows |= {kind: [*ends, *nothing, "one", *plan.sums[kind]] for kind, ends in enumerate(sides)}
-    columns_of = [*plan.keys[2:], *plan.added]
-    listed = (
-        f"({', '.join(map(quoted, [*row, *['none'] * (len(columns_of) - len(row))]))}) as `{kind}`"
-        for kind, row in rows.items()
+    number = F.col(first)
+    codes = {ARRIVED: F.when(~number.isin(*NOWHERE, LATE), F.lit(ARRIVED))}
+    codes[REFUSED] = F.when(reduce(or_, (F.col(name) != 0 for name in plan.codes)), F.lit(REFUSED) - number)
+    operators = len(plan.topology.operators)
+    sides = [*((o,) for o in range(operators)), *plan.topology.ends]
+    for kind, ends in enumerate(sides):
+        a, b = (F.col(f"group_{o}").cast("bigint") for o in (ends[0], ends[-1]))
+        code = F.lit(kind << 2 * BITS) + F.shiftleft(a, BITS)
+        codes[kind] = F.when((a >= 0) & (b >= 0), code if kind < operators else code + b)
+    coded = frame.withColumns({"none": F.lit(0).cast("bigint"), **{f"code {k}": code for k, code in codes.items()}})
+    added: dict[int, Sequence[str]] = {ARRIVED: (), REFUSED: (), **dict(enumerate(plan.sums))}
+    width = len(plan.added) - 1
+    rows = (
+        [
+            f"code {kind}",
+            *(further if kind == REFUSED else ["none"] * len(further)),
+            *own,
+            *["none"] * (width - len(own)),
+        ]
+        for kind, own in added.items()
     )
-    values = ", ".join(columns_of)
+    listed = ", ".join(f"({', '.join(map(quoted, row))})" for row in rows)
+    values = ", ".join([*plan.keys[1:], *plan.added[1:]])
     query = (
-        f"select window, cast(kind as bigint) as kind, {values} from {{frame}} "
-        f"unpivot (({values}) for kind in ({', '.join(listed)})) where a is not null and b is not null"
+        f"select {', '.join(plan.keys)}, {', '.join(['1L as tuples', *plan.added[1:]])} from {{frame}} "
+        f"unpivot (({values}) for side in ({listed})) where code is not null"
     )
-    return frame.sparkSession.sql(query, frame=frame)
+    return frame.sparkSession.sql(query, frame=coded)
 
 
 TOO_LARGE = "the sum of a cost, state or bytes does not fit in 64 bits"

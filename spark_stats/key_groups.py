@@ -45,7 +45,7 @@ class KeyGroups:
     hash: str = "xxhash64"
 
     def __post_init__(self) -> None:
-        guards.whole("key_groups", self.count, least=1, optional=False)
+        guards.whole("key_groups", self.count, least=1, most=2**20, optional=False)
         if self.hash not in HASHES:
             raise InputError(f"hash = {self.hash!r} is unknown; there are {', '.join(HASHES)}")
 

@@ -19,6 +19,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -170,51 +171,44 @@ def write_tables(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Write the tables of one run, partitioned by blocks of so many windows; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
-    tables = {"load": stats.added, "arrivals": stats.arrived}
-    if stats.topology.edges:
-        tables["traffic"] = stats.pairs
+    tables = {"load": stats.added, "traffic": stats.pairs} if stats.topology.edges else {"load": stats.added}
+    # Rows of all tables that come of one frame, counted in one pass.
+    of_table = F.when(F.col("kind") < len(stats.topology.operators), "load").otherwise("traffic")
+    counted = [stats.counted.where("kind >= 0").withColumn("table", of_table)]
     kept: list[DataFrame] = []
     if keys:
         tables["keys"], kept = key_table(stats, keys)
-    unit = unit_of(block)
-    for name, table in tables.items():
+        counted.append(tables["keys"].withColumn("table", F.lit("keys")))
+    # Spark's sort spreads the rows evenly over its tasks; those of a folder are neighbours, in one file or two.
+    ordered = {name: table.orderBy(*_order(stats, table.columns)) for name, table in tables.items()}
+    for name, table in {"arrivals": stats.arrived, **ordered}.items():
         columns = [column for column in table.columns if column != "window" or block > 1]
-        # Spark's sort spreads the rows evenly over its tasks; those of a folder are neighbours, in one file or two.
-        chosen = table.orderBy(*_order(stats, table.columns)).select(
-            _block("window", block).alias(unit), start, *columns
-        )
+        chosen = table.select(_block("window", block).alias(unit_of(block)), start, *columns)
         with settings(table.sparkSession, **AS_SORTED):
-            chosen.write.partitionBy(unit).parquet(url_of(folder / name))
+            chosen.write.partitionBy(unit_of(block)).parquet(url_of(folder / name))
     if isinstance(folder, Path) and stats.seen and not any((folder / "arrivals").rglob("*.parquet")):
         said = (
             f"Spark's workers wrote to disks of their own, not to {folder}: name a file system that all of them share"
         )
         raise InputError(f"{said}, such as hdfs://... or s3a://...")
     try:
-        return checks(tables, block)
+        return {"arrivals": arrived(stats, block), **checks(counted, block)}
     finally:
         for table in kept:
             table.unpersist()
 
 
 def _order(stats: Tallied, columns: Sequence[str]) -> list[Column]:
-    """What a table is sorted by, put together in as few whole numbers as have room: Spark sorts one by its digits."""
-    seen = stats.seen or [0]
-    known = {
-        "window": seen[-1] - seen[0] + 1,
-        "operator": len(stats.topology.operators),
-        "key_group": stats.key_groups.count,
-    }
-    order: list[Column] = []
-    room = 0
-    for name in (name for name in ORDER if name in columns):
-        size = known.get(re.sub("^(src|dst)_", "", name), 0)
-        column = F.col(name) - seen[0] if name == "window" else F.col(name)
-        if 0 < size <= room:
-            order[-1], room = order[-1] * F.lit(size) + column, room // size
-        else:
-            order, room = [*order, column.cast("bigint") if size else column], 2**62 // (size or 2**62)
-    return order
+    """What a table is sorted by, in one whole number where it has room, and the key: Spark sorts a number by its digits."""
+    names = [name for name in ORDER[1:-1] if name in columns]
+    sizes = [len(stats.topology.operators) if name.endswith("operator") else stats.key_groups.count for name in names]
+    first, last = (stats.seen[0], stats.seen[-1]) if stats.seen else (0, 0)
+    number = F.col("window") - F.lit(first)
+    if (last - first + 1) * prod(sizes) < 2**63:
+        for name, size in zip(names, sizes, strict=True):
+            number = number * F.lit(size) + F.col(name)
+        names = []
+    return [number.cast("bigint"), *map(F.col, names), *(F.col(name) for name in ORDER[-1:] if name in columns)]
 
 
 def _block(window: str, block: int) -> Column:
@@ -256,19 +250,23 @@ def key_table(stats: Tallied, operators: Sequence[str]) -> tuple[DataFrame, list
 MEASURES = ("load", *STATE, "bytes", "state_added")
 
 
-def checks(tables: Mapping[str, DataFrame], block: int) -> dict[str, dict[str, dict[str, float]]]:
+def arrived(stats: Tallied, block: int) -> dict[str, dict[str, float]]:
+    """The same as `checks` of the arrivals, which the driver has."""
+    blocks, at = np.unique(stats.tuples[0] // block, return_inverse=True)
+    rows, tuples = np.bincount(at).tolist(), np.bincount(at, stats.tuples[1]).astype(np.int64).tolist()
+    return {str(b): {"rows": r, "tuples": t} for b, r, t in zip(blocks.tolist(), rows, tuples, strict=True)}
+
+
+def checks(parts: Sequence[DataFrame], block: int) -> dict[str, dict[str, dict[str, float]]]:
     """Return {table: {block: {"rows": number of rows, column: sum of the column, ...}}}, without sums that are null."""
-    found = {}
-    for name, table in tables.items():
-        sums = (F.sum(F.col(column).cast("double")).alias(column) for column in MEASURES if column in table.columns)
-        of_block = table.groupBy(_block("window", block).alias("block"))
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for part in parts:
+        sums = (F.sum(F.col(column).cast("double")).alias(column) for column in MEASURES if column in part.columns)
+        of_block = part.groupBy(_block("window", block).alias("block"), "table")
         rows = of_block.agg(F.count(F.lit(1)).alias("rows"), F.sum("tuples").alias("tuples"), *sums).collect()
-        found[name] = {
-            str(row["block"]): {
-                what: value for what, value in row.asDict().items() if what != "block" and value is not None
-            }
-            for row in sorted(rows)
-        }
+        for (at, table, *_), row in sorted((tuple(row), row.asDict()) for row in rows):
+            known = {what: value for what, value in list(row.items())[2:] if value is not None}
+            found.setdefault(table, {})[str(at)] = known
     return found
 
 

@@ -36,6 +36,8 @@ _QUIET = {
 }
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java for a job of seconds: what it compiles, it compiles once and lightly."""
+LONG = "-XX:+UseParallelGC"
+"""Java for a longer one: throughput counts, not how long it pauses."""
 SMALL_LOG = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -46,13 +48,19 @@ SMALL_LOG = {
 thread, and so in one Python, since each more takes longer to start than such a log to count."""
 TRUSTED = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """Spark's own classes, some ten thousand, are not verified one by one."""
-RARELY = "-XX:CompileThresholdScaling=4 -XX:-UsePerfData -Xmn256m"
-"""Most of what a start runs, it runs a few hundred times: less than compiling it takes. Garbage is collected once, if at all."""
+RARELY = "-XX:CompileThresholdScaling=4 -XX:-UsePerfData"
+"""Most of what a start runs, it runs a few hundred times: less than compiling it takes."""
 
 ARCHIVED = "-XX:+IgnoreUnrecognizedVMOptions -Xshare:auto -XX:SharedArchiveFile="
 """Classes as another Java has read them, as `class_archive` says where. One that does not fit is passed over by Java."""
 
-_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.files.maxPartitionBytes": "32m",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
+}
+"""On this machine; a task's share of the log is a quarter of Spark's own, so that what it counts stays in memory."""
 
 
 @contextmanager
@@ -108,9 +116,8 @@ def local_session(
 
     with _log_file() as file:
         java = f"-Dkeyshift.log={file} -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
-        said = {
-            "spark.driver.extraJavaOptions": f"{java} {f'{BRIEF} {TRUSTED} {RARELY} {classes}' if brief else ''}".strip()
-        }
+        kind = f"{BRIEF} -Xmn256m" if brief else LONG  # of a brief job garbage is collected once, if at all
+        said = {"spark.driver.extraJavaOptions": f"{java} {kind} {TRUSTED} {RARELY} {classes}".strip()}
         own = {**_QUIET, **said, **(SMALL_LOG if brief else {}), **(_LOCAL if master.startswith("local") else {})}
         settings = {**own, **(conf or {})}
         builder = SparkSession.builder.master(master).appName(name)

@@ -264,7 +264,7 @@ class Stats(Tallied):
             raise InputError("these statistics are of a stream that has ended: statistics of single keys need the log")
         if number is None and "arrivals_and_refusals" in self.__dict__:  # what has been counted says it
             accepted = F.col("kind") == (0 if operator is None else self.topology.number(operator))
-            windows = self._facts.frame.where(accepted).select("window").distinct().collect()
+            windows = self._facts.unpacked.where(accepted).select("window").distinct().collect()
             number = max((window for (window,) in windows), default=None)
         keys = Keys.of(self.log(operator), operator, number)
         self.of_keys.append(keys)

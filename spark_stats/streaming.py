@@ -142,7 +142,7 @@ class StatsStream:
         stream = {**stream, "batch": number, **self._marked(stream, **seen.get)}
         tallied = rows.sparkSession.read.schema(self._plan.schema).parquet(url_of(folder / "tallies"))
         counted = Facts(tallied, self._plan).arrivals_and_refusals()
-        here = set(counted["window"][counted["kind"] == ARRIVED].tolist())
+        here = set(counted["window"][counted["code"] == ARRIVED].tolist())
         stream["pending"] = {**stream["pending"], str(number): sorted(here)}
         for_good = [row for row in refused(counted) if row[0] is None or row[1] == LATE]  # no window, or a closed one
         stream["refused"] = _add(stream["refused"], for_good)

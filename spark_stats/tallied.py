@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats.acceptance import counts_by_kind, joined, joined_three, reasons_of, three, whole_code
+from keyshift.spark_stats.acceptance import NOWHERE, counts_by_kind, joined, joined_three, reasons_of, three, whole_code
 from keyshift.spark_stats.facts import ARRIVED, REFUSED, Facts, added_up, choose
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups
@@ -41,48 +41,42 @@ class Tallied:
     # What the tables are made of: numbers instead of names -------------------------------------------------------
 
     @cached_property
+    def counted(self) -> DataFrame:
+        """What tuples add, by numbers: window, kind, a, b, tuples, load and the state's sums of an operator, bytes of an edge."""
+        limbs, operators, kind = self._facts.plan.limbs, len(self.topology.operators), F.col("kind")
+        values: dict[str, dict[int, Column]] = {name: {} for name in ("load", *STATE, "bytes")}
+        for o in range(operators):
+            own = joined(list(map(F.col, limbs(o, "cost")))), *three(list(map(F.col, limbs(o, "state"))))
+            for of_operators, value in zip(values.values(), own, strict=False):
+                of_operators[o] = value
+        for number, (source, _) in enumerate(self.topology.numbered_edges, start=operators):
+            if (source, "bytes") in self._facts.plan.measures:
+                values["bytes"][number] = joined(list(map(F.col, limbs(source, "bytes"))))
+        kinds = {name: "double" if name in ("load", "bytes") else "bigint" for name in values}
+        columns = (choose(kind, values[name]).cast(of).alias(name) for name, of in kinds.items())
+        return self._facts.unpacked.select("window", "kind", "a", "b", "tuples", *columns)
+
+    @property
     def added(self) -> DataFrame:
         """The amounts each window adds: window, operator, key_group, as numbers; tuples, load, and the state's three sums."""
-        parts: list[list[Column]] = [[], [], [], []]
-        for o in range(len(self.topology.operators)):
-            load = joined([F.col(name) for name in self._facts.plan.limbs(o, "cost")])
-            state = three([F.col(name) for name in self._facts.plan.limbs(o, "state")])
-            for values, value in zip(parts, (load, *state), strict=True):
-                values.append(value)
-        load, *sums = (choose(F.col("kind"), dict(enumerate(values))) for values in parts)
-        of_operators = (F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators))
-        return self._facts.frame.where(of_operators).select(
-            "window",
-            F.col("kind").alias("operator"),
-            F.col("a").cast("int").alias("key_group"),
-            "tuples",
-            load.alias("load"),
-            *(value.alias(name) for name, value in zip(STATE, sums, strict=True)),
-        )
+        rows = self.counted.where((F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators)))
+        names = F.col("kind").alias("operator"), F.col("a").alias("key_group")
+        return rows.select("window", *names, "tuples", "load", *STATE)
 
-    @cached_property
+    @property
     def pairs(self) -> DataFrame:
         """Traffic by numbers: window, src_operator, src_key_group, dst_operator, dst_key_group, tuples, bytes."""
         operators = len(self.topology.operators)
-        source, destination, size = {}, {}, {}
-        for number, edge in enumerate(self.topology.numbered_edges, start=operators):
-            source[number], destination[number] = map(F.lit, edge)
-            if (edge[0], "bytes") in self._facts.plan.measures:
-                size[number] = joined([F.col(name) for name in self._facts.plan.limbs(edge[0], "bytes")])
-        return self._facts.frame.where(F.col("kind") >= operators).select(
-            "window",
-            choose(F.col("kind"), source).alias("src_operator"),
-            F.col("a").cast("int").alias("src_key_group"),
-            choose(F.col("kind"), destination).alias("dst_operator"),
-            F.col("b").cast("int").alias("dst_key_group"),
-            "tuples",
-            choose(F.col("kind"), size).cast("double").alias("bytes"),
-        )
+        columns = [F.col("window")]
+        for at, (side, group) in enumerate((("src", "a"), ("dst", "b"))):
+            ends = {n: F.lit(edge[at]) for n, edge in enumerate(self.topology.numbered_edges, start=operators)}
+            columns += [choose(F.col("kind"), ends).alias(f"{side}_operator"), F.col(group).alias(f"{side}_key_group")]
+        return self.counted.where(F.col("kind") >= operators).select(*columns, "tuples", "bytes")
 
     def between(self, first: int, end: int) -> Self:
         """The statistics of some windows only, which share what Spark keeps in memory."""
         part = copy(self)
-        part.__dict__ = {name: value for name, value in self.__dict__.items() if name not in ("added", "pairs")}
+        part.__dict__ = {name: value for name, value in self.__dict__.items() if name != "counted"}
         part._facts = replace(self._facts, frame=self._facts.frame.where(F.col("window").between(first, end)))
         return part
 
@@ -100,7 +94,7 @@ class Tallied:
     @property
     def tuples(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The windows in which a row arrived, in order, and how many arrived."""
-        here = self.arrivals_and_refusals["kind"] == ARRIVED
+        here = self.arrivals_and_refusals["code"] == ARRIVED
         window, tuples = (self.arrivals_and_refusals[name][here] for name in ("window", "tuples"))
         order = np.argsort(window)
         return window[order], tuples[order]
@@ -220,9 +214,9 @@ class Tallied:
 
 def refused(held: Mapping[str, NDArray[np.int64]]) -> list[tuple[int | None, int, int]]:
     """Refused rows among arrivals and refusals; see `Tallied.refusals`."""
-    chosen = held["kind"] == REFUSED
-    rows = zip(*(values[chosen].tolist() for values in held.values()), strict=True)
-    found = [(None if nowhere else w, whole_code((code, *more)), n) for w, _, code, nowhere, *more, n in rows]
+    rows = zip(*(values[held["code"] != ARRIVED].tolist() for values in held.values()), strict=True)
+    numbers = ((w, REFUSED - code, more, n) for w, code, *more, n in rows)
+    found = [(None if first in NOWHERE else w, whole_code((first, *more)), n) for w, first, more, n in numbers]
     return sorted(found, key=lambda row: (row[0] is not None, row))
 
 

@@ -289,7 +289,7 @@ class StatsJob(SimpleNamespace):
         from keyshift.spark_stats.sources import check_log
 
         guards.whole("--nodes", self.nodes, least=1)
-        groups = guards.whole("--key-groups", self.key_groups, least=1, optional=False)
+        groups = guards.whole("--key-groups", self.key_groups, least=1, most=2**20, optional=False)
         place(self.placement, groups, self.nodes or 1)
         for path in logs.values() if self.log else []:
             check_log(path, self.format_, here=self._here)

@@ -87,6 +87,7 @@ def test_tables_of_delta_and_iceberg_at_a_version_and_as_they_grow(lake, tmp_pat
     }
     version, snapshot = (["--option", f"versionAsOf={named[name]}"] for name in ("version", "snapshot"))
     sources = {f"{name}-4.1": source for name, source in everywhere(folder).items()} | {
+        "orc-4.1": [folder / "orc", "--format", "orc"],
         "delta": [folder / "delta", "--format", "delta", *version],
         "delta-query": ["--sql", f"select * from delta.`{folder}/delta` version as of {named['version']}"],
         "iceberg": ["--table", "lake.db.clicks", *snapshot],

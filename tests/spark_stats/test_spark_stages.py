@@ -91,23 +91,28 @@ def test_each_question_of_single_keys_reads_a_log_once(spark, tmp_path, window, 
 
 
 @pytest.mark.slow
-def test_an_estimate_and_a_batch_of_a_stream_read_a_log_once(spark, tmp_path):
-    log = log_of(spark, tmp_path)
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_an_estimate_reads_a_log_once_and_spreads_over_all_tasks(spark, tmp_path, share):
+    with sixteen_partitions(spark), stages_of(spark) as stages:
+        found = estimate(log_of(spark, tmp_path), TOPOLOGY, share, time="ts", key_groups=300)
+    assert abs(found.loads["tuples"].sum() - 2 * ROWS) < ROWS / 10
+    check(stages)
+
+
+@pytest.mark.slow
+def test_a_batch_of_a_stream_reads_its_rows_once_and_spreads_over_all_tasks(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    log = log_of(spark, tmp_path / "in")
+    events = spark.readStream.schema(log.schema).parquet(str(tmp_path / "in"))
     with sixteen_partitions(spark):
-        with stages_of(spark) as stages:
-            estimate(log, TOPOLOGY, 1.0, time="ts", key_groups=300)
-        assert stages.scanned == ROWS
-        assert not stages.alone
-        events = spark.readStream.schema(log.schema).parquet(str(tmp_path))
         stream = StatsStream(events, TOPOLOGY, tmp_path / "out", time="ts", window="1 hour", key_groups=300)
-        with stages_of(spark) as stages:
+        with stages_of(spark, "ts") as stages:
             stream.start().awaitTermination()
-        assert (
-            sum(
-                row["tuples"]
-                for row in read_manifest(tmp_path / "out")["runs"].popitem()[1]["checks"]["arrivals"].values()
-            )
-            > 0
-        )
+        check(stages)
+        assert stages.fill
+        with stages_of(spark, "ts") as stages:
+            stream.finish()
+        assert stages.scanned == 0  # what waits is read, not the log
         assert stages.skew <= 1.5
-        assert not stages.alone
+    arrived = (run["checks"]["arrivals"] for run in read_manifest(tmp_path / "out")["runs"].values())
+    assert sum(sums["tuples"] for of_run in arrived for sums in of_run.values()) == ROWS

@@ -61,9 +61,10 @@ def write_files(folder, rows):
     (folder / "log.jsonl").write_text("\n".join(lines), encoding="utf-8")
     for kind in ("in", "orc"):
         (folder / kind).mkdir()
+    plain = table.set_column(0, "ts", table["ts"].cast(pa.timestamp("us")))  # Spark 4.1 reads no ORC of the other kind
     for number in range(4):
         pq.write_table(table.slice(number * 100, 100), folder / "in" / f"{number}.parquet")
-        pyarrow.orc.write_table(table.slice(number * 100, 100), folder / "orc" / f"{number}.orc")
+        pyarrow.orc.write_table(plain.slice(number * 100, 100), folder / "orc" / f"{number}.orc")
 
 
 def run(python, settings, lines, folder):
@@ -72,7 +73,8 @@ def run(python, settings, lines, folder):
     told = subprocess.run(line, capture_output=True, text=True, check=False, timeout=900, env=environment(), cwd=folder)
     assert told.returncode == 0, told.stderr[-3000:]
     answers, asked = json.loads(told.stdout.splitlines()[-1]), [line for line in lines if isinstance(line, list)]
-    assert not [(line, answer) for line, answer in zip(asked, answers, strict=True) if answer[0]]
+    failed = [(line, answer) for line, answer in zip(asked, answers, strict=True) if answer[0]]
+    assert not failed, failed
     return answers
 
 
@@ -81,8 +83,8 @@ def line(folder, out, *source):
     return ["stats", *map(str, source), *about, "--nodes", "3", "--out", str(folder / "statistics" / out)]
 
 
-def check(folder, name, rows):
-    """The statistics are those of a walk through the rows."""
+def check(folder, name, rows, further=None):
+    """The statistics are those of a walk through the rows; `further`: rows refused that are not among these."""
     place = folder / "statistics" / name
     window = lambda row: int((row["ts"] - START) // timedelta(hours=1))  # noqa: E731
     expected = recompute(rows, ORACLE, [("user", "item")], window, lambda key: spark_key_group(key, GROUPS))
@@ -98,4 +100,4 @@ def check(folder, name, rows):
     np.testing.assert_array_equal(found.load, load, err_msg=name)
     np.testing.assert_array_equal(found.state, state, err_msg=name)
     np.testing.assert_array_equal(found.traffic.toarray(), traffic, err_msg=name)
-    assert read_manifest(place)["rejected"] == expected.rejected, name
+    assert read_manifest(place)["rejected"] == expected.rejected | (further or {}), name

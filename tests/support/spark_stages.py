@@ -31,8 +31,8 @@ class Stages:
 
 
 @contextmanager
-def stages_of(spark: Any) -> Iterator[Stages]:
-    """Collect what the block runs."""
+def stages_of(spark: Any, column: str = "") -> Iterator[Stages]:
+    """Collect what the block runs; of the scans those that read a column of this name."""
     context = spark.sparkContext
     store = context._jsc.sc().statusStore()
     plans = spark._jsparkSession.sharedState().statusStore()
@@ -56,7 +56,8 @@ def stages_of(spark: Any) -> Iterator[Stages]:
         number = listed.apply(i).executionId()
         values, nodes, seen = plans.executionMetrics(number), plans.planGraph(number).allNodes(), set()
         for k in range(nodes.size()):
-            if not nodes.apply(k).name().startswith("Scan "):
+            name, about = nodes.apply(k).name(), nodes.apply(k).desc()
+            if not name.startswith("Scan ") or name.endswith("ExistingRDD") or f"{column}#" not in about:
                 continue
             metrics = nodes.apply(k).metrics()
             for j in range(metrics.size()):
