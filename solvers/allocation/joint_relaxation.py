@@ -230,12 +230,9 @@ class JointRelaxation:
             if self.ended or self.expired():
                 break
             broken = self.master.add_broken_rows()
-            if not self.master.solve():
-                break
-            paying = self._add_moves()
-            if paying and not self.master.solve():
-                break
-            self.ended = self.ended or broken + paying == 0
+            solved = self.master.solve()
+            paying = self._add_moves() if solved else 0
+            self.ended = self.ended or broken + paying == 0 or not solved or bool(paying and not self.master.solve())
         return self.best
 
     def priced(self, weights: Weights) -> PricedMoves | None:
@@ -244,7 +241,7 @@ class JointRelaxation:
         scaled = weights.signed * it.weight[:, None]
 
         def costs(some: IntArray) -> FloatArray:
-            at, loads, open_to = it.current[some], it.loads[some], self._open_to(some)
+            at, loads, open_to = it.current[some], it.loads[some], self.open_to(some)
             cost = loads @ scaled.T - np.einsum("pk,pk->p", loads, scaled[at])[:, None]
             cost += weights.cost * it.cost[some, None]
             cost[~open_to] = np.inf
@@ -265,7 +262,7 @@ class JointRelaxation:
         error_bound = 4 * it.error_bound * float(np.abs(weights.signed).sum()) + 1e-12 * spent
         return PricedMoves(value - error_bound, least, (lambda some: cost[some]) if one else costs)
 
-    def _open_to(self, some: IntArray) -> BoolArray:
+    def open_to(self, some: IntArray) -> BoolArray:
         """The nodes that some key groups may run on."""
         space = self.instance.space
         return space.enter[space.kind[some]] if self.open is None else self.open[some]
