@@ -11,14 +11,11 @@ over what both prove (geometric mean).
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib
 import inspect
-import io
 import math
 import time
-import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
@@ -28,6 +25,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import teaching_sizes
+from house import code_lines
 from never_beaten import drawn as at_random
 from page import run
 
@@ -115,17 +113,7 @@ def lines_of(path: str) -> int:
     what = getattr(what, "py_func", what)
     text = inspect.getsource(what.fget if isinstance(what, property) else what)
     text = inspect.cleandoc("\n" + text) if text[0].isspace() else text
-    documented: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        for line in getattr(node, "body", []) if isinstance(getattr(node, "body", []), list) else []:
-            if isinstance(line, ast.Expr) and isinstance(getattr(line.value, "value", None), str):
-                documented.update(range(line.lineno, line.end_lineno + 1))
-    idle = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    used: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in idle:
-            used.update(range(token.start[0], token.end[0] + 1))
-    return len(used - documented)
+    return code_lines(text)
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,6 @@ def tables(args: argparse.Namespace, studies: Sequence[ks.studies.Study]) -> Non
     """The gaps of everything that answers, the bounds of everything that bounds, and what contradicts itself: nothing may."""
     whole = ks.studies.Study(tuple(row for study in studies for row in study.rows), BestKnown())
     frame, wrong = whole.to_frame(), whole.contradictions()
-    scale = {name: problem.scale for name, problem in instances(args.instances)}
-    frame["of_scale"] = 100 * frame["gap_abs"] / frame["instance"].map(scale)
     page = Page("gaps", args.out, say=lambda text: None)
     page.begin("Gaps by family and method")
     page.say(
@@ -88,7 +86,7 @@ def tables(args: argparse.Namespace, studies: Sequence[ks.studies.Study]) -> Non
         "best known one. Interval: 95 % of the mean, by bootstrap. Without a gap: no answer keeps the limits, or the method answers another "
         "problem, as schemes do that know no candidates.",
     )
-    more = frame.groupby(["family", "method"], sort=False).agg(kind=("kind", "first"), of_scale=("of_scale", "mean"))
+    more = frame.groupby(["family", "method"], sort=False).agg(kind=("kind", "first"))
     answers = whole.summary().merge(more, on=["family", "method"])
     answers = answers[answers["kind"] != "relaxation"]
     of = {name: (100 * answers[f"gap_{name}"]).round(2) for name in ("mean", "low", "high", "median", "worst")}
@@ -96,7 +94,7 @@ def tables(args: argparse.Namespace, studies: Sequence[ks.studies.Study]) -> Non
     page.table(
         counts.assign(**{
             "at the best, %": (100 * answers["wins"] / answers["solves"]).round(1), "gap, mean": of["mean"], "from": of["low"],
-            "to": of["high"], "median": of["median"], "worst": of["worst"], "of the scale, mean": answers["of_scale"].round(3),
+            "to": of["high"], "median": of["median"], "worst": of["worst"], "of the scale, mean": (100 * answers["gap_of_scale_mean"]).round(3),
         }),
         "answers",
     )  # fmt: skip

@@ -15,6 +15,7 @@ try:
     import logging
     import threading
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from types import MappingProxyType
     from typing import Any
 
@@ -100,13 +101,11 @@ def application(wanted: Sequence[str] = ()) -> typer.Typer:
         from keyshift.commands import common, own
 
         takes = inspect.signature(loaded).parameters
-        cls = (
-            own.ProblemCommand
-            if "request" in takes
-            else own.FamilyCommand
-            if "context" in takes
-            else common.JsonCommand
-        )
+        cls = common.JsonCommand
+        if "request" in takes:
+            cls = own.ProblemCommand
+        elif "context" in takes:
+            cls = own.FamilyCommand
         app.command(name, cls=cls, help=escape(inspect.getdoc(loaded) or ""), rich_help_panel=panel)(loaded)
     return app
 
@@ -152,27 +151,19 @@ def _logged(verbose: int) -> None:
         log.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
 
 
-def _plugged(line: Sequence[str]) -> None:
-    """Run the plugins that the line names before its command, or the environment: commands read the catalogue as they load."""
-    files = os.environ.get(PLUGINS, "").split(os.pathsep)
-    for at, token in enumerate(line):
-        if token in COMMANDS:
-            break
-        if token == "--plugin":
-            files += line[at + 1 : at + 2]
-        elif token.startswith("--plugin="):
-            files.append(token.partition("=")[2])
-    for file in filter(None, files):
-        from keyshift.catalogue import plug_in
+def _plugged(files: list[Path]) -> None:
+    from keyshift.catalogue import plug_in
 
-        plug_in(file)
+    for file in files:
+        plug_in(str(file))
 
 
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
-    plugin: list[str] = typer.Option(  # noqa: B008
+    plugin: list[Path] = typer.Option(  # noqa: B008
         [],
         envvar=PLUGINS,
+        callback=_plugged,
         help="A Python file that registers methods or problems of your own; it is run. May be repeated.",
     ),
     verbose: int = typer.Option(
@@ -234,7 +225,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         line = _renewed(sys.argv[1:] if arguments is None else arguments)
         asked = line or [word for name in COMPLETED for word in os.environ.get(name, "").split()]
-        _plugged(line)
         code = application([token for token in asked if token in COMMANDS][:1])(args=line, standalone_mode=False)
         sys.stdout.flush()  # a full disk is reported here, not at the interpreter's end
         if code == 130:  # typer's silent exit code for Ctrl-C; no command of ours ends with it

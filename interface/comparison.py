@@ -13,12 +13,12 @@ from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import COMPARED, GAP, Progress
 from keyshift.models.base.figures import compact, figure, percent, quantity
 from keyshift.models.base.guards import real, whole
+from keyshift.models.base.lazily import pd
 from keyshift.solving import answered, interruptible, make_ready, own_effort
 from keyshift.terminal import printed, table
 from keyshift.terminal import progress as showing
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
     from rich.table import Table
 
@@ -67,8 +67,6 @@ class Comparison:
             ``above_best_known`` to the best of all methods, in the objective's unit; of an answer that breaks rules
             its value ``offered``, how many rules (``violations``), and the one it breaks most; every metric.
         """
-        import pandas as pd
-
         best = None if self.best is None else self.best.objective
         rows = [
             {

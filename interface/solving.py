@@ -374,10 +374,8 @@ def warm_up(problem: Problem | str | None = None) -> float:
     else:
         raise InputError(f"problem {problem!r}: choose one of {', '.join(FORMULATIONS)}")
     before, name = COMPILING.anew, "all" if problem is None else problem if isinstance(problem, str) else ""
-    floors = [
-        Path(__file__).parent,
-        *(Path(next(iter(floor.__path__))) for floor in (models_floor, solvers, heuristics)),
-    ]
+    below = (Path(next(iter(floor.__path__))) for floor in (models_floor, solvers, heuristics))
+    floors = [Path(__file__).parent, *below]
     if name and is_warmed(name, floors):
         return 0.0
     for method in methods:

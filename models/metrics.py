@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from keyshift.models.base.lazily import sp
 from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray, Workload
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 
 def node_loads(workload: Workload, assignment: IntArray) -> FloatArray:

@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,13 +25,11 @@ from numpy.typing import ArrayLike
 from keyshift.models.base import guards
 from keyshift.models.base.figures import apart
 from keyshift.models.base.labels import aligned, in_time, ordered
+from keyshift.models.base.lazily import sp
 from keyshift.models.errors import InputError
-from keyshift.models.problem import SLACK, below_step, read_assignment, step_of_sums
+from keyshift.models.problem import SLACK, below_step, step_of_sums
 from keyshift.models.rules.ruled import BROKEN, NoWorse, Ruled
 from keyshift.models.workload import FloatArray, IntArray, MoveSpace, Workload
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 Over = Literal["max", "mean", "cvar"]
 RULES = ("max", "mean", "cvar")
@@ -188,9 +186,6 @@ class Prioritised(Ruled):
     def tolerance_of(self, objective: float) -> float:
         """The `tie` of the first measure."""
         return self.tie(self.stages[0], objective)
-
-    def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         return self.measured(self.stages[0], assignment)
@@ -353,11 +348,14 @@ class OverWindows(Prioritised):
         share = np.full(len(load), 1.0) if self.probabilities is None else np.asarray(self.probabilities)
         return PlannedWindows(load[share > 0], share[share > 0] / share.sum(), self.over, self.level)
 
-    @cached_property
+    @property
     def by_window(self) -> tuple[Self, ...]:
         """One problem for each window, the oldest first; this problem itself if it has one window."""
-        if not self.several:
-            return (self,)
+        return self._several_windows if self.several else (self,)  # never kept: a circle would outlive its last reader
+
+    @cached_property
+    def _several_windows(self) -> tuple[Self, ...]:
+        """One problem for each of several windows."""
         own = self.planned_traffic or (self.workload.traffic,) * self.planned.count
         rows = zip(self.planned.load, own, strict=True)
         return tuple(self._about(self.workload.replace(load=row, traffic=traffic)) for row, traffic in rows)

@@ -16,10 +16,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from keyshift.models import metrics
 from keyshift.models.base.figures import figure
 from keyshift.models.base.labels import ordered
 from keyshift.models.base.lazily import load
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.workload import IntArray, Workload, grown
 
 Number = float | Fraction
@@ -252,9 +253,14 @@ class Problem(ABC):
             i = int(np.argmax(capacity != capacity[0]))
             raise InputError(f"nodes[{i}] = {capacity[i]:g} differs from nodes[0] = {capacity[0]:g}: {why}")
 
-    @abstractmethod
+    @property
+    def places(self) -> int:
+        """How many nodes an assignment may name: those of the workload, and where an answer may add nodes, these."""
+        return self.workload.nodes
+
     def canonical(self, assignment: Any) -> np.ndarray:
         """Return the assignment as a fresh integer array of the right shape, or raise `InputError`."""
+        return read_assignment(assignment, self.workload.key_groups, self.places, self.workload.keys)
 
     @abstractmethod
     def violations(self, assignment: np.ndarray) -> list[Violation]:
@@ -368,13 +374,8 @@ class Problem(ABC):
         """The problem of the next period: measured in `window`, and starting from the nodes that an answer assigned."""
         workload, place = self.reached(self.canonical(getattr(answer, "assignment", answer)))
         nodes = grown(workload, int(place.max(initial=0)) + 1)
-        here = window.replace(
-            current=place,
-            nodes=nodes.capacity,
-            draining=nodes.draining,
-            node_names=nodes.node_names,
-            home=workload.home,
-        )
+        now = {"nodes": nodes.capacity, "draining": nodes.draining, "node_names": nodes.node_names}
+        here = window.replace(**now, current=place, home=workload.home)
         return self.changed(workload=here)
 
     def played(self) -> dict[str, Any] | str:
@@ -441,6 +442,9 @@ class MovesState(Problem):
     def step(self) -> float:
         return step_of_sums(self.workload.state)
 
+    def objective(self, assignment: np.ndarray) -> float:
+        return metrics.state_moved(self.workload, assignment)
+
 
 def _plain(value: Any) -> Any:
     """Read-only mappings as plain ones."""
@@ -452,13 +456,11 @@ def read_assignment(
 ) -> np.ndarray:
     """Read the node of each key group, shape (p,), as a fresh int64 array, or raise `InputError`; one with labels by the keys."""
     assignment = ordered("assignment", assignment, keys, key_groups)
-    try:
+    with refusing("assignment must be an array of node numbers", TypeError, ValueError, OverflowError):
         read = np.asarray(assignment)
         if read.dtype.kind not in "iufO":  # true is not a node, nor is the text "1"
             raise TypeError
         given = np.array(read, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError("assignment must be an array of node numbers") from None
     if given.shape != (key_groups,):
         raise InputError(f"assignment has shape {given.shape}, expected ({key_groups},): one node for each key group")
     wrong = ~np.isfinite(given) | (given != np.floor(given)) | (given < 0) | (given >= nodes)

@@ -7,26 +7,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from keyshift.models.answer import Answer, Termination
 from keyshift.models.base.figures import NOTHING, apart, figure, percent
-from keyshift.models.base.guards import frozen
-from keyshift.models.base.lazily import load
+from keyshift.models.base.guards import FrozenArrays, frozen
+from keyshift.models.base.lazily import load, pd
 from keyshift.models.errors import BoundError, InputError
 from keyshift.models.problem import SLACK, Problem, Violation
 from keyshift.models.stages import Priority, Stage, StageBound
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Status = Literal["optimal", "feasible", "infeasible", "none"]
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(FrozenArrays):
     """The result of `solve`.
 
     Attributes
@@ -77,12 +74,6 @@ class Solution:
     violations: tuple[Violation, ...] = ()
     priorities: tuple[Priority, ...] = ()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        for array in (self.assignment, self.offered):  # arrays come back writable from a pickle
-            if array is not None:
-                frozen(array)
-
     planner: ClassVar[Any] = None
     mover: ClassVar[Any] = None
     writer: ClassVar[Any] = None
@@ -114,8 +105,6 @@ class Solution:
         A sequence has a target for each step; a policy has one for each state and next node count, empty where that count cannot
         come. Without a workload, `target` is the only column.
         """
-        import pandas as pd
-
         given, workload = self.assignment, getattr(self.problem, "workload", None)
         if given is None:
             raise InputError(f"the solution holds no assignment: {self!r}")

@@ -7,19 +7,16 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property, partial, wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.base import guards
 from keyshift.models.base.labels import of_key_groups, of_nodes
+from keyshift.models.base.lazily import pd, sp
 from keyshift.models.base.names import Names, flagged, fresh, label_columns, unique_labels
 from keyshift.models.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import scipy.sparse as sp
 
 # What the elements are is said here and not to the type checker: NumPy's functions return platform-dependent types.
 FloatArray = NDArray[Any]
@@ -145,10 +142,11 @@ class Workload:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        given, keys = of_key_groups(
-            {"load": load, "state": state, "current": current, "operator": operator, "home": home},
-            {"resources": resources, "groups": groups}, traffic, keys,
-        )  # fmt: skip
+        by_key_group: dict[str, Any] = {
+            "load": load, "state": state, "current": current, "operator": operator, "home": home,
+            "resources": resources, "groups": groups, "traffic": traffic,
+        }  # fmt: skip
+        given, keys = of_key_groups(by_key_group, keys)
         load, state, current, operator, home, resources, groups, traffic = given
         nodes, draining, domains, node_names = of_nodes(nodes, draining, domains, node_names)
         put("load", guards.non_negative("load", load, ndim=(1, 2)))
@@ -312,8 +310,6 @@ class Workload:
         The further columns are home, operator, resources, groups and the domains of its node. `from_frame` reads it. A
         column of labels whose name is taken is called ``group.NAME`` or ``domain.NAME``.
         """
-        import pandas as pd
-
         columns: dict[str, Any] = {
             "key": [self.key(k) for k in range(self.key_groups)],
             "node": [self.node(i) for i in self.current],
@@ -373,10 +369,7 @@ def _capacities(nodes: int | ArrayLike) -> FloatArray:
         return guards.frozen(np.ones(int(nodes)))
     if np.ndim(nodes) == 0:  # a float, a string: neither a count nor a list of capacities
         raise InputError(f"nodes = {nodes!r}: give a number of nodes or an array of capacities")
-    capacity = guards.non_negative("nodes", nodes)
-    if (capacity == 0).any():
-        raise InputError(f"nodes[{int(np.argmin(capacity))}] = 0: a capacity must be above 0")
-    return capacity
+    return guards.positive("nodes", nodes, "capacity")
 
 
 def grown(workload: Workload, nodes: int) -> Workload:

@@ -116,7 +116,7 @@ def within(budget: Budget, make: Callable[[], Made], variables: float = math.inf
 def too_large(problem: Any) -> str:
     """Why a problem's statement is not written down, where it has too many pairs; else nothing."""
     workload = getattr(problem, "workload", None)
-    pairs = 0 if workload is None else workload.key_groups * getattr(problem, "node_limit", workload.nodes)
+    pairs = 0 if workload is None else workload.key_groups * problem.places
     if pairs <= STATED:
         return ""
     return f"a statement of {pairs:,} pairs of a key group and a node is too large: at most {STATED:,} are written down"

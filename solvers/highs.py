@@ -317,7 +317,11 @@ def _run(
         known.col_value = start.tolist()
         highs.setSolution(known)
     run = _Run(highs, budget, report)
-    result = run.result(bool(program.integer.any())) if run.to_the_end() else run.left_behind()
+    if run.to_the_end():
+        result = run.result(bool(program.integer.any()))
+        without_callbacks(highs)
+    else:
+        result = run.left_behind()
     if result.values is not None:
         result.values = within_bounds(result.values, program.column_lower, program.column_upper, program.integer)
         if result.values is None:
@@ -360,6 +364,13 @@ def solver_name() -> str:
     """The solver that runs linear programs now: its `name`, or else its class's."""
     solver = _solvers[-1]
     return str(getattr(solver, "name", type(solver).__name__))
+
+
+def without_callbacks(highs: highspy.Highs) -> highspy.Highs:
+    """A solver that is freed with its last reference: its callbacks refer to it, and such a circle waits for the collector."""
+    highs.disableCallbacks()
+    highs.callbacks.clear()
+    return highs
 
 
 def _model(program: LinearProgram) -> highspy.HighsLp:

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from keyshift.models import Budget
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.highs import without_callbacks
 from keyshift.solvers.safe_bounds import EPSILON
 
 SLACK_COST = 10.0
@@ -279,7 +280,7 @@ class ColumnProgram:
     """A linear program in HiGHS that goes on with columns >= 0 as they come, after `spare` ones that make any rows possible."""
 
     def __init__(self, lower: FloatArray, upper: FloatArray, cost: FloatArray, spare: sp.csr_array) -> None:
-        self.highs, self.spare, rows = highspy.Highs(), cost.size, lower.size
+        self.highs, self.spare, rows = without_callbacks(highspy.Highs()), cost.size, lower.size
         self.highs.silent()
         self.highs.addRows(rows, lower, upper, 0, np.zeros(rows, np.int32), np.empty(0, np.int32), np.empty(0))
         self.add_columns(cost, spare)

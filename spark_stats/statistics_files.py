@@ -29,10 +29,10 @@ from numpy.typing import ArrayLike
 from pydantic import ConfigDict, Field
 
 from keyshift.models.base import guards
-from keyshift.models.base.disk import read_json, reason, shown
+from keyshift.models.base.disk import read_json, shown
 from keyshift.models.base.schema import LARGEST, Count, FileFormat, FileModel, FileName, Finite, Positive
 from keyshift.models.base.tables import Columns, expect_sum, read_table
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, reason
 from keyshift.models.placement import placement as place
 from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
 

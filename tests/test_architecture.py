@@ -322,6 +322,13 @@ assert sys.modules["scipy"] is scipy
     subprocess.run([sys.executable, "-c", lines], check=True)
 
 
+def test_every_room_says_on_the_page_of_the_house_what_it_buys(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    house = importlib.import_module("house")
+    with_code = {room for room, lines in house.rooms().items() if lines}
+    assert set(house.words_of(house.PAGE.read_text())) - {"all"} == with_code
+
+
 def test_every_part_of_the_ablation_can_be_found_and_left_out(monkeypatch):
     """What moves, moves there too: else a table that says what each part is worth ends in the middle."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))

@@ -100,7 +100,7 @@ def loose(w: ks.Workload, nodes_after: int, tau: str) -> Any:
     """What the baselines read of a problem, for assignments that are not in intervals."""
     prefix = Prefix(w.last_load)
     limit, nodes = prefix.limit(Fraction(tau), nodes_after), max(w.nodes, nodes_after)
-    return SimpleNamespace(workload=w, nodes_after=nodes_after, prefix=prefix, limit=limit, node_numbers=nodes)
+    return SimpleNamespace(workload=w, nodes_after=nodes_after, prefix=prefix, limit=limit, places=nodes)
 
 
 def policy_migrations(w: ks.Workload, counts: list[int], policy: object) -> Made:

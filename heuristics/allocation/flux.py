@@ -81,22 +81,16 @@ class Migrations:
         """Whether the limit on migrations (2) leaves none."""
         return self.problem.max_migrations is not None and self.moves >= self.problem.max_migrations
 
-    def allowed(self, k: int, target: int) -> bool:
-        """Whether key group k, which has not moved, may go to a node within the limits (2), capacities (7) and rules."""
-        p = self.problem
-        if not p.space.enter[p.space.kind[k], target]:
-            return False
-        if self.exhausted:
-            return False
-        cost = self.cost + p.alpha * float(self.workload.state[k])
-        if p.max_migration_cost is not None and cost > p.max_migration_cost * (1 + SLACK):
-            return False
-        if not self.rules.open_to(k, self.workload.nodes)[target]:
-            return False
-        return all(
-            self.used[name][target] + p.usage(name)[k] <= np.asarray(limit)[target] * (1 + SLACK)
-            for name, limit in (p.resource_capacity or {}).items()
-        )
+    def open_to(self, k: int) -> np.ndarray:
+        """Where key group k, which has not moved, may go within the limits (2), capacities (7) and rules, shape (n,)."""
+        p, w = self.problem, self.workload
+        cost = self.cost + p.alpha * float(w.state[k])
+        if self.exhausted or (p.max_migration_cost is not None and cost > p.max_migration_cost * (1 + SLACK)):
+            return np.zeros(w.nodes, dtype=bool)
+        may = p.space.enter[p.space.kind[k]] & self.rules.open_to(k, w.nodes)
+        for name, limit in (p.resource_capacity or {}).items():
+            may &= self.used[name] + p.usage(name)[k] <= np.asarray(limit) * (1 + SLACK)
+        return may
 
     def lowers(self, some: np.ndarray | int, giver: int, taker: int) -> np.ndarray:
         """Which loaded key groups leave both nodes below what the giver carries now, if they move."""
@@ -133,7 +127,7 @@ def _biggest_suitable(state: Migrations, giver: int, taker: int) -> int | None:
     """The biggest loaded key group whose move lowers the higher of the two nodes; a key group moves only once."""
     staying = state.staying(giver)
     for k in staying[state.lowers(staying, giver, taker)]:
-        if state.allowed(int(k), taker):
+        if state.open_to(int(k))[taker]:
             return int(k)
     return None
 
@@ -180,7 +174,7 @@ def potc(
         others = [int(i) for i in hashed[k] if i != source]
         if others:
             target = min(others, key=lambda i: (state.relative[i], i))
-            if state.lowers(int(k), source, target) and state.allowed(int(k), target):
+            if state.lowers(int(k), source, target) and state.open_to(int(k))[target]:
                 state.move(int(k), target)
     return Answer(state.assignment, termination="completed", details={"moves": state.moves})
 
@@ -212,15 +206,15 @@ def drain_first(
     and then tries to move the key groups from the to-be-removed nodes to the other nodes evenly".
     """
     w, state = problem.workload, Migrations(problem)
-    kept = np.flatnonzero(w.kept)
     leaving = np.flatnonzero(w.draining[w.current])
     drained = 0
-    for k in leaving[np.lexsort((leaving, -state.workload.last_load[leaving]))]:
-        for target in kept[np.argsort(state.relative[kept], kind="stable")]:
-            if state.allowed(int(k), int(target)):
-                state.move(int(k), int(target))
-                drained += 1
-                break
+    for k in leaving[np.lexsort((leaving, -state.workload.last_load[leaving]))].tolist():
+        if state.exhausted or budget.expired:
+            break
+        may = state.open_to(k) & w.kept
+        if may.any():
+            state.move(k, int(np.argmin(np.where(may, state.relative, np.inf))))
+            drained += 1
     details = {"drained": drained, "left": int(leaving.size) - drained}
     if details["left"] or budget.expired or problem.lowered.budgets:
         return Answer(state.assignment, termination=_ended(budget), details=details)

@@ -329,6 +329,11 @@ A_SECOND = 1_000_000
 TOO_LARGE = "the next cut would take longer than the limit allows"
 
 
+def cuts_quickly(problem: CollocatedAllocation) -> bool:
+    """Whether COLA's cuts end within seconds: before the last there is no plan that balances."""
+    return problem.workload.key_groups <= 20_000  # 100,000 take a quarter of a minute
+
+
 def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabel: bool = False) -> Answer:
     """Cut all key groups into ever smaller parts, evenly and with little traffic cut, until they balance.
 

@@ -17,7 +17,7 @@ from keyshift.models.workload import IntArray
 def nodes_alive(problem: IntervalMigration) -> IntArray:
     """The nodes after the migration when the highest numbers leave first: kept ones, then new ones."""
     kept = np.flatnonzero(problem.workload.kept)
-    new = np.arange(problem.workload.nodes, problem.node_numbers)
+    new = np.arange(problem.workload.nodes, problem.places)
     return np.concatenate((kept, new))[: problem.nodes_after]
 
 

@@ -85,7 +85,7 @@ def elb_within_limits(
     """
     w = problem.workload
     load = w.last_load
-    kept = np.ones(problem.node_limit, dtype=bool)
+    kept = np.ones(problem.places, dtype=bool)
     kept[: w.nodes] = w.kept
     surplus = int(kept.sum()) - problem.nodes_after
     if surplus > 0:  # the least loaded nodes form R

@@ -106,7 +106,7 @@ class Partitioner:
         if not 0 < self._threshold <= 1:
             raise InputError(f"threshold = {threshold} must be above 0 and at most 1")
         self._slack, self._counters = float(slack), whole("counters", counters, least=1)
-        self._decide = self._scheme()
+        self._lay_out()
 
     # Feeding ----------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,8 @@ class Partitioner:
         self._begin(counting=weights is None and self._equal, weighted=weights is not None)
         sent = np.empty(known.size, dtype=np.int32) if out is None else out
         by = known if source_keys is None else as_keys(source_keys, self.messages)
-        self._decide(known, weights, self._sources_of(by), sent)
+        decide = self._in_turn if self.scheme == "shuffle" else self._greedy
+        decide(known, weights, self._sources_of(by), sent)
         for part in (1, 3):  # Python's integers do not overflow on a stream without end
             self._over_time[part] += self._tally[part].item()
             self._tally[part] = 0
@@ -183,10 +184,9 @@ class Partitioner:
 
     # The schemes ------------------------------------------------------------------------------------------------
 
-    def _scheme(self) -> Callable[..., None]:
-        if self.scheme == "shuffle":
-            self._turns = np.zeros(self.sources, dtype=np.int64)
-            return self._in_turn
+    def _lay_out(self) -> None:
+        """What the scheme remembers."""
+        self._turns = np.zeros(self.sources, dtype=np.int64)
         self._index = KeyIndex() if self.scheme in ("potc", "on-greedy") else None  # of the keys that stay in a place
         self._place_of = np.zeros(0, dtype=np.int64)
         if self.scheme in ("d-choices", "w-choices"):
@@ -195,7 +195,6 @@ class Partitioner:
             self._seen = np.zeros(self.sources, dtype=np.int64)
             self._chosen = np.zeros((self.sources, 2), dtype=np.int64)
         self._d = {"hash": 1, "pkg": 2, "on-greedy": 0}.get(self.scheme, self.choices) or 0  # 0: all workers
-        return self._greedy
 
     @property
     def _speeds(self) -> FloatArray | None:

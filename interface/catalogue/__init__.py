@@ -28,6 +28,7 @@ from keyshift.catalogue.method import (
     methods,
 )
 from keyshift.models import InputError, Problem
+from keyshift.models.errors import refusing
 
 __all__ = [
     "FORMULATIONS", "Formulation", "Method", "Statement", "Trade", "chosen_methods", "find_method", "formulation_of",
@@ -149,10 +150,9 @@ def plug_in(path: str) -> None:
 
 
 def _refuse_unimportable(method: Method) -> None:
-    try:
+    said = f"the code of {method.name!r} cannot be imported: {{reason}}"
+    with refusing(said, ImportError, AttributeError, ValueError):
         method.function  # noqa: B018
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"the code of {method.name!r} cannot be imported: {error}") from None
 
 
 def registered(problem: str, name: str) -> Method | None:

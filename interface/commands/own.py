@@ -27,6 +27,7 @@ from keyshift.files.table import TABLES, is_table, table_options
 from keyshift.models import InputError, Problem, Workload
 from keyshift.models.base.guards import annotations_of
 from keyshift.models.base.lazily import load
+from keyshift.models.errors import naming
 
 if TYPE_CHECKING:
     from keyshift.rules import Rule
@@ -187,7 +188,6 @@ def once(own: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
 def read_rules(rules: Sequence[str] = (), rule: Sequence[str] = (), **_: Any) -> list[Rule]:
     """The rules in files, in YAML or JSON - ``none`` names none -, then those in words."""
     from keyshift.models.base.disk import read_json
-    from keyshift.models.base.schema import naming
     from keyshift.models.base.yaml_text import read_yaml
     from keyshift.models.rules import read_rule
     from keyshift.models.rules.ruled import read_rules as read

@@ -116,6 +116,7 @@ def explain(
     every: common.AllOption = False,
 ) -> common.Response:
     """Solve a problem and explain the answer."""
+    options = locals()
     from keyshift.plans.explaining import explain as run
     from keyshift.solving import solve
 
@@ -124,16 +125,9 @@ def explain(
         answer = solve(posed, method, time_limit=None if time_limit is None else 0.4 * time_limit, gap=gap, seed=seed)
         if answer.assignment is None:
             return common.Response(common.as_record(answer), showing.figures_of(answer), False)
-        found = run(
-            posed,
-            answer,
-            min_gain=min_gain,
-            marginals=marginals and answer.termination != "interrupted",
-            method=method,
-            time_limit=None if time_limit is None else 0.6 * time_limit,
-            gap=gap,
-            seed=seed,
-        )
+        left = None if time_limit is None else 0.6 * time_limit
+        asked = {**options, "marginals": marginals and answer.termination != "interrupted", "time_limit": left}
+        found = run(posed, answer, **common.same_named(run, asked))
     return common.Response(found.as_record(), _explained(found, every))
 
 
@@ -147,20 +141,12 @@ def _explained(found: Explanation, every: bool) -> Iterator[Any]:
         load, state = (showing.units_of(found.problem).get(what, "") for what in ("load", "state"))
         columns = showing.head_of("load", load), showing.head_of("state", state)
         heads = ["key", "from", "to", *columns, "worth", "undone alone breaks"]
-        yield from showing.first_rows(
-            heads,
-            list(found.moves.itertuples()),
-            lambda m: (
-                str(m.key),
-                str(m.source),
-                str(m.target),
-                showing.cell_of(m.load, load),
-                showing.cell_of(m.state, state),
-                showing.cell_of(m.gain, load),
-                m.breaks,
-            ),
-            every,
-        )
+
+        def cells(m: Any) -> tuple[str, ...]:
+            numbers = (showing.cell_of(*number) for number in ((m.load, load), (m.state, state), (m.gain, load)))
+            return str(m.key), str(m.source), str(m.target), *numbers, m.breaks
+
+        yield from showing.first_rows(heads, list(found.moves.itertuples()), cells, every)
     if found.marginals:
         worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals if not m.drops]
         yield ""
@@ -197,12 +183,11 @@ def diff(
     differ = found.moves[found.moves["change"] != "same"]
     if len(differ):
         heads = ["key", "from", "to", "other to", "load", "state", "change"]
-        shown += showing.first_rows(
-            heads,
-            list(differ.astype(object).itertuples()),
-            lambda m: (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change),
-            every,
-        )
+
+        def cells(m: Any) -> tuple[Any, ...]:
+            return str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change
+
+        shown += showing.first_rows(heads, list(differ.astype(object).itertuples()), cells, every)
     return common.Response(record, shown)
 
 
@@ -230,18 +215,10 @@ def remedies(
         found = run(posed, target, method=method, time_limit=time_limit, seed=seed)
     if not found:
         return common.Response([], ["no limit has to be relaxed: the problem has an answer as it is"])
-    rows = [
-        (
-            r.limit,
-            r.now,
-            r.enough,
-            "-" if r.bound is None else r.too_little,
-            "yes" if r.proven else "no",
-            getattr(r.solution, "objective", None),
-        )
-        for r in found
-        if not r.drops
-    ]
+    rows = []
+    for r in (r for r in found if not r.drops):
+        less, proven = "-" if r.bound is None else r.too_little, "yes" if r.proven else "no"
+        rows.append((r.limit, r.now, r.enough, less, proven, getattr(r.solution, "objective", None)))
     heads = ["limit", "now", "enough", "not enough", "proven", posed.objective_name]
     conflicts = (f"- {conflict}" for conflict in posed.conflicts()[:3])
     shown = [*conflicts, showing.plain_table(heads, rows), *map(str, found)]
@@ -273,25 +250,15 @@ def simulate(
     seed: common.SeedOption = 0,
 ) -> common.Response:
     """Simulate throughput and latency of a workload on its nodes, and what a plan does to them."""
+    options = locals()
     from keyshift.files.workload import read_workload
     from keyshift.plans.saved import read_plan
     from keyshift.simulation import Migration
     from keyshift.simulation import simulate as run
 
-    chosen: dict[str, Any] = {"arrivals": arrivals, "service": service, "method": method}
     how = Migration(pause=pause, progressive=not at_once)  # type: ignore[arg-type]  # it says what it may be
     w, changes = read_workload(path, last=last), [] if plan is None else [(at, read_plan(plan))]
-    found = run(
-        w,
-        None,
-        changes,
-        service_rate=service_rate,
-        window_seconds=window_seconds,
-        migration=how,
-        queue=queue,
-        seed=seed,
-        **chosen,
-    )
+    found = run(w, changes=changes, migration=how, **common.same_named(run, options))
     return common.Response(found.as_record(), [str(found)])
 
 
@@ -354,6 +321,7 @@ def replay(
     out: Annotated[Path | None, typer.Option(help="Folder for checkpoints, results.parquet and figures.")] = None,
 ) -> common.Response:
     """Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."""
+    options = locals()
     from keyshift.figures.comparison import expect_pictures
     from keyshift.replays.adaptation import count_periods, read_periods
     from keyshift.replays.adaptation import replay as run
@@ -367,22 +335,12 @@ def replay(
             read_periods(path, nodes),
             chosen,
             problem=request.problem,
-            periods=periods,
             load_model=load_model(path, nodes, serialisation, deserialisation, remote_share),
             scaling=scaling_rule(node_load, node_counts, counts_ahead),
-            forecast=forecast,
-            regret=regret,
-            min_gain=min_gain,
-            horizon=horizon,
-            hysteresis=hysteresis,
-            every=every,
-            resource=resource,
             capacities=capacities(capacity),
-            seed=seed,
-            time_limit=time_limit,
-            memory=memory,
             checkpoint=out,
             watch=watch,
+            **common.same_named(run, options),
             **posed,
         )
     return replied(result, out)

@@ -142,12 +142,9 @@ def _moves(
     def cells(m: Any) -> list[str]:
         made = [str(m.key), str(m.source), str(m.target), cell_of(m.load, load), cell_of(m.state, state)]
         made.append(cell_of(m.gain, load, abs(mean) or 1.0))
-        times = (
-            []
-            if timed is None
-            else [str(m.phase), *(cell_of(at, "" if timed else state, m.end) for at in (m.start, m.end))]
-        )
-        return [*made, *times]
+        if timed is not None:
+            made += [str(m.phase), *(cell_of(at, "" if timed else state, m.end) for at in (m.start, m.end))]
+        return made
 
     if len(moves):
         yield from first_rows(heads, moves, cells, every, " moves", names=3)

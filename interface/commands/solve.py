@@ -101,23 +101,14 @@ def pareto(
     plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
 ) -> common.Response:
     """Trace the front of a problem's objective against a second one, with a bound at every point."""
+    options = locals()
     from keyshift.figures.comparison import figure_path
     from keyshift.fronts.front import pareto as trace
 
     target = None if plot is None else figure_path(plot)  # before the work, not after it
     posed = request.read(beside=False)
     with common.progress(f"{posed.name}: tracing the front") as watch:
-        front = trace(
-            posed,
-            points or None,
-            against=against,
-            time_limit=time_limit,
-            gap=gap,
-            seed=seed,
-            workers=workers,
-            checkpoint=checkpoint,
-            watch=watch,
-        )
+        front = trace(posed, watch=watch, **common.same_named(trace, {**options, "points": points or None}))
     if target is not None:
         front.plot(target)
     return common.Response([common.as_record(s) for s in front], [front.to_table()], len(front) > 0)
@@ -142,24 +133,12 @@ def explore(
     out: Annotated[Path, typer.Option(help="The page, an .html file.")] = Path("explore.html"),
 ) -> common.Response:
     """Trace the front and write it as one interactive page: a slider, key groups moved by hand, answers side by side."""
+    options = locals()
     from keyshift.report.exploring import explore as run
 
     posed = request.read()
     with common.progress(f"{posed.name}: tracing the front") as watch:
-        points = run(
-            posed,
-            path=out,
-            budgets=budgets,
-            against=against,
-            bandwidth=bandwidth,
-            parallel=parallel,
-            time_limit=time_limit,
-            gap=gap,
-            seed=seed,
-            checkpoint=checkpoint,
-            title=title,
-            watch=watch,
-        )
+        points = run(posed, path=out, watch=watch, **common.same_named(run, options))
     proven = sum(s.status == "optimal" for s in points)
     answers = "one answer" if len(points) == 1 else f"{len(points)} answers"
     said = f"{out}: {answers}, {proven} proven, {out.stat().st_size / 1e6:.2g} MB; open it in a browser"

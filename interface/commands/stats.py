@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import os
@@ -21,8 +19,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from keyshift.commands import common
 from keyshift.commands.common import named_values
+from keyshift.files.table import open_table
 from keyshift.models.base import guards
-from keyshift.models.base.disk import read_text, shown
+from keyshift.models.base.disk import shown
 from keyshift.models.base.names import Names
 from keyshift.models.errors import InputError
 from keyshift.models.placement import placement as place
@@ -177,10 +176,8 @@ class StatsJob(SimpleNamespace):
         from keyshift.spark_stats.output import share_refused
 
         record = {"path": self.out, "windows": len(windows_of(manifest)), "key_groups": manifest["key_groups"]}
-        record |= {
-            "operators": [o["name"] for o in manifest["topology"]["operators"]],
-            "rejected": manifest["rejected"],
-        }
+        record["operators"] = [operator["name"] for operator in manifest["topology"]["operators"]]
+        record["rejected"] = manifest["rejected"]
         operators, groups = len(record["operators"]), record["key_groups"]
         size = f"{self.out}: {record['windows']} windows, {operators} operators of {groups} key groups"
         rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
@@ -347,11 +344,9 @@ class StatsJob(SimpleNamespace):
 
         if self.sql:
             return read_query(spark, source)
-        return (
-            read_table(spark, source, self._options())
-            if self.table_
-            else read_log(spark, source, **self._read, options=self._options())
-        )
+        if self.table_:
+            return read_table(spark, source, self._options())
+        return read_log(spark, source, **self._read, options=self._options())
 
     def _batch(self, run: Running) -> None:
         from keyshift.spark_stats import collect
@@ -467,23 +462,20 @@ def read_cluster(
 
 def _places(file: Path, operators: Sequence[str], key_groups: int, nodes: int, placement: str) -> list[int]:
     made = place(placement, key_groups, nodes).tolist() * len(operators)
+    given = open_table(file, 64 * 2**20)
+    if set(given.columns) != {"operator", "key_group", "node"}:
+        raise InputError(f"{file} needs a header line with the columns operator, key_group, node")
     seen: set[int] = set()
-    try:
-        rows = csv.DictReader(io.StringIO(read_text(file, 64 * 2**20), newline=""))
-        if set(rows.fieldnames or ()) != {"operator", "key_group", "node"}:
-            raise InputError(f"{file} needs a header line with the columns operator, key_group, node")
-        for row in rows:
-            where = f"{file}, line {rows.line_num}"
-            if row["operator"] not in operators:
-                raise InputError(f"{where}: there is no operator {shown(row['operator'])}")
-            group = _whole(f"{where}: key_group", row["key_group"], key_groups)
-            index = operators.index(row["operator"]) * key_groups + group
-            if index in seen:
-                raise InputError(f"{where}: the key group is named twice")
-            seen.add(index)
-            made[index] = _whole(f"{where}: node", row["node"], nodes)
-    except csv.Error as error:
-        raise InputError(f"{file} cannot be read ({error})") from None
+    for line, row in enumerate(given.to_dict("records"), start=2):
+        where = f"{file}, line {line}"
+        if row["operator"] not in operators:
+            raise InputError(f"{where}: there is no operator {shown(row['operator'])}")
+        group = _whole(f"{where}: key_group", row["key_group"], key_groups)
+        index = operators.index(row["operator"]) * key_groups + group
+        if index in seen:
+            raise InputError(f"{where}: the key group is named twice")
+        seen.add(index)
+        made[index] = _whole(f"{where}: node", row["node"], nodes)
     return made
 
 

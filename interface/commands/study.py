@@ -24,10 +24,10 @@ from keyshift.commands.own import RULES, generator, once, parameters, read_own, 
 from keyshift.models import BoundError, InputError, Problem, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.base.figures import figure
+from keyshift.models.base.lazily import pd
 from keyshift.terminal import table
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.table import Table
 
     from keyshift.rules import Rule
@@ -123,6 +123,10 @@ def _session(master: str | None) -> AbstractContextManager[Any]:
     return local_session("keyshift study", master=master)
 
 
+GAPS = """Gaps to the best bound, in percent of the objective;
+of scale: in percent of the mean load, all state or all traffic"""
+
+
 def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
     """A Rich table, a block for each family; on a terminal of 140 columns and more with every figure.
 
@@ -135,18 +139,19 @@ def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
     """
     from rich import box
 
-    counts = ["solves", "solved", "proven", "wins"] + (["broke_rules", "failed"] if width >= 140 else [])
+    counts = ["proven", "wins"] + (["broke_rules", "failed"] if width >= 140 else [])
     gaps = {"gap_mean": "mean", "gap_low": "from", "gap_high": "to", "gap_median": "median", "gap_worst": "worst"}
     gaps = gaps if width >= 140 else {name: gaps[name] for name in ("gap_mean", "gap_worst")}
-    numbers = [*(name.replace("_", " ") for name in counts), *gaps.values(), "seconds"]
-    style = {"box": box.SIMPLE_HEAD, "pad_edge": False, "title": "Gaps to the best bound, in percent of the objective"}
+    gaps["gap_of_scale_mean"] = "of scale"
+    numbers = ["solved", *(name.replace("_", " ") for name in counts), *gaps.values(), "seconds"]
+    style = {"box": box.SIMPLE_HEAD, "pad_edge": False, "title": GAPS}
     made = table(["family, method", *numbers], (), right=numbers, whole=["family, method", *numbers], **style)
     for family, part in summary.groupby("family", sort=False):
         made.add_row(str(family), style="bold")
         for row in part.to_dict("records"):
             shares = [row[name] for name in gaps]
             cells = [figure(None if v is None or v != v else 100 * v, 100.0, 3) for v in shares]
-            counted = (f"{row[name]:,}" for name in counts)
+            counted = [f"{row['solved']:,} of {row['solves']:,}", *(f"{row[name]:,}" for name in counts)]
             made.add_row(f"  {row['method']}", *counted, *cells, figure(row["seconds_median"], digits=3))
         made.add_section()
     return made

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,16 +21,13 @@ from keyshift.models import Budget, Solution
 from keyshift.models.base import guards
 from keyshift.models.base.disk import shown, write_text
 from keyshift.models.base.labels import aligned
-from keyshift.models.errors import InputError, MissingDependencyError
+from keyshift.models.base.lazily import pd
+from keyshift.models.errors import InputError, MissingDependencyError, refusing
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.intervals.flink_ranges import default_ranges
 from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import FloatArray, IntArray, Workload
 from keyshift.solvers.intervals.ssm import solve_ssm
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 __all__ = [
     "advise", "default_max_parallelism", "default_ranges", "homes", "key_groups", "loads_of", "max_parallelism_options",
@@ -125,8 +122,6 @@ def advise(workload: Workload, parallelisms: Iterable[int]) -> pd.DataFrame:
         subtasks keeping their numbers; ``least_state_moved``: by the proven optimal single-step migration ([Ding2015])
         to as many subtasks, none of which carries more than Flink's busiest.
     """
-    import pandas as pd
-
     groups, rows = workload.key_groups, []
     total = sum(map(Fraction, workload.last_load.tolist()), Fraction(0))
     for wanted in parallelisms:
@@ -169,8 +164,6 @@ def max_parallelism_options(parallelism: int, candidates: Sequence[int] | None =
         ``max_parallelism``, ``most``, ``least``: key groups of a subtask; ``imbalance``: by what share of the mean the largest
         subtask is above it.
     """
-    import pandas as pd
-
     count = guards.whole("parallelism", parallelism, least=1, optional=False)
     if candidates is None:
         first = default_max_parallelism(count)
@@ -180,15 +173,8 @@ def max_parallelism_options(parallelism: int, candidates: Sequence[int] | None =
     for candidate in candidates:
         most = guards.whole("max_parallelism", candidate, least=1, most=MOST_KEY_GROUPS, optional=False)
         sizes = np.bincount(subtasks(np.arange(most), count, most), minlength=count)
-        rows.append(
-            {
-                "max_parallelism": most,
-                "most": int(sizes.max()),
-                "least": int(sizes.min()),
-                "imbalance": float(sizes.max() * count / most - 1),
-            }
-        )
-    return pd.DataFrame(rows)
+        rows.append((most, int(sizes.max()), int(sizes.min()), float(sizes.max() * count / most - 1)))
+    return pd.DataFrame(rows, columns=["max_parallelism", "most", "least", "imbalance"])
 
 
 # Routing ----------------------------------------------------------------------------------------------------------
@@ -208,10 +194,8 @@ def routing(
             about = plan.problem.name if isinstance(plan, Solution) else ""
             raise InputError(f"a solution of mixed routing has a table to route by, one of {about} has none")
         entries = dict(entries_of(table, labels or known))
-    try:
+    with refusing("{reason}", ValueError):
         return Routing(scheme, entries, choices, seed)
-    except ValueError as error:
-        raise InputError(str(error)) from None
 
 
 def partitioner(plan: RoutingTable | Solution | str, **options: Any) -> Any:
@@ -309,10 +293,8 @@ def key_groups(
     from keyshift.models.base.arrow import pa
     from keyshift.spark_stats.hashing import flink_murmur, java_hash_code
 
-    try:
+    with refusing("a key is not a text that UTF-8 can hold", pa.ArrowException, UnicodeEncodeError):
         array = pa.array(listed, _TYPES[kind])
-    except (pa.ArrowException, UnicodeEncodeError):
-        raise InputError("a key is not a text that UTF-8 can hold") from None
     codes = java_hash_code(array)
     if row:
         # Flink's ``Row.of(key).hashCode()`` less ``key.hashCode()``: 31 for the kind of the row, 31 for the array of one.

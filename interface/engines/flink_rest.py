@@ -19,9 +19,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BeforeValidator, Field
 
 from keyshift.engines.formats import Id, OpenModel
-from keyshift.models.base.disk import make_folder, parse_json, read_json, reason, shown, write_text
+from keyshift.models.base.disk import make_folder, parse_json, read_json, shown, write_text
 from keyshift.models.base.schema import Amount, Whole, validated
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, reason, refusing
 
 MOST = 64 * 2**20
 """An answer has at most this many bytes."""
@@ -251,10 +251,8 @@ def _fetched(address: str, until: float) -> Any:
             answers.put(error)
 
     threading.Thread(target=fetch, daemon=True).start()
-    try:
+    with refusing(f"{address} has not answered within {WHOLE} s", Empty):
         content = answers.get(timeout=max(0.0, until - time.monotonic()))
-    except Empty:
-        raise InputError(f"{address} has not answered within {WHOLE} s") from None
     if isinstance(content, urllib.error.HTTPError):
         raise InputError(f"{address} answers {content.code}: is the job id right, and does it still run?")
     if isinstance(content, OSError | ValueError) and not isinstance(content, InputError):
@@ -266,7 +264,5 @@ def _fetched(address: str, until: float) -> Any:
         raise content
     if len(content) > MOST:
         raise InputError(f"{address} answers more than {MOST:,} bytes")
-    try:
+    with refusing(f"{address} does not answer with text", UnicodeDecodeError):
         return parse_json(content.decode(), address)
-    except UnicodeDecodeError:
-        raise InputError(f"{address} does not answer with text") from None

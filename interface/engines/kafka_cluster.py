@@ -179,16 +179,9 @@ def read_cluster(
         if p not in under_way:
             _refuse_contradiction(p, s, found, settled)
     unlisted = {p: sorted(held) for p, held in sorted(found.sizes.items()) if p not in partitions}
-    made = KafkaCluster(
-        tuple(sorted({*found.brokers, *down})),
-        tuple(down),
-        partitions,
-        unlisted,
-        under_way,
-        found,
-        [],
-        tuple(p for p, d in described.items() if d.observers),
-    )
+    brokers = tuple(sorted({*found.brokers, *down}))
+    observed = tuple(p for p, d in described.items() if d.observers)
+    made = KafkaCluster(brokers, tuple(down), partitions, unlisted, under_way, found, [], observed)
     made.notes.extend(_notes(made, found, described))
     return made
 

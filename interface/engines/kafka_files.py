@@ -18,8 +18,8 @@ from keyshift.models.base.disk import MOST_JSON, read_text, shown
 from keyshift.models.base.frames import USUAL, Table
 from keyshift.models.base.guards import as_number
 from keyshift.models.base.names import Names
-from keyshift.models.base.schema import Whole, naming, validated
-from keyshift.models.errors import InputError
+from keyshift.models.base.schema import Whole, validated
+from keyshift.models.errors import InputError, naming
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 CURRENT, PROPOSED = "Current partition replica assignment", "Proposed partition reassignment configuration"

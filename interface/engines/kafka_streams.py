@@ -7,7 +7,6 @@ Streams has no file for that: an assignor of one's own reads this one; docs/engi
 from __future__ import annotations
 
 import re
-import uuid
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +21,8 @@ from keyshift.models.workload import Workload
 from keyshift.plans.plan import Plan
 
 TASK = re.compile(r"[0-9]{1,9}_[0-9]{1,9}")
-Process = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+PROCESS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+Process = Annotated[str, Field(pattern=rf"^{PROCESS.pattern}$")]
 
 
 class StreamsTask(FileModel):
@@ -96,11 +96,7 @@ def write_assignment(plan: Plan, folder: str | Path) -> list[Path]:
         if not TASK.fullmatch(str(key)):
             raise InputError(f"the key {shown(key)} is not a task, such as 0_3")
     for name in made.node_names:
-        try:
-            known = str(uuid.UUID(str(name)))
-        except ValueError:
-            known = ""
-        if known != name:
+        if not PROCESS.fullmatch(str(name)):
             said = f"the node {shown(name)} is not a process id, such as 00000000-0000-0000-0000-000000000001"
             raise InputError(said)
     return write_assignments(folder, plan, lambda nodes: _assignment(plan, nodes))

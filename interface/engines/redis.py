@@ -22,7 +22,7 @@ from keyshift.engines.formats import counted, with_notes, write_folder
 from keyshift.models.base.disk import MOST_JSON, read_text
 from keyshift.models.base.guards import as_number
 from keyshift.models.base.names import Names
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.rules import Rule, Use
 from keyshift.models.workload import FloatArray, IntArray, Workload
 from keyshift.plans.plan import Plan
@@ -82,12 +82,10 @@ def connected(url: str) -> Shards:
     """
     redis = library()
     given = urlsplit(url if "://" in url else f"redis://{url}")
-    try:
+    said = f"{url:.80}: write an address such as 127.0.0.1:7001 or redis://user:password@host:7001"
+    with refusing(said, ValueError):  # a port that is no number
         if given.scheme not in ("redis", "rediss") or not given.hostname or not given.port:
-            raise ValueError
-    except ValueError:
-        said = f"{url:.80}: write an address such as 127.0.0.1:7001 or redis://user:password@host:7001"
-        raise InputError(said) from None
+            raise InputError(said)
 
     def client(host: str, port: int) -> Any:
         """A connection with the credentials of the address."""
@@ -96,7 +94,12 @@ def connected(url: str) -> Shards:
             socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, protocol=2,
         )  # fmt: skip
 
-    try:
+    place = f"{given.hostname}:{given.port}"
+    another = AttributeError, LookupError, StopIteration, TypeError, ValueError
+    with (
+        refusing(f"{place} does not answer as Redis Cluster does", *another),
+        refusing(f"{place}: {{reason}}", redis.RedisError),
+    ):
         with client(given.hostname, given.port) as seed:
             seen = seed.execute_command("CLUSTER NODES")
         masters: dict[str, Shard] = {}
@@ -111,12 +114,6 @@ def connected(url: str) -> Shards:
             host, _, port = name.rpartition(":")
             reached = client(host or given.hostname, int(port))
             masters[name] = master(reached, name)
-    except redis.RedisError as error:
-        raise InputError(f"{given.hostname}:{given.port}: {error}") from None
-    except InputError:
-        raise
-    except (AttributeError, LookupError, StopIteration, TypeError, ValueError):
-        raise InputError(f"{given.hostname}:{given.port} does not answer as Redis Cluster does") from None
     masters = dict(sorted(masters.items()))
     owner = np.full(SLOTS, -1)
     for i, one in enumerate(masters.values()):
@@ -128,11 +125,7 @@ def master(client: Any, name: str) -> Shard:
     """A master's own description of its shard."""
     said = client.execute_command("CLUSTER NODES")
     mine = next(node for node in said.values() if "myself" in node["flags"].split(","))
-    slots = [
-        s
-        for first, last in (span if len(span) == 2 else span * 2 for span in mine["slots"])
-        for s in range(int(first), int(last) + 1)
-    ]
+    slots = [s for span in mine["slots"] for s in range(int(span[0]), int(span[-1]) + 1)]
     opened = {int(way["slot"]): f"{way['state']} {way['node_id']}" for way in mine["migrations"]}
     return Shard(name, mine["node_id"], client, np.array(slots, dtype=np.int64), opened)
 
@@ -234,10 +227,9 @@ def by_slot(counts: str | Path | Mapping[str, float]) -> FloatArray:
             key, _, often = line.rpartition(",")
             if number == 1 and (key, often) == ("key", "count"):
                 continue
-            try:
+            said = f"{counts}: line {number}: {line!r:.60} is not a key, a comma and a number"
+            with refusing(said, ValueError):
                 pairs.append((key, as_number(often)))
-            except ValueError:
-                raise InputError(f"{counts}: line {number}: {line!r:.60} is not a key, a comma and a number") from None
     for key, value in pairs:
         if not 0 <= value < np.inf:
             raise InputError(f"the count of {key!r:.60} is {value:g}: counts are finite, and at least 0")
@@ -249,14 +241,12 @@ def piped(client: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
     """The answers to commands, many on the way at a time."""
     answers: list[Any] = []
     most = 1_000  # commands sent to a server before its answers are read
-    try:
+    with refusing("{reason}", library().RedisError):
         for begin in range(0, len(commands), most):
             line = client.pipeline(transaction=False)
             for command in commands[begin : begin + most]:
                 line.execute_command(*command)
             answers += line.execute()
-    except library().RedisError as error:
-        raise InputError(str(error)) from None
     return answers
 
 
@@ -358,16 +348,10 @@ def write_slots(plan: Plan, path: str | Path) -> list[Path]:
     steps = ["# Slots", "", said, ""]
     for phase in plan.phases:
         n, there = f"{phase.number:02}", [moves[row] for row in phase.moves]
-        for way, title, hops in (
-            ("move", f"Phase {phase.number}: {counted(len(there), 'slot')}", there),
-            (
-                "back",
-                f"Phase {phase.number}, the way back",
-                [(slot, target, source) for slot, source, target in reversed(there)],
-            ),
-        ):
+        back = [(slot, target, source) for slot, source, target in reversed(there)]
+        for way, title, hops in (("move", f": {counted(len(there), 'slot')}", there), ("back", ", the way back", back)):
             lines = "".join(f"move {slot} {source} {target}\n" for slot, source, target in hops)
-            files[f"{n}-{way}.sh"] = SCRIPT.format(title=title, masters=masters) + lines
+            files[f"{n}-{way}.sh"] = SCRIPT.format(title=f"Phase {phase.number}{title}", masters=masters) + lines
         steps += [f"    bash {n}-move.sh", ""]
     steps += ["Back again, later phases first: `bash NN-back.sh`. After a break, run the same script once more."]
     return write_folder(path, {"STEPS.md": with_notes("\n".join(steps) + "\n", plan), **files})

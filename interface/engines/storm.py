@@ -184,13 +184,9 @@ def write_plan(plan: Plan, folder: str | Path, topology: StormTopology) -> list[
     tables = [_after(plan, nodes, topology.table, topology) for nodes in (plan.current, *plan.assignments())]
     if tables[0] != topology.table:
         raise InputError("the topology has another table than the plan begins with: import and plan again")
-    made = {}
-    for name, epoch, listed in (
-        ("plan", topology.epoch, tables),
-        ("undo", topology.epoch + len(tables) - 1, tables[::-1]),
-    ):
-        made[f"{name}.json"] = as_json(_tables(topology.tasks, epoch, listed))
-    return write_folder(folder, made)
+    there = _tables(topology.tasks, topology.epoch, tables)
+    back = _tables(topology.tasks, topology.epoch + len(tables) - 1, tables[::-1])
+    return write_folder(folder, {"plan.json": as_json(there), "undo.json": as_json(back)})
 
 
 def _after(plan: Plan, nodes: np.ndarray, table: StormTable, topology: StormTopology) -> StormTable:

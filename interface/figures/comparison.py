@@ -11,9 +11,9 @@ import numpy as np
 
 from keyshift.models import InputError, Problem, Solution, Workload, metrics
 from keyshift.models.base.disk import expect_place, write_file
+from keyshift.models.base.lazily import pd
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
     from keyshift.catalogue.method import Trade
@@ -73,12 +73,8 @@ def comparison_figure(
     from keyshift.figures.notebook_figure import Figure
 
     workload = getattr(problem, "workload", None)
-    has_loads = (
-        isinstance(workload, Workload)
-        and best is not None
-        and best.assignment is not None
-        and best.assignment.shape == (workload.key_groups,)
-    )
+    reached = None if best is None else best.assignment
+    has_loads = isinstance(workload, Workload) and reached is not None and reached.shape == (workload.key_groups,)
     figure = Figure(figsize=(11 if has_loads else 6, 4.2), layout="constrained")
     axes = figure.subplots(1, 2 if has_loads else 1, squeeze=False)[0]
     if has_loads:
@@ -214,11 +210,8 @@ def study_figure(
                 own = steps[steps["method"] == method]
                 factor = np.maximum(unit * own["factor"].to_numpy(), least)
                 share = np.concatenate([[0.0], own["share"], [own["share"].max() if len(own) else 0.0]])
-                style = {
-                    "color": (AFTER, BOUND, *COLOURS)[number % 8],
-                    "linestyle": DASHES[number % 4],
-                    "linewidth": 1.2,
-                }
+                colour = (AFTER, BOUND, *COLOURS)[number % 8]
+                style = {"color": colour, "linestyle": DASHES[number % 4], "linewidth": 1.2}
                 axes.step(np.concatenate([[least], factor, [most]]), 100 * share, where="post", label=method, **style)
             axes.set(xscale="log", ylim=(-2, 103), xlim=(least, most))
             axes.set_ylabel("% of instances", fontsize=8)

@@ -7,20 +7,18 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from keyshift.catalogue.method import FORMULATIONS
 from keyshift.models.base.disk import shown
 from keyshift.models.base.guards import fraction
-from keyshift.models.errors import InputError
+from keyshift.models.base.lazily import sp
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.problem import Problem
 from keyshift.models.splitting.stream import Stream
 from keyshift.models.workload import Workload
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 
 def parameters_of(problem: Problem) -> dict[str, Any]:
@@ -39,13 +37,10 @@ def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
     if not isinstance(name, str) or name not in FORMULATIONS:
         raise InputError(f"problem = {shown(name)}: there are {', '.join(FORMULATIONS)}")
     made: Any = FORMULATIONS[name].problem_class
-    try:
+    of_another_type = TypeError, AttributeError, ValueError, ArithmeticError, LookupError
+    with refusing(f"the parameters do not suit {name}: {{reason}}", *of_another_type):
         problem: Problem = made(data, **{key: decode(value) for key, value in parameters.items()})
-    except InputError:
-        raise
-    except (TypeError, AttributeError, ValueError, ArithmeticError, LookupError) as error:  # of another type
-        raise InputError(f"the parameters do not suit {name}: {error}") from None
-    return problem
+        return problem
 
 
 def problem_record(problem: Problem) -> dict[str, Any]:
@@ -65,8 +60,6 @@ def problem_of(record: Any) -> Problem:
 
 def encode(value: Any) -> Any:
     """A value as JSON; kinds that JSON lacks become a mapping with one key, the name of the kind."""
-    import scipy.sparse as sp
-
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, np.generic):
@@ -108,17 +101,12 @@ def decode(value: Any) -> Any:
     ((kind, content),) = value.items()
     if kind not in _DECODERS:
         raise InputError(f"{kind!r} must be one of {', '.join(_DECODERS)}")
-    try:
+    damaged = TypeError, ValueError, ArithmeticError, LookupError, AttributeError
+    with refusing(f"not a readable {kind}: {str(content)[:60]}", *damaged):
         return _DECODERS[kind](content)
-    except InputError:
-        raise
-    except (TypeError, ValueError, ArithmeticError, KeyError, IndexError, AttributeError):
-        raise InputError(f"not a readable {kind}: {str(content)[:60]}") from None
 
 
 def _sparse(content: Any) -> sp.csr_array:
-    import scipy.sparse as sp
-
     shape, row, col, data = content
     # Rows of the largest sparse matrix that is read: it takes memory for each, however few numbers it holds.
     if max(shape) > (2**24):
@@ -151,8 +139,6 @@ def problem_fingerprint(problem: Problem) -> str:
 
 def _add(digest: Any, name: str, value: Any) -> None:
     """Feed a value under its name; arrays by their bytes, which is quick for millions of keys."""
-    import scipy.sparse as sp
-
     digest.update(f"|{name}:".encode())
     if isinstance(value, Workload):
         value = value.arguments()

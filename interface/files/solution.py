@@ -25,8 +25,8 @@ from keyshift.files.problem import decode, encode, problem_of, problem_record
 from keyshift.models.answer import Termination
 from keyshift.models.base.figures import apart
 from keyshift.models.base.guards import frozen
-from keyshift.models.base.schema import Amount, Count, FileFormat, FileModel, Finite, Labels, Whole, Wholes, naming
-from keyshift.models.errors import BoundError, InputError
+from keyshift.models.base.schema import Amount, Count, FileFormat, FileModel, Finite, Labels, Whole, Wholes
+from keyshift.models.errors import BoundError, InputError, naming, refusing
 from keyshift.models.objectives import Prioritised
 from keyshift.models.problem import Problem
 from keyshift.models.solution import Solution, Status, priorities_reached
@@ -133,11 +133,9 @@ def _reached(problem: Problem, assignment: np.ndarray, r: SolutionFile) -> tuple
     asked = problem.stages if isinstance(problem, Prioritised) and problem.priorities else ()
     if named not in ((), asked):
         raise InputError(f"priorities are {', '.join(named)}, the problem's are {', '.join(asked) or 'none'}")
-    try:
-        stages = [StageBound(stage.measure, stage.bound, stage.given) for stage in r.priorities]
+    stages = [StageBound(stage.measure, stage.bound, stage.given) for stage in r.priorities]
+    with refusing("priorities: {reason}", BoundError):
         return priorities_reached(problem, assignment, stages, r.method)
-    except BoundError as error:
-        raise InputError(f"priorities: {error}") from None
 
 
 # Plans on disk: one JSON file, checked against a schema and against itself before it is believed -----------------------

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.models.base.disk import MOST_NUMBERS, read_text, reason, size_of
+from keyshift.models.base.disk import MOST_NUMBERS, read_text, size_of
 from keyshift.models.base.frames import Table
-from keyshift.models.base.tables import expect_bytes, expect_size
-from keyshift.models.errors import InputError
+from keyshift.models.base.lazily import pd
+from keyshift.models.base.tables import expect_bytes, expect_size, unreadable
+from keyshift.models.errors import InputError, naming, refusing
 from keyshift.models.workload import Workload
 
 TABLES = (".csv", ".tsv", ".parquet")
@@ -38,10 +39,8 @@ def workload_of_table(path: str | Path, **columns: Any) -> Workload:
     """
     source = Path(path)
     table = open_table(source)
-    try:
+    with naming(source):
         return Workload.from_frame(table, **columns)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
 
 
 def said_of_columns(path: str | Path, **columns: Any) -> str:
@@ -67,32 +66,23 @@ def open_table(source: Path, most: int = MOST_TEXT) -> Any:
 
 
 def _parquet(source: Path) -> Any:
-    from keyshift.models.base.arrow import pa, pq
+    from keyshift.models.base.arrow import pq
 
     size_of(source)
-    try:
-        with pq.ParquetFile(source, page_checksum_verification=True) as file:
-            expect_size(source, file.metadata.num_rows, None, MOST_NUMBERS)
-            expect_bytes(source, file.metadata)
-            return file.read()
-    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{source} is not a readable Parquet file ({reason(error)})") from None
+    with unreadable(source), pq.ParquetFile(source, page_checksum_verification=True) as file:
+        expect_size(source, file.metadata.num_rows, None, MOST_NUMBERS)
+        expect_bytes(source, file.metadata)
+        return file.read()
 
 
 def _csv(source: Path, most: int) -> Any:
     """All columns as texts; the separator is what the first line has most of: a comma, a semicolon, a tab or a bar."""
-    import pandas as pd
-
     text = read_text(source, most)
     head = text.split("\n", 1)[0]
     if not head.strip():
         raise InputError(f"{source} begins with an empty line; the first line must name the columns")
-    try:
+    with refusing(f"{source} is not a readable table ({{reason}})", Error):
         names, *rows = reader(io.StringIO(text, newline=""), delimiter=max(",;\t|", key=head.count), strict=True)
-    except Error as error:
-        raise InputError(f"{source} is not a readable table ({error})") from None
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise InputError(f"{source} has two columns {twice!r:.60}")
     rows = [row for row in rows if any(row)]  # spreadsheets end in rows of empty cells

@@ -21,14 +21,15 @@ import re
 import uuid
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from keyshift.files.table import is_table, workload_of_table
-from keyshift.models.base.disk import MOST_NUMBERS, only_writer, opened, reason, write_file, write_folder
+from keyshift.models.base.disk import MOST_NUMBERS, only_writer, opened, write_file, write_folder
 from keyshift.models.base.guards import indices, numbered, whole
+from keyshift.models.base.lazily import sp
 from keyshift.models.base.schema import (
     ENVELOPE,
     Count,
@@ -39,15 +40,11 @@ from keyshift.models.base.schema import (
     Labels,
     Whole,
     Wholes,
-    naming,
     plain,
 )
 from keyshift.models.base.tables import Columns, expect_sum, read_table
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, naming, refusing
 from keyshift.models.workload import Workload
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 _ONE = {"type": "array", "items": {"type": "number", "minimum": 0}}
 
@@ -157,27 +154,22 @@ def read_workload(
     from keyshift.spark_stats import statistics_files as statistics
 
     source = Path(path)
-    try:
-        with naming(source):
-            if (source / statistics.MANIFEST).is_file():
-                return statistics.read_statistics(source, last=last)
-            if not source.exists():
-                raise InputError(f"{source} does not exist")
-            if columns and not is_table(source):
-                raise InputError(f"{', '.join(columns)}: only a table has columns to name, and this is none")
-            if is_table(source):
-                read = workload_of_table(source, **columns)
-            else:
-                read = read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
-            count = whole("last", last, least=1)
-            if count is None:
-                return read
-            traffic = list(read.window_traffic[-count:]) if read.earlier_traffic else read.traffic
-            return read.replace(load=read.load[-count:], traffic=traffic)
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{str(path)!r} cannot be read ({reason(error)})") from None
+    with refusing(f"{str(path)!r} cannot be read ({{reason}})", OSError, ValueError), naming(source):
+        if (source / statistics.MANIFEST).is_file():
+            return statistics.read_statistics(source, last=last)
+        if not source.exists():
+            raise InputError(f"{source} does not exist")
+        if columns and not is_table(source):
+            raise InputError(f"{', '.join(columns)}: only a table has columns to name, and this is none")
+        if is_table(source):
+            read = workload_of_table(source, **columns)
+        else:
+            read = read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
+        count = whole("last", last, least=1)
+        if count is None:
+            return read
+        traffic = list(read.window_traffic[-count:]) if read.earlier_traffic else read.traffic
+        return read.replace(load=read.load[-count:], traffic=traffic)
 
 
 # JSON -----------------------------------------------------------------------------------------------------------
@@ -344,11 +336,7 @@ def _write_tables(workload: Workload, folder: Path, mark: str) -> set[str]:
             accounts[name] = {"file": file, "rows": rows, "columns": list(columns), "sums": _sums(columns)}
             fill = partial(pq.write_table, pa.table(columns), write_page_checksum=True)
             write_file(folder / file, fill)
-        about: dict[str, Any] = {
-            "key_groups": workload.key_groups,
-            "nodes": workload.nodes,
-            "windows": workload.windows,
-        }
+        about = {name: getattr(workload, name) for name in ("key_groups", "nodes", "windows")}
         about |= {"units": dict(workload.units)} if workload.units else {}
         WorkloadManifest.write(folder / MANIFEST, {**version_of(workload), **about, "tables": accounts}, indent=1)
     except BaseException:
@@ -464,8 +452,6 @@ def _verify_sums(file: Path, columns: dict[str, np.ndarray], sums: dict[str, flo
 
 def sparse(src: np.ndarray, dst: np.ndarray, tuples: np.ndarray, key_groups: int) -> sp.csr_array:
     """Traffic as a matrix; `InputError` for an end that is not a key group."""
-    import scipy.sparse as sp
-
     for name, side in (("src", src), ("dst", dst)):
         numbered(f"traffic.{name}", side, key_groups, "key group")
     return sp.csr_array((tuples, (src, dst)), shape=(key_groups, key_groups), dtype=np.float64)

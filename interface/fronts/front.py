@@ -23,14 +23,15 @@ from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.base.disk import only_writer
 from keyshift.models.base.figures import figure, percent
 from keyshift.models.base.guards import real, whole
-from keyshift.models.base.schema import Count, FileFormat, FileModel, Whole, Wholes, naming
+from keyshift.models.base.lazily import pd
+from keyshift.models.base.schema import Count, FileFormat, FileModel, Whole, Wholes
+from keyshift.models.errors import naming
 from keyshift.replays.results import fingerprint
 from keyshift.solving import MOST_SEED, interruptible, make_ready
 from keyshift.terminal import printed, table
 from keyshift.terminal import progress as showing
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
     from rich.table import Table
 
@@ -171,8 +172,6 @@ class Front:
 
     def to_frame(self) -> pd.DataFrame:
         """A table with a row for each point: both objectives, bound, gap, status, seconds."""
-        import pandas as pd
-
         first = "imbalance" if self.problem.name == "mclb" else "objective"
         rows = [
             {

@@ -93,7 +93,12 @@ def madsen_allocation(
     changed: float = 0.2,
     max_migrations: int = 20,
 ) -> KeyGroupAllocation:
-    """Key-group allocation after a drift, within a number of migrations ([Madsen2016], section 5.1, Figures 2 to 4)."""
+    """Loads of a fifth of the nodes have drifted; even them out with few migrations.
+
+    Key-group allocation after a drift, within a number of migrations.
+
+    Source: [Madsen2016], section 5.1, Figures 2 to 4.
+    """
     w = synthetic_workload(nodes, key_groups, varies=varies, changed=changed, seed=seed)
     return KeyGroupAllocation(w, max_migrations=max_migrations)
 
@@ -109,7 +114,11 @@ def madsen_windows(
     over: Over = "mean",
     fluctuation: float = 0.05,
 ) -> KeyGroupAllocation:
-    """As `madsen_allocation`, over windows in which every load fluctuates anew around its value after the drift.
+    """The same over windows in which every load fluctuates anew.
+
+    As `madsen_allocation`, over windows in which every load fluctuates anew around its value after the drift.
+
+    Source: [Madsen2016], section 5.1; the windows are keyshift's.
 
     Parameters
     ----------
@@ -132,7 +141,12 @@ def madsen_scale_in(
     overloaded: int = 1,
     max_migrations: int = 20,
 ) -> KeyGroupAllocation:
-    """One period of scaling in: some nodes to drain, some of the others at twice their load ([Madsen2016], Figure 5)."""
+    """Ten nodes to drain while others are overloaded: one period of it.
+
+    One period of scaling in: some nodes to drain, some of the others at twice their load.
+
+    Source: [Madsen2016], section 5.2, Figure 5.
+    """
     w = synthetic_workload(nodes, key_groups, varies=0.0, drain=drain, seed=seed)
     hot = w.replace(load=w.last_load * np.where(w.current < overloaded, 2.0, 1.0))
     return KeyGroupAllocation(hot, max_migrations=max_migrations)
@@ -166,7 +180,11 @@ def replicated(rng: np.random.Generator, nodes: int, key_groups: int, racks: int
 def replicas_allocation(
     nodes: int = 20, key_groups: int = 400, racks: int = 4, moved: float = 0.05, seed: int = 0
 ) -> KeyGroupAllocation:
-    """Even replicas out: partitions apart by rack, no node with more replicas than one has today, disks 30 % above the mean.
+    """Replicas of partitions on racks, under rules: apart by rack, counts and disks bounded, a twentieth may move.
+
+    Even replicas out: partitions apart by rack, no node with more replicas than one has today, disks 30 % above the mean.
+
+    Source: keyshift.
 
     Parameters
     ----------
@@ -248,10 +266,8 @@ def synthetic_cluster(
 def _chain(load: np.ndarray, targets: Sequence[Any]) -> sp.csr_array:
     """The traffic where each key group sends an equal part to each of its targets."""
     sizes = [len(to) for to in targets]
-    rows, columns = (
-        np.repeat(np.arange(len(targets)), sizes),
-        np.concatenate([np.asarray(to, dtype=int) for to in targets]),
-    )
+    rows = np.repeat(np.arange(len(targets)), sizes)
+    columns = np.concatenate([np.asarray(to, dtype=int) for to in targets])
     # Tuples that a key group sends for each point of its load.
     tuples = np.rint(2000 * load[rows] / np.repeat(sizes, sizes))
     return sp.csr_array((tuples, (rows, columns)), shape=(load.size, load.size))
@@ -267,7 +283,11 @@ def madsen_patterns(
     max_migrations: int | None = 20,
     max_load_distance: float = 10.0,
 ) -> CollocatedAllocation:
-    """Two operators under one of the four patterns of partitioning ([Madsen2016], Figure 1).
+    """Two operators under each of the four patterns of partitioning.
+
+    Two operators under one of the four patterns of partitioning.
+
+    Source: [Madsen2016], Figure 1.
 
     Parameters
     ----------
@@ -306,7 +326,12 @@ def madsen_collocation(
     max_migrations: int = 20,
     max_load_distance: float = 10.0,
 ) -> CollocatedAllocation:
-    """One period of the synthetic cluster ([Madsen2016], section 5.3, Figures 10 and 11)."""
+    """A chain of operators of which a share of the key groups sends one to one.
+
+    One period of the synthetic cluster.
+
+    Source: [Madsen2016], section 5.3, Figures 10 and 11.
+    """
     w = next(synthetic_cluster(nodes, key_groups, operators, one_to_one, 1, seed))
     return CollocatedAllocation(w, max_migrations=max_migrations, max_load_distance=max_load_distance)
 
@@ -322,7 +347,11 @@ def madsen_collocation_racks(
     racks: int = 4,
     rack_cost: float = 3.0,
 ) -> CollocatedAllocation:
-    """As `madsen_collocation`, on racks in turn; a tuple costs 1 between nodes of a rack.
+    """The same on racks: a tuple between two of them costs three times as much.
+
+    As `madsen_collocation`, on racks in turn; a tuple costs 1 between nodes of a rack.
+
+    Source: [Madsen2016], section 5.3; the racks are keyshift's.
 
     Parameters
     ----------
@@ -349,7 +378,11 @@ def madsen_collocation_windows(
     over: Over = "mean",
     fluctuation: float = 0.1,
 ) -> CollocatedAllocation:
-    """As `madsen_collocation`, over windows in which every load and the traffic of every pair fluctuate anew.
+    """The same over windows in which every load and all traffic fluctuate anew.
+
+    As `madsen_collocation`, over windows in which every load and the traffic of every pair fluctuate anew.
+
+    Source: [Madsen2016], section 5.3; the windows are keyshift's.
 
     Parameters
     ----------
@@ -377,7 +410,12 @@ def madsen_collocation_windows(
 def zipf_replicas(
     *, nodes: int = 8, key_groups: int = 64, exponent: float = 1.0, more: float = 0.25, seed: int = 0
 ) -> ReplicatedAllocation:
-    """Key groups with Zipf loads in random order, dealt out evenly, and a share of `more` copies than key groups."""
+    """Zipf loads, a quarter more copies than key groups, equal room on nodes.
+
+    Key groups with Zipf loads in random order, dealt out evenly, and a share of `more` copies than key groups.
+
+    Source: keyshift, after [DeepSeek2024].
+    """
     rng = np.random.default_rng(seed)
     load = rng.permutation(np.arange(1, key_groups + 1) ** -float(exponent))
     current = rng.permutation(np.arange(key_groups) % nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -69,7 +69,12 @@ def hidden_plan(w: Workload, seed: int) -> IntArray:
 def hard_allocation(
     *, seed: int = 0, kind: Kind = "ties", nodes: int = 10, key_groups: int = 120
 ) -> KeyGroupAllocation:
-    """Allocation; on the boundary the state that may move is, to the digit, what a hidden plan moves."""
+    """Ties, a giant, two scales, draining most, a limit met exactly.
+
+    Allocation; on the boundary the state that may move is, to the digit, what a hidden plan moves.
+
+    Source: keyshift.
+    """
     w = hard_workload(kind, nodes, key_groups, seed)
     if kind == "boundary":
         return KeyGroupAllocation(w, max_migration_cost=float(w.state[hidden_plan(w, seed) != w.current].sum()))
@@ -79,7 +84,12 @@ def hard_allocation(
 def hard_collocation(
     *, seed: int = 0, kind: Kind = "ties", nodes: int = 6, key_groups: int = 48
 ) -> CollocatedAllocation:
-    """Collocation: every key group talks to three others; on the boundary the plan that moves nothing just fits."""
+    """The hard workloads, every key group talking to three others.
+
+    Collocation: every key group talks to three others; on the boundary the plan that moves nothing just fits.
+
+    Source: keyshift.
+    """
     w = hard_workload(kind, nodes, key_groups, seed)
     rng = np.random.default_rng([seed, 4])
     source = np.repeat(np.arange(key_groups), 3)
@@ -97,7 +107,12 @@ def hard_collocation(
 
 
 def hard_mclb(*, seed: int = 0, kind: Kind = "ties", nodes: int = 5, key_groups: int = 40, windows: int = 6) -> MCLB:
-    """MCLB over a few windows that differ; on the boundary the budget is what a hidden plan moves."""
+    """The hard workloads over windows that differ, with a budget.
+
+    MCLB over a few windows that differ; on the boundary the budget is what a hidden plan moves.
+
+    Source: keyshift.
+    """
     w = hard_workload(kind, nodes, key_groups, seed)
     rng = np.random.default_rng([seed, 5])
     factor = np.ones((windows, key_groups)) if kind == "ties" else rng.integers(1, 4, (windows, key_groups))
@@ -107,7 +122,12 @@ def hard_mclb(*, seed: int = 0, kind: Kind = "ties", nodes: int = 5, key_groups:
 
 
 def hard_movement(*, seed: int = 0, kind: Kind = "ties", nodes: int = 6, key_groups: int = 48) -> MovementWithinLimits:
-    """Limits on a node's load that a hidden plan keeps; on the boundary it meets both exactly."""
+    """Limits that a hidden plan keeps, one of them exactly.
+
+    Limits on a node's load that a hidden plan keeps; on the boundary it meets both exactly.
+
+    Source: keyshift.
+    """
     w = hard_workload(kind, nodes, key_groups, seed)
     target = hidden_plan(w, seed)
     stay = np.flatnonzero(~w.draining)
@@ -119,7 +139,12 @@ def hard_movement(*, seed: int = 0, kind: Kind = "ties", nodes: int = 6, key_gro
 
 
 def hard_replicas(*, seed: int = 0, kind: Kind = "ties", nodes: int = 5, key_groups: int = 20) -> ReplicatedAllocation:
-    """The hard workloads with a quarter more copies, so many on a node that these just fit, and half of them new at most."""
+    """The hard workloads with a quarter more copies, which just fit.
+
+    The hard workloads with a quarter more copies, so many on a node that these just fit, and half of them new at most.
+
+    Source: keyshift.
+    """
     w = hard_workload(kind, nodes, key_groups, seed)
     copies = key_groups + key_groups // 4
     leave = int(w.draining[w.current].sum())
@@ -127,40 +152,41 @@ def hard_replicas(*, seed: int = 0, kind: Kind = "ties", nodes: int = 5, key_gro
     return ReplicatedAllocation(w, copies, at_most=at_most, max_migrations=leave + copies // 2)
 
 
-def _hard_stream(kind: Kind, messages: int, keys: int, seed: int) -> tuple[IntArray, FloatArray | None]:
-    """Keys and weights of messages."""
+def _hard_stream(kind: Kind, messages: int, keys: int, workers: int, seed: int) -> dict[str, Any]:
+    """Messages, their weights, and how fast workers are."""
     rng = np.random.default_rng(seed)
-    if kind == "ties":
-        return np.arange(messages) % keys, None
-    stream = rng.integers(0, keys, messages)
+    stream = np.arange(messages) % keys if kind == "ties" else rng.integers(0, keys, messages)
     if kind == "giant":
         stream[rng.random(messages) < 0.5] = 0
     weights = np.where(rng.random(messages) < 0.1, 1.0, 1e6) if kind == "two-scales" else None
-    return stream, weights
-
-
-def _hard_speeds(kind: Kind, workers: int) -> FloatArray:
-    return np.where((kind == "draining") & (np.arange(workers) >= 2), 0.01, 1.0)
+    speeds = np.where((kind == "draining") & (np.arange(workers) >= 2), 0.01, 1.0)
+    return {"stream": stream, "workers": speeds, "weights": weights, "hash_seed": seed % 2**31}
 
 
 def hard_splitting(
     *, seed: int = 0, kind: Kind = "ties", messages: int = 2_000, keys: int = 60, workers: int = 8
 ) -> KeySplitting:
-    """Key splitting; "draining" makes all workers but two a hundred times slower, "boundary" has one choice a key."""
-    stream, weights = _hard_stream(kind, messages, keys, seed)
-    speeds = _hard_speeds(kind, workers)
-    choices = 1 if kind == "boundary" else 2
-    return KeySplitting(stream, workers=speeds, choices=choices, weights=weights, hash_seed=seed % 2**31)
+    """Ties, one hot key, two scales of weights, slow workers, one choice.
+
+    Key splitting; "draining" makes all workers but two a hundred times slower, "boundary" has one choice a key.
+
+    Source: keyshift.
+    """
+    drawn = _hard_stream(kind, messages, keys, workers, seed)
+    return KeySplitting(**drawn, choices=1 if kind == "boundary" else 2)
 
 
 def hard_placement(
     *, seed: int = 0, kind: Kind = "ties", messages: int = 400, keys: int = 30, workers: int = 5
 ) -> KeyPlacement:
-    """Key placement, with the streams of `hard_splitting`."""
-    stream, weights = _hard_stream(kind, messages, keys, seed)
-    speeds = _hard_speeds(kind, workers)
-    choices = None if kind == "boundary" else 2
-    return KeyPlacement(stream, workers=speeds, choices=choices, weights=weights, hash_seed=seed % 2**31)
+    """The streams of hard-splitting, every key on one worker.
+
+    Key placement, with the streams of `hard_splitting`.
+
+    Source: keyshift.
+    """
+    drawn = _hard_stream(kind, messages, keys, workers, seed)
+    return KeyPlacement(**drawn, choices=None if kind == "boundary" else 2)
 
 
 def _tasks(kind: Kind, tasks: int, nodes: int, seed: int) -> Workload:
@@ -185,7 +211,12 @@ def _least_tau(w: Workload, counts: list[int], rise: float) -> float:
 def hard_step(
     *, seed: int = 0, kind: Kind = "ties", tasks: int = 48, nodes: int = 6, nodes_after: int = 7
 ) -> IntervalMigration:
-    """One change; on the boundary the tolerance is the smallest that has a partition."""
+    """Ties, a giant task, two scales, the least tolerance that is feasible.
+
+    One change; on the boundary the tolerance is the smallest that has a partition.
+
+    Source: keyshift.
+    """
     w = _tasks(kind, tasks, nodes, seed)
     return IntervalMigration(w, nodes_after, _least_tau(w, [nodes_after], 0.0 if kind == "boundary" else 0.1))
 
@@ -193,14 +224,24 @@ def hard_step(
 def hard_sequence(
     *, seed: int = 0, kind: Kind = "ties", tasks: int = 20, nodes: int = 4, changes: int = 3
 ) -> MigrationSequence:
-    """A sequence that goes up and down; tolerances as in `hard_step`."""
+    """The hard tasks under counts that go up and down.
+
+    A sequence that goes up and down; tolerances as in `hard_step`.
+
+    Source: keyshift.
+    """
     w = _tasks(kind, tasks, nodes, seed)
     counts = [nodes + (1 if t % 2 == 0 else -1) for t in range(changes)]
     return MigrationSequence(w, counts, _least_tau(w, sorted(set(counts)), 0.0 if kind == "boundary" else 0.1))
 
 
 def hard_policy(*, seed: int = 0, kind: Kind = "ties", tasks: int = 12, discount: float = 0.9) -> MigrationPolicy:
-    """A chain over two, three and four nodes that changes in every step; tolerances as in `hard_step`."""
+    """The hard tasks under a chain that changes in every step.
+
+    A chain over two, three and four nodes that changes in every step; tolerances as in `hard_step`.
+
+    Source: keyshift.
+    """
     w = _tasks(kind, tasks, 3, seed)
     matrix = {2: {3: 1.0}, 3: {2: 0.5, 4: 0.5}, 4: {3: 1.0}}
     tau = _least_tau(w, [2, 3, 4], 0.0 if kind == "boundary" else 0.1)

@@ -52,12 +52,22 @@ def _feasible_tasks(tasks: int, nodes: int, tau: float, counts: list[int], seed:
 def ding_step(
     *, seed: int = 0, tasks: int = 64, nodes: int = 8, nodes_after: int = 10, tau: float = 0.2
 ) -> IntervalMigration:
-    """One change of the node count ([Ding2015], section 4)."""
+    """Words hashed to tasks in intervals; the node count changes once.
+
+    One change of the node count.
+
+    Source: [Ding2015], sections 4 and 6.
+    """
     return IntervalMigration(_feasible_tasks(tasks, nodes, tau, [nodes_after], seed), nodes_after, tau)
 
 
 def ding_sequence(*, seed: int = 0, tasks: int = 32, changes: int = 5, tau: float = 0.4) -> MigrationSequence:
-    """A known sequence of node counts ([Ding2015], section 5.1)."""
+    """The node counts of the next hours are known.
+
+    A known sequence of node counts.
+
+    Source: [Ding2015], sections 5.1 and 6.
+    """
     series = node_counts(hourly_arrivals(seed), LEAST, MOST)
     moves = series[np.flatnonzero(np.diff(series, prepend=-1))].tolist()
     known = moves[1 : 1 + changes]
@@ -68,7 +78,12 @@ def ding_sequence(*, seed: int = 0, tasks: int = 32, changes: int = 5, tau: floa
 def ding_policy(
     *, seed: int = 0, tasks: int = 24, least: int = 3, most: int = 5, tau: float = 0.2, discount: float = 0.8
 ) -> MigrationPolicy:
-    """A node count that follows a Markov chain, estimated from eight weeks ([Ding2015], section 5.2)."""
+    """The node count follows a Markov chain, estimated from eight weeks.
+
+    A node count that follows a Markov chain, estimated from eight weeks.
+
+    Source: [Ding2015], sections 5.2 and 6.
+    """
     series = node_counts(hourly_arrivals(seed), least, most)
     matrix = transition_matrix(series)
     w = _feasible_tasks(tasks, int(series[0]), tau, sorted(matrix), seed)

@@ -154,7 +154,12 @@ def guo_mclb(
     drift: float = 0.0,
     share_moved: float | None = None,
 ) -> MCLB:
-    """Balance over all windows of S1 or S2, moving at most a share of the state ([Guo2018], section 5)."""
+    """Streams S1 (Gaussian) and S2 (Zipf) over 120 windows, drifting if wished.
+
+    Balance over all windows of S1 or S2, moving at most a share of the state.
+
+    Source: [Guo2018], section 5.
+    """
     w = section_5_stream(keys, nodes=nodes, key_groups=key_groups, windows=windows, drift=drift, seed=seed)
     return MCLB(w, max_state_moved=None if share_moved is None else share_moved * float(w.state.sum()))
 
@@ -162,9 +167,13 @@ def guo_mclb(
 def guo_movement(
     *, seed: int = 0, keys: Keys = "zipf", nodes: int = 10, key_groups: int = 100, width: float = 0.2
 ) -> MovementWithinLimits:
-    """Bring every node within ``width`` of the mean load, in the setting of ELB ([Guo2018], sections 3 and 5).
+    """Bring every node of S1 or S2 near the mean, as ELB sets out to do.
+
+    Bring every node within ``width`` of the mean load, in the setting of ELB.
 
     Loads are those of one window. A limit below the largest key group's load is raised to it: there is no answer below it.
+
+    Source: [Guo2018], sections 3 and 5.
     """
     w = section_5_stream(keys, nodes=nodes, key_groups=key_groups, windows=1, seed=seed)
     mean = float(w.last_load.sum()) / nodes

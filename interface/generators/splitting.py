@@ -96,10 +96,14 @@ def nasir_splitting(
     sources: int = 5,
     skewed_sources: bool = False,
 ) -> KeySplitting:
-    """Split the keys of a stream over workers ([Nasir2015], sections 6.1 and 6.2).
+    """Zipf, log-normal and drifting key streams, from even or skewed sources.
+
+    Split the keys of a stream over workers.
 
     With ``skewed_sources`` messages come to the sources by a key of their own, Zipf distributed, as edges of a graph
     come by their first vertex (Figure 8); otherwise in turn.
+
+    Source: [Nasir2015], sections 6.1 and 6.2.
     """
     stream = key_stream(law, messages, keys=keys, exponent=exponent, seed=seed)
     by = draw_keys(np.random.default_rng([seed, 1]), zipf_shares(keys, exponent), messages) if skewed_sources else None
@@ -119,6 +123,11 @@ def nasir_placement(
     workers: int = 10,
     choices: int = 2,
 ) -> KeyPlacement:
-    """Place every key of a stream on one worker: what Off-Greedy and PoTC answer ([Nasir2015], section 6.2)."""
+    """The same streams, every key on one worker.
+
+    Place every key of a stream on one worker: what Off-Greedy and PoTC answer.
+
+    Source: [Nasir2015], section 6.2.
+    """
     stream = key_stream(law, messages, keys=keys, exponent=exponent, seed=seed)
     return KeyPlacement(stream, workers=workers, choices=choices, hash_seed=seed % 2**31)

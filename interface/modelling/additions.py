@@ -141,19 +141,17 @@ def _said_of(rules: list[Rule], every: bool) -> str:
     return f"; {what} also a rule, with which keyshift.solve proves bounds: {named}"
 
 
+_SUMS = {"at_most_one": (0.0, 1.0), "exactly_one": (1.0, 1.0), "bool_or": (1.0, math.inf), "bool_and": (0.0, math.inf)}
+"""CP-SAT's kinds of rows over literals, and between what their sum is."""
+
+
 def rows_of(proto: Any, since: int, name: Any) -> list[Row]:
     """The rows of a CP-SAT model from a place on; those that are not linear limit nothing, and have factors of 0."""
     found = []
     for row in list(proto.constraints)[since:]:
         literals = list(row.enforcement_literal)
-        sums = [
-            ("at_most_one", 0.0, 1.0),
-            ("exactly_one", 1.0, 1.0),
-            ("bool_or", 1.0, math.inf),
-            ("bool_and", 0.0, math.inf),
-        ]
         read = None
-        for kind, low, high in sums:
+        for kind, (low, high) in _SUMS.items():
             if getattr(row, f"has_{kind}")():
                 literals += (inside := list(getattr(row, kind).literals))
                 read = Row({name(v): 1.0 for v in inside}, low, high)

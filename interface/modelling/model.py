@@ -20,7 +20,7 @@ from keyshift.models.answer import Termination
 from keyshift.models.base.disk import MOST_JSON, read_text
 from keyshift.models.base.guards import real, whole
 from keyshift.models.base.lazily import load
-from keyshift.models.errors import BoundError
+from keyshift.models.errors import BoundError, refusing
 from keyshift.models.workload import Workload
 from keyshift.solving import MOST_SEED, interruptible, read_start
 
@@ -275,14 +275,9 @@ class Model(ABC):
             solved `native`; of MathOpt, its `SolveResult`; of any kind, {name: value} as files have it.
         """
         self._require_answers("an assignment")
-        try:
+        said = "the values are no solution's: whole variables have whole values within their bounds"
+        with refusing(said, ValueError, OverflowError):
             return self.problem.canonical(self._read(values))
-        except InputError:
-            raise
-        except (ValueError, OverflowError):
-            raise InputError(
-                "the values are no solution's: whole variables have whole values within their bounds"
-            ) from None
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -308,8 +303,6 @@ class Model(ABC):
     # What each language does its own way ------------------------------------------------------------------------
 
     @abstractmethod
-    def _set_start(self, assignment: np.ndarray) -> None: ...
-    @abstractmethod
     def _relaxed(self) -> Any: ...
     @abstractmethod
     def _write(self, path: Path) -> None: ...
@@ -326,6 +319,9 @@ class Model(ABC):
     @abstractmethod
     def _near(self, fixed: Mapping[str, float], budget: Budget, seed: int) -> np.ndarray | None:
         """Solve with some variables fixed; an answer is held as the start for the next run."""
+
+    def _set_start(self, assignment: np.ndarray) -> None:
+        self.statement.set_start(assignment)
 
     def _settled(self) -> bool:
         """Whether the variables that are whole by themselves still are."""

@@ -31,9 +31,6 @@ class OpenedCpSat(Model):
         proto = self.native.proto
         return f"{len(proto.variables)} variables, {len(proto.constraints)} constraints"
 
-    def _set_start(self, assignment: np.ndarray) -> None:
-        self.statement.set_start(assignment)
-
     def _relaxed(self) -> Any:
         raise InputError("CP-SAT only has whole numbers: the linear relaxation is available for 'pyomo'")
 

@@ -17,6 +17,7 @@ from keyshift.modelling.program import NamedProgram, write_nl
 from keyshift.models import Budget, InputError
 from keyshift.models.answer import Termination
 from keyshift.models.base.pyomo import errors, generate_standard_repn, pyo
+from keyshift.models.errors import refusing
 from keyshift.solvers import highs
 from keyshift.solvers import mathopt as by_mathopt
 
@@ -36,10 +37,9 @@ class OpenedPyomo(running.LinearModel):
     beyond: ClassVar[str] = "; .nl holds what is not linear"
 
     def __init__(self, *given: Any, **options: Any) -> None:
-        try:
+        said = "there is no model: a row without variables cannot be satisfied"
+        with refusing(said, errors.InfeasibleConstraintException):
             super().__init__(*given, **options)
-        except errors.InfeasibleConstraintException:
-            raise InputError("there is no model: a row without variables cannot be satisfied") from None
 
     @property
     def size(self) -> str:
@@ -68,10 +68,9 @@ class OpenedPyomo(running.LinearModel):
 
     def program(self) -> NamedProgram:
         """The model's matrices; `InputError` where it has something that no matrix holds."""
-        try:
+        said = "a row of the model has no variables and cannot be satisfied"
+        with refusing(said, errors.InfeasibleConstraintException):
             return self._compiled()[0]
-        except errors.InfeasibleConstraintException:
-            raise InputError("a row of the model has no variables and cannot be satisfied") from None
 
     def _compiled(self) -> tuple[NamedProgram, list[Any]]:
         objectives = list(self.native.component_data_objects(pyo.Objective, active=True))
@@ -129,10 +128,7 @@ class OpenedPyomo(running.LinearModel):
 
     # Starts, copies, files --------------------------------------------------------------------------------------
 
-    def _set_start(self, assignment: np.ndarray) -> None:
-        self.statement.set_start(assignment)
-
-    _take = _set_start
+    _take = running.LinearModel._set_start
 
     def _hold(self, values: dict[str, float]) -> np.ndarray:
         self.set_values(values)
@@ -145,10 +141,8 @@ class OpenedPyomo(running.LinearModel):
         return made
 
     def _write_nl(self, path: Path) -> None:
-        try:
+        with refusing(f"{path}: Pyomo cannot write this model: {{reason}}", errors.PyomoException):
             write_nl(self.native, path, self.name_of, self.name_of)
-        except errors.PyomoException as error:
-            raise InputError(f"{path}: Pyomo cannot write this model: {' '.join(str(error).split())[:120]}") from None
 
     # Solving ----------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from keyshift.models import InputError
 from keyshift.models.base import disk as files
 from keyshift.models.base.disk import digest_of_arrays
+from keyshift.models.errors import refusing
 from keyshift.solvers.safe_bounds import LinearProgram
 
 
@@ -402,10 +403,8 @@ def parse_solution(text: str, source: Path) -> tuple[str, dict[str, float]]:
 
 
 def _read_number(word: str, line: str, source: Path) -> float:
-    try:
+    with refusing(f"{source}: {line[:60]!r} names no value", ValueError):
         value = float(word)
-    except ValueError:
-        raise InputError(f"{source}: {line[:60]!r} names no value") from None
     if not math.isfinite(value):
         raise InputError(f"{source}: {line[:60]!r} is not a finite value")
     return value

@@ -245,16 +245,12 @@ class OpenedMathOpt(LinearModel):
         cost[np.searchsorted(v.ids, goal.linear_coefficients.ids)] = goal.linear_coefficients.values
         squares = goal.quadratic_coefficients
         pairs = np.searchsorted(v.ids, [squares.row_ids, squares.column_ids]).T.tolist()
+        factors = np.array(entries.coefficients, dtype=float)
+        places = np.searchsorted(c.ids, entries.row_ids), np.searchsorted(v.ids, entries.column_ids)
         linear = LinearProgram(
             cost=cost,
             offset=goal.offset,
-            matrix=sp.csr_array(
-                (
-                    np.array(entries.coefficients, dtype=float),
-                    (np.searchsorted(c.ids, entries.row_ids), np.searchsorted(v.ids, entries.column_ids)),
-                ),
-                shape=(len(c.ids), len(v.ids)),
-            ),
+            matrix=sp.csr_array((factors, places), shape=(len(c.ids), len(v.ids))),
             row_lower=np.array(c.lower_bounds, dtype=float),
             row_upper=np.array(c.upper_bounds, dtype=float),
             column_lower=np.array(v.lower_bounds, dtype=float),

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +14,12 @@ from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.base.figures import figure, quantity, signed
 from keyshift.models.base.guards import real, whole
+from keyshift.models.base.lazily import pd
 from keyshift.models.problem import Limit
 from keyshift.plans.remedying import seconds_of
 from keyshift.plans.targets import Thinned, bare_moves, read_target, staying, thin
 from keyshift.plans.targets import given as as_solution
 from keyshift.solving import interruptible, solve
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +90,6 @@ class Explanation:
 
     def marginal_frame(self) -> pd.DataFrame:
         """Retired: write ``pandas.DataFrame(explanation.marginals)``."""
-        import pandas as pd
-
         said = "marginal_frame() is retired and goes in 0.5: write pandas.DataFrame(explanation.marginals)"
         warnings.warn(said, DeprecationWarning, stacklevel=2)
         return pd.DataFrame([vars(m) for m in self.marginals])
@@ -198,8 +194,6 @@ def _answer(problem: Problem, given: Any, method: str | None, seconds: float | N
 
 def _moves(problem: Problem, answer: Solution) -> tuple[pd.DataFrame, str]:
     """The moves, the most valuable first, and the rule that undoing one alone breaks."""
-    import pandas as pd
-
     try:
         reached = read_target(problem, answer)
     except InputError:  # messages, not key groups: nothing moves

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from keyshift.models.base.figures import apart
-from keyshift.models.base.guards import frozen
+from keyshift.models.base.guards import FrozenArrays
 from keyshift.models.base.names import Names, printed
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
-class MadeFor:
+class MadeFor(FrozenArrays):
     """The parts of a workload that a plan records.
 
     Attributes
@@ -43,14 +43,6 @@ class MadeFor:
     keys: tuple[str | int, ...] | None = None
     node_names: tuple[str | int, ...] | None = None
     units: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("load", "state", "current", "capacity", "draining"):
-            frozen(getattr(self, name))
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()  # arrays come back writable from a pickle
 
     @classmethod
     def of(cls, workload: Workload) -> MadeFor:
@@ -90,14 +82,11 @@ class MadeFor:
 
     def changes(self, workload: Workload) -> list[str]:
         """The differences between this and another workload, one sentence each; empty if there are none."""
-        w, sizes = (
-            workload,
-            (("key groups", self.load.size, workload.key_groups), ("nodes", self.capacity.size, workload.nodes)),
-        )
-        if sized := [
-            f"the workload has {now} {what}, the plan was made for {was}" for what, was, now in sizes if was != now
-        ]:
-            return sized
+        w = workload
+        sizes = ("key groups", self.load.size, w.key_groups), ("nodes", self.capacity.size, w.nodes)
+        if any(was != now for _, was, now in sizes):
+            said = "the workload has {} {}, the plan was made for {}"
+            return [said.format(now, what, was) for what, was, now in sizes if was != now]
 
         def elsewhere(k: int) -> str:
             now, was = self.node(int(w.current[k])), self.node(int(self.current[k]))
@@ -123,10 +112,8 @@ class MadeFor:
 
     def _named_otherwise(self, workload: Workload) -> list[str]:
         found = []
-        for what, was, now in (
-            ("keys", self.keys, workload.keys),
-            ("node_names", self.node_names, workload.node_names),
-        ):
+        for what in ("keys", "node_names"):
+            was, now = getattr(self, what), getattr(workload, what)
             if was is None is now:
                 continue
             if was is None or now is None:

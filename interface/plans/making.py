@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from keyshift.files.problem import parameters_of
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
 from keyshift.models.base.figures import apart, figure, percent
-from keyshift.models.base.guards import non_negative, real, whole
+from keyshift.models.base.guards import positive, real, whole
 from keyshift.models.base.labels import by_label, ordered
 from keyshift.models.plans.transfers import RuledWay, TransferScheduling, Way, durations
 from keyshift.models.rules.ruled import Ruled
@@ -156,10 +156,7 @@ def _table(rows: list[FloatArray], width: int) -> FloatArray:
 
 def _above_0(name: str, given: Any, nodes: int) -> FloatArray:
     full = np.full(nodes, float(given)) if np.ndim(given) == 0 else given
-    found = non_negative(name, full, length=nodes, of="nodes")
-    if (found == 0).any():
-        raise InputError(f"{name}[{int(np.argmin(found))}] = 0 must be above 0")
-    return found
+    return positive(name, full, length=nodes, of="nodes")
 
 
 def _use(workload: Workload, name: str) -> FloatArray:

@@ -7,25 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from keyshift.catalogue.method import FORMULATIONS
 from keyshift.files.problem import pose
 from keyshift.models.base.figures import apart, figure
-from keyshift.models.base.guards import frozen
-from keyshift.models.base.lazily import load
+from keyshift.models.base.guards import FrozenArrays
+from keyshift.models.base.lazily import load, pd
 from keyshift.models.errors import ChangedWorkloadError, InputError
 from keyshift.models.plans.transfers import TransferScheduling, Way, durations, net_change, peaks
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 from keyshift.plans.made_for import MadeFor
 from keyshift.plans.targets import Phase, broken_on_the_way, distance_gains
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 MOVED = ("key_group", "source", "target", "gain", "phase", "start", "end")
 """Of a move, the columns that a plan's file holds; the others follow from the workload."""
@@ -35,7 +31,7 @@ COLUMNS = ("key_group", "key", "source", "target", "load", "state", "gain", "pha
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(FrozenArrays):
     """The moves for an operator to carry out, phase by phase.
 
     The arrays that follow have one entry for each move, in the order of their starts: shape (e,).
@@ -120,14 +116,6 @@ class Plan:
     reporter: ClassVar[Any] = None
     """What writes the page of `report`; `keyshift` names the code when it is imported."""
 
-    def __post_init__(self) -> None:
-        for name in ("assignment", "key_group", "source", "target", "load", "state", "gain", "start", "end", "phase"):
-            frozen(getattr(self, name))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()  # arrays come back writable from a pickle
-
     def __len__(self) -> int:
         return int(self.key_group.size)
 
@@ -139,8 +127,6 @@ class Plan:
 
         `source` and `target` are the nodes' names where the workload names them, else their numbers; `key` likewise.
         """
-        import pandas as pd
-
         made, columns = self.made_for, {name: getattr(self, name) for name in COLUMNS if name != "key"}
         columns["key"] = [made.key(int(k)) for k in self.key_group]
         columns |= {side: [made.node(int(i)) for i in columns[side]] for side in ("source", "target")}
@@ -317,8 +303,6 @@ class Plan:
 
         `keyshift.compare_measured` puts measurements beside it.
         """
-        import pandas as pd
-
         n, whole = self.capacity.size, ["all"]
         nodes = [self.made_for.node(i) for i in range(n)]
         sent, received = (np.bincount(side, self.state, n) for side in (self.source, self.target))
@@ -460,8 +444,6 @@ def difference(one: Plan, other: Plan) -> PlanDifference:
     InputError
         When they are about different key groups, or key groups start on different nodes.
     """
-    import pandas as pd
-
     if one.assignment.size != other.assignment.size or one.made_for.keys != other.made_for.keys:
         raise InputError(f"the plans are about different key groups: {one.assignment.size} and {other.assignment.size}")
     elsewhere = np.flatnonzero(one.current != other.current)

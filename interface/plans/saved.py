@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from keyshift.files.solution import PlanFile
 from keyshift.models.base.figures import apart
 from keyshift.models.base.labels import by_label
-from keyshift.models.errors import InputError
+from keyshift.models.base.lazily import pd
+from keyshift.models.errors import InputError, naming, refusing
 from keyshift.plans.made_for import MadeFor
 from keyshift.plans.plan import Plan
 from keyshift.plans.targets import Phase
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 AS_THEY_ARE = (
     "problem", "parameters", "method", "status", "objective", "bound", "measure", "parallel", "overload", "overload_bound",
@@ -37,12 +34,10 @@ def read_plan(path: str | Path) -> Plan:
         contradict each other.
     """
     record = PlanFile.read(path)
-    try:
+    with naming(path, " contradicts itself: "), refusing("{reason}", IndexError, ValueError):
         plan = _plan_of(record)
         _refuse_contradictions(record, plan)
-    except (InputError, IndexError, ValueError) as error:
-        raise InputError(f"{path} contradicts itself: {error}") from None
-    return plan
+        return plan
 
 
 def _plan_of(record: PlanFile) -> Plan:
@@ -128,8 +123,6 @@ def compare_measured(plan: Plan, measured: Mapping[str, Any]) -> pd.DataFrame:
     InputError
         If a name is unknown, or the figures do not fit the nodes.
     """
-    import pandas as pd
-
     table, parts = plan.predict(), []
     known = dict.fromkeys(table.index.get_level_values("figure"))
     for name, values in measured.items():

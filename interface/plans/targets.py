@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,12 +13,10 @@ from keyshift.files.problem import pose
 from keyshift.models import InputError, Problem, Solution, Workload
 from keyshift.models.base.figures import apart, figure
 from keyshift.models.base.guards import frozen
+from keyshift.models.base.lazily import pd, sp
 from keyshift.models.plans.transfers import RuledWay, Way
 from keyshift.models.problem import SLACK, Violation
 from keyshift.models.workload import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +145,6 @@ def _imbalance(
 def _remote_traffic(
     workload: Workload, current: IntArray, target: IntArray, moving: IntArray, may_leave: bool
 ) -> FloatArray:
-    import scipy.sparse as sp
-
     both = sp.csr_array(workload.traffic + workload.traffic.T)  # type: ignore[union-attr]
     both = both - sp.diags_array(both.diagonal())
     found = np.empty(moving.size)
@@ -197,8 +193,6 @@ class BareMove(NamedTuple):
 
 def bare_moves(solution: Solution) -> pd.DataFrame:
     """The moves of an answer without a schedule, the most valuable first: key, source, target, load, state, gain."""
-    import pandas as pd
-
     return pd.DataFrame(list_moves(solution), columns=list(BareMove._fields))
 
 

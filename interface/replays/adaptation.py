@@ -18,6 +18,7 @@ from keyshift.models import InputError, Workload
 from keyshift.models.answer import TIME_LIMIT, Progress
 from keyshift.models.base.guards import real, whole
 from keyshift.models.collocation.load_model import LoadModel
+from keyshift.models.errors import refusing
 from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import MOST_NODES, IntArray
 from keyshift.replays.forecasting import MOST_WINDOWS, Forecast, LoadForecast
@@ -274,10 +275,8 @@ def _partitioner(planner: Planner) -> Partitioner:
     """The scheme with what the problem and the planner's settings say of it."""
     own = {name: planner.options[name] for name in _FOR_PARTITIONER if name in planner.options}
     settings: Mapping[str, Any] = {("choices" if name == "d" else name): v for name, v in planner.settings.items()}
-    try:
+    with refusing(f"{planner.method} has no setting like one of {', '.join(settings)}", TypeError):
         return Partitioner(planner.method, **{**own, **settings})  # type: ignore[arg-type]  # __post_init__ has looked
-    except TypeError:
-        raise InputError(f"{planner.method} has no setting like one of {', '.join(settings)}") from None
 
 
 def streams_of_keys(planners: Sequence[Planner]) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from keyshift.models import InputError, Workload
 from keyshift.models.base.guards import non_negative, real, whole
+from keyshift.models.errors import refusing
 from keyshift.models.workload import FloatArray
 
 MOST_WINDOWS = 100_000
@@ -94,13 +95,11 @@ class Forecast:
         names = _NUMBERS.get(rule, ())
         if len(numbers) > len(names):
             raise InputError(f"forecast = {given!r}: {rule} takes {' and '.join(names) or 'no number'}")
-        try:
+        with refusing(f"forecast = {given!r}: numbers follow the colons: {', '.join(names)}", ValueError):
             read = {
                 name: float(text) if name in ("weight", "level") else int(text)
                 for name, text in zip(names, numbers, strict=False)
             }
-        except ValueError:
-            raise InputError(f"forecast = {given!r}: numbers follow the colons: {', '.join(names)}") from None
         return cls(rule, **read)  # type: ignore[arg-type]
 
     def __str__(self) -> str:

@@ -17,12 +17,13 @@ from pydantic import ConfigDict, Field
 
 from keyshift.figures.comparison import write_figure
 from keyshift.models import InputError, Workload
-from keyshift.models.base.disk import digest, digest_of_arrays, make_folder, only_writer, read_json, reason, write_file
+from keyshift.models.base.disk import digest, digest_of_arrays, make_folder, only_writer, read_json, write_file
+from keyshift.models.base.lazily import pd
 from keyshift.models.base.schema import FileFormat, FileModel, Finite, Whole
+from keyshift.models.errors import refusing
 from keyshift.replays.planner import Cluster
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
     from keyshift.figures.notebook_figure import Figure
@@ -101,10 +102,8 @@ class Checkpoint:
 
     def _compare(self) -> None:
         about = self.folder / "replay.json"
-        try:
+        with refusing(f"{self.folder} cannot be read ({{reason}})", OSError):
             held = sorted(self.folder.iterdir())
-        except OSError as error:
-            raise InputError(f"{self.folder} cannot be read ({reason(error)})") from None
         for file in [file for file in held if _SCRATCH.fullmatch(file.name)]:
             file.unlink(missing_ok=True)
             held.remove(file)
@@ -151,8 +150,6 @@ class Checkpoint:
 
     def finish(self, rows: Iterable[dict[str, Any]]) -> None:
         """Write all rows as Parquet."""
-        import pandas as pd
-
         write_parquet(pd.DataFrame(list(rows)), self.folder / RESULTS)
 
     def _file(self, period: int) -> Path:
@@ -283,8 +280,6 @@ class Replay:
 
     def to_frame(self) -> pd.DataFrame:
         """The rows as a table."""
-        import pandas as pd
-
         return pd.DataFrame(list(self.rows))
 
     def write(self, path: str | Path) -> Path:

@@ -27,8 +27,6 @@ from keyshift.plans.plan import Plan
 from keyshift.terminal import visible
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from keyshift.comparison import Comparison
 
 
@@ -171,15 +169,8 @@ def move_map(names: Sequence[Any], flow: np.ndarray, counts: np.ndarray) -> Mark
     cell = min(46.0, (WIDTH - left - 10) / max(len(names), 1))
     letters = max((len(_short(name)) for name in names), default=0)
     turned = 12.5 * letters > cell  # a letter's width on a narrow screen
-    return _drawn(
-        "move_map",
-        names=names,
-        cells=cells,
-        cell=cell,
-        left=left,
-        top=16 + 9.0 * letters if turned else 26.0,
-        turned=turned,
-    )
+    top = 16 + 9.0 * letters if turned else 26.0
+    return _drawn("move_map", names=names, cells=cells, cell=cell, left=left, top=top, turned=turned)
 
 
 def timeline(

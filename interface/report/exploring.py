@@ -20,6 +20,7 @@ from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.base.disk import expect_place
 from keyshift.models.base.figures import figure
 from keyshift.models.base.guards import real, whole
+from keyshift.models.base.lazily import sp
 from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import IntArray
@@ -246,8 +247,6 @@ def blocks_of(workload: Workload, answers: Sequence[IntArray]) -> IntArray | Non
 
 def contracted(problem: Problem, block: IntArray) -> Problem:
     """The problem about blocks: loads, states and traffic add up; its rules are counted by `rules_of`."""
-    import scipy.sparse as sp
-
     w: Workload = problem.workload  # type: ignore[attr-defined]  # problems with blocks have a workload
     size = int(block.max()) + 1
     join = sp.csr_array((np.ones(block.size), (block, np.arange(block.size))), shape=(size, block.size))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models.base.compiling import sealed
-from keyshift.models.base.guards import frozen, non_negative, one_of, real, whole
+from keyshift.models.base.guards import FrozenArrays, one_of, positive, real, whole
 from keyshift.models.base.labels import ordered, unlabelled
-from keyshift.models.errors import InputError
+from keyshift.models.base.lazily import pd
+from keyshift.models.errors import InputError, naming
 from keyshift.models.problem import read_assignment
 from keyshift.models.routing.table import RoutingTable
 from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
@@ -30,12 +31,9 @@ from keyshift.simulation.changes import (
 )
 from keyshift.simulation.queue_kernels import Counters, Queues, Record, Router, serve
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 @dataclass(frozen=True, eq=False)
-class Simulation:
+class Simulation(FrozenArrays):
     """Simulated, not measured, throughput and latency under the assumptions of `simulate`.
 
     A latency is the time from a tuple's arrival until its node has served it, in seconds.
@@ -94,10 +92,6 @@ class Simulation:
     counters: float = 0.0
     merged_mean: float = float("nan")
 
-    def __post_init__(self) -> None:
-        for name in ("utilisation", "times", "backlog", "arrived", "done", "latency"):
-            frozen(getattr(self, name))
-
     @property
     def largest_backlog(self) -> float:
         """The largest number of tuples that were waiting or being served, over all nodes, at one of `times`."""
@@ -105,8 +99,6 @@ class Simulation:
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each span: seconds (its end), arrived and done (tuples a second), latency (s), backlog (tuples)."""
-        import pandas as pd
-
         width = self.times[0]
         return pd.DataFrame(
             {"seconds": self.times, "arrived": self.arrived / width, "done": self.done / width, "latency": self.latency,
@@ -317,9 +309,7 @@ def _setting(
     targets = [what.target if isinstance(what, Plan) else what for _, what in changes]
     if workload is not None:
         service_rate = ordered("service_rate", service_rate, workload.node_names, workload.nodes, "nodes")
-    given = np.atleast_1d(non_negative("service_rate", np.ravel(unlabelled("service_rate", service_rate))))
-    if not (given > 0).all():
-        raise InputError(f"service_rate[{int(np.argmin(given))}] = 0 must be above 0")
+    given = positive("service_rate", np.ravel(unlabelled("service_rate", service_rate)))
     n = whole("nodes", nodes, least=1, most=MOST_NODES)
     if n is None:
         n = max([given.size, workload.nodes if workload else 1, *(_highest(one) + 1 for one in (rows, *targets))])
@@ -372,10 +362,8 @@ def _change(name: str, given: Any, workload: Workload | None) -> tuple[float, An
     when, what = real(f"{name}[0]", given[0], optional=False), given[1]
     if isinstance(what, Plan):
         return when, what
-    try:
+    with naming(name):
         return when, _rows(what, workload)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
 
 
 def _highest(nodes: Any) -> int:

@@ -21,13 +21,12 @@ from keyshift.models import InputError, Problem
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.base.disk import digest, make_folder, only_writer, read_json, write_text
 from keyshift.models.base.guards import real, whole
+from keyshift.models.base.lazily import pd
 from keyshift.models.base.schema import FileModel, Finite, Whole, validated
 from keyshift.studies.tables import BestKnown, gap_table, latex_table, profile_table, summary_table
 from keyshift.studies.tasks import Guard, GuardedPool, Row, SolveTask
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from keyshift.figures.notebook_figure import Figure
 
 
@@ -83,7 +82,8 @@ class Study:
         DataFrame
             ``best_known`` is the least objective and ``best_bound`` the highest bound on that instance, of this
             study and of the table of best known answers. ``gap_abs`` is objective - best_bound in the objective's unit,
-            ``gap`` the same as a share of the objective; of a proven optimum, which may be nearly 0, it is 0. An answer
+            ``gap`` the same as a share of the objective, ``gap_of_scale`` as a share of `Problem.scale` (the mean load, all
+            the state, all the traffic); both are 0 for a proven optimum, which may be nearly 0 itself. An answer
             that breaks rules has no objective: its value is ``offered``, and ``violations`` says how many rules,
             ``worst_violation`` which.
         """
@@ -388,6 +388,7 @@ class ResultFile(FileModel):
     objective: Finite | None
     bound: Finite | None
     tolerance: Finite
+    scale: Finite | None = None
     offered: Finite | None
     violations: Whole
     worst_violation: str | None

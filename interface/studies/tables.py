@@ -3,45 +3,39 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from keyshift.catalogue.families import family
 from keyshift.files.problem import problem_fingerprint
+from keyshift.files.table import open_table
 from keyshift.models import InputError
 from keyshift.models.base import guards
-from keyshift.models.base.disk import MOST_JSON, read_json, read_text, shown, write_text
+from keyshift.models.base.disk import MOST_JSON, read_json, shown, write_text
 from keyshift.models.base.figures import figure
+from keyshift.models.base.lazily import pd
 from keyshift.models.problem import SLACK
 from keyshift.report.drawings import gap_dots, profile_curves, records, write_page
 from keyshift.studies.tasks import Row
 from keyshift.version import __version__
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 COLUMNS = (
     "instance", "family", "method", "seed", "status", "objective", "bound", "best_known", "best_bound", "gap", "gap_abs",
-    "violations", "seconds", "wall", "problem", "kind", "termination", "above_best_known", "won", "offered",
+    "gap_of_scale", "violations", "seconds", "wall", "problem", "kind", "termination", "above_best_known", "won", "offered",
     "worst_violation", "message", "fingerprint",
 )  # fmt: skip
 
 
 def gap_table(rows: Sequence[Row], known: BestKnown) -> pd.DataFrame:
     """A row for each solve; `Study.to_frame` says what the columns mean."""
-    import pandas as pd
-
     best = known.updated(rows)
     made = []
     for row in rows:
@@ -57,17 +51,19 @@ def gap_table(rows: Sequence[Row], known: BestKnown) -> pd.DataFrame:
             {
                 **row,
                 "objective": row["objective"], "best_known": best_known, "best_bound": best_bound, "gap_abs": absolute,
-                "gap": _share(counted, objective), "above_best_known": _share(above, objective),
-                "won": above is not None and above <= row["tolerance"],
+                "gap": _share(counted, objective), "gap_of_scale": _share(counted, row.get("scale")),
+                "above_best_known": _share(above, objective), "won": above is not None and above <= row["tolerance"],
             }
         )  # fmt: skip
     frame = pd.DataFrame(made, columns=list(COLUMNS))
-    numbers = ["objective", "bound", "best_known", "best_bound", "gap", "gap_abs", "above_best_known", "offered"]
+    numbers = [
+        "objective", "bound", "best_known", "best_bound", "gap", "gap_abs", "gap_of_scale", "above_best_known", "offered",
+    ]  # fmt: skip
     return frame.astype(dict.fromkeys(numbers, "float64"))
 
 
 def _share(part: float | None, whole: float | None) -> float | None:
-    """A difference as a share of the objective; of an objective of 0 there is none, and 0 of it is 0."""
+    """A difference as a share of the objective, or of a scale; of 0 there is none, and 0 of it is 0."""
     if part is None or whole is None:
         return None
     return 0.0 if part == 0 else part / abs(whole)
@@ -75,8 +71,6 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 def summary_table(frame: pd.DataFrame, seed: int = 0, by: str = "family") -> pd.DataFrame:
     """A row for each group and method; `Study.summary` says what the columns mean."""
-    import pandas as pd
-
     guards.one_of("by", by, ("family", "problem", "instance"))
     rows = [
         {by: group, "method": method, **_figures(part, seed)}
@@ -123,6 +117,7 @@ def _figures(part: pd.DataFrame, seed: int) -> dict[str, Any]:
         "gap_high": high,
         "gap_median": float(np.median(gaps)) if gaps.size else None,
         "gap_worst": float(gaps.max()) if gaps.size else None,
+        "gap_of_scale_mean": float(part["gap_of_scale"].mean()),
         "seconds_median": float(part["seconds"].median()),
         "seconds_worst": float(part["seconds"].max()),
     }
@@ -145,8 +140,6 @@ def bootstrap_interval(values: np.ndarray, seed: int = 0) -> tuple[float | None,
 
 def profile_table(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     """Steps of the profiles, problem by problem; `Study.profile` says what they mean."""
-    import pandas as pd
-
     guards.one_of("over", over, ("time", "objective", "gap"))
     parts = []
     for problem, part in frame.groupby("problem", sort=False):
@@ -197,7 +190,7 @@ def write_study_report(
     """
     content = {
         "totals": _totals(frame),
-        "summary": _percent(records(summary), "gap_mean", "gap_low", "gap_high", "gap_median", "gap_worst"),
+        "summary": _percent(records(summary), *(name for name in map(str, summary) if name.startswith("gap"))),
         "worst": _percent(records(_worst(frame)), "gap"),
         "trouble": records(_trouble(frame)),
         "solves": records(frame.drop(columns=["fingerprint", "message"])),
@@ -347,22 +340,16 @@ class BestKnown:
         """
         if not os.path.lexists(path):
             return cls()
-        text = read_text(path, MOST_JSON)
-        try:
-            heads, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-        except (ValueError, csv.Error) as error:  # ValueError: no line at all
-            raise InputError(f"{path} is no readable CSV ({str(error)[:100]})") from None
-        if tuple(heads) != HEADINGS:
+        table = open_table(Path(path), MOST_JSON).fillna("")
+        if tuple(table.columns) != HEADINGS:
             raise InputError(f"{path} must have the columns {', '.join(HEADINGS)}")
         beside = Path(path).with_suffix(ANSWERS)
         answers = read_json(beside) if os.path.lexists(beside) else {}
         if not isinstance(answers, dict):
             raise InputError(f"{beside} must hold one JSON object: an answer for each fingerprint")
         made = {}
-        for number, row in enumerate(filter(None, rows), start=2):
-            if len(row) != len(HEADINGS):
-                raise InputError(f"{path}: row {number} has {len(row)} entries, expected {len(HEADINGS)}")
-            record: dict[str, Any] = dict(zip(HEADINGS, row, strict=True))
+        record: dict[str, Any]
+        for record in table.to_dict("records"):
             for name in ("objective", "bound"):
                 record[name] = _number(f"{path}: {name} of {shown(record['instance'])}", record[name])
             made[record["fingerprint"]] = Entry(**record, answer=answers.get(record["fingerprint"]))
@@ -415,8 +402,6 @@ class BestKnown:
 
     def to_frame(self) -> pd.DataFrame:
         """The table as it is written."""
-        import pandas as pd
-
         rows = [{name: getattr(entry, name) for name in HEADINGS} for entry in self.entries.values()]
         return pd.DataFrame(rows, columns=list(HEADINGS))
 

@@ -119,8 +119,8 @@ class SolveTask:
             "fingerprint": self.fingerprint, "method": self.method,
             "kind": (self.own or find_method(self.problem, self.method)).kind, "seed": self.seed,
             "status": status, "termination": termination, "message": message, "seconds": seconds, "wall": wall,
-            "objective": None, "bound": None, "tolerance": 0.0, "offered": None, "violations": 0,
-            "worst_violation": None, "same_problem": True, "metrics": {}, "assignment": None, **found,
+            "objective": None, "bound": None, "tolerance": 0.0, "scale": finite(self.problem.scale), "offered": None,
+            "violations": 0, "worst_violation": None, "same_problem": True, "metrics": {}, "assignment": None, **found,
         }  # fmt: skip
 
     def _entry(self) -> Method:

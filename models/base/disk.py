@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, reason, refusing
 
 try:
     import fcntl
@@ -81,10 +81,8 @@ def read_bytes(file: str | Path, most: int) -> bytes:
         size = os.fstat(stream.fileno()).st_size
         if size > most:
             raise InputError(f"{file} has {size:,} bytes; at most {most:,} are read")
-        try:
+        with refusing(f"{file} cannot be read ({{reason}})", OSError):
             found = stream.read(size + 1)
-        except OSError as error:
-            raise InputError(f"{file} cannot be read ({reason(error)})") from None
     if len(found) > size:
         raise InputError(f"{file} grows while it is read")
     return found
@@ -205,12 +203,8 @@ def read_scenarios(path: str | Path) -> np.ndarray:
     read = readers.get(Path(path).suffix)
     if read is None:
         raise InputError(f"{path}: scenarios are a .csv, .json or .npy file")
-    try:
+    with refusing(f"{path}: not a table of numbers: {{reason}}", ValueError, TypeError, OverflowError):
         made = np.atleast_2d(read(path))
-    except InputError:
-        raise
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"{path}: not a table of numbers: {reason(error)[:100]}") from None
     if made.ndim != 2 or made.size == 0 or made.dtype.kind not in "iuf":
         raise InputError(f"{path}: not a table of numbers, with a row for each scenario")
     return made.astype(np.float64)
@@ -245,16 +239,12 @@ def read_archive(path: str | Path) -> dict[str, np.ndarray]:
         If it is not an archive, is compressed or torn, or declares an array of another size than it holds.
     """
     held = size_of(path)
-    try:
-        with opened(path) as source, zipfile.ZipFile(source) as archive:
-            members = archive.infolist()
-            if len(members) > 100_000 or sum(member.file_size for member in members) > held:
-                raise InputError(f"{path} declares more than its {held:,} bytes hold")
-            return {member.filename.removesuffix(".npy"): _member(path, archive, member) for member in members}
-    except InputError:
-        raise
-    except Exception as error:  # a flipped bit makes zipfile raise eleven kinds
-        raise InputError(f"{path} is not an archive of arrays ({reason(error)})") from None
+    damaged = refusing(f"{path} is not an archive of arrays ({{reason}})", Exception)  # a flipped bit: of eleven kinds
+    with damaged, opened(path) as source, zipfile.ZipFile(source) as archive:
+        members = archive.infolist()
+        if len(members) > 100_000 or sum(member.file_size for member in members) > held:
+            raise InputError(f"{path} declares more than its {held:,} bytes hold")
+        return {member.filename.removesuffix(".npy"): _member(path, archive, member) for member in members}
 
 
 def _member(path: str | Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
@@ -266,15 +256,11 @@ def _member(path: str | Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo)
 
 def _array(stream: Any, of: str, columns_first: bool = False) -> np.ndarray:
     """One array; its header is compared with what there is before anything is allocated."""
-    try:
+    with refusing(f"{of} is not an array ({{reason}})", Exception):  # a Python literal: its reader raises nine kinds
         version = np.lib.format.read_magic(stream)
         if version not in _HEADERS:
             raise InputError(f"{of} has an unknown format")
         shape, fortran, dtype = _HEADERS[version](stream)
-    except InputError:
-        raise
-    except Exception as error:  # the header is a Python literal: a flipped bit makes its reader raise nine kinds
-        raise InputError(f"{of} is not an array ({reason(error)})") from None
     if dtype.hasobject or dtype.kind not in "biufU" or (fortran and len(shape) > 1 and not columns_first):
         raise InputError(f"{of} holds {dtype}{', columns first' if fortran else ''}")
     data = stream.read()
@@ -393,20 +379,10 @@ def write_text(file: str | Path, text: str) -> Path:
     return write_file(file, lambda stream: stream.write(content))
 
 
-def reason(error: BaseException) -> str:
-    """The words of the operating system, or of a library, in one line."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    said = str(error).strip().splitlines()
-    return said[0][:200] if said else type(error).__name__
-
-
 def make_folder(folder: Path) -> None:
     """Make a folder and its parents, where they are missing."""
-    try:
+    with refusing(f"{folder} cannot be made a folder ({{reason}})", OSError):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be made a folder ({reason(error)})") from None
 
 
 @contextmanager
@@ -440,10 +416,8 @@ def only_writer(lock: Path, of: str) -> Iterator[None]:
 def _locked(lock: Path, of: str) -> int:
     flags = os.O_RDONLY if lock.is_dir() else os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
     while True:
-        try:
+        with refusing(f"{of} cannot be written ({{reason}})", OSError):
             handle = os.open(lock, flags, 0o644)
-        except OSError as error:
-            raise InputError(f"{of} cannot be written ({reason(error)})") from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if lock.exists() and os.path.samestat(os.fstat(handle), lock.stat()):

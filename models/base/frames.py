@@ -10,7 +10,7 @@ import numpy as np
 
 from keyshift.models.base.guards import as_number
 from keyshift.models.base.names import Names, unique_labels
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 
 USUAL: Mapping[str, tuple[str, ...]] = {
     "load": (
@@ -40,11 +40,9 @@ class Table:
         if levels and (list(levels) != [None] or frame.index.dtype.kind not in "iu"):
             self.index = [f"index_{place}" if name is None else name for place, name in enumerate(levels)]
             frame = frame.reset_index(names=self.index)
-        try:
+        said = f"the table must be a data frame (pandas, Polars, Arrow, DuckDB), not a {type(frame).__name__}"
+        with refusing(said, TypeError):
             table = nw.from_native(frame)
-        except TypeError:
-            said = f"the table must be a data frame (pandas, Polars, Arrow, DuckDB), not a {type(frame).__name__}"
-            raise InputError(said) from None
         self.data = table.collect() if isinstance(table, nw.LazyFrame) else table
 
     def column(self, name: Hashable) -> Any:

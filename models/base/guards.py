@@ -17,11 +17,11 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.base.labels import unlabelled
+from keyshift.models.base.lazily import sp
 from keyshift.models.base.names import by_text, expect_length
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
     from pydantic import TypeAdapter
 
 
@@ -38,6 +38,19 @@ def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
     """Return the array, no longer writable."""
     array.setflags(write=False)
     return array
+
+
+class FrozenArrays:
+    """A dataclass whose arrays are read-only, also those that come back writable from a pickle."""
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                frozen(value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        FrozenArrays.__post_init__(self)
 
 
 def non_negative(
@@ -58,6 +71,14 @@ def non_negative(
         if not np.isfinite(array.sum()):
             raise InputError(f"{name} sums to more than a float can hold: the largest number is {array.max():g}")
     return frozen(np.ascontiguousarray(array))
+
+
+def positive(name: str, values: ArrayLike, what: str = "", **expected: Any) -> NDArray[np.float64]:
+    """Numbers as `non_negative` returns them, each above 0: each of them is a `what`."""
+    array = non_negative(name, values, **expected)
+    if (array == 0).any():
+        raise InputError(f"{name}[{int(np.argmin(array))}] = 0{what and f': a {what}'} must be above 0")
+    return array
 
 
 def indices(
@@ -100,8 +121,6 @@ def flags(name: str, values: ArrayLike | None, *, length: int) -> NDArray[np.boo
 
 def traffic(name: str, values: Any, key_groups: int) -> sp.csr_array:
     """A square sparse matrix of finite numbers >= 0, duplicates summed, explicit zeros dropped."""
-    import scipy.sparse as sp  # a third of a second, which most runs can save
-
     if sp.issparse(values):
         # Another workload's matrix may be large, and cannot change: it is shared.
         shared = isinstance(values, sp.csr_array) and values.has_canonical_format and values.data.all()
@@ -137,8 +156,6 @@ def _writable(array: NDArray[Any]) -> bool:
 
 def traffic_of_windows(name: str, values: Any, key_groups: int, windows: int) -> tuple[sp.csr_array, ...]:
     """One matrix that stands for all windows, or a matrix for each; see `traffic`."""
-    import scipy.sparse as sp
-
     first = values[0] if isinstance(values, list | tuple | np.ndarray) and len(values) else None
     rows = isinstance(first, list | tuple) and len(first) > 0 and isinstance(first[0], list | tuple | np.ndarray)
     if not (rows or sp.issparse(first) or (isinstance(first, np.ndarray) and first.ndim == 2)):
@@ -160,10 +177,8 @@ def fraction(name: str, text: str) -> Fraction:
     """The exact value of a number written as text: 1.25, 1e-9, 5/4; too many digits are refused."""
     if not _FRACTION.fullmatch(text):
         raise InputError(f"{name} = {text!r:.60} must be a finite number, such as 1.25 or 5/4")
-    try:
+    with refusing(f"{name} = {text!r:.60} must be a finite number: it divides by 0", ZeroDivisionError):
         return Fraction(text)
-    except ZeroDivisionError:
-        raise InputError(f"{name} = {text!r:.60} must be a finite number: it divides by 0") from None
 
 
 def as_number(text: str) -> float:
@@ -224,7 +239,8 @@ def real(name: str, value: Any, *, least: float = 0.0, optional: bool = True, ab
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     values = unlabelled(name, values)
-    try:
+    not_numbers = TypeError, ValueError, OverflowError, RecursionError
+    with refusing(f"{name} must be an array of numbers ({{reason}})", *not_numbers):
         given = np.asarray(values)
         if (
             given.dtype.kind not in "biufO"
@@ -234,10 +250,6 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
             texts = np.fromiter((isinstance(v, str | bytes) for v in given.flat), np.bool_, given.size)
             _refuse(name, given, texts.reshape(given.shape), "must be a number")
         return np.array(given, dtype=np.float64)
-    except InputError:
-        raise
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"{name} must be an array of numbers ({str(error).splitlines()[0]})") from None
 
 
 def _refuse(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], why: str) -> None:

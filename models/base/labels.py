@@ -9,7 +9,7 @@ labels (`unlabelled`), so that none is read by position without a word.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,7 +101,7 @@ def _refuse_table(name: str, values: Any) -> None:
 def unlabelled(name: str, values: Any) -> Any:
     """An argument without labels of its own; `InputError` if it is a table or has labels."""
     if _listed(values):
-        return [unlabelled(part, one) for part, one in _each(name, values).items()]
+        return _mapped(name, values, unlabelled)
     for axis in range(getattr(values, "ndim", 0) if not isinstance(values, np.ndarray) else 0):
         found = labels_of(name, values, axis)
         if found is not None and not found.default:
@@ -186,64 +186,53 @@ def _rows(labelled: Sequence[Labelled]) -> bool:
     return alike and len(set(labels)) < len(labels) and all(isinstance(label, int) for label in labels)
 
 
-def of_key_groups(arrays: dict[str, Any], columns: Mapping[str, Any], traffic: Any, keys: Any) -> tuple[list[Any], Any]:
-    """A workload's data by key group, in one order: arrays, named columns, traffic; and the keys."""
-    load, rest_of = arrays["load"], {name: values for name, values in arrays.items() if name != "load"}
-    windows, matrices = _each("load", load), _each("traffic", traffic)
-    parts, rest = _columns(columns)
-    axes = {**dict.fromkeys(windows, (-1,)), **dict.fromkeys(matrices, (0, 1))}
-    _check_windows(load, {**rest_of, **parts})
-    made, keys = aligned({**windows, **rest_of, **parts, **matrices}, keys, "keys", axes)
-    loads, placed = ([made.get(name) for name in names] for names in (windows, matrices))
-    return [
-        loads[0] if "load" in windows else loads, *(made.get(name) for name in rest_of), *_gathered(rest, made),
-        placed[0] if "traffic" in matrices else placed,
-    ], keys  # fmt: skip
+def of_key_groups(given: Mapping[str, Any], keys: Any) -> tuple[list[Any], Any]:
+    """A workload's data by key group, in one order, as they are given: arrays, lists of these, named columns; and the keys."""
+    parts, axes = dict[str, Any](), dict[str, tuple[int, ...]]()
+    for name, values in given.items():
+        own = _parts(name, values)
+        parts |= own
+        axes |= dict.fromkeys(own, {"load": (-1,), "traffic": (0, 1)}.get(name, (0,)))
+    _check_windows(
+        given["load"], {name: part for name, part in parts.items() if not name.startswith(("load", "traffic"))}
+    )
+    made, keys = aligned(parts, keys, "keys", axes)
+    return [_mapped(name, values, made.get) for name, values in given.items()], keys
 
 
-def _each(name: str, values: Any) -> dict[str, Any]:
-    """An argument by its name; or, where it is a list of objects with labels, each of these."""
-    return {f"{name}[{s}]": one for s, one in enumerate(values)} if _listed(values) else {name: values}
+def of_nodes(nodes: Any, draining: Any, domains: Any, names: Any) -> tuple[Any, Any, Any, Any]:
+    """A workload's data by node, in one order; mappings are read by the nodes' names."""
+    mapped = isinstance(nodes, Mapping)
+    given = {"nodes": None if mapped else nodes, "draining": draining if hasattr(draining, "axes") else None}
+    parts = {**given, **_parts("domains", domains)}
+    made, names = aligned(parts, list(nodes) if mapped and names is None else names, "node_names")
+    return made.get("nodes", nodes), made.get("draining", draining), _mapped("domains", domains, made.get), names
 
 
 def _listed(values: Any) -> bool:
     return isinstance(values, list | tuple) and any(hasattr(one, "axes") for one in values[:1])
 
 
-def of_nodes(nodes: Any, draining: Any, domains: Any, names: Any) -> tuple[Any, Any, Any, Any]:
-    """A workload's data by node, in one order; mappings are read by the nodes' names."""
-    mapped = isinstance(nodes, Mapping)
-    parts, rest = _columns({"domains": domains})
-    given = {"nodes": None if mapped else nodes, "draining": draining if hasattr(draining, "axes") else None, **parts}
-    made, names = aligned(given, list(nodes) if mapped and names is None else names, "node_names")
-    return made.get("nodes", nodes), made.get("draining", draining), *_gathered(rest, made), names
-
-
-def _columns(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns of mappings, by what messages call them; and the mappings, of which each column has its place there.
+def _mapped(name: str, values: Any, change: Callable[[str, Any], Any]) -> Any:
+    """Each part of an argument changed, by what messages call it: of a list of objects with labels, of a mapping of columns.
 
     A column that is a mapping of names stays as it is, but for resources.
     """
-    parts, rest = dict[str, Any](), dict[str, Any]()
-    for name, columns in given.items():
-        rest[name] = columns
-        if isinstance(columns, Mapping):
-            rest[name] = {}
-            for column, values in columns.items():
-                read = isinstance(values, Mapping) and name != "resources"
-                place = f"{name}[{column!r:.60}]"
-                parts |= {} if read else {place: values}
-                rest[name][column] = (place, values)
-    return parts, rest
+    if _listed(values):
+        return [change(f"{name}[{s}]", one) for s, one in enumerate(values)]
+    if name not in ("resources", "groups", "domains") or not isinstance(values, Mapping):
+        return change(name, values)
+    return {
+        column: part if isinstance(part, Mapping) and name != "resources" else change(f"{name}[{column!r:.60}]", part)
+        for column, part in values.items()
+    }
 
 
-def _gathered(rest: Mapping[str, Any], made: Mapping[str, Any]) -> list[Any]:
-    return [
-        {column: made.get(place, values) for column, (place, values) in given.items()}
-        if isinstance(given, Mapping)
-        else given
-        for given in rest.values()
-    ]
+def _parts(name: str, values: Any) -> dict[str, Any]:
+    """The parts of an argument, by what messages call them."""
+    found = dict[str, Any]()
+    _mapped(name, values, found.setdefault)
+    return found
 
 
 def _check_windows(load: Any, others: Mapping[str, Any]) -> None:
@@ -262,7 +251,7 @@ def _check_windows(load: Any, others: Mapping[str, Any]) -> None:
 def ordered(name: str, values: Any, names: Sequence[Label] | None, count: int, what: str = "key groups") -> Any:
     """An argument in the order of what it is about: key groups or nodes, whose numbers are their names where they have none."""
     if _listed(values):
-        return [ordered(part, one, names, count, what) for part, one in _each(name, values).items()]
+        return _mapped(name, values, lambda part, one: ordered(part, one, names, count, what))
     found = None if isinstance(values, Mapping) else labels_of(name, values, -1)
     if found is None or found.default:
         return values if found is None else _plain(values)

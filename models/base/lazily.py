@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pkgutil import resolve_name
 from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 _LOCK = threading.RLock()
 
@@ -96,3 +96,27 @@ def load(code: Any) -> Any:
     if isinstance(code, str):
         return resolve_name(code)
     return code.load() if isinstance(code, Named) else code
+
+
+# Libraries that take long to load: imported when something of them is first used ------------------------------------------
+
+
+class _Library:
+    """A library by its name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(importlib.import_module(self._name), name)
+        self.__dict__[name] = found
+        return found
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import scipy.sparse as sp
+else:
+    pd, sp = _Library("pandas"), _Library("scipy.sparse")
+
+__all__ = ["Named", "NamesCode", "lazily", "load", "on_first_use", "pd", "sp"]

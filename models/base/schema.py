@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -161,15 +160,6 @@ class FileFormat(FileModel):
 
 
 Model = TypeVar("Model", bound=BaseModel)
-
-
-@contextmanager
-def naming(place: str | Path, before: str = ": ") -> Iterator[None]:
-    """Put the file's name before every `InputError` of the block, unless it is there already."""
-    try:
-        yield
-    except InputError as error:
-        raise error if str(error).startswith(str(place)) else InputError(f"{place}{before}{error}") from None
 
 
 def object_of(content: Any, of: str) -> dict[str, Any]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
-from keyshift.models.base.disk import MOST_NUMBERS, opened, reason, size_of
+from keyshift.models.base.disk import MOST_NUMBERS, opened, size_of
 from keyshift.models.base.figures import apart
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +75,7 @@ def read_table(
     from keyshift.models.base.arrow import pa, pq
 
     size_of(file)
-    try:
+    with unreadable(file):
         with pq.ParquetFile(file, page_checksum_verification=True) as source:
             about, types = source.metadata, source.schema_arrow
             expect_size(file, about.num_rows, rows, most_rows)
@@ -88,10 +89,14 @@ def read_table(
             table = source.read(columns=list(chosen))
         expect_size(file, table.num_rows, rows, most_rows)
         return {name: _array(file, name, table[name], kind) for name, kind in chosen.items()}
-    except InputError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
-        raise InputError(f"{file} is not a readable Parquet file ({reason(error)})") from None
+
+
+def unreadable(file: Path) -> AbstractContextManager[None]:
+    """A context in which all that pyarrow raises about a damaged file is bad input."""
+    from keyshift.models.base.arrow import pa
+
+    damaged = pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError
+    return refusing(f"{file} is not a readable Parquet file ({{reason}})", *damaged)
 
 
 def expect_sum(said: str, found: float, stated: float, where: str, why: str) -> None:

@@ -167,10 +167,7 @@ class LoadModel:
 
     def remote_loads(self, workload: Workload) -> FloatArray:
         """Y: load of every key group if all its traffic were remote, shape (p,)."""
-        if self.per_tuple == 0:
-            return workload.last_load
-        pairs = traffic_between(workload)
-        return self._loaded(workload, pairs.row, pairs.col, pairs.data)
+        return self.key_group_loads(workload, np.arange(workload.key_groups))
 
     def key_group_loads(self, workload: Workload, assignment: IntArray) -> FloatArray:
         """Load of every key group under an assignment, shape (p,): what a running system would measure."""
@@ -178,10 +175,8 @@ class LoadModel:
             return workload.last_load
         pairs = traffic_between(workload)
         away = assignment[pairs.row] != assignment[pairs.col]
-        return self._loaded(workload, pairs.row[away], pairs.col[away], pairs.data[away])
-
-    def _loaded(self, workload: Workload, sender: IntArray, receiver: IntArray, tuples: FloatArray) -> FloatArray:
-        sent, received = (np.bincount(end, tuples, workload.key_groups) for end in (sender, receiver))
+        ends = pairs.row[away], pairs.col[away]
+        sent, received = (np.bincount(end, pairs.data[away], workload.key_groups) for end in ends)
         return workload.last_load + self.serialisation * sent + self.deserialisation * received
 
     def node_loads(self, workload: Workload, assignment: IntArray) -> FloatArray:

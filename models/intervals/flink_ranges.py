@@ -7,16 +7,14 @@ assignment (or a rescaling service) reads and writes. Columns: ``subtask``, ``st
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from keyshift.models.errors import InputError
+from keyshift.models.base.lazily import pd
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import IntArray
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def default_ranges(parallelism: int, max_parallelism: int) -> list[tuple[int, int]]:
@@ -68,11 +66,9 @@ def read_ranges(table: Any, max_parallelism: int | None = None) -> IntArray:
 
 
 def _row(i: int, row: Any) -> tuple[int, int, int]:
-    try:
+    with refusing(f"ranges[{i}] = {row!r} must have subtask, start and end", KeyError, TypeError, ValueError):
         values = [row[key] for key in ("subtask", "start", "end")] if hasattr(row, "keys") else list(row)
         subtask, start, end = (int(v) for v in values)
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"ranges[{i}] = {row!r} must have subtask, start and end") from None
     if subtask < 0 or start < 0:
         raise InputError(f"ranges[{i}] = {row!r} must not be negative")
     return subtask, start, end
@@ -80,8 +76,6 @@ def _row(i: int, row: Any) -> tuple[int, int, int]:
 
 def ranges_of(assignment: Iterable[int]) -> pd.DataFrame:
     """The table of ranges of an assignment in intervals, by start; subtasks keep their numbers."""
-    import pandas as pd
-
     nodes = np.asarray(assignment, dtype=np.int64)
     cuts = cuts_of(nodes)
     labels = nodes[cuts[:-1]]

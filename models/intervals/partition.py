@@ -24,7 +24,7 @@ from keyshift.models.base.figures import apart
 from keyshift.models.base.guards import fraction, whole
 from keyshift.models.base.integers import whole_numbers
 from keyshift.models.base.names import Names
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.problem import Limit, MovesState, Violation, below_step
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -38,10 +38,8 @@ def exact_number(name: str, value: Any) -> Fraction:
         raise InputError(f"{name} = {value!r} must be a number")
     if isinstance(value, str):
         value = fraction(name, value)
-    try:
+    with refusing(f"{name} = {value!r} must be a finite number", ValueError):
         number = Fraction(value) if isinstance(value, int | Fraction) else Fraction(repr(float(value)))
-    except ValueError:
-        raise InputError(f"{name} = {value!r} must be a finite number") from None
     if number < 0:
         raise InputError(f"{name} = {value} must be at least 0")
     return number

@@ -146,11 +146,7 @@ class IntervalPyomo:
 
     def assignment(self) -> IntArray:
         """Read the assignment, in the problem's shape: for each task its node of largest x."""
-        rows = np.array(
-            [
-                [max(self.nodes, key=lambda i: self.model.x[t, i, k].value) for k in self.tasks]
-                for t in range(len(self.steps))
-            ],
-            dtype=np.int64,
-        )
+        rows = np.empty((len(self.steps), len(self.tasks)), dtype=np.int64)
+        for t, k in np.ndindex(rows.shape):
+            rows[t, k] = max(self.nodes, key=lambda i: self.model.x[t, i, k].value)
         return rows if isinstance(self.problem, MigrationSequence) else rows[0]

@@ -3,71 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
+from keyshift.models import metrics
 from keyshift.models.errors import InputError
-from keyshift.models.problem import CheckReport, MovesState, Violation, read_assignment
+from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import FloatArray, IntArray, Workload
-
-
-@dataclass(frozen=True, eq=False)
-class InTransit(MovesState):
-    r"""An intermediate assignment of a migration: each task is on its old or its new node.
-
-    With :math:`q_k` and :math:`t_k` the node of task k before and after:
-
-    .. math:: (1) \quad x_k \in \{q_k, t_k\} \qquad \text{for every } k
-
-    `objective` is the state still to move. Contiguity and load limits hold at the ends of a migration; in between
-    they cannot hold in general, since two nodes that exchange tasks would have to do so at once.
-
-    Parameters
-    ----------
-    workload : Workload
-    target : array_like of int, shape (m,)
-        The assignment to reach; numbers from `workload.nodes` on are new nodes.
-    """
-
-    name: ClassVar[str] = "interval-migration-in-transit"
-    objective_name: ClassVar[str] = "state still to move"
-
-    workload: Workload
-    target: IntArray
-
-    def __post_init__(self) -> None:
-        most = self.workload.nodes + self.workload.key_groups
-        self._put("target", read_assignment(self.target, self.workload.key_groups, most, self.workload.keys))
-
-    @property
-    def nodes(self) -> int:
-        """Node numbers in use before or after."""
-        return max(self.workload.nodes, int(self.target.max()) + 1)
-
-    def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.nodes, self.workload.keys)
-
-    def objective(self, assignment: np.ndarray) -> float:
-        return float(self.workload.state[assignment != self.target].sum())
-
-    def metrics(self, assignment: np.ndarray) -> dict[str, float]:
-        loads = np.bincount(assignment, weights=self.workload.last_load)
-        return {
-            "state_moved": float(self.workload.state[assignment != self.workload.current].sum()),
-            "tasks_to_move": float((assignment != self.target).sum()),
-            "max_load": float(loads.max()),
-        }
-
-    def violations(self, assignment: np.ndarray) -> list[Violation]:
-        astray = (assignment != self.workload.current) & (assignment != self.target)  # (1)
-        w, said = self.workload, "task {} is on node {}, but it moves from {} to {}"
-        return [
-            Violation(
-                "in_transit", said.format(w.key(k), *map(w.node, (assignment[k], w.current[k], self.target[k]))), int(k)
-            )
-            for k in np.flatnonzero(astray)
-        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +80,11 @@ class MigrationSchedule:
         return broken
 
     def check(self) -> list[CheckReport]:
-        """A report for the assignment after each phase.
+        r"""A report for the assignment after each phase: its objective is the state still to move.
+
+        With :math:`q_k` and :math:`t_k` the node of task k before and after, :math:`x_k \in \{q_k, t_k\}` for every k.
+        Contiguity and load limits hold at the ends of a migration; in between they cannot hold in general, since two nodes
+        that exchange tasks would have to do so at once.
 
         Raises
         ------
@@ -147,5 +93,13 @@ class MigrationSchedule:
         """
         if broken := self.violations():
             raise InputError(f"not a schedule: {broken[0]}")
-        transit = InTransit(self.workload, self.target)
-        return [transit.check(a) for a in self.assignments()]
+        return [self._on_the_way(assignment) for assignment in self.assignments()]
+
+    def _on_the_way(self, assignment: IntArray) -> CheckReport:
+        w, waits = self.workload, assignment != self.target
+        figures = {
+            "state_moved": metrics.state_moved(w, assignment),
+            "tasks_to_move": float(waits.sum()),
+            "max_load": float(np.bincount(assignment, weights=w.last_load).max()),
+        }
+        return CheckReport(True, (), float(w.state[waits].sum()), figures)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models.base import guards
 from keyshift.models.base.labels import in_time, ordered
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, naming
 from keyshift.models.intervals.partition import (
     InIntervals,
     KnownCounts,
@@ -121,9 +121,11 @@ class IntervalMigration(KnownCounts):
         return [*super().limits, Limit.of(self, "nodes_after", whole=True, ordered=False)]
 
     @property
-    def node_numbers(self) -> int:
+    def places(self) -> int:
         """How many node numbers there are: the current nodes, and new ones if the kept nodes are too few."""
         return self.workload.nodes + max(0, self.nodes_after - int(self.workload.kept.sum()))
+
+    node_numbers = places  # its name in releases
 
     @cached_property
     def old_cuts(self) -> IntArray:
@@ -146,12 +148,6 @@ class IntervalMigration(KnownCounts):
         return step_from_now(self, nodes_after)
 
     # What every problem answers ---------------------------------------------------------------------------------
-
-    def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.node_numbers, self.workload.keys)
-
-    def objective(self, assignment: np.ndarray) -> float:
-        return float(self.workload.state[assignment != self.workload.current].sum())
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         return interval_metrics(self.workload, self.workload.current, assignment, self.nodes_after)
@@ -264,10 +260,12 @@ class MigrationSequence(KnownCounts):
         return self.prefix.starts(self.limit(nodes))
 
     @property
-    def node_numbers(self) -> int:
+    def places(self) -> int:
         """How many node numbers there are: the current nodes, and one for each node that is ever added."""
         before = (int(self.workload.kept.sum()), *self.counts[:-1])
         return self.workload.nodes + sum(max(0, n - b) for b, n in zip(before, self.counts, strict=True))
+
+    node_numbers = places  # its name in releases
 
     def first_step(self, nodes_after: int | None = None) -> IntervalMigration:
         """The single step from now to the first node count, or to another."""
@@ -282,10 +280,8 @@ class MigrationSequence(KnownCounts):
             raise InputError(f"assignment has shape {rows.shape}, expected {expected}: one row for each step")
         read = []
         for t, row in enumerate(rows):
-            try:
-                read.append(read_assignment(row, self.workload.key_groups, self.node_numbers, self.workload.keys))
-            except InputError as error:
-                raise InputError(f"step {t}: {error}") from None
+            with naming(f"step {t}"):
+                read.append(read_assignment(row, self.workload.key_groups, self.places, self.workload.keys))
         return np.stack(read)
 
     def steps(self, assignment: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -330,7 +326,7 @@ def steps_of(problem: IntervalMigration | MigrationSequence) -> list[tuple[int, 
 def open_nodes(problem: IntervalMigration | MigrationSequence) -> list[int]:
     """(5) The node numbers that may carry tasks: all but the draining ones."""
     w = problem.workload
-    return [i for i in range(problem.node_numbers) if i >= w.nodes or not w.draining[i]]
+    return [i for i in range(problem.places) if i >= w.nodes or not w.draining[i]]
 
 
 def partners(before: IntArray, cuts: IntArray, state: FloatArray) -> IntArray:

@@ -16,7 +16,7 @@ from keyshift.models.base.figures import apart
 from keyshift.models.base.integers import Knapsack
 from keyshift.models.errors import InputError
 from keyshift.models.problem import SLACK as SLACK
-from keyshift.models.problem import Limit, Violation, below_step, left_on_draining, read_assignment, step_of_sums
+from keyshift.models.problem import Limit, Violation, below_step, left_on_draining, step_of_sums
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
@@ -120,9 +120,6 @@ class MCLB(Ruled):
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the scale or of the objective, whichever is larger, since rounding grows with sums of squares."""
         return below_step(1e-6 * max(self.scale, objective), self.step)
-
-    def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes, self.workload.keys)
 
     def objective(self, assignment: np.ndarray) -> float:
         w = self.workload

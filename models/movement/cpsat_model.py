@@ -39,7 +39,7 @@ class MovementCpSat(PlacedCpSat):
         self.load_limits()
         self.node_count()
         self.only_in_use()
-        add_to_cpsat(self.model, problem.lowered, self.x, problem.node_limit)
+        add_to_cpsat(self.model, problem.lowered, self.x, problem.places)
         stay = {k: self.x[k, i] for k, i in enumerate(problem.workload.current.tolist()) if i in self.z}
         self.model.minimize(sum(int(s) * (1 - stay.get(k, 0)) for k, s in enumerate(self.state.values)))
 

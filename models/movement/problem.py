@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from keyshift.models.base.figures import apart
 from keyshift.models.base.integers import ROUNDING, Knapsack, capped
 from keyshift.models.errors import InputError
 from keyshift.models.problem import SLACK as SLACK
-from keyshift.models.problem import Limit, MovesState, Violation, below_step, left_on_draining, read_assignment
+from keyshift.models.problem import Limit, MovesState, Violation, below_step, left_on_draining
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import MOST_NODES, BoolArray, FloatArray, IntArray, Workload
@@ -98,18 +98,16 @@ class MovementWithinLimits(Ruled, MovesState):
     # Data of the formulation ------------------------------------------------------------------------------------
 
     @property
-    def node_limit(self) -> int:
+    def places(self) -> int:
         """How many nodes there are to choose from: the current ones and new ones."""
         return max(self.workload.nodes, self.nodes_after + int(self.workload.draining.sum()))
 
-    @property
-    def places(self) -> int:
-        return self.node_limit
+    node_limit = places  # its name in releases
 
     @property
     def open_nodes(self) -> BoolArray:
-        """Nodes that may be in use, (5), shape (node_limit,)."""
-        may = np.ones(self.node_limit, dtype=bool)
+        """Nodes that may be in use, (5), shape (places,)."""
+        may = np.ones(self.places, dtype=bool)
         may[: self.workload.nodes] = self.workload.kept
         return may
 
@@ -125,8 +123,8 @@ class MovementWithinLimits(Ruled, MovesState):
         )
 
     def node_loads(self, assignment: IntArray) -> FloatArray:
-        """Load of every node in the windows that count, shape (windows, node_limit)."""
-        return np.array([np.bincount(assignment, weights=row, minlength=self.node_limit) for row in self.load])
+        """Load of every node in the windows that count, shape (windows, places)."""
+        return np.array([np.bincount(assignment, weights=row, minlength=self.places) for row in self.load])
 
     # What every problem answers ---------------------------------------------------------------------------------
 
@@ -134,15 +132,9 @@ class MovementWithinLimits(Ruled, MovesState):
         """A millionth of the objective, which is the state that moves."""
         return below_step(1e-6 * objective, self.step)
 
-    def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.node_limit, self.workload.keys)
-
-    def objective(self, assignment: np.ndarray) -> float:
-        return metrics.state_moved(self.workload, assignment)
-
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         loads = self.node_loads(assignment)
-        used = np.bincount(assignment, minlength=self.node_limit) > 0
+        used = np.bincount(assignment, minlength=self.places) > 0
         return {
             "state_moved": self.objective(assignment),
             "migrations": float(metrics.migrations(self.workload, assignment)),
@@ -151,7 +143,7 @@ class MovementWithinLimits(Ruled, MovesState):
         }
 
     def record(self) -> records.Record:
-        low, high, allowed, places = Fraction(self.lower), Fraction(self.upper), records.ALLOWED, self.node_limit
+        low, high, allowed, places = Fraction(self.lower), Fraction(self.upper), records.ALLOWED, self.places
         loads = records.windows_of(self.load)
         unit = Fraction(loads[0]["unit"])
         limit = max(0, math.ceil((low - allowed * high) / unit)), math.floor(high * (1 + allowed) / unit)
@@ -159,7 +151,7 @@ class MovementWithinLimits(Ruled, MovesState):
         return records.placed(self.workload, rows, in_use=self.nodes_after, places=places, **self.recorded_rules())
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        used = np.bincount(assignment, minlength=self.node_limit) > 0
+        used = np.bincount(assignment, minlength=self.places) > 0
         return [
             *self._outside_limits(assignment, used),
             *self._wrong_count(used),
@@ -265,7 +257,7 @@ class LoadLimits:
     def too_much(self, assignment: IntArray) -> Iterator[IntArray]:
         """Key groups that no node can run together: few of those on each node above u."""
         for limit in self.above:
-            loads = np.bincount(assignment, limit.weights, self.problem.node_limit)
+            loads = np.bincount(assignment, limit.weights, self.problem.places)
             for i in np.flatnonzero(loads > limit.limit):
                 yield limit.cover(np.flatnonzero(assignment == i))
 

@@ -44,7 +44,7 @@ class MovementPyomo(PlacedPyomo):
         self.node_count()
         self.only_in_use()
         self.least_movement()
-        add_to_pyomo(m, problem.lowered, dict(m.x.items()), problem.node_limit)
+        add_to_pyomo(m, problem.lowered, dict(m.x.items()), problem.places)
         m.cuts = pyo.ConstraintList()
 
     def load_limits(self) -> None:

@@ -315,10 +315,8 @@ class RuledWay:
             for d in np.unique(np.concatenate([source[crossing], goal[crossing]])):
                 if d < 0:
                     continue
-                into, out = (
-                    np.bincount(mine[at], room.weights[at], count)
-                    for at in (crossing & (goal == d), crossing & (source == d))
-                )
+                come, go = crossing & (goal == d), crossing & (source == d)
+                into, out = (np.bincount(mine[at], room.weights[at], count) for at in (come, go))
                 units = np.flatnonzero((into > 0) | (out > 0))
                 most = max(float(room.most[d]), before[d], after[d])
                 least = min(float(room.least[d]), before[d], after[d])

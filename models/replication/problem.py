@@ -120,11 +120,15 @@ class ReplicatedAllocation(Problem):
 
     def cells(self, assignment: np.ndarray) -> tuple[IntArray, IntArray]:
         """Key group and node of every copy, by key group; few cells of the table hold one."""
-        return np.divmod(np.flatnonzero(assignment != 0), self.workload.nodes)
+        given = assignment.view(bool) if assignment.dtype == np.int8 else assignment  # without another table
+        return np.divmod(np.flatnonzero(given), self.workload.nodes)
 
     def node_loads(self, assignment: np.ndarray) -> FloatArray:
         """Load of every node per unit of capacity, shape (n,)."""
-        w, (which, place) = self.workload, self.cells(assignment)
+        return self._loads_of(*self.cells(assignment))
+
+    def _loads_of(self, which: IntArray, place: IntArray) -> FloatArray:
+        w = self.workload
         share = self.load / np.maximum(np.bincount(which, minlength=w.key_groups), 1)
         return np.bincount(place, share[which], w.nodes) / w.capacity
 
@@ -143,7 +147,7 @@ class ReplicatedAllocation(Problem):
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         which, place = self.cells(assignment)
-        new, largest = ~self.held[which, place], self.node_loads(assignment)
+        new, largest = ~self.held[which, place], self._loads_of(which, place)
         return {
             "largest_load": float(largest.max()),
             "load_distance": float(np.abs(largest[self.workload.kept] - self.scale).max()),
@@ -173,11 +177,8 @@ class ReplicatedAllocation(Problem):
         return found
 
     def conflicts(self) -> list[str]:
-        room, p, leave = (
-            int(self.slots.sum()),
-            self.workload.key_groups,
-            int((~(self.held & self.workload.kept)).all(1).sum()),
-        )
+        room, p = int(self.slots.sum()), self.workload.key_groups
+        leave = int((~(self.held & self.workload.kept)).all(1).sum())
         found = [f"{p} key groups need a copy each, and there may be {self.copies}"] if self.copies < p else []
         if room < p:
             found.append(f"{p} key groups need a copy each, and the nodes have room for {room}")
@@ -259,9 +260,11 @@ def read_copies(name: str, given: Any, workload: Workload, nodes: int) -> np.nda
         return made
     if array.shape != (p, nodes):
         raise InputError(f"{name} has shape {array.shape}, expected ({p}, {nodes}): 1 where a node holds a copy")
-    numbers = array.dtype.kind in "biuf"
-    right = (array == 0) | (array == 1) if numbers else np.zeros(array.shape, dtype=bool)
-    if not right.all():
+    kind = array.dtype.kind
+    if kind not in "biu" or array.min() < 0 or array.max() > 1:  # whole numbers are looked at without another table
+        right = (array == 0) | (array == 1) if kind in "biuf" else np.zeros(array.shape, dtype=bool)
+        if right.all():
+            return array.astype(np.int8, order="C")
         at = tuple(np.argwhere(~right)[0])
         raise InputError(f"{name}[{at[0]}, {at[1]}] = {array[at]!r}: 1 where a node holds a copy, 0 elsewhere")
     return array.astype(np.int8, order="C")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models.base import guards
 from keyshift.models.base.labels import aligned, ordered
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, naming
 from keyshift.models.problem import read_assignment
 from keyshift.models.workload import IntArray, Workload
 
@@ -174,7 +174,6 @@ class RoutingTable:
         InputError
             Names the file, and what is missing, has the wrong type or is named twice.
         """
-        from keyshift.models.base.schema import naming
         from keyshift.models.routing.table_file import read_table
 
         with naming(path):

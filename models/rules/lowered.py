@@ -29,6 +29,7 @@ from functools import cached_property
 
 import numpy as np
 
+from keyshift.models.base.lazily import sp
 from keyshift.models.problem import SLACK
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
 
@@ -280,7 +281,6 @@ def _joined(sets: list[IntArray], key_groups: int) -> tuple[IntArray, ...]:
     sets = [one for one in sets if one.size > 1]
     if not sets:
         return ()
-    import scipy.sparse as sp
     from scipy.sparse.csgraph import connected_components
 
     first = np.concatenate([np.full(one.size - 1, one[0]) for one in sets])

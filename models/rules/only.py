@@ -22,6 +22,7 @@ from keyshift.models.rules.rule import Rule, Scope, Selection, register_rule
 from keyshift.models.workload import BoolArray, IntArray
 
 
+@dataclass(frozen=True)
 class _OnNodes(Rule):
     """(1) and (2): key groups that may not run on some nodes."""
 
@@ -54,8 +55,6 @@ class Only(_OnNodes):
     """
 
     name: ClassVar[str] = "only"
-    key_groups: Selection
-    nodes: Selection
 
     def closed(self, scope: Scope) -> BoolArray:
         return ~super().closed(scope)
@@ -73,8 +72,6 @@ class Never(_OnNodes):
     """
 
     name: ClassVar[str] = "never"
-    key_groups: Selection
-    nodes: Selection
 
 
 @register_rule

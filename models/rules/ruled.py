@@ -7,21 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from keyshift.models import records
 from keyshift.models.base.figures import apart
+from keyshift.models.base.lazily import sp
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.rules import read_rule
 from keyshift.models.rules.lowered import Closed, Form, Lowered, MoveBudget, Rooms, labels_of
 from keyshift.models.rules.rule import Rule, Scope
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 BROKEN = "broken_rules"
 """The measure of (5) in `keyshift.models.rules.lowered`, which `priorities` may put first."""
@@ -89,11 +87,6 @@ class Ruled(Problem):
         if BROKEN in self.priorities[1:]:
             raise InputError(f"priorities: {BROKEN} must come first")
         _ = self.lowered  # which refuses what is not there
-
-    @property
-    def places(self) -> int:
-        """Nodes that an answer may name."""
-        return self.workload.nodes
 
     @cached_property
     def scope(self) -> Scope:
@@ -215,10 +208,8 @@ class Ruled(Problem):
         w, low = self.scope.workload, self.lowered
         found = []
         if low.closed is not None:
-            found += [
-                f"rules leave key group {w.key(k)} no node to run on"
-                for k in np.flatnonzero(low.closed.all(axis=1))[:3]
-            ]
+            nowhere = np.flatnonzero(low.closed.all(axis=1))[:3]
+            found += [f"rules leave key group {w.key(k)} no node to run on" for k in nowhere]
         for room in low.rooms:
             inside = bool((room.domain >= 0).all())
             if inside and room.weights.sum() > room.most.sum() * (1 + 1e-9):
@@ -291,8 +282,6 @@ class MergedItems:
     @cached_property
     def sums(self) -> sp.csr_array:
         """The matrix that sums over the key groups of each item, shape (p, items)."""
-        import scipy.sparse as sp
-
         p = self.label.size
         return sp.csr_array((np.ones(p), (np.arange(p), self.label)), shape=(p, self.current.size))
 
@@ -381,8 +370,6 @@ class MergedItems:
 
 def _between(traffic: sp.csr_array, sums: sp.csr_array) -> sp.coo_array:
     """Traffic between different items."""
-    import scipy.sparse as sp
-
     made = sp.coo_array(sums.T @ traffic @ sums)
     other = made.row != made.col
     return sp.coo_array((made.data[other], (made.row[other], made.col[other])), shape=made.shape)

@@ -321,7 +321,4 @@ def read_speeds(workers: int | ArrayLike) -> FloatArray:
     if np.ndim(workers) == 0:
         number = guards.whole("workers", workers, least=1, optional=False)
         return guards.frozen(np.ones(number))
-    speeds = guards.non_negative("workers", workers)
-    if (speeds == 0).any():
-        raise InputError(f"workers[{int(np.argmin(speeds))}] = 0: a speed must be above 0")
-    return speeds
+    return guards.positive("workers", workers, "speed")

@@ -363,15 +363,16 @@ class KeySplitting(KeyStream):
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return self._broken(assignment, pairs_of(self, assignment))
 
-    def _broken(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:
-        return self._strangers(assignment, met)
-
-    def _strangers(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (2)
+    def _broken(self, sent: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (2)
         if not met.strangers:
             return []
-        count, first = first_stranger(self, assignment)
-        said = f"{count} messages go to no candidate of their key, first message {first} to worker {assignment[first]}"
-        return [Violation("candidates", said, first, float(count))]
+        return [_violation("candidates", "go to no candidate of their key", first_stranger(self, sent), sent)]
+
+
+def _violation(rule: str, what: str, found: tuple[int, int], sent: np.ndarray) -> Violation:
+    count, first = found
+    said = f"{count} messages {what}, first message {first} to worker {sent[first]}"
+    return Violation(rule, said, first, float(count))
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,15 +395,11 @@ class KeyPlacement(KeySplitting):
     name: ClassVar[str] = "key-placement"
     one_place: ClassVar[bool] = True
 
-    def _broken(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:
-        return [*self._strangers(assignment, met), *self._split_keys(assignment, met)]
-
-    def _split_keys(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (4)
-        if met.count == met.keys:
-            return []
-        count, first = first_split(self, assignment)
-        said = f"{count} messages leave their key's worker, first message {first} to worker {assignment[first]}"
-        return [Violation("one_place", said, first, float(count))]
+    def _broken(self, sent: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (4)
+        broken = super()._broken(sent, met)
+        if met.count != met.keys:
+            broken.append(_violation("one_place", "leave their key's worker", first_split(self, sent), sent))
+        return broken
 
     def relaxed(self, rules: set[str]) -> KeySplitting:
         """The same problem without some of its constraints: "candidates" is (2), "one_place" is (4)."""

@@ -14,7 +14,7 @@ import numpy as np
 from keyshift.models.base.disk import expect_regular, opened
 from keyshift.models.base.guards import frozen
 from keyshift.models.base.tables import unpacked_bytes
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.workload import IntArray
 
 CHUNK = 1 << 18
@@ -190,12 +190,10 @@ def _from_parquet(path: Path, column: str | None) -> Stream:
     if not path.exists():
         raise InputError(f"stream = {str(path)!r}: there is no such file")
     expect_regular(path)
-    try:
+    with refusing(f"stream = {str(path)!r} cannot be read as Parquet ({{reason}})", OSError, ValueError):
         data = ds.dataset(path, format="parquet")
         names = data.schema.names
         largest = max((page for file in data.files for page in unpacked_bytes(Path(file))), default=0)
-    except (OSError, ValueError) as error:
-        raise InputError(f"stream = {str(path)!r} cannot be read as Parquet ({error})") from None
     if largest > MOST_PAGE:
         raise InputError(f"stream = {str(path)!r} has a page of {largest:,} bytes; at most {MOST_PAGE:,} are unpacked")
     if column is None and len(names) > 1:
@@ -215,12 +213,10 @@ def _from_parquet(path: Path, column: str | None) -> Stream:
             if values.null_count:
                 raise InputError(f"column {name!r} of {str(path)!r} holds {values.null_count} empty keys")
             values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-            keys = (
-                values.to_numpy(zero_copy_only=False)
-                if not texts
-                else _hashed(*_of_arrow(values.cast(pa.large_binary())))
-            )
-            yield keys
+            if texts:
+                yield _hashed(*_of_arrow(values.cast(pa.large_binary())))
+            else:
+                yield values.to_numpy(zero_copy_only=False)
 
     return _replayable(read)
 

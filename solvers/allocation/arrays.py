@@ -53,11 +53,13 @@ class Instance:
         """Number of windows, k."""
         return int(self.means.size)
 
-    @cached_property
+    @property
     def by_window(self) -> tuple[Instance, ...]:
         """The instance of each window alone, each in units of its own; this one where there is one."""
-        if self.windows == 1:
-            return (self,)
+        return self._several_windows if self.windows > 1 else (self,)
+
+    @cached_property
+    def _several_windows(self) -> tuple[Instance, ...]:
         return tuple(Instance(window) for window in self.problem.by_window)
 
     @cached_property

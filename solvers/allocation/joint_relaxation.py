@@ -24,6 +24,7 @@ import numpy as np
 
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.highs import without_callbacks
 
 PAYS, NEAR = 1e-9, 1e-8
 """A move whose reduced cost is not below the first is left out; a row that is broken by less than the other, in units of the
@@ -55,7 +56,7 @@ class MoveMaster:
     def __init__(self, instance: Instance, rest: FloatArray) -> None:
         it = self.instance = instance
         self.rest, self.infinity = rest, highspy.kHighsInf
-        self.highs = highspy.Highs()
+        self.highs = without_callbacks(highspy.Highs())
         for option, value in {"output_flag": False, "threads": 1}.items():
             self.highs.setOptionValue(option, value)
         self.moves: dict[tuple[int, int], int] = {}
@@ -229,12 +230,9 @@ class JointRelaxation:
             if self.ended or self.expired():
                 break
             broken = self.master.add_broken_rows()
-            if not self.master.solve():
-                break
-            paying = self._add_moves()
-            if paying and not self.master.solve():
-                break
-            self.ended = self.ended or broken + paying == 0
+            solved = self.master.solve()
+            paying = self._add_moves() if solved else 0
+            self.ended = self.ended or broken + paying == 0 or not solved or bool(paying and not self.master.solve())
         return self.best
 
     def priced(self, weights: Weights) -> PricedMoves | None:
@@ -243,7 +241,7 @@ class JointRelaxation:
         scaled = weights.signed * it.weight[:, None]
 
         def costs(some: IntArray) -> FloatArray:
-            at, loads, open_to = it.current[some], it.loads[some], self._open_to(some)
+            at, loads, open_to = it.current[some], it.loads[some], self.open_to(some)
             cost = loads @ scaled.T - np.einsum("pk,pk->p", loads, scaled[at])[:, None]
             cost += weights.cost * it.cost[some, None]
             cost[~open_to] = np.inf
@@ -264,7 +262,7 @@ class JointRelaxation:
         error_bound = 4 * it.error_bound * float(np.abs(weights.signed).sum()) + 1e-12 * spent
         return PricedMoves(value - error_bound, least, (lambda some: cost[some]) if one else costs)
 
-    def _open_to(self, some: IntArray) -> BoolArray:
+    def open_to(self, some: IntArray) -> BoolArray:
         """The nodes that some key groups may run on."""
         space = self.instance.space
         return space.enter[space.kind[some]] if self.open is None else self.open[some]

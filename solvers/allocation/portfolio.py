@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -17,10 +17,10 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.arrays import PLANNED, SEARCHED, Instance, whole_loads
 from keyshift.solvers.allocation.counting import TOO_FEW, CountBound, CountPlanner, counted, fewest_moves
 from keyshift.solvers.allocation.exchanges import Exchanges, even_out
-from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
 from keyshift.solvers.allocation.search import Round, Search, from_highest_to_lowest
 from keyshift.solvers.allocation.ties import fewer_moves, least_sides
+from keyshift.solvers.allocation.whole_pairs import bounds_over_windows
 from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
 from keyshift.solvers.tuning import AllocationSettings
 
@@ -51,7 +51,8 @@ def solve_milp(
       with a plan of counts that it realises (`counting`), and exchanges between three nodes where many may move
       (`exchanges`). Of dozens of key groups those of a few nodes are shared out anew (`exchanges.even_out`).
     - *prices*: branch and price for a target distance between bound and best, which it rules out or plans how to reach
-      (`pricing.tree`). Over more windows than one the joint linear relaxation (`joint_relaxation`).
+      (`pricing.tree`). Over more windows than one the joint linear relaxation (`joint_relaxation`), then
+      one in which nodes exchange pairs whole (`whole_pairs`).
     - *linear relaxation*: where rules have rows or nodes drain.
     - *CP-SAT* and *HiGHS* on the declarative statement, from the incumbent: CP-SAT almost at once on small instances, on large
       ones both only after much search.
@@ -106,7 +107,6 @@ class Portfolio:
         )  # fmt: skip
         self.instance = it = Instance(problem)
         self.size = it.space.pairs * it.windows
-        self.search = Search(it, seed, expired=lambda: self.found.done, spend=budget.spend, settings=self.settings)
         self.one = it.windows == 1
         self.movable = it.max_moves > 0 and it.nodes > 1
         self.counts: CountBound | None = None
@@ -127,6 +127,14 @@ class Portfolio:
                 least_sides(found, self.settings.second_effort, self.seed)
             fewer_moves(found)
         return found.answer()
+
+    @cached_property
+    def search(self) -> Search:
+        """The annealing, compiled at its first round: on a million key groups that takes longer than a first answer."""
+        found = self.found
+        return Search(
+            self.instance, self.seed, expired=lambda: found.done, spend=found.budget.spend, settings=self.settings
+        )
 
     def parts(self) -> list[Component]:
         """The parts, as the size of the instance and the rules ask for them."""
@@ -224,12 +232,13 @@ class Portfolio:
 
     def _count(self) -> None:
         """The bound by counts of each window."""
-        found, expired = self.found, lambda: self.found.budget.expired
+        found = self.found
+        budget = found.budget
         counts = list[CountBound]()
         while len(counts) < self.instance.windows:
-            if found.budget.late:
+            if budget.late:
                 return
-            counts.append(CountBound(self.instance.by_window[len(counts)], expired))
+            counts.append(CountBound(self.instance.by_window[len(counts)], lambda: budget.expired))
         low = counted(self.problem, counts)
         if math.isinf(low):
             found.infeasible = TOO_FEW
@@ -255,13 +264,10 @@ class Portfolio:
             yield
 
     def joint_turns(self) -> Iterator[None]:
-        """The joint relaxation of the windows, a round at a turn."""
-        relaxation = JointRelaxation(self.instance, lambda: self.found.budget.expired)
-        self.found.raise_bound(relaxation.begin() * self.problem.scale, "relaxation")
-        while not relaxation.ended:
-            yield
-            low = relaxation.improve(1)
+        """The relaxations over the windows, a round at a turn."""
+        for low in bounds_over_windows(self.instance, self.found.budget):
             self.found.raise_bound(low * self.problem.scale, "relaxation")
+            yield
 
     def linear_turns(self) -> Iterator[None]:
         """The linear relaxation of the statement."""

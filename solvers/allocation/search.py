@@ -218,21 +218,23 @@ def from_highest_to_lowest(it: Instance, expired: Callable[[], bool] = lambda: F
     """Move one key group after another from the node furthest above the mean to the one furthest below.
 
     Of those that have not moved it is the one whose load is nearest to what would make the two nodes even, as long as that
-    brings them nearer to each other. So few moves carry the most load, and of many the last are small. No guarantee;
-    O(n + log p) a move. None where nodes differ in more than capacity.
+    brings them nearer to each other. So few moves carry the most load, and of many the last are small. A draining node is
+    above by all that it has, and receives nothing. No guarantee; O(n + log p) a move. Over windows it goes by the mean load. None
+    where nodes differ otherwise.
     """
-    if it.windows > 1 or it.use.size or it.draining.any() or it.problem.lowered or not it.space.enter.all():
+    kept = ~it.draining
+    if it.use.size or it.problem.lowered or not it.space.enter[:, kept].all() or not kept.any():
         return None
     movers = it.space.movers
     order = movers[np.lexsort((it.load[movers], it.current[movers]))]
     starts = np.searchsorted(it.current[order], np.arange(it.nodes + 1))
-    place, dev = it.current.copy(), it.deviations(it.current)
+    place, dev = it.current.copy(), it.deviations(it.current) + it.mean * it.draining
     links = np.array([np.arange(order.size + 1)] * 2)
     moves, left, most = -1, it.max_moves, max(1, 50_000_000 // it.nodes)
     cost = it.max_cost
     while moves and left and not expired():
         moves, cost = move_to_lowest(
-            it.load, it.weight, it.cost, order, starts, dev, (min(left, most), cost), links, place
+            it.load, it.weight, it.cost, kept, order, starts, dev, (min(left, most), cost), links, place
         )
         left -= moves
     return place
@@ -248,17 +250,17 @@ def unmoved(at, links):
 
 
 @njit(**LEAF)
-def move_to_lowest(load, weight, cost, order, starts, dev, limits, links, place):
+def move_to_lowest(load, weight, cost, kept, order, starts, dev, limits, links, place):
     """`from_highest_to_lowest`, so many moves of it; key groups that may move are ordered by node, then by load.
 
     ``links[0, x]`` leads from place x to the next one above that has not moved, ``links[1, x + 1]`` to the next below.
     """
     most, cost_left = limits
     for moves in range(most):
-        high = low = 0
+        high, low = 0, -1
         for i in range(dev.size):
             high = i if dev[i] > dev[high] else high
-            low = i if dev[i] < dev[low] else low
+            low = i if kept[i] and (low < 0 or dev[i] < dev[low]) else low
         even = (dev[high] - dev[low]) / (weight[high] + weight[low])
         first, last = starts[high], starts[high + 1]
         above, end = first, last

@@ -18,7 +18,7 @@ from keyshift.solvers.collocation.joining import joined
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.levels import level_components
 from keyshift.solvers.collocation.local_search import SEARCHED, TOO_MANY, Annealing, search_turns
-from keyshift.solvers.collocation.multilevel import Multilevel, Peer
+from keyshift.solvers.collocation.multilevel import Multilevel, Peer, by_metis
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion, solve_cpsat
 from keyshift.solvers.collocation.structural_bounds import (
@@ -114,8 +114,10 @@ def solve_milp(
 def _large(
     problem: CollocatedAllocation, data: Arrays, budget: Budget, seed: int, start: np.ndarray | None, steps: int
 ) -> Answer:
-    """Joins, the bounds that take one pass, and the annealing where it fits into memory."""
+    """METIS where moves are not scarce, joins, the bounds that take one pass, and the annealing where it fits into memory."""
     found = Incumbent(problem, budget)
+    if Multilevel.suits(problem, data) and (parts := by_metis(problem, data, budget)) is not None:
+        start = better_of(problem, Answer(joined(problem, data, parts, budget.part(0.5), seed)), start).assignment
     found.add_solution(joined(problem, data, start, budget.part(0.5), seed), "joins")
     if not budget.expired:
         found.raise_bound(mean_bound(problem, most_by_structure(data, budget.part(0.2))), "structure")
@@ -206,6 +208,10 @@ class CollocationPortfolio:
         partitions = Multilevel(self.problem, self.data, self.seed)
         if peer is not None:
             partitions.ask(peer, self.seed)
+        elif (parts := by_metis(self.problem, self.data, self.found.budget)) is not None:
+            partitions.take(parts, self.found.budget)
+            self.found.add_solution(partitions.best, "METIS")
+            yield
         cycles = min(CYCLES, self.data.key_groups)
         while finish or cycles > 0:
             partitions.go_on(self.found.budget, 1)

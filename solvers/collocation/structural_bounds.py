@@ -20,6 +20,7 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.levels import by_level
+from keyshift.solvers.collocation.multilevel import parted
 from keyshift.solvers.semidefinite import Rows, SemidefiniteAscent
 from keyshift.solvers.threads import one_blas_thread
 
@@ -119,7 +120,7 @@ def spectral_cut(data: Arrays, budget: Budget) -> float:
     best, whole = 0.0, np.zeros(p, dtype=np.int64)
     for nodes in (2, 5) if p > LARGEST_SPECTRUM else (0,):  # more of them say more, and take longer
         parts = min(p, max(-(-p // LARGEST_SPECTRUM), data.nodes // nodes)) if nodes else 1
-        part = whole if parts == 1 else _parted(graph, data.load[0], parts)
+        part = whole if parts == 1 else parted(graph, data.load[0], np.full(parts, 1 / parts))
         cut = np.zeros(len(limited))
         for inside in np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part, minlength=parts))[:-1]):
             if budget.expired:
@@ -131,17 +132,6 @@ def spectral_cut(data: Arrays, budget: Budget) -> float:
                 budget.spend(inside.size**3 / 700.0 if nodes else 0.0)  # in steps of a search
         best = max(best, float(cut.max()))
     return best
-
-
-def _parted(graph: sp.csr_array, load: FloatArray, parts: int) -> IntArray:
-    """A partition with little traffic between the parts, by METIS."""
-    import pymetis
-
-    traffic, size = (
-        np.maximum(1, np.rint(1e3 * each / (each.mean() or 1.0))).astype(np.int64) for each in (graph.data, load)
-    )
-    adjacency = pymetis.CSRAdjacency(graph.indptr, graph.indices)
-    return np.array(pymetis.part_graph(parts, adjacency=adjacency, eweights=traffic, vweights=size)[1])
 
 
 def _limited(data: Arrays) -> list[tuple[FloatArray, float, FloatArray]]:

@@ -11,7 +11,8 @@ import numpy as np
 from keyshift.models import InputError, Workload
 from keyshift.models.base.figures import apart
 from keyshift.models.base.guards import real, whole
-from keyshift.models.intervals.schedule import InTransit, MigrationSchedule
+from keyshift.models.intervals.schedule import MigrationSchedule
+from keyshift.models.problem import read_assignment
 from keyshift.models.workload import IntArray
 
 
@@ -55,7 +56,7 @@ def schedule(
     most = whole("max_tasks", max_tasks, least=1)
     limit = real("max_state", max_state)
     link = whole("per_link", per_link, least=1, optional=False)
-    target = InTransit(workload, target).target
+    target = read_assignment(target, workload.key_groups, workload.nodes + workload.key_groups, workload.keys)
     tasks = np.flatnonzero(workload.current != target)
     if tasks.size == 0:
         return MigrationSchedule(workload, target, (), 0, link, most, limit)

@@ -23,7 +23,7 @@ with lazily():
 def refusal(problem: IntervalMigration | MigrationSequence, budget: Budget) -> str | None:
     """Why a statement is not written down, if it is not."""
     steps = len(problem.counts) if isinstance(problem, MigrationSequence) else 1
-    places = steps * problem.node_numbers * problem.workload.key_groups
+    places = steps * problem.places * problem.workload.key_groups
     most = 200_000  # a larger statement takes longer to write down than dynamic programs to solve
     if places > most:
         return f"{places} task, node and step triples are more than the {most} it takes on"

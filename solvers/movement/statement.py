@@ -33,11 +33,11 @@ def forced_movement(problem: MovementWithinLimits) -> float:
     must leave a draining node, and as many others as are not used. What nodes lack of v must come, from anywhere.
     """
     w = problem.workload
-    held = np.bincount(w.current, w.state, problem.node_limit)
+    held = np.bincount(w.current, w.state, problem.places)
     unused = int(problem.open_nodes.sum()) - problem.nodes_after
     best = 0.0
     for row in problem.load:
-        loads = np.bincount(w.current, row, problem.node_limit)
+        loads = np.bincount(w.current, row, problem.places)
         slack = 2 * SLACK * problem.upper + 4 * (row.size + 4) * 2.0**-53 * (loads + problem.upper)
         above, lacking = loads - problem.upper - slack, problem.lower - slack - loads
         leaves = np.where(problem.open_nodes, 0.0, held)
@@ -101,7 +101,7 @@ def solve_milp(
     def by_cpsat(turn: Budget) -> Answer:
         return solve_cpsat(problem, budget=turn, start=found.best, **asked)
 
-    pairs = problem.workload.key_groups * problem.node_limit
+    pairs = problem.workload.key_groups * problem.places
     later = max(WRITTEN * pairs, min(LATER * pairs, 2.0))
     components = [
         Component("HiGHS", solver_turns(found, by_highs, "HiGHS", FIRST), 1.0, WRITTEN * pairs),
@@ -236,11 +236,11 @@ def _task(problem: MovementWithinLimits, used: BoolArray) -> Task:
 
 def _nodes_kept(problem: MovementWithinLimits, start: IntArray | None) -> BoolArray:
     """The nodes to use: those of a known placement; of the others, those with most state."""
-    held = np.bincount(problem.workload.current, problem.workload.state, problem.node_limit)
+    held = np.bincount(problem.workload.current, problem.workload.state, problem.places)
     if start is not None:
         held[np.unique(start)] = np.inf
     ranked = np.argsort(-np.where(problem.open_nodes, held, -1.0), kind="stable")
-    used = np.zeros(problem.node_limit, dtype=bool)
+    used = np.zeros(problem.places, dtype=bool)
     used[ranked[: problem.nodes_after]] = True
     return used & problem.open_nodes
 

@@ -76,7 +76,7 @@ class _Copies:
 
     def cells(self) -> tuple[IntArray, IntArray]:
         """Key group and node of every copy, by node."""
-        place, which = np.divmod(np.flatnonzero(self.here.T != 0), len(self.here))
+        place, which = np.divmod(np.flatnonzero(self.here.T.view(bool)), len(self.here))
         return which, place
 
     def measure(self) -> IntArray:

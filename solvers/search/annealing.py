@@ -98,7 +98,7 @@ def anneal(rng, shares, cooling, aim, best, trial, program, state):  # noqa: C90
         count = propose(rng, shares, trial.step, program, state)
         if count == 0:
             continue
-        threshold = -heat * np.log(1.0 - uniform(rng))
+        threshold = -heat * math.log(1.0 - uniform(rng))
         nodes = weigh(count, trial, program, state)
         rise, bands = rise_of_nodes(nodes, aim, trial, program, state)
         cut_after = cut_of(trial.together, aim, aim.blend)

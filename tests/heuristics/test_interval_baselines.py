@@ -30,9 +30,9 @@ def test_consistent_hashing_moves_as_few_tasks_as_even_numbers_need():
     for n in (1, 2, 3, 4, 5):
         p = example(n)
         after = consistent_hashing(p, np.random.default_rng(1))
-        held = np.bincount(after, minlength=p.node_numbers)
+        held = np.bincount(after, minlength=p.places)
         assert held.max() - held[nodes_alive(p)].min() <= 1
-        before = np.bincount(p.workload.current, minlength=p.node_numbers)
+        before = np.bincount(p.workload.current, minlength=p.places)
         assert (after != p.workload.current).sum() == np.maximum(before - held, 0).sum()
     with_seed = [consistent_hashing(example(5), np.random.default_rng(s)).tolist() for s in (1, 1, 2)]
     assert with_seed[0] == with_seed[1] != with_seed[2]

@@ -72,7 +72,7 @@ def test_the_number_of_nodes_is_the_papers():
 def least_movement(p):
     feasible = (
         p.objective(a)
-        for a in map(np.array, itertools.product(range(p.node_limit), repeat=p.workload.key_groups))
+        for a in map(np.array, itertools.product(range(p.places), repeat=p.workload.key_groups))
         if not p.violations(a)
     )
     return min(feasible, default=None)

@@ -49,9 +49,9 @@ def agree(kind: str, seeds: range) -> int:
     met = 0
     for seed in seeds:
         problem = draw(kind, np.random.default_rng(seed))
-        nodes = problem.node_numbers if kind == "interval" else problem.workload.nodes
+        nodes = problem.places if kind == "interval" else problem.workload.nodes
         if kind == "movement":
-            nodes = problem.node_limit
+            nodes = problem.places
         feasible = any(problem.check(a).feasible for a in all_assignments(problem, nodes))
         found = ks.remedies(problem, time_limit=None)
         assert (found == []) == feasible, (kind, seed)

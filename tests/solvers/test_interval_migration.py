@@ -198,7 +198,7 @@ def test_each_rule_can_be_broken(assignment, nodes_after, tau, broken):
 def test_an_unknown_node_is_refused():
     w = workload([1] * 6, [0, 0, 1, 1, 2, 2], 3, draining=[False, False, True])
     problem = ks.IntervalMigration(w, 4, 2)
-    assert problem.node_numbers == 5
+    assert problem.places == 5
     with pytest.raises(ks.InputError, match=r"assignment\[3\] = 5 is not a node"):
         problem.check([0, 0, 1, 5, 3, 3])
 

@@ -13,7 +13,7 @@ from instances.intervals import random_problem
 
 import keyshift as ks
 from keyshift.models.intervals.flink_ranges import default_ranges, ranges_of, read_ranges
-from keyshift.models.intervals.schedule import InTransit, MigrationSchedule
+from keyshift.models.intervals.schedule import MigrationSchedule
 from keyshift.solvers.intervals.schedule import schedule
 
 
@@ -131,13 +131,12 @@ def test_a_schedule_that_breaks_a_rule_says_so():
         MigrationSchedule(w, target, (np.array([0]),), 1, 1, None, None).check()
 
 
-def test_in_transit_a_task_is_at_one_of_two_ends():
-    w = ks.Workload(load=np.ones(2), state=[3, 4], current=[0, 1], nodes=3)
-    transit = InTransit(w, np.array([2, 1]))
-    assert transit.check([0, 1]).objective == 3.0
-    assert transit.check([2, 1]).feasible
-    assert [v.rule for v in transit.check([1, 1]).violations] == ["in_transit"]
-    assert transit.scale == 7.0
+def test_a_report_on_the_way_is_about_the_state_still_to_move():
+    w = ks.Workload(load=np.ones(3), state=[3, 4, 5], current=[0, 1, 2], nodes=3)
+    first, last = schedule(w, [1, 0, 2], max_tasks=1).check()
+    assert {first.objective, first.metrics["state_moved"]} == {3.0, 4.0}
+    assert first.metrics["tasks_to_move"] == 1.0
+    assert (last.objective, last.metrics["max_load"]) == (0.0, 1.0)
 
 
 # Flink ------------------------------------------------------------------------------------------------------------

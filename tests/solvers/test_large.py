@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 from brute_force import brute_force
 from draws import rest_slow
-from instances import allocation, collocation, mclb, movement
+from instances import allocation, collocation, mclb, movement, routing
 
 import keyshift as ks
 from keyshift.models.answer import Budget
@@ -194,3 +195,24 @@ def test_a_lagrangian_bound_of_many_numbers_is_that_by_moves(monkeypatch):
     found = ks.solve(ks.CollocatedAllocation(w, max_load_distance=40, max_migrations=1), "lagrange", time_limit=5)
     assert found.bound == pytest.approx(7.0)
     assert "too large" in found.message
+
+
+@pytest.mark.parametrize("module", [allocation, collocation, mclb, movement, routing])
+@pytest.mark.parametrize("method", [None, "lp"])
+def test_what_a_solver_took_is_free_with_its_answer(module, method):
+    """A circle of references waits for the collector, which seldom comes: a hundred linear programs took 3 GB."""
+    problem = drawn(module, 3)
+    if method in (None, *(m.name for m in ks.methods(problem))):
+        ks.solve(problem, method, effort=0.05)
+        gc.collect()
+        gc.disable()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            ks.solve(problem, method, effort=0.05)
+            gc.collect()
+            left = {type(each) for each in gc.garbage}
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+        assert not [kind for kind in left if kind.__module__.startswith(("keyshift.solvers", "highspy"))]

@@ -137,7 +137,7 @@ def test_a_step_that_keeps_the_count_keeps_the_partition():
 def test_nodes_removed_and_added_again_take_new_numbers():
     w = ks.Workload(load=np.ones(6), state=np.ones(6), current=np.repeat([0, 1, 2], 2), nodes=3)
     problem = ks.MigrationSequence(w, [2, 3], 0)
-    assert problem.node_numbers == 4
+    assert problem.places == 4
     solution = ks.solve(problem)
     assert set(solution.assignment[0].tolist()) < {0, 1, 2}
     assert 3 in solution.assignment[1]

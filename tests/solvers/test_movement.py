@@ -17,7 +17,7 @@ from keyshift.solvers.movement.statement import forced_movement, least_state, lo
 
 def feasible_placements(problem) -> list[np.ndarray]:
     """All of them, on all the nodes there are to choose from; the least state moved comes first."""
-    every = map(np.array, itertools.product(range(problem.node_limit), repeat=problem.workload.key_groups))
+    every = map(np.array, itertools.product(range(problem.places), repeat=problem.workload.key_groups))
     return sorted((place for place in every if not problem.violations(place)), key=problem.objective)
 
 

@@ -13,7 +13,7 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.collocation import multilevel
 from keyshift.solvers.collocation.arrays import arrays_of
-from keyshift.solvers.collocation.multilevel import Blocks, Multilevel, _adjacency, _broken, _contracted
+from keyshift.solvers.collocation.multilevel import Blocks, Multilevel, _adjacency, _broken, _contracted, by_metis
 from keyshift.solvers.collocation.multilevel_kernels import fill
 
 
@@ -160,3 +160,19 @@ def test_the_graph_of_clusters_is_a_product_of_matrices():
     assert _adjacency(contracted).toarray() == pytest.approx(product)
     assert _adjacency(contracted).has_sorted_indices
     assert contracted.size == pytest.approx(graph.size @ whose.T)
+
+
+def test_metis_uses_the_nodes_that_do_not_drain_by_their_capacity_and_only_with_the_time_for_it():
+    rng = np.random.default_rng(7)
+    p, pairs = 120, rng.integers(0, 120, (2, 600))
+    traffic = sp.csr_array((rng.gamma(1.0, 1.0, 600), pairs), shape=(p, p))
+    w = ks.Workload(
+        load=np.ones(p), state=np.ones(p), current=rng.integers(0, 4, p), nodes=[1, 2, 1, 1], traffic=traffic,
+        draining=[0, 0, 1, 0],
+    )  # fmt: skip
+    problem = ks.CollocatedAllocation(w)
+    data = arrays_of(problem)
+    found = by_metis(problem, data, Budget())
+    assert np.bincount(found, minlength=4) / (p / 4) == pytest.approx([1, 2, 0, 1], abs=0.15)
+    assert problem.objective(found) < problem.objective(rng.integers(0, 4, p))
+    assert by_metis(problem, data, Budget(0.0)) is None

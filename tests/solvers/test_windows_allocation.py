@@ -15,7 +15,10 @@ from over_windows import agree, over_all, rule, same_answers, windows_of, with_o
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.generators.allocation import synthetic_workload
-from keyshift.models import metrics
+from keyshift.models import Budget, metrics
+from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
+from keyshift.solvers.allocation.whole_pairs import WholePairs, bounds_over_windows
 
 
 def over_windows(rng: np.random.Generator, p: int, n: int) -> ks.KeyGroupAllocation:
@@ -207,3 +210,26 @@ def test_costs_beyond_what_the_linear_program_takes():
     w = ks.Workload(load=load, state=[6e10, 4e10, 2e9, 7e8, 7e8], current=[1, 0, 0, 0, 1], nodes=[0.001, 1.0, 0.001])
     problem = ks.KeyGroupAllocation(w, windows=2, over="mean", alpha=1e6, max_migration_cost=1e17)
     assert agree(problem)
+
+
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 600), marks=pytest.mark.slow)])
+def test_no_assignment_is_below_what_whole_pairs_bound(seeds):
+    raised = 0
+    for seed in seeds:
+        rng = np.random.default_rng([17, seed])
+        nodes = int(rng.integers(2, 4))
+        problem = over_windows(rng, int(rng.integers(3, 7 - nodes // 3)), nodes)
+        instance = Instance(problem)
+        best, bounds = brute_force(problem)[0], list(bounds_over_windows(instance, Budget()))
+        assert bounds == sorted(bounds)
+        assert best is None or bounds[-1] * problem.scale <= best * (1 + 1e-12)
+        raised += bounds[-1] > JointRelaxation(instance).improve() * (1 + 1e-6)
+    assert raised > len(seeds) / 5
+
+
+def test_whole_pairs_count_a_set_that_is_needed_whole():
+    # The best move leaves both nodes 1 away from the mean of 4. A part of a key group would balance them.
+    w = ks.Workload(load=[[3, 3, 2], [3, 3, 2]], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    joint = JointRelaxation(Instance(ks.KeyGroupAllocation(w, max_migrations=1, windows=2, over="max")))
+    assert joint.improve() == pytest.approx(0.0, abs=1e-9)
+    assert list(WholePairs(joint).improve())[-1] == pytest.approx(0.25)

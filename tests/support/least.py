@@ -16,7 +16,7 @@ def candidates(problem: ks.Problem):
         size, places = problem.stream.messages, range(problem.workers)
     else:
         w = problem.workload
-        size, places = w.key_groups, range(getattr(problem, "node_limit", getattr(problem, "node_numbers", w.nodes)))
+        size, places = w.key_groups, range(getattr(problem, "places", w.nodes))
         if isinstance(problem, ks.ReplicatedAllocation):
             places = [row for row in itertools.product((0, 1), repeat=w.nodes) if any(row)]
     for candidate in itertools.product(places, repeat=size):

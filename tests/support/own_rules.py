@@ -108,7 +108,7 @@ class Spoken:
                 yield made
                 return
             used = set(assignment.tolist())
-            spare = [i for i in range(problem.node_limit) if problem.open_nodes[i] and i not in used]
+            spare = [i for i in range(problem.places) if problem.open_nodes[i] and i not in used]
             more = problem.nodes_after - len(used)
             if problem.lower > 0:  # a node in use runs something
                 assert more == 0
@@ -268,7 +268,7 @@ def size(problem: ks.Problem) -> int:
     if isinstance(problem, ks.IntervalMigration | ks.MigrationSequence):
         one = sum(1 for _ in contiguous(problem))
         return one ** (len(problem.counts) if isinstance(problem, ks.MigrationSequence) else 1)
-    return getattr(problem, "node_limit", problem.workload.nodes) ** problem.workload.key_groups
+    return problem.places**problem.workload.key_groups
 
 
 def drawn(module, rng: np.random.Generator) -> ks.Problem:

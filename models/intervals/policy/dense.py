@@ -106,16 +106,12 @@ class DensePolicyModel:
     def bellman(self, value: dict[int, FloatArray]) -> dict[int, FloatArray]:
         """The right-hand side of (1)."""
         gamma = self.problem.discount
-        return {
-            n: np.sum(
-                [
-                    chance * (self.cost[n, after] + gamma * value[after]).min(axis=1)
-                    for after, chance in self.problem.transitions[n].items()
-                ],
-                axis=0,
-            )
-            for n in self.partitions
-        }
+        made = {}
+        for n in self.partitions:
+            chances = self.problem.transitions[n].items()
+            least = [chance * (self.cost[n, after] + gamma * value[after]).min(axis=1) for after, chance in chances]
+            made[n] = np.sum(least, axis=0)
+        return made
 
 
 def evaluated(data: DensePolicyModel, value: dict[int, FloatArray]) -> dict[int, FloatArray]:

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from keyshift.models.base import guards
-from keyshift.models.errors import InputError
+from keyshift.models.base.lazily import sp
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.intervals.partition import InIntervals, Table, cuts_of, exact_number, record_of
 from keyshift.models.intervals.policy.transitions import Transitions, macqueen_interval, read_transitions
 from keyshift.models.intervals.step import IntervalMigration, step_from_now
@@ -161,10 +162,8 @@ class MigrationPolicy(InIntervals):
     # What every problem answers ---------------------------------------------------------------------------------
 
     def canonical(self, assignment: Any) -> np.ndarray:
-        try:
+        with refusing("assignment must be an array of node numbers", ValueError):
             given = np.array(assignment)
-        except ValueError:
-            raise InputError("assignment must be an array of node numbers") from None
         expected = f"(states, {len(self.counts)}, {self.workload.key_groups})"
         if given.ndim != 3 or given.shape[0] < 1 or given.shape[1:] != (len(self.counts), self.workload.key_groups):
             said = f"assignment has shape {given.shape}, expected {expected}: one row for each state and count"
@@ -174,8 +173,8 @@ class MigrationPolicy(InIntervals):
                 raise InputError("assignment must be an array of node numbers")
             given = given.astype(np.int64)
         most = self.workload.nodes + max(self.counts)
-        wrong = (given < NOT_ASKED) | (given >= most)
-        if wrong.any():
+        if given.size and (given.min() < NOT_ASKED or given.max() >= most):
+            wrong = (given < NOT_ASKED) | (given >= most)
             where = tuple(int(i) for i in np.argwhere(wrong)[0])
             raise InputError(f"assignment[{', '.join(map(str, where))}] = {given[where]} is not a node")
         return given
@@ -320,7 +319,6 @@ class PolicyTable:
         gamma, expected = self.problem.discount, self.expected
         known = (self.chance > 0) & (self.target < expected.size)
         rows, _ = np.nonzero(known)
-        import scipy.sparse as sp
         from scipy.sparse.linalg import splu
 
         step = sp.csr_array((self.chance[known], (rows, self.target[known])), shape=(expected.size, expected.size))
@@ -353,26 +351,27 @@ class PolicyTable:
         problem, broken = self.problem, []
         asked = self.chance > 0
         tasks = self.assignment.shape[2]
-        places = np.arange(1, tasks + 1)
         for j, n in enumerate(problem.counts):
             at = np.flatnonzero(asked[:, j])
-            labels = self.assignment[at, j, :]
+            if at.size == 0:
+                continue
             begins = np.ones((at.size, tasks), dtype=bool)
             begins[:, 1:] = self.changes[at, j]
-            ends = np.ones((at.size, tasks), dtype=bool)
-            ends[:, :-1] = begins[:, 1:]
-            begun = np.maximum.accumulate(np.where(begins, places - 1, 0), axis=1)
-            heavy = (ends & (begun < problem.starts(n)[1:])).any(axis=1)
-            ordered = np.sort(labels, axis=1)
-            distinct = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
+            row, begun = np.nonzero(begins)  # the intervals, by decision
+            ended = (np.append(begun[1:], 0) - 1) % tasks
+            node, first = self.assignment[at[row], j, begun], np.flatnonzero(begun == 0)
+            heavy = np.logical_or.reduceat(begun < problem.starts(n)[1:][ended], first)
+            span = int(np.ptp(node)) + 1
+            distinct = np.bincount(np.unique(row * span + (node - node.min())) // span)
+            lowest, highest = np.minimum.reduceat(node, first), np.maximum.reduceat(node, first)
             available = np.array([max(self.classes[r], n) if r else self._numbers_now(n) for r in at.tolist()])
             wrong = (
-                ("asked", "has no node for some task", (labels < 0).any(axis=1)),
-                ("intervals", "gives a node two intervals", distinct != begins.sum(axis=1)),
+                ("asked", "has no node for some task", lowest < 0),
+                ("intervals", "gives a node two intervals", distinct != np.bincount(row)),
                 ("load", "overloads a node", heavy),
                 ("nodes_after", "uses too many nodes", distinct > n),
-                ("node_numbers", "uses a node number that does not exist", labels.max(axis=1, initial=-1) >= available),
-                ("draining", "uses a draining node", self._onto_draining(at, labels)),
+                ("node_numbers", "uses a node number that does not exist", highest >= available),
+                ("draining", "uses a draining node", self._onto_draining(at, node[row == 0])),
             )
             broken += [
                 Violation(rule, f"state {at[i]}: the decision for {n} nodes {said}", int(at[i]))
@@ -384,9 +383,10 @@ class PolicyTable:
     def _numbers_now(self, nodes_after: int) -> int:
         return self.problem.workload.nodes + max(0, nodes_after - self.problem.nodes_now)
 
-    def _onto_draining(self, at: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def _onto_draining(self, at: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """Of the decisions only the first, from now, may use a node that drains; its nodes are given."""
         bad = np.zeros(at.size, dtype=bool)
-        if at.size and at[0] == 0:
-            nodes = labels[0][(labels[0] >= 0) & (labels[0] < self.problem.workload.nodes)]
-            bad[0] = bool(self.problem.workload.draining[nodes].any())
+        if at[0] == 0:
+            known = nodes[(nodes >= 0) & (nodes < self.problem.workload.nodes)]
+            bad[0] = bool(self.problem.workload.draining[known].any())
         return bad

@@ -65,13 +65,11 @@ class PolicyPyomo:
 
     def expectations(self) -> None:
         """(2) A state's value is the expectation over the next count."""
-        m = self.model
-        m.expectation = pyo.Constraint(
-            m.states,
-            rule=lambda m, n, i: (
-                m.V[n, i] == sum(chance * m.Q[n, i, after] for after, chance in self.problem.transitions[n].items())
-            ),
-        )
+
+        def expected(m: pyo.ConcreteModel, n: int, i: int) -> object:
+            return m.V[n, i] == sum(chance * m.Q[n, i, after] for after, chance in self.problem.transitions[n].items())
+
+        self.model.expectation = pyo.Constraint(self.model.states, rule=expected)
 
     def decisions(self) -> None:
         """(3) No decision costs less than Q."""

@@ -48,12 +48,10 @@ def read_transitions(given: Any) -> Transitions:
 
 
 def _row(n: int, row: Mapping[Any, Any]) -> Mapping[int, float]:
-    chances = {
-        read_count(f"transitions[{n}] key {after!r}", after): guards.real(
-            f"transitions[{n}][{after}]", p, optional=False
-        )
-        for after, p in row.items()
-    }
+    chances = {}
+    for after, p in row.items():
+        count = read_count(f"transitions[{n}] key {after!r}", after)
+        chances[count] = guards.real(f"transitions[{n}][{after}]", p, optional=False)
     total = float(sum(chances.values()))  # type: ignore[arg-type]
     if abs(total - 1.0) > 1e-6:
         raise InputError(f"transitions[{n}] sums to {apart(total, 1)[0]}, expected 1")

@@ -23,8 +23,8 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import TOO_FEW, CountBound, counted
-from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.pricing.bound import ListedColumns, NodeUse, PriceBound
+from keyshift.solvers.allocation.whole_pairs import bounds_over_windows
 from keyshift.solvers.set_partitioning import Cover, SetColumns, placed
 from keyshift.solvers.tuning import AllocationSettings
 
@@ -255,7 +255,7 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
     if np.isinf(low):
         return Answer(None, termination="infeasible", message=TOO_FEW)
     if instance.windows > 1:
-        low = max(low, JointRelaxation(instance, lambda: budget.expired).improve())
+        low = max(low, *bounds_over_windows(instance, budget))
         return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
     high = max(low, instance.distance(instance.current))
     for tree in price_trees(instance, budget, budget.tuned(AllocationSettings)):

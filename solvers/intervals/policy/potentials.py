@@ -91,10 +91,11 @@ def restricted_policy(
         Every state is multiplied by up to 1 +- noise before a jittered single step.
     """
     rng, bound = np.random.default_rng(seed), policy_bound(problem, budget.part(0.3))
-    chosen = candidates(problem, rng, partitions, noise, budget)
+    chosen = candidates(problem, rng, partitions, noise, budget.part(0.8))  # it also ends where there are no more
     classes = {n: some_of_class(problem.starts(n), n, some.values()) for n, some in chosen.items()}
     iteration = PolicyIteration(problem, classes=classes)
-    iteration.run(Budget(None), 1e-9)
+    iteration.round(Budget(None))  # there is a policy, however late it is
+    iteration.run(budget, 1e-9)
     most_states = sum(c.size for c in classes.values()) + 1
     answer = answer_of(problem, iteration.policy(), 0.0, most_states, bound)
     answer.termination = budget.why if budget.expired else "completed"

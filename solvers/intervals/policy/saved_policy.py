@@ -28,8 +28,8 @@ import numpy as np
 from pydantic import Field
 
 from keyshift.models.base.disk import parse_json, read_archive, write_archive
-from keyshift.models.base.schema import Count, FileFormat, Finite, Positive, Whole, naming, object_of
-from keyshift.models.errors import InputError
+from keyshift.models.base.schema import Count, FileFormat, Finite, Positive, Whole, object_of
+from keyshift.models.errors import InputError, naming
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.partitions import PartitionClass, matches
 

@@ -15,6 +15,7 @@ at once or never. Cuts at the same place are an old one, then a new one. Each en
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -55,8 +56,8 @@ class Cells(NamedTuple):
 
 @njit(nogil=True, **LEAF)
 def power(x):
-    """exp(x), or 0 where that is less than rounding beside 1: most of them, when it is cold."""
-    return np.exp(x) if x > -36.0 else 0.0
+    """exp(x), or 0 where that is less than rounding beside 1: most of them, when it is cold; NumPy rounds otherwise."""
+    return math.exp(x) if x > -36.0 else 0.0
 
 
 @njit(nogil=True, **LEAF)
@@ -134,7 +135,7 @@ def ended(c, cells, t, y, old_ends):
             if y <= x:
                 most += power(used[a, b] - moved + w - shut)
             most += power(matched[a, b] - kept + w - shut)
-    return (open_ + np.log(more) if more > 0 else NEVER), (shut + np.log(most) if most > 0 else NEVER)
+    return (open_ + math.log(more) if more > 0 else NEVER), (shut + math.log(most) if most > 0 else NEVER)
 
 
 @njit(cache=True, nogil=True)
@@ -160,7 +161,7 @@ def soft(c: Couple, cells: Cells) -> float:
             for b in range(c.new_starts[t], t):
                 w = c.new[b, t] - moved - both
                 total += power(free[t, b] + w) + power(used[t, b] + w)
-        both = both + np.log(total) if total > 0 else NEVER
+        both = both + math.log(total) if total > 0 else NEVER
         free[t, t], matched[t, t], used[t, t] = both + moved, both + kept, NEVER
     best, total = NEVER, 0.0
     moved, kept = c.moved[tasks], c.kept[tasks]
@@ -173,7 +174,7 @@ def soft(c: Couple, cells: Cells) -> float:
                     total += power(x - best) + power(y - best) + power(z - best)
                 else:
                     best = max(best, max(x, max(y, z)))
-    return best + np.log(total) if total > 0 else NEVER
+    return best + math.log(total) if total > 0 else NEVER
 
 
 @njit(nogil=True, **LEAF)
