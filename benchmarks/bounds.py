@@ -122,6 +122,20 @@ def measured_usual(quick: bool) -> Iterator[Row]:
             yield solved(problem, 5, **{"key groups": p, "nodes": n, "moves": moves, "seed": seed})
 
 
+def measured_windows(quick: bool) -> Iterator[Row]:
+    from keyshift.generators.allocation import madsen_windows
+
+    solved(madsen_windows(nodes=4, key_groups=40, windows=2, max_migrations=2), 1)  # compile first
+    for over, fluctuation, moves in itertools.product(("mean", "max"), (0.05, 0.15), (20, 40)):
+        for seed in range(1 if quick else 3 if over == "mean" else 2):
+            given = {"over": over, "fluctuation": fluctuation, "max_migrations": moves, "seed": seed}
+            problem = madsen_windows(**given)
+            seconds, bound = spent(lambda problem=problem: ks.solve(problem, "prices").bound * 100 / problem.scale)
+            found = solved(problem, 20)
+            yield {**given, "objective, %": found["objective, %"], "bound, %": bound,
+                   "gap, points": found["objective, %"] - bound, "seconds of the bound": seconds}  # fmt: skip
+
+
 def talking(kind: str, p: int, nodes: int, seed: int = 0) -> ks.CollocatedAllocation:
     """Key groups on a ring that send to others near by ("ring"), or within communities of a node's size but for 0.6 % ("communities")."""
     rng = np.random.default_rng(seed)
@@ -196,6 +210,14 @@ def usual(page: Page) -> None:
     beside(page, "usual", ["key groups", "nodes", "moves", "seed"])
 
 
+def windows(page: Page) -> None:
+    """Eight windows at once.
+
+    40 nodes, 800 key groups, in percent of the mean load: twenty units of work for the answer, and the bound of `prices`.
+    """
+    beside(page, "windows", ["over", "fluctuation", "max_migrations", "seed"])
+
+
 def parts(page: Page) -> None:
     """Collocation at size.
 
@@ -212,6 +234,7 @@ def enumerated(page: Page) -> None:
     rows = []
     for name, draw, bound in (
         ("what moves carry away", drawn_allocation, carried),
+        ("whole pairs", drawn_allocation, paired),
         ("parts", drawn_collocation, parted),
     ):
         found = []
@@ -260,6 +283,14 @@ def carried(problem: ks.KeyGroupAllocation) -> float:
     return float(problem.planned.combined(np.array(lows)))
 
 
+def paired(problem: ks.KeyGroupAllocation) -> float:
+    from keyshift.models import Budget
+    from keyshift.solvers.allocation.arrays import Instance
+    from keyshift.solvers.allocation.whole_pairs import bounds_over_windows
+
+    return max(bounds_over_windows(Instance(problem), Budget())) * problem.scale
+
+
 def parted(problem: ks.CollocatedAllocation) -> float:
     from keyshift.models import Budget
     from keyshift.solvers.collocation import structural_bounds
@@ -269,7 +300,7 @@ def parted(problem: ks.CollocatedAllocation) -> float:
     return structural_bounds.spectral_cut(arrays_of(problem), Budget()) * problem.scale
 
 
-PARTS = (messages, policies, very_many, usual, parts, enumerated)
+PARTS = (messages, policies, very_many, usual, windows, parts, enumerated)
 
 if __name__ == "__main__":
     if "--measure" in sys.argv:

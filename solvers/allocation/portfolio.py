@@ -265,8 +265,13 @@ class Portfolio:
 
     def joint_turns(self) -> Iterator[None]:
         """The relaxations over the windows, a round at a turn."""
-        for low in bounds_over_windows(self.instance, self.found.budget):
-            self.found.raise_bound(low * self.problem.scale, "relaxation")
+        found = self.found
+
+        def waits(steps: float) -> bool:
+            return found.budget.work < 10 * STEP * steps and not found.all_wait
+
+        for low in bounds_over_windows(self.instance, found.budget, waits):
+            found.raise_bound(low * self.problem.scale, "relaxation")
             yield
 
     def linear_turns(self) -> Iterator[None]:

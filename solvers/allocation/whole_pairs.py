@@ -26,7 +26,7 @@ is a lower bound, for which the sets of two and less are all tried. Those of thr
 .. math:: (4) \quad \sum_s u_{is} \, dev_{is}(\emptyset) + \min_{|T| \ge 3} \sum_{k \in T}
           \Bigl( c_{ik} + \sum_s u_{is} a_{iks} \Bigr),
 
-which are the three least terms, and all further ones below 0. (4) is also at most what pairs cost, so that few need be tried.
+which are the three least terms, and all further ones below 0. A pair costs no less than its own two terms, so that few are tried.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.joint_relaxation import AT_ONCE, PAYS, JointRelaxation, MoveMaster
 
 
-class Prices(NamedTuple):
+class PairPrices(NamedTuple):
     """Multipliers of (3) and (4)."""
 
     size: FloatArray
@@ -127,7 +127,7 @@ class PairMaster(MoveMaster):
         )
         self._row(-self.infinity, 0.0, [self.others + i, column], [-1.0, 1.0])
 
-    def prices(self) -> Prices:
+    def prices(self) -> PairPrices:
         """The duals as multipliers that the bound may take."""
         it, duals = self.instance, np.array(self.highs.getSolution().row_dual)
         shape, planned = (it.nodes, it.windows), it.problem.planned
@@ -137,23 +137,31 @@ class PairMaster(MoveMaster):
         shrink = 1 / (max(1.0, over, 1.0 if planned.over == "mean" else float(sums.sum())) * (1 + 1e-12))
         size, signed = shrink * (up + down), shrink * np.where(it.draining[:, None], up, up - down) * (1 - 1e-12)
         move, cost = np.maximum(-duals[self.limits : self.limits + 2], 0.0)
-        return Prices(
+        return PairPrices(
             size, signed, -duals[self.balance : self.above], float(move), float(cost) / self.cost_unit,
             duals[self.one : self.balance], duals[self.least : self.least + it.nodes],
         )  # fmt: skip
 
 
-def bounds_over_windows(instance: Instance, budget: Budget) -> Iterator[float]:
-    """Ever better bounds, in units of the mean: the joint relaxation, then, where that is not long, the one of whole pairs."""
-    joint = JointRelaxation(instance, lambda: budget.expired)
+def bounds_over_windows(
+    instance: Instance, budget: Budget, waits: Callable[[float], bool] = lambda steps: False
+) -> Iterator[float]:
+    """Ever better bounds, in units of the mean: the joint relaxation's, then those of whole pairs where these are not long.
+
+    Before a first round of so many steps of search these wait for as long as they are told to.
+    """
+    joint, size = JointRelaxation(instance, lambda: budget.expired), instance.space.pairs * instance.windows
     yield joint.begin()
     while not (joint.ended or budget.expired):
         yield joint.improve(1)
-    size = instance.space.pairs * instance.windows
-    if 8 * size <= AT_ONCE and instance.max_moves > 0 and not budget.expired:
-        for low in WholePairs(joint).improve():
-            budget.spend(10 * size)  # about as long as a round takes
-            yield low
+    if 8 * size > AT_ONCE or instance.max_moves == 0:
+        return
+    steps = 80.0 * size  # of search, which take about as long as a round
+    while waits(steps):
+        yield joint.best
+    for low in WholePairs(joint).improve():
+        budget.spend(steps)
+        yield low
 
 
 def signed_loads(it: Instance, i: int) -> FloatArray:
@@ -193,14 +201,14 @@ class WholePairs:
             self.best = max(self.best, total - self._rounding(prices))
             yield self.best
 
-    def _rounding(self, prices: Prices) -> float:
+    def _rounding(self, prices: PairPrices) -> float:
         """The most that rounding can have added to (3)."""
         it = self.instance
         each = 2 * np.abs(prices.taken).sum() + prices.cost * it.cost.sum()
         each += prices.move * it.key_groups + (prices.cost * it.max_cost if prices.cost > 0 else 0.0)
         return 8 * it.error_bound * float(prices.size.sum()) + 1e-12 * float(each)
 
-    def _node(self, i: int, prices: Prices) -> tuple[float, int]:
+    def _node(self, i: int, prices: PairPrices) -> tuple[float, int]:
         """The least of (3) for a node, and how many columns were added."""
         it, weight, change = self.instance, prices.size[i], signed_loads(self.instance, i)
         own = it.current == i
