@@ -59,8 +59,8 @@ ROWS_SECONDS, STEP_SECONDS, SHORT_SECONDS = 1.5e-7, 2.5e-10, 0.2
 
 FIRST, STEPS = 3, 30
 """Rounds before the first with cuts; steps of a round."""
-TRIANGLES, STARTS, ENTRY = 1_000, 300, 2
-"""The most triangle inequalities added in a round; random vectors that a round begins from; their largest entry."""
+TRIANGLES, STARTS, ENTRY = 1_000, 1_200, 2
+"""The most triangle inequalities added in a round; random vectors that a round begins from at most; their largest entry."""
 PATIENCE, RISE = 40, 0.1
 """The bound ends when so many rounds together close less than this share of the gap."""
 
@@ -240,7 +240,7 @@ class SemidefiniteDual(SemidefiniteAscent):
         corners, by = broken_triangles(self.X, self.diagonal, 3 * least)
         corners = corners[np.argsort(-by, kind="stable")[:TRIANGLES]]
         found = [Cut.of(c, np.array([1, -1, -1]), n) for c in corners]
-        vectors, _ = broken_vectors(self.X, n, STARTS, least, ENTRY, rng)
+        vectors, _ = broken_vectors(self.X, n, min(12 * self.size, STARTS), least, ENTRY, rng)
         found += [Cut.of(np.flatnonzero(b), b[b != 0], n) for b in vectors]
         weighs = self.of_cuts > 1e-7
         cuts = {c.key: c for c, kept in zip(self.cuts, weighs, strict=True) if kept}
