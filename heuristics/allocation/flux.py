@@ -11,6 +11,12 @@ from keyshift.models.answer import Termination
 from keyshift.models.base.compiling import off_clock
 from keyshift.models.base.guards import Count, Whole
 from keyshift.models.rules.lowered import RowTally
+from keyshift.solvers.allocation.arrays import alike
+
+
+def is_quick(problem: KeyGroupAllocation) -> bool:
+    """Whether Flux, or the power of two choices, is a quick start; of more key groups "milp" begins from a better one itself."""
+    return problem.workload.key_groups <= 20_000 or not alike(problem)
 
 
 def flux(
@@ -165,10 +171,10 @@ def potc(
     rng = np.random.default_rng(seed)
     open_nodes = np.flatnonzero(problem.workload.kept)
     hashed = open_nodes[rng.integers(0, open_nodes.size, (problem.workload.key_groups, max(0, choices - 1)))]
-    for k in rng.permutation(problem.workload.key_groups):
+    for at, k in enumerate(rng.permutation(problem.workload.key_groups)):
         if state.exhausted:
             break
-        if budget.expired:
+        if at % 256 == 0 and budget.expired:
             return Answer(state.assignment, termination=budget.why)
         source = int(problem.workload.current[k])
         others = [int(i) for i in hashed[k] if i != source]
@@ -208,8 +214,8 @@ def drain_first(
     w, state = problem.workload, Migrations(problem)
     leaving = np.flatnonzero(w.draining[w.current])
     drained = 0
-    for k in leaving[np.lexsort((leaving, -state.workload.last_load[leaving]))].tolist():
-        if state.exhausted or budget.expired:
+    for at, k in enumerate(leaving[np.lexsort((leaving, -state.workload.last_load[leaving]))].tolist()):
+        if state.exhausted or (at % 256 == 0 and budget.expired):  # a look counts as work
             break
         may = state.open_to(k) & w.kept
         if may.any():

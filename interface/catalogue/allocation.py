@@ -4,7 +4,7 @@ from keyshift.catalogue.method import Formulation, Trade, kinds, pyomo_and_cpsat
 from keyshift.models.base.lazily import lazily
 
 with lazily():
-    from keyshift.heuristics.allocation.flux import drain_first, flux, potc
+    from keyshift.heuristics.allocation.flux import drain_first, flux, is_quick, potc
     from keyshift.heuristics.mclb.clb import elb_within_limits
     from keyshift.heuristics.replication.greedy import eplb
     from keyshift.models.allocation import KeyGroupAllocation
@@ -48,7 +48,7 @@ ALLOCATION = Formulation(
     methods=(
         exact(
             "milp", "[Madsen2016], sec. 4.3.1; keyshift's search and bounds, then CP-SAT and HiGHS", solve_milp,
-            warm_up=allocation, warm_start=("drain-first",), rescue=("flux", "potc"), lesson="lessons/proving-by-branching",
+            warm_up=allocation, warm_start=("flux", "potc", "drain-first"), lesson="lessons/proving-by-branching",
             later=by_search_and_solvers,
         ),
         exact(
@@ -64,8 +64,8 @@ ALLOCATION = Formulation(
             "prices", "keyshift: counts of moves, and column generation over their prices", price_bound,
             "a lower bound, rarely far off", warm_up=allocation_bound, lesson="lessons/proving-by-prices",
         ),
-        heuristic("flux", "[Shah2003], as [Madsen2016] describes it", flux),
-        heuristic("potc", "[Azar1999], within the limits", potc),
+        heuristic("flux", "[Shah2003], as [Madsen2016] describes it", flux, useful=is_quick),
+        heuristic("potc", "[Azar1999], within the limits", potc, useful=is_quick),
         heuristic(
             "drain-first", "[Madsen2016], sec. 5.1: drain first, balance afterwards", drain_first, useful=drains,
             warm_up=allocation, lesson="lessons/rebalancing-over-time",

@@ -207,6 +207,13 @@ class Instance:
         return self.problem.planned.combined(self.distances(assignment))
 
 
+def alike(problem: KeyGroupAllocation) -> bool:
+    """Whether nodes differ in nothing but capacity, and in whether they drain: every key group may go to each that does not."""
+    kept = problem.workload.kept
+    apart = problem.resource_capacity or problem.lowered or not problem.space.enter[:, kept].all()
+    return bool(kept.any()) and not apart
+
+
 class WholeLoads(NamedTuple):
     """Every node's load is a multiple of a unit, so that few distances from the mean there are.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from keyshift.models.base.compiling import LEAF, generator, njit
 from keyshift.models.workload import IntArray
-from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.arrays import Instance, alike
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
 from keyshift.solvers.search.lowering import Posed
 from keyshift.solvers.search.program import Aim
@@ -220,10 +220,9 @@ def from_highest_to_lowest(it: Instance, expired: Callable[[], bool] = lambda: F
     Of those that have not moved it is the one whose load is nearest to what would make the two nodes even, as long as that
     brings them nearer to each other. So few moves carry the most load, and of many the last are small. A draining node is
     above by all that it has, and receives nothing. No guarantee; O(n + log p) a move. Over windows it goes by the mean load. None
-    where nodes differ otherwise.
+    unless nodes are `alike`.
     """
-    kept = ~it.draining
-    if it.use.size or it.problem.lowered or not it.space.enter[:, kept].all() or not kept.any():
+    if not alike(it.problem):
         return None
     movers = it.space.movers
     order = movers[np.lexsort((it.load[movers], it.current[movers]))]
@@ -234,7 +233,7 @@ def from_highest_to_lowest(it: Instance, expired: Callable[[], bool] = lambda: F
     cost = it.max_cost
     while moves and left and not expired():
         moves, cost = move_to_lowest(
-            it.load, it.weight, it.cost, kept, order, starts, dev, (min(left, most), cost), links, place
+            it.load, it.weight, it.cost, ~it.draining, order, starts, dev, (min(left, most), cost), links, place
         )
         left -= moves
     return place
