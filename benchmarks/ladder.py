@@ -66,6 +66,11 @@ def workload(nodes: int, p: int, windows: int = 1, traffic: int = 0, seed: int =
     return ks.Workload(load=load, state=state, current=rng.integers(0, nodes, p), nodes=nodes, traffic=pairs)
 
 
+def drained(nodes: int, p: int) -> ks.Workload:
+    """Every tenth node drains, and one at least."""
+    return workload(nodes, p).replace(draining=np.arange(nodes) % 10 == 0)
+
+
 def tasks(nodes: int, p: int) -> ks.Workload:
     """Gamma loads on contiguous nodes of about the same load."""
     rng = np.random.default_rng(0)
@@ -107,6 +112,9 @@ CASES: dict[tuple[str, int], Callable[[int, int], ks.Problem]] = {
     ("allocation", 1): lambda n, p: ks.KeyGroupAllocation(workload(n, p), max_migrations=p // 20),
     ("allocation", 6): lambda n, p: ks.KeyGroupAllocation(workload(n, p, 6), max_migrations=p // 20, windows=6),
     ("allocation, all may move", 1): lambda n, p: ks.KeyGroupAllocation(workload(n, p)),
+    ("allocation, a tenth drains", 1): lambda n, p: ks.KeyGroupAllocation(drained(n, p), max_migrations=p // 20),
+    ("allocation, a tenth drains, all may move", 1): lambda n, p: ks.KeyGroupAllocation(drained(n, p)),
+    ("collocation, all may move", 1): lambda n, p: ks.CollocatedAllocation(workload(n, p, 1, 3)),
     ("collocation", 1): lambda n, p: ks.CollocatedAllocation(workload(n, p, 1, 3), max_migrations=p // 20),
     ("collocation", 6): lambda n, p: ks.CollocatedAllocation(workload(n, p, 6, 3), max_migrations=p // 20, windows=6),
     ("mclb", 1): lambda n, p: mclb(n, p, 1),
