@@ -172,6 +172,14 @@ class Instance:
         alone = (self.loads * lightest[:, None]).max(axis=0) - self.means - self.error_bound
         return self.problem.planned.combined(alone)
 
+    @cached_property
+    def left_behind(self) -> float:
+        """The distance of the nodes that do not drain, on average, where the heaviest key groups come, as many as may."""
+        leaving, kept = self.draining[self.current], ~self.draining
+        come = np.sort(self.loads[leaving], axis=0)[max(0, int(leaving.sum()) - self.max_moves) :].sum(axis=0)
+        most = (self.loads[~leaving].sum(axis=0) + come) / (1.0 / self.weight[kept]).sum()
+        return self.problem.planned.combined(self.means - most - self.error_bound)
+
     def deviations(self, assignment: IntArray) -> FloatArray:
         """Deviation of every node by the mean load, shape (n,)."""
         return np.bincount(assignment, self.load, self.nodes) * self.weight - self.mean

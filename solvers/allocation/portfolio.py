@@ -119,6 +119,8 @@ class Portfolio:
         found = self.found
         found.add_solution(self.problem.workload.current)
         found.raise_bound(self.instance.least * self.problem.scale, "the heaviest")
+        if self.problem.workload.draining.any():
+            found.raise_bound(self.instance.left_behind * self.problem.scale, "what stays on draining nodes")
         conduct(found, self.parts())
         heuristic = self.rounds is not None and not self.small
         if self.one and found.best is not None:

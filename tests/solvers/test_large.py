@@ -216,3 +216,15 @@ def test_what_a_solver_took_is_free_with_its_answer(module, method):
             gc.garbage.clear()
             gc.enable()
         assert not [kind for kind in left if kind.__module__.startswith(("keyshift.solvers", "highspy"))]
+
+
+def test_what_stays_on_draining_nodes_is_a_bound():
+    """Against enumeration; it is reached where moves are scarce and loads even out."""
+    reached = 0
+    for seed in range(150):
+        problem = drawn(allocation, seed)
+        if problem.workload.draining.any():
+            best, bound = brute_force(problem)[0], Instance(problem).left_behind * problem.scale
+            assert best is None or bound <= best * (1 + 1e-9) + 1e-12, seed
+            reached += best is not None and 0 < best <= bound * (1 + 1e-6)
+    assert reached > 0
