@@ -112,9 +112,8 @@ class Multilevel:
         scarce = data.max_moves < (1 - 1 / kept.sum()) * data.key_groups or data.move_cost.max() > 0
         limited = min(data.upper.min(), data.capacity.min(initial=UNLIMITED)) < UNLIMITED / 1e3
         plain = data.cost.max() == 0 and not problem.rules and not problem.combines
-        return bool(
-            plain and not scarce and limited and kept.sum() > 1 and data.allowed[:, kept].all() and data.first.size
-        )
+        anywhere = problem.allocation.space.enter[:, kept].all()
+        return bool(plain and not scarce and limited and kept.sum() > 1 and anywhere and data.first.size)
 
     @property
     def best(self) -> IntArray | None:
