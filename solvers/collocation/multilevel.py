@@ -253,20 +253,21 @@ class Multilevel:
 
 def by_metis(problem: CollocatedAllocation, data: Arrays, budget: Budget) -> IntArray | None:
     """METIS's partition onto the nodes that do not drain, by capacity, which knows no limits; None without the time for it."""
-    steps = 5.0 * data.neighbour.size
-    if budget.remaining < steps * STEP:
-        return None
-    budget.spend(steps)
     nodes, p = np.flatnonzero(problem.workload.kept), data.key_groups
     graph = sp.csr_array((data.row_share @ data.weight, data.neighbour, data.indptr), shape=(p, p))
     capacity = problem.workload.capacity[nodes]
-    return np.asarray(nodes[parted(graph, data.remote_load.mean(axis=0), capacity / capacity.sum())])
+    part = parted(graph, data.remote_load.mean(axis=0), capacity / capacity.sum(), budget)
+    return None if part is None else np.asarray(nodes[part])
 
 
-def parted(graph: sp.csr_array, load: FloatArray, shares: FloatArray) -> IntArray:
-    """A partition with little traffic between the parts, which have these shares of the load, by METIS."""
+def parted(graph: sp.csr_array, load: FloatArray, shares: FloatArray, budget: Budget) -> IntArray | None:
+    """A partition with little traffic between the parts, which have these shares of the load, by METIS; None without the time."""
     import pymetis
 
+    steps = 5.0 * graph.nnz
+    if budget.remaining < steps * STEP:
+        return None
+    budget.spend(steps)
     traffic, size = (
         np.maximum(1, np.rint(1e3 * each / (each.mean() or 1.0))).astype(np.int64) for each in (graph.data, load)
     )

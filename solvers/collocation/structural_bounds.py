@@ -120,7 +120,9 @@ def spectral_cut(data: Arrays, budget: Budget) -> float:
     best, whole = 0.0, np.zeros(p, dtype=np.int64)
     for nodes in (2, 5) if p > LARGEST_SPECTRUM else (0,):  # more of them say more, and take longer
         parts = min(p, max(-(-p // LARGEST_SPECTRUM), data.nodes // nodes)) if nodes else 1
-        part = whole if parts == 1 else parted(graph, data.load[0], np.full(parts, 1 / parts))
+        part = whole if parts == 1 else parted(graph, data.load[0], np.full(parts, 1 / parts), budget)
+        if part is None:
+            break
         cut = np.zeros(len(limited))
         for inside in np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part, minlength=parts))[:-1]):
             if budget.expired:

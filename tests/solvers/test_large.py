@@ -130,7 +130,7 @@ def test_a_ladder_of_small_rungs_within_a_hard_limit_on_memory():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(rows) == 15
+    assert len(rows) == 18
     for row in rows:
         assert row["status"] in ("feasible", "optimal"), row
         assert row["bound"] is None or row["bound"] <= row["objective"] * (1 + 1e-9), row
