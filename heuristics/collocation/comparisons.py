@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import heapq
 import math
-import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,11 +17,11 @@ from keyshift.heuristics.allocation.flux import flux as uncollocated_flux
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.base.compiling import off_clock
-from keyshift.models.base.disk import descriptors_to
 from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.collocation.load_model import traffic_between
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
+from keyshift.solvers.collocation.metis import silent
 
 
 def collocated_sets(pairs: Scored, key_groups: int) -> list[IntArray]:
@@ -61,7 +57,7 @@ def graph_parts(vertices: IntArray, traffic: sp.csr_array, weight: FloatArray, p
     local.setdiag(0)
     local.eliminate_zeros()
     adjacency = pymetis.CSRAdjacency(local.indptr.astype(np.int64), local.indices.astype(np.int64))
-    with _silent():
+    with silent():
         _, part = pymetis.part_graph(
             parts,
             adjacency=adjacency,
@@ -72,25 +68,6 @@ def graph_parts(vertices: IntArray, traffic: sp.csr_array, weight: FloatArray, p
     label = np.asarray(part)
     cut = [vertices[label == j] for j in range(parts) if (label == j).any()]
     return cut if len(cut) > 1 else list(np.array_split(vertices, parts))  # METIS may leave all but one part empty
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Keep METIS's remarks on halves without vertices, which it prints itself, out of what a script reads."""
-    if os.name != "posix" or sys.stdout is None:
-        yield
-        return
-    flush = ctypes.CDLL(None).fflush
-    try:
-        sys.stdout.flush()
-        os.fstat(1)
-    except OSError:  # closed: it is not read
-        yield
-        return
-    flush(None)
-    with descriptors_to(os.devnull, 1):
-        yield
-        flush(None)
 
 
 def whole_weights(values: FloatArray, least: int) -> IntArray:

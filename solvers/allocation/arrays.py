@@ -174,7 +174,7 @@ class Instance:
 
     @cached_property
     def left_behind(self) -> float:
-        """The distance of the nodes that do not drain, on average, where the heaviest key groups come, as many as may."""
+        """What kept nodes lack of the mean, on average, though the heaviest key groups of draining ones come, as many as may."""
         leaving, kept = self.draining[self.current], ~self.draining
         come = np.sort(self.loads[leaving], axis=0)[max(0, int(leaving.sum()) - self.max_moves) :].sum(axis=0)
         most = (self.loads[~leaving].sum(axis=0) + come) / (1.0 / self.weight[kept]).sum()

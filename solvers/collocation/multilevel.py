@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from keyshift.models import Budget
-from keyshift.models.answer import STEP
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.errors import InputError
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
@@ -249,31 +248,6 @@ class Multilevel:
         share = float(min(self.most[0].min(), 1e3)) - 1.0  # of an average node
         of = _by_peer(peer, self.graph, self.nodes.size, max(share, 0.0), seed)
         self.keep(self.refined(self.graph, of, Budget()))
-
-
-def by_metis(problem: CollocatedAllocation, data: Arrays, budget: Budget) -> IntArray | None:
-    """METIS's partition onto the nodes that do not drain, by capacity, which knows no limits; None without the time for it."""
-    nodes, p = np.flatnonzero(problem.workload.kept), data.key_groups
-    graph = sp.csr_array((data.row_share @ data.weight, data.neighbour, data.indptr), shape=(p, p))
-    capacity = problem.workload.capacity[nodes]
-    part = parted(graph, data.remote_load.mean(axis=0), capacity / capacity.sum(), budget)
-    return None if part is None else np.asarray(nodes[part])
-
-
-def parted(graph: sp.csr_array, load: FloatArray, shares: FloatArray, budget: Budget) -> IntArray | None:
-    """A partition with little traffic between the parts, which have these shares of the load, by METIS; None without the time."""
-    import pymetis
-
-    steps = 5.0 * graph.nnz
-    if budget.remaining < steps * STEP:
-        return None
-    budget.spend(steps)
-    traffic, size = (
-        np.maximum(1, np.rint(1e3 * each / (each.mean() or 1.0))).astype(np.int64) for each in (graph.data, load)
-    )
-    adjacency = pymetis.CSRAdjacency(graph.indptr, graph.indices)
-    made = pymetis.part_graph(shares.size, adjacency=adjacency, eweights=traffic, vweights=size, tpwgts=shares.tolist())
-    return np.array(made[1])
 
 
 def _broken(blocks: Blocks) -> float:

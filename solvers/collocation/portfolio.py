@@ -18,7 +18,8 @@ from keyshift.solvers.collocation.joining import joined
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.levels import level_components
 from keyshift.solvers.collocation.local_search import SEARCHED, TOO_MANY, Annealing, search_turns
-from keyshift.solvers.collocation.multilevel import Multilevel, Peer, by_metis
+from keyshift.solvers.collocation.metis import by_metis
+from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion, solve_cpsat
 from keyshift.solvers.collocation.structural_bounds import (

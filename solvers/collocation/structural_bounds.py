@@ -20,7 +20,7 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.levels import by_level
-from keyshift.solvers.collocation.multilevel import parted
+from keyshift.solvers.collocation.metis import parted
 from keyshift.solvers.semidefinite import Rows, SemidefiniteAscent
 from keyshift.solvers.threads import one_blas_thread
 

@@ -13,7 +13,8 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.collocation import multilevel
 from keyshift.solvers.collocation.arrays import arrays_of
-from keyshift.solvers.collocation.multilevel import Blocks, Multilevel, _adjacency, _broken, _contracted, by_metis
+from keyshift.solvers.collocation.metis import by_metis, parted
+from keyshift.solvers.collocation.multilevel import Blocks, Multilevel, _adjacency, _broken, _contracted
 from keyshift.solvers.collocation.multilevel_kernels import fill
 
 
@@ -176,3 +177,16 @@ def test_metis_uses_the_nodes_that_do_not_drain_by_their_capacity_and_only_with_
     assert np.bincount(found, minlength=4) / (p / 4) == pytest.approx([1, 2, 0, 1], abs=0.15)
     assert problem.objective(found) < problem.objective(rng.integers(0, 4, p))
     assert by_metis(problem, data, Budget(0.0)) is None
+
+
+def test_metis_prints_nothing_into_what_a_script_reads(capfd):
+    """Of few vertices it remarks that it cannot bisect them; loads and traffic of any scale fit its whole numbers."""
+    rng = np.random.default_rng(3)
+    for parts in (2, 4, 11):
+        graph = sp.random_array((12, 12), density=0.5, rng=rng, format="csr")
+        graph = sp.csr_array(sp.triu(graph * 10.0 ** rng.integers(-9, 12, (12, 12)), 1))
+        graph = sp.csr_array(graph + graph.T)
+        part = parted(graph, 10.0 ** rng.integers(-9, 12, 12), np.full(parts, 1 / parts), Budget())
+        assert 0 <= part.min() <= part.max() < parts
+    assert parted(graph, np.ones(12), np.full(13, 1 / 13), Budget()) is None
+    assert capfd.readouterr().out == ""
