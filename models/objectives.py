@@ -58,7 +58,7 @@ class PlannedWindows:
     over: Over
     level: float
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many there are, k."""
         return int(self.share.size)
@@ -168,7 +168,7 @@ class Prioritised(Ruled):
         """The measure that the formulation minimises."""
         return self.measures[0]
 
-    @property
+    @cached_property
     def stages(self) -> tuple[str, ...]:
         """The measures in the order in which they are minimised; the first is the objective."""
         return tuple(self.priorities) or (self.own_measure,)
@@ -178,7 +178,7 @@ class Prioritised(Ruled):
         """The objective's name."""
         return self.stages[0].replace("_", " ")
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """The unit of the first measure; 1 if that unit is 0."""
         return self.unit(self.stages[0])
@@ -255,7 +255,7 @@ class Prioritised(Ruled):
         w = self.workload
         return step_of_sums({"state_moved": w.state, "draining_load": w.last_load}.get(measure, np.full(1, 0.5)))
 
-    @property
+    @cached_property
     def step(self) -> float:
         return self.step_of(self.stages[0])
 
@@ -335,7 +335,7 @@ class OverWindows(Prioritised):
             if name in self.priorities:
                 raise InputError(f"priorities names {name!r}, which only a problem about one window has")
 
-    @property
+    @cached_property
     def several(self) -> bool:
         """Whether the problem is about more than the last window: several windows, or scenarios."""
         return self.windows > 1 or self.scenarios is not None

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -284,7 +284,7 @@ class Problem(ABC):
         """The least difference between two different objectives if the data are whole numbers; 0 if none is known."""
         return 0.0
 
-    @property
+    @cached_property
     def tolerance(self) -> float:
         """Objectives that differ by less than this count as equal: a millionth of `scale`, and less than one `step`."""
         return below_step(1e-6 * self.scale, self.step)

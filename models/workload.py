@@ -177,17 +177,17 @@ class Workload:
             raise InputError(f"units: there is no unit of {other[0]!r}, only of 'load' and of 'state'")
         put("units", MappingProxyType({what: str(unit) for what, unit in sorted((units or {}).items())}))
 
-    @property
+    @cached_property
     def key_groups(self) -> int:
         """Number of key groups, p."""
         return int(self.load.shape[1])
 
-    @property
+    @cached_property
     def windows(self) -> int:
         """Number of statistic windows, m."""
         return int(self.load.shape[0])
 
-    @property
+    @cached_property
     def last_load(self) -> FloatArray:
         """Load of each key group in the last window, shape (p,)."""
         return self.load[-1]
@@ -199,10 +199,10 @@ class Workload:
             return ()
         return (*self.earlier_traffic, self.traffic) if self.earlier_traffic else (self.traffic,) * self.windows
 
-    @property
+    @cached_property
     def kept(self) -> BoolArray:
         """Nodes that are not draining, shape (n,)."""
-        return ~self.draining
+        return guards.frozen(~self.draining)
 
     @cached_property
     def mean_load(self) -> float:
@@ -482,7 +482,7 @@ class MoveSpace:
         may[np.arange(self.current.size), self.current] = True if self.stay is None else self.stay
         return may
 
-    @property
+    @cached_property
     def pairs(self) -> int:
         """How many pairs `allowed` has, without listing them."""
         stay = np.ones(self.current.size, dtype=bool) if self.stay is None else self.stay

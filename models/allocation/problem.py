@@ -199,12 +199,12 @@ class KeyGroupAllocation(OverWindows):
         """R of (7) by resource, as it was read."""
         return self.resource_capacity  # type: ignore[return-value]
 
-    @property
+    @cached_property
     def mean_load(self) -> float:
         """The mean in (3) and (4), in load per unit of kept capacity; over several windows, combined as in (8)."""
         return self.planned.combined(self.means)
 
-    @property
+    @cached_property
     def exact_mean(self) -> Fraction:
         """The mean of the last window, as a float64 number rounded once."""
         w = self.workload
@@ -227,10 +227,10 @@ class KeyGroupAllocation(OverWindows):
         loads = self.planned.node_loads(assignment, self.workload.nodes)
         return loads / self.workload.capacity - self.means[:, None]
 
-    @property
+    @cached_property
     def migration_cost(self) -> FloatArray:
         """mc_k = alpha * state, shape (p,)."""
-        return self.alpha * self.workload.state
+        return guards.frozen(self.alpha * self.workload.state)
 
     @cached_property
     def space(self) -> MoveSpace:
@@ -302,11 +302,12 @@ class KeyGroupAllocation(OverWindows):
         return {"draining_load": float(w.last_load.sum()), "state_moved": float(w.state.sum())}.get(measure) or 1.0
 
     def step_of(self, measure: str) -> float:
-        """Of loads, a share of one: with nodes alike and an exact mean, one over all capacity; or what floats can tell."""
-        w = self.workload
-        if measure not in ("load_distance", "deviation_sum"):
-            return super().step_of(measure)
-        step = step_of_sums(self.planned.load)
+        return self._load_step if measure in ("load_distance", "deviation_sum") else super().step_of(measure)
+
+    @cached_property
+    def _load_step(self) -> float:
+        """A share of the step of loads: with nodes alike and an exact mean, one over all capacity; or what floats can tell."""
+        w, step = self.workload, step_of_sums(self.planned.load)
         alike = self.mean == "exact" and bool((w.capacity == w.capacity[0]).all())
         unit = float(w.capacity[w.kept].sum() if alike else w.capacity.max())
         return max(step / unit, 4 * self.rounding) if step else 0.0
@@ -333,7 +334,7 @@ class KeyGroupAllocation(OverWindows):
             **self._excess_of_rules(assignment),
         }
 
-    @property
+    @cached_property
     def _drains(self) -> bool:
         """Whether what is left on draining nodes is a metric."""
         return bool(self.workload.draining.any() or not set(self.stages).isdisjoint(DRAINING))

@@ -48,7 +48,7 @@ class Instance:
         """The mean of the formulation in each window, 1 where there is one unless rounded up, shape (k,)."""
         return np.ascontiguousarray(self.problem.means / self.problem.scale)
 
-    @property
+    @cached_property
     def windows(self) -> int:
         """Number of windows, k."""
         return int(self.means.size)
@@ -77,17 +77,17 @@ class Instance:
         """The mean of the means."""
         return float(self.means @ self.problem.planned.share)
 
-    @property
+    @cached_property
     def current(self) -> IntArray:
         """The current node of each key group, shape (p,)."""
         return self.space.current
 
-    @property
+    @cached_property
     def nodes(self) -> int:
         """Number of nodes, n."""
         return self.problem.workload.nodes
 
-    @property
+    @cached_property
     def key_groups(self) -> int:
         """Number of key groups, p."""
         return self.problem.workload.key_groups
@@ -97,7 +97,7 @@ class Instance:
         """Nodes whose deviation counts upwards only, shape (n,)."""
         return np.ascontiguousarray(self.problem.workload.draining)
 
-    @property
+    @cached_property
     def space(self) -> MoveSpace:
         """Who may go where."""
         return self.problem.space
