@@ -294,10 +294,10 @@ def paired(problem: ks.KeyGroupAllocation) -> float:
 def parted(problem: ks.CollocatedAllocation) -> float:
     from keyshift.models import Budget
     from keyshift.solvers.collocation import structural_bounds
-    from keyshift.solvers.collocation.arrays import arrays_of
+    from keyshift.solvers.collocation.arrays import Arrays
 
     structural_bounds.LARGEST_SPECTRUM = 4  # so that small instances have parts
-    return structural_bounds.spectral_cut(arrays_of(problem), Budget()) * problem.scale
+    return structural_bounds.spectral_cut(Arrays(problem), Budget()) * problem.scale
 
 
 PARTS = (messages, policies, very_many, usual, windows, parts, enumerated)

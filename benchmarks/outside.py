@@ -30,7 +30,7 @@ import keyshift as ks
 from keyshift.generators.real import DATA
 from keyshift.models import Budget
 from keyshift.papers.page import Page
-from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.local_search import Annealing
 from keyshift.solvers.collocation.multilevel import Multilevel
 from keyshift.solvers.splitting.makespan import longest_first, lower_bound, multifit
@@ -237,7 +237,7 @@ def partitions(page: Page) -> None:
             of = (problem, graph, blocks, share / 100)
             peers = {who: again_and_again(partial(cut, peer, *of), seconds) for who, peer in here.items()}
             best, took = min(peers.values(), default=(math.nan, seconds))
-            found = searched(problem, arrays_of(problem), took)
+            found = searched(problem, Arrays(problem), took)
             cuts = {who: least for who, (least, _) in peers.items()}
             row = {"graph": name, "nodes": blocks, "%": share, "keyshift": found, **cuts}
             rows.append({**row, "above": round(100 * (found / best - 1), 2), "seconds": round(took, 2)})
@@ -276,7 +276,7 @@ def starts(page: Page) -> None:
     rows = []
     for name, graph in [*graphs()][1 : 3 if page.quick else 7]:
         problem = bisected(graph, 16, 0.03)
-        data = arrays_of(problem)
+        data = Arrays(problem)
         annealing = Annealing(problem, None, 1, data)
         spent = time.process_time()
         while time.process_time() - spent < 10.0:
@@ -308,7 +308,7 @@ def readings(page: Page) -> None:
                     load=np.ones(p), state=np.ones(p), current=np.arange(p) % blocks, nodes=blocks, traffic=graph
                 )
                 problem = ks.CollocatedAllocation(w, max_load_distance=3.0, sides=sides)
-                best = search_of(problem, arrays_of(problem), page.given.seconds / 2).best
+                best = search_of(problem, Arrays(problem), page.given.seconds / 2).best
                 row[sides] = math.inf if best is None else problem.objective(best)
                 if best is not None:
                     row[f"lightest, {sides}"] = round(100 * np.bincount(best, minlength=blocks).min() * blocks / p, 2)

@@ -17,7 +17,7 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import CountBound
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.tree import halves, most_mixed
-from keyshift.solvers.collocation.arrays import arrays_of
+from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 
 ONE_MOVE = 1 << 16
@@ -198,7 +198,7 @@ class ForestSearch:
     proof: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.bound = LagrangianBound(arrays_of(self.problem))
+        self.bound = LagrangianBound(Arrays(self.problem))
         forest, case = self.bound.forest, self.case
         number = {pair: e for e, pair in enumerate(case.pairs)}
         edges = [(int(k), int(forest.parent[k])) for k in forest.order if forest.parent[k] >= 0]

@@ -10,13 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.allocation.problem import SLACK
-from keyshift.models.objectives import Searched
 from keyshift.models.rules import RULES
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
+from keyshift.solvers.arrays import PlacementArrays
 
 EPSILON = float(np.finfo(np.float64).eps)
-TINY = float(np.finfo(np.float64).tiny)
 SEARCHED = ("distance_floor",)
 """The rules that the annealing leaves to the check: (5)."""
 PLANNED = (*SEARCHED, "max_migration_cost", "resource_capacity", *RULES)
@@ -24,19 +22,21 @@ PLANNED = (*SEARCHED, "max_migration_cost", "resource_capacity", *RULES)
 
 
 @dataclass(frozen=True)
-class Instance:
+class Instance(PlacementArrays[KeyGroupAllocation]):
     """The data of one problem over k windows, loads divided by its `scale` (the mean node load).
 
     Node i's deviation in a window is ``sum of load on i * weight[i] - mean``. What knows one number a key group takes the mean
-    over the windows, `load`, `mean` and `deviations`; of one window that is its own. Limits carry the slack that the check
-    grants, so that whatever passes the check is inside them.
+    over the windows, `load`, `mean` and `deviations`; of one window that is its own.
 
     Parameters
     ----------
     problem : KeyGroupAllocation
     """
 
-    problem: KeyGroupAllocation
+    @property
+    def space(self) -> MoveSpace:
+        """Who may go where."""
+        return self.problem.space
 
     @cached_property
     def loads(self) -> FloatArray:
@@ -47,11 +47,6 @@ class Instance:
     def means(self) -> FloatArray:
         """The mean of the formulation in each window, 1 where there is one unless rounded up, shape (k,)."""
         return np.ascontiguousarray(self.problem.means / self.problem.scale)
-
-    @cached_property
-    def windows(self) -> int:
-        """Number of windows, k."""
-        return int(self.means.size)
 
     @property
     def by_window(self) -> tuple[Instance, ...]:
@@ -78,62 +73,9 @@ class Instance:
         return float(self.means @ self.problem.planned.share)
 
     @cached_property
-    def current(self) -> IntArray:
-        """The current node of each key group, shape (p,)."""
-        return self.space.current
-
-    @cached_property
-    def nodes(self) -> int:
-        """Number of nodes, n."""
-        return self.problem.workload.nodes
-
-    @cached_property
-    def key_groups(self) -> int:
-        """Number of key groups, p."""
-        return self.problem.workload.key_groups
-
-    @cached_property
     def draining(self) -> BoolArray:
         """Nodes whose deviation counts upwards only, shape (n,)."""
         return np.ascontiguousarray(self.problem.workload.draining)
-
-    @cached_property
-    def space(self) -> MoveSpace:
-        """Who may go where."""
-        return self.problem.space
-
-    @cached_property
-    def searched(self) -> Searched:
-        """The problem's limits, in its own units."""
-        return self.problem.searched()
-
-    @cached_property
-    def use(self) -> FloatArray:
-        """Use of the limited resources by each key group, shape (r, p)."""
-        return np.array([use for use, _ in self.searched.rooms]).reshape(len(self.searched.rooms), self.key_groups)
-
-    @cached_property
-    def room(self) -> FloatArray:
-        """Limits of those resources, shape (r, n)."""
-        return np.array([room for _, room in self.searched.rooms]).reshape(len(self.searched.rooms), self.nodes) * (
-            1 + SLACK
-        )
-
-    @cached_property
-    def cost(self) -> FloatArray:
-        """Migration cost of each key group, shape (p,)."""
-        return np.ascontiguousarray(self.problem.migration_cost, dtype=np.float64)
-
-    @cached_property
-    def max_cost(self) -> float:
-        """The limit on their sum."""
-        limit = self.problem.max_migration_cost
-        return math.inf if limit is None else limit * (1 + SLACK)
-
-    @cached_property
-    def max_moves(self) -> int:
-        """How many key groups can move at most: the limit, or as many as the cost limit can pay."""
-        return self.searched.most_moves
 
     def effort(self, share: float) -> FloatArray:
         """The effort of each move: how much of the limits of (2) it takes, in units of which there are `max_moves`, shape (p,).
@@ -142,9 +84,7 @@ class Instance:
         """
         if share == 0:
             return np.ones(self.key_groups)
-        with np.errstate(over="ignore"):
-            spent = np.minimum(self.cost / max(self.max_cost, TINY), 2.0)  # whatever costs more than all cannot move
-        return 1.0 - share + share * self.max_moves * spent
+        return 1.0 - share + share * self.max_moves * self.cost_share
 
     @cached_property
     def total(self) -> float:
@@ -183,11 +123,6 @@ class Instance:
     def deviations(self, assignment: IntArray) -> FloatArray:
         """Deviation of every node by the mean load, shape (n,)."""
         return np.bincount(assignment, self.load, self.nodes) * self.weight - self.mean
-
-    def used(self, assignment: IntArray) -> FloatArray:
-        """Resources used on every node, shape (r, n)."""
-        rows = [np.bincount(assignment, row, self.nodes) for row in self.use]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), self.nodes)
 
     def window_deviations(self, assignment: IntArray) -> FloatArray:
         """Deviation of every node in every window, shape (n, k)."""

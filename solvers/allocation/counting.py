@@ -24,7 +24,8 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.base.compiling import generator, njit
 from keyshift.models.base.compiling import uniform as draw
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.allocation.arrays import TINY, Instance
+from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.arrays import TINY
 
 MOST_EXACT = 64
 """Up to this many moves departures and arrivals are balanced exactly; beyond, by a multiplier."""
@@ -431,7 +432,6 @@ class CountPlanner:
 
 
 # The compiled loops --------------------------------------------------------------------------------------------------
-
 
 NEVER = 1e9
 

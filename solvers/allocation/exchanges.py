@@ -308,7 +308,7 @@ class Subproblem:
         if it.problem.max_migrations is not None and it.max_moves < it.key_groups:
             shares.append(np.full(it.key_groups, 1.0 / max(it.max_moves, 1e-9)))
         if np.isfinite(it.max_cost):
-            shares.append(np.minimum(it.cost / max(it.max_cost, 1e-300), 2.0))
+            shares.append(it.cost_share)
         moved = np.array(shares).reshape(len(shares), it.key_groups)
         self.moved, self.room = moved[:, keys], 1.0 + ROOM - moved[:, away].sum(axis=1)
         self.fixed = np.bincount(place[rest], it.load[rest], it.nodes) * it.weight - it.mean

@@ -11,119 +11,149 @@ import scipy.sparse as sp
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.arrays import PlacementArrays
 
 UNLIMITED = 1e18
 """Stands for "no limit" in the compiled loops."""
 
 
 @dataclass(frozen=True)
-class Arrays:
+class Arrays(PlacementArrays[CollocatedAllocation]):
     """k windows: loads in units of each one's mean node load, traffic in units of all traffic between key groups.
 
-    (8) reads ``load[s, i] <= upper_share[i] * total[s] + upper_extra[s, i]``, (9) the same from below; (7) stacks one row
-    for each limited resource, in units of its limit. Traffic has t rows: one for each window where that matters, else one.
+    Traffic has t rows: one for each window where that matters, else one. Limits are as wide as the check's.
+
+    Parameters
+    ----------
+    problem : CollocatedAllocation
     """
 
-    problem: CollocatedAllocation
-    current: IntArray  # (p,)
-    load: FloatArray  # y, (k, p)
-    remote_load: FloatArray  # Y, (k, p)
-    cost: FloatArray  # load of all traffic, were it remote, (k,)
-    indptr: IntArray  # (p + 1,), symmetric adjacency
-    neighbour: IntArray
-    weight: FloatArray  # traffic of the pair, both ways, (t, entries)
-    first: IntArray  # (pairs,)
-    second: IntArray
-    traffic: FloatArray  # (t, pairs)
-    upper_share: FloatArray  # (n,)
-    upper_extra: FloatArray  # (k, n)
-    lower_share: FloatArray  # (n,)
-    lower_extra: FloatArray  # (k, n)
-    max_moves: int
-    move_cost: FloatArray  # (p,), in units of the limit; 0 without one
-    use: FloatArray  # (resources, p), in units of the node's limit where all nodes have the same
-    capacity: FloatArray  # (resources, n)
-    traffic_unit: float
-    load_unit: FloatArray  # (k,)
-    row_share: FloatArray  # the weight of each row of traffic in the mean, (t,)
-
-    @property
-    def key_groups(self) -> int:
-        return int(self.current.size)
+    @cached_property
+    def load_unit(self) -> FloatArray:
+        """The mean load of a node in each window, were all traffic remote, shape (k,)."""
+        kept = self.problem.kept_capacity
+        return np.array([float(row.sum()) / kept or 1.0 for row in self.searched.load])
 
     @cached_property
-    def allowed(self) -> BoolArray:
-        """Which key group may run on which node, (p, n)."""
-        return self.problem.allocation.open_pairs
+    def load(self) -> FloatArray:
+        """y, were no traffic remote, shape (k, p)."""
+        loads = [window.workload.last_load for window in self.problem.by_window]
+        return np.array(loads) / self.load_unit[:, None]
+
+    @cached_property
+    def remote_load(self) -> FloatArray:
+        """Y, were all of it, shape (k, p)."""
+        return self.searched.load / self.load_unit[:, None]
+
+    @cached_property
+    def total_remote(self) -> FloatArray:
+        """Y of the whole system, shape (k,)."""
+        return self.remote_load.sum(axis=1)
+
+    @cached_property
+    def serialisation(self) -> FloatArray:
+        """The load of all traffic, were it remote, shape (k,)."""
+        return self.searched.per_tuple * self.traffic_unit / self.load_unit
+
+    # Traffic ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def traffic_unit(self) -> float:
+        """All traffic between key groups."""
+        return self.problem.total_traffic or 1.0
+
+    @property
+    def first(self) -> IntArray:
+        """The first key group of each pair, shape (pairs,)."""
+        return self.problem.pairs.first
+
+    @property
+    def second(self) -> IntArray:
+        """The second one."""
+        return self.problem.pairs.second
+
+    @cached_property
+    def traffic(self) -> FloatArray:
+        """Traffic of each pair, both ways, shape (t, pairs)."""
+        return self.problem.pair_traffic / self.traffic_unit
+
+    @cached_property
+    def row_share(self) -> FloatArray:
+        """The weight of each row of traffic in the mean, shape (t,)."""
+        return self.problem.planned.share if self.problem.separate else np.ones(1)
+
+    @cached_property
+    def _adjacency(self) -> sp.csr_array:
+        """Both ways of each pair, numbered from 1."""
+        ends = (np.r_[self.first, self.second], np.r_[self.second, self.first])
+        numbers = np.arange(1, 2 * self.first.size + 1)
+        places = sp.csr_array((numbers, ends), shape=(self.key_groups, self.key_groups))
+        places.sort_indices()
+        return places
+
+    @cached_property
+    def indptr(self) -> IntArray:
+        """Where the neighbours of each key group begin, shape (p + 1,)."""
+        return self._adjacency.indptr.astype(np.int64)
+
+    @cached_property
+    def neighbour(self) -> IntArray:
+        """The neighbours, shape (entries,)."""
+        return self._adjacency.indices.astype(np.int64)
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """Traffic with each neighbour, shape (t, entries)."""
+        return np.ascontiguousarray(np.tile(self.traffic, 2)[:, self._adjacency.data - 1])
 
     @property
     def cells(self) -> int:
         """Traffic of each key group with each node, by row of traffic: how many numbers."""
         return self.key_groups * self.nodes * self.row_share.size
 
-    @property
-    def nodes(self) -> int:
-        return int(self.upper_share.size)
-
-    @property
-    def windows(self) -> int:
-        return int(self.cost.size)
-
-    @cached_property
-    def total_remote(self) -> FloatArray:
-        """Load of the whole system were all traffic remote, in means, (k,)."""
-        return self.remote_load.sum(axis=1)
-
-    @cached_property
-    def upper(self) -> FloatArray:
-        """The upper limits (8) on node loads were all traffic remote, (k, n)."""
-        return self.upper_share * self.total_remote[:, None] + self.upper_extra
-
-    @cached_property
-    def lower(self) -> FloatArray:
-        """The lower limits (9) on node loads were all traffic remote, (k, n)."""
-        return self.lower_share * self.total_remote[:, None] + self.lower_extra
-
     @cached_property
     def mean_traffic(self) -> FloatArray:
-        """Of each pair over the windows, (pairs,)."""
+        """Of each pair over the windows, shape (pairs,)."""
         return self.traffic[0] if self.row_share.size == 1 else self.row_share @ self.traffic
 
     def together(self, assignment: IntArray) -> FloatArray:
-        """Collocated traffic, of each row of traffic, (t,)."""
+        """Collocated traffic, of each row of traffic, shape (t,)."""
         return np.array([row[assignment[self.first] == assignment[self.second]].sum() for row in self.traffic])
 
     def collocated(self, assignment: IntArray) -> float:
         """Share of the traffic between key groups that stays on its node, in the mean."""
         return float(self.row_share @ self.together(assignment))
 
+    # Limits ----------------------------------------------------------------------------------------------------------
 
-def arrays_of(problem: CollocatedAllocation) -> Arrays:
-    """The problem in arrays; every limit is as wide as the check's, rounding included."""
-    w, pairs, it = problem.workload, problem.pairs, problem.searched()
-    traffic_unit, per_node = problem.total_traffic or 1.0, w.capacity / problem.kept_capacity
-    load_unit = np.array([float(row.sum()) / problem.kept_capacity or 1.0 for row in it.load])
-    sides = np.array([per_node, np.full(w.nodes, np.inf), per_node, np.full(w.nodes, -np.inf)])[:, None]
-    share, upper, low_share, lower = (
-        np.broadcast_to(sides, (4, load_unit.size, w.nodes)) if it.bands is None else it.bands
-    )
-    traffic = problem.pair_traffic / traffic_unit
-    ends = (np.r_[pairs.first, pairs.second], np.r_[pairs.second, pairs.first])
-    places = sp.csr_array((np.arange(1, 2 * len(pairs) + 1), ends), shape=(w.key_groups, w.key_groups))
-    places.sort_indices()
-    cost, limit = problem.allocation.migration_cost, it.cost_limit
-    move_cost = np.zeros(w.key_groups) if limit is None else cost / limit if limit > 0 else np.where(cost > 0, 2.0, 0.0)
-    return Arrays(
-        problem=problem, current=w.current,
-        load=np.array([window.workload.last_load for window in problem.by_window]) / load_unit[:, None],
-        remote_load=it.load / load_unit[:, None], cost=it.per_tuple * traffic_unit / load_unit,
-        indptr=places.indptr.astype(np.int64), neighbour=places.indices.astype(np.int64),
-        weight=np.ascontiguousarray(np.tile(traffic, 2)[:, places.data - 1]),
-        first=pairs.first, second=pairs.second, traffic=traffic,
-        upper_share=share[0] + SLACK * per_node, upper_extra=np.minimum(upper / load_unit[:, None], UNLIMITED),
-        lower_share=low_share[0] - SLACK * per_node, lower_extra=np.maximum(lower / load_unit[:, None], -UNLIMITED),
-        max_moves=it.most_moves, move_cost=move_cost,
-        use=np.array([use for use, _ in it.rooms]).reshape(len(it.rooms), w.key_groups),
-        capacity=np.array([room for _, room in it.rooms]).reshape(len(it.rooms), w.nodes),
-        traffic_unit=traffic_unit, load_unit=load_unit, row_share=problem.planned.share if problem.separate else np.ones(1),
-    )  # fmt: skip
+    @cached_property
+    def allowed(self) -> BoolArray:
+        """Which key group may run on which node, shape (p, n)."""
+        return self.problem.allocation.open_pairs
+
+    @cached_property
+    def bands(self) -> FloatArray:
+        """The most that a node may carry, as a share of all load and a rest, then the least, shape (4, k, n)."""
+        problem, unit, given = self.problem, self.load_unit[:, None], self.searched.bands
+        per_node = problem.workload.capacity / problem.kept_capacity
+        sides = np.array([per_node, np.full(self.nodes, np.inf), per_node, np.full(self.nodes, -np.inf)])[:, None]
+        bands = np.array(np.broadcast_to(sides, (4, self.windows, self.nodes)) if given is None else given)
+        bands[0] += SLACK * per_node
+        bands[2] -= SLACK * per_node
+        bands[1], bands[3] = np.minimum(bands[1] / unit, UNLIMITED), np.maximum(bands[3] / unit, -UNLIMITED)
+        return bands
+
+    def limits(self, total: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(8) and (9) at a load of all together of shape (k,): the most and the least of each node, shape (k, n) each."""
+        share, most, low_share, least = self.bands
+        return share * total[:, None] + most, low_share * total[:, None] + least
+
+    @cached_property
+    def upper(self) -> FloatArray:
+        """(8), were all traffic remote, shape (k, n)."""
+        return self.limits(self.total_remote)[0]
+
+    @cached_property
+    def lower(self) -> FloatArray:
+        """(9), were all traffic remote, shape (k, n)."""
+        return self.limits(self.total_remote)[1]

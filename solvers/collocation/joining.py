@@ -155,7 +155,7 @@ def joined(
     groups in another order, until one gains little. No guarantee; a level takes O(p + pairs).
     """
     base = problem.workload.current if start is None else start
-    plain = data.cost.max() == 0 and not problem.rules  # else what a step changes is not about two nodes alone
+    plain = data.serialisation.max() == 0 and not problem.rules  # else what a step changes is not about two nodes alone
     if plain and not kept(problem, base, None):
         it = _from(problem, data, base)
         ends = np.repeat(np.arange(data.key_groups), np.diff(data.indptr))
@@ -192,10 +192,10 @@ def _from(problem: CollocatedAllocation, data: Arrays, assignment: IntArray) -> 
     """What joins keep in step, from an assignment on."""
     space, away = problem.allocation.space, assignment != data.current
     held = np.array([np.bincount(assignment, row, data.nodes) for row in data.remote_load])
-    used = np.array([np.bincount(assignment, row, data.nodes) for row in data.use]).reshape(len(data.use), data.nodes)
-    spent = np.array([away.sum(), data.move_cost[away].sum()], dtype=float)
+    spent = np.array([away.sum(), data.cost_share[away].sum()], dtype=float)
     return Joins(
-        assignment.astype(np.int64), held, used, spent, np.zeros(data.nodes), data.current, space.kind, space.enter,
-        data.remote_load, data.use, data.upper, data.lower, data.capacity, data.move_cost, data.max_moves, data.indptr,
+        assignment.astype(np.int64), held, data.used(assignment), spent, np.zeros(data.nodes), data.current, space.kind,
+        space.enter,
+        data.remote_load, data.use, data.upper, data.lower, data.room, data.cost_share, data.max_moves, data.indptr,
         data.neighbour, data.row_share @ data.weight,
     )  # fmt: skip

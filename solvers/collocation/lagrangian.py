@@ -165,17 +165,19 @@ class LagrangianBound:
         data = self.data
         move = float(np.median(data.mean_traffic)) if data.traffic.size and data.max_moves < data.key_groups else 0.0
         rows = (data.windows, data.nodes)
-        return Multipliers(move, 0.0, np.zeros(rows), np.zeros(rows), np.zeros_like(data.capacity))
+        return Multipliers(move, 0.0, np.zeros(rows), np.zeros(rows), np.zeros_like(data.room))
 
     def evaluate(self, prices: Multipliers) -> tuple[float, Multipliers]:
         """The bound at some prices, and the slack of every row at the assignment that attains it."""
         data, forest = self.data, self.forest
-        kappa = prices.upper @ data.upper_share - prices.lower @ data.lower_share
+        kappa = prices.upper @ data.bands[0, 0] - prices.lower @ data.bands[2, 0]
         price = prices.upper - prices.lower
-        saved = data.cost[:, None] * (price - kappa[:, None])  # what a unit of collocated traffic saves of the rows
+        saved = data.serialisation[:, None] * (
+            price - kappa[:, None]
+        )  # what a unit of collocated traffic saves of the rows
         omega = self.row_share[:, None] + (saved if self.row_share.size > 1 else saved.sum(axis=0))
         factor = np.abs(omega).max(axis=1) * np.where(omega.min(axis=1) >= 0, 1.0, 2.0)
-        move_price = prices.moves + prices.cost * data.move_cost
+        move_price = prices.moves + prices.cost * data.cost_share
         weak = self.weak
         left = (omega[:, data.current] * weak.here - factor[:, None] * weak.slack).sum(axis=0)
         met = np.einsum("tn,tpn->pn", omega, weak.on)
@@ -199,7 +201,7 @@ class LagrangianBound:
         rows = (
             prices.moves * data.max_moves + prices.cost * (1 + 1e-8) + float((prices.upper * data.upper).sum())
             - float((prices.lower * data.lower).sum())
-            + float((prices.use * data.capacity * (1 + 1e-8)).sum())
+            + float((prices.use * data.room * (1 + 1e-8)).sum())
         )  # fmt: skip
         return rows + float((omega[:, data.current] * self.weak.here).sum()) / 2
 
@@ -213,14 +215,13 @@ class LagrangianBound:
             np.bincount(a[whole], weight[whole], data.nodes) + np.bincount(data.current, here / 2, data.nodes)
             for weight, here in zip(forest.weight.T, self.weak.here, strict=True)
         ]
-        saved = data.cost[:, None] * np.array(kept)
+        saved = data.serialisation[:, None] * np.array(kept)
         load = np.array([np.bincount(a, row, data.nodes) for row in data.remote_load]) - saved
         total = data.total_remote - saved.sum(axis=1)
-        upper = np.minimum(data.upper_share * total[:, None] + data.upper_extra - load, 1e3)
-        lower = np.minimum(load - data.lower_share * total[:, None] - data.lower_extra, 1e3)
-        used = np.array([np.bincount(a, use, data.nodes) for use in data.use]).reshape(data.capacity.shape)
-        cost = 1.0 - float(data.move_cost[moved].sum())
-        return Multipliers(float(data.max_moves - moved.sum()), cost, upper, lower, data.capacity - used)
+        most, least = data.limits(total)
+        upper, lower = np.minimum(most - load, 1e3), np.minimum(load - least, 1e3)
+        cost = 1.0 - float(data.cost_share[moved].sum())
+        return Multipliers(float(data.max_moves - moved.sum()), cost, upper, lower, data.room - data.used(a))
 
     def close(self, incumbent: float) -> int:
         """Close every (key group, node) whose bound does not exceed an incumbent's collocated share; how many.
@@ -306,7 +307,7 @@ def most_arrivals(data: Arrays) -> int:
     With j arrivals, at most m - j key groups leave: the j lightest from elsewhere must fit beside what is left when
     the heaviest leave. Where collocation changes loads, only the number counts.
     """
-    if data.cost.max() > 0:
+    if data.serialisation.max() > 0:
         return data.max_moves
     return min(_most_arrivals_in(s, data) for s in range(data.windows))
 

@@ -11,7 +11,7 @@ from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
-from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.joining import joined
 from keyshift.solvers.conductor import Incumbent
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
@@ -51,7 +51,7 @@ def local_search(
     steps : int, default 1,500,000
         At most; a quarter of a second for a thousand key groups.
     """
-    data = arrays_of(problem)
+    data = Arrays(problem)
     if data.cells > SEARCHED:
         return Answer(
             joined(problem, data, start, budget, seed), termination=budget.ended("completed"), message=TOO_MANY
@@ -82,7 +82,7 @@ class Annealing:
         seed: int = 0,
         arrays: Arrays | None = None,
     ) -> None:
-        data = arrays_of(problem) if arrays is None else arrays
+        data = Arrays(problem) if arrays is None else arrays
         self.problem, self.data = problem, data
         self.best = None if start is None or problem.violations(start) else start.copy()
         self.begun, self.gained, self.rounds = 0, 0, 0

@@ -93,8 +93,8 @@ class Multilevel:
         self.nodes = np.flatnonzero(problem.workload.kept)
         rows = np.concatenate([data.remote_load, data.use])
         unit = np.maximum(rows.sum(axis=1, keepdims=True) / self.nodes.size, TINY)
-        never = np.full_like(data.capacity, -UNLIMITED)
-        self.most = np.concatenate([data.upper, data.capacity]).take(self.nodes, axis=1) / unit
+        never = np.full_like(data.room, -UNLIMITED)
+        self.most = np.concatenate([data.upper, data.room]).take(self.nodes, axis=1) / unit
         self.least = np.concatenate([data.lower, never]).take(self.nodes, axis=1) / unit
         weight = data.row_share @ data.weight / (float(np.median(data.mean_traffic)) or 1.0)
         adjacency = sp.csr_array((weight, data.neighbour, data.indptr), shape=(data.key_groups, data.key_groups))
@@ -108,9 +108,9 @@ class Multilevel:
     def suits(problem: CollocatedAllocation, data: Arrays) -> bool:
         """Whether nearly everything may move anywhere, under limits that are the same wherever the rest is."""
         kept = problem.workload.kept
-        scarce = data.max_moves < (1 - 1 / kept.sum()) * data.key_groups or data.move_cost.max() > 0
-        limited = min(data.upper.min(), data.capacity.min(initial=UNLIMITED)) < UNLIMITED / 1e3
-        plain = data.cost.max() == 0 and not problem.rules and not problem.combines
+        scarce = data.max_moves < (1 - 1 / kept.sum()) * data.key_groups or data.cost_share.max() > 0
+        limited = min(data.upper.min(), data.room.min(initial=UNLIMITED)) < UNLIMITED / 1e3
+        plain = data.serialisation.max() == 0 and not problem.rules and not problem.combines
         anywhere = problem.allocation.space.enter[:, kept].all()
         return bool(plain and not scarce and limited and kept.sum() > 1 and anywhere and data.first.size)
 

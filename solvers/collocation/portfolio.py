@@ -13,7 +13,7 @@ from keyshift.models.base.guards import Threads, Whole
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of
-from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.joining import joined
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.levels import level_components
@@ -104,7 +104,7 @@ def solve_milp(
         return found.answer()
     if budget.late:
         return Answer(start, termination=budget.why, message="the time limit was reached before the search began")
-    if (data := arrays_of(problem)).cells > BOUNDED:
+    if (data := Arrays(problem)).cells > BOUNDED:
         steps = (FIRST * 10_000 if finish else FIRST) if search_steps is None else search_steps
         return _large(problem, data, budget, seed, start, steps)
     run = CollocationPortfolio(problem, budget, seed, threads, start)
@@ -152,14 +152,14 @@ class CollocationPortfolio:
         start: np.ndarray | None = None,
     ) -> None:
         self.problem, self.seed, self.threads = problem, seed, threads
-        self.settings, self.data = budget.tuned(CollocationSettings), arrays_of(problem)
+        self.settings, self.data = budget.tuned(CollocationSettings), Arrays(problem)
         whole = problem.minimise == "remote_traffic" and _whole(problem)
         self.found = Incumbent(
             problem, budget, next_value=lambda bound: max(0.0, float(np.ceil(bound - 1e-6))) if whole else bound
         )
         self.found.add_solution(start)
         self.lagrangian = LagrangianBound(self.data)
-        self.mean = self.data if self.data.windows == 1 else arrays_of(problem.averaged())
+        self.mean = self.data if self.data.windows == 1 else Arrays(problem.averaged())
 
     def components(
         self,
@@ -307,7 +307,7 @@ class CollocationPortfolio:
         room = int(most) - int(open_to.sum())
         explicit = _explicit(data, open_to, room)
         # Where z weighs on loads, or on more than one window's traffic, no pair can be left out.
-        whole = data.cost.max() > 0 or data.row_share.size > 1
+        whole = data.serialisation.max() > 0 or data.row_share.size > 1
         too_large = room < 0 or (not explicit.all() and self.few)
         return (
             None

@@ -59,14 +59,15 @@ class NodeSets:
         self.data, self.nodes, self.allowed = data, nodes, allowed[:, i]
         self.traffic, self.degree, self.split = traffic, traffic.sum(axis=1) / 2, traffic / 2
         self.coming, going = data.current != i, data.current == i
-        totals = data.total_remote[:, None] - data.cost[:, None] * (1.0 - np.array(remote))
+        totals = data.total_remote[:, None] - data.serialisation[:, None] * (1.0 - np.array(remote))
         wider = WIDER * data.total_remote
-        self.upper = (data.upper_share[i] * totals).max(axis=1) + data.upper_extra[:, i] + wider
-        self.lower = (data.lower_share[i] * totals).min(axis=1) + data.lower_extra[:, i] - wider
-        moved = np.vstack([np.full(data.key_groups, 1.0 / max(data.max_moves, 1)), data.move_cost])
+        share, most, low_share, least = data.bands[:, :, i]
+        self.upper = (share[:, None] * totals).max(axis=1) + most + wider
+        self.lower = (low_share[:, None] * totals).min(axis=1) + least - wider
+        moved = np.vstack([np.full(data.key_groups, 1.0 / max(data.max_moves, 1)), data.cost_share])
         self.moved, self.leaving = moved * self.coming, moved * going
         self.room = np.full(2, 1.0 + WIDER if data.max_moves > 0 else 0.0)
-        capacity = data.capacity[:, i] * (1 + 1e-8) + 1e-300
+        capacity = data.room[:, i] * (1 + 1e-8) + 1e-300
         self.inside = np.vstack([data.load, data.remote_load, data.use, self.moved])
         self.limits = np.concatenate([self.upper, np.full(data.windows, np.inf), capacity, self.room])
         self.remote = slice(data.windows, 2 * data.windows)
@@ -77,9 +78,9 @@ class NodeSets:
         sums = members @ self.inside.T
         fits = (sums <= self.limits).all(axis=1) & (sums[:, self.remote] >= self.lower).all(axis=1)
         fits &= ((1.0 - members) @ self.leaving.T <= self.room).all(axis=1) & (members <= self.allowed).all(axis=1)
-        if d.cost.any():
+        if d.serialisation.any():
             talk = np.einsum("cp,cp->c", members @ self.traffic, members) / 2
-            load = sums[:, self.remote] - talk[:, None] * d.cost
+            load = sums[:, self.remote] - talk[:, None] * d.serialisation
             fits &= ((load <= self.upper) & (load >= self.lower)).all(axis=1)
         return np.asarray(fits)
 
@@ -102,7 +103,7 @@ class NodeSets:
         one = np.arange(load.size)
         reduced[:, one, one] -= change
         after[:, one, one] -= heavier
-        most = self.upper[0] if not self.data.cost.any() else np.inf
+        most = self.upper[0] if not self.data.serialisation.any() else np.inf
         reduced[(after > most) | (after < self.lower[0]) | (one[:, None] > one)] = np.inf
         # So many changes by moves and swaps are looked at in full.
         best = np.argsort(reduced, axis=None)[:1_500]
@@ -156,7 +157,7 @@ class NodeSets:
         rows[0] = True
         with np.errstate(over="ignore"):  # infinitely above its limit
             use = self.inside[rows] / np.where(positive, self.limits, 1.0)[rows, None]
-        first = 0.0 if d.cost.any() or self.limits[0] <= 0 else max(0.0, float(self.lower[0] / self.limits[0]))
+        first = 0.0 if d.serialisation.any() or self.limits[0] <= 0 else max(0.0, float(self.lower[0] / self.limits[0]))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             gain = np.where(
                 use[:, None] > 0, self.split / use[:, None], np.inf
@@ -194,7 +195,7 @@ class CollocationSets(Cover):
     ) -> None:  # fmt: skip
         self.problem, self.data, self.best, self.closer = problem, data, best, closer
         self.value = 1.0 + 2 * closer if best is None else self._remote(best)
-        self.limited = data.max_moves < data.key_groups or bool(data.move_cost.any())
+        self.limited = data.max_moves < data.key_groups or bool(data.cost_share.any())
         self.open_to = open_to if self.limited else data.allowed
         self.groups = self._alike()
         sizes = np.array([group.size for group in self.groups], dtype=np.float64)
@@ -221,8 +222,7 @@ class CollocationSets(Cover):
         """Nodes that are the same to every set."""
         d, marks = self.data, list[bytes]()
         for i in range(d.nodes):
-            own = [self.open_to[:, i], d.upper_extra[:, i], d.lower_extra[:, i], d.capacity[:, i]]
-            own += [d.upper_share[i : i + 1], d.lower_share[i : i + 1]]
+            own = [self.open_to[:, i], d.bands[:, :, i], d.room[:, i]]
             own += [d.current == i] if self.limited else []
             marks.append(b"|".join(np.ascontiguousarray(x).tobytes() for x in own))
         return alike(marks)

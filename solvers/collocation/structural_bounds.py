@@ -18,7 +18,7 @@ from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import within
-from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.levels import by_level
 from keyshift.solvers.collocation.metis import parted
 from keyshift.solvers.semidefinite import Rows, SemidefiniteAscent
@@ -138,8 +138,8 @@ def spectral_cut(data: Arrays, budget: Budget) -> float:
 
 def _limited(data: Arrays) -> list[tuple[FloatArray, float, FloatArray]]:
     """Sizes whose sum on a node is limited: each key group's, the least of a node, and the most of 1, 2, ... nodes together."""
-    rows = [] if data.cost[0] > 0 else [(data.load[0], data.lower[0], data.upper[0])]
-    rows += [(use, np.zeros(data.nodes), most) for use, most in zip(data.use, data.capacity, strict=True)]
+    rows = [] if data.serialisation[0] > 0 else [(data.load[0], data.lower[0], data.upper[0])]
+    rows += [(use, np.zeros(data.nodes), most) for use, most in zip(data.use, data.room, strict=True)]
     made = []
     for size, least, most in rows:
         total, low = float(size.sum()), np.sort(np.maximum(least, 0.0)) * (1 - 1e-9)
@@ -236,7 +236,7 @@ def _rows_of(limited: list[tuple[FloatArray, float, FloatArray]], p: int, n: int
 def sdp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The bound of `semidefinite_cut`, no assignment; it knows nothing of migration limits."""
     problem = problem.averaged()
-    bound = mean_bound(problem, 1.0 - semidefinite_cut(arrays_of(problem), budget))
+    bound = mean_bound(problem, 1.0 - semidefinite_cut(Arrays(problem), budget))
     return Answer(None, bound, budget.why if budget.expired else "completed")
 
 
@@ -247,7 +247,7 @@ def cut_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -
     It knows nothing of migration limits: where these are loose, the linear relaxation's bound is 0 and this one is not.
     """
     problem = problem.averaged()
-    data = arrays_of(problem)
+    data = Arrays(problem)
     cuts = (within(budget, partial(cut, data)) or 0.0 for cut in (component_cuts, partial(spectral_cut, budget=budget)))
     least = max(cuts)
     bound = problem.value((1.0 - least) * problem.total_traffic) - 1e-9 * problem.scale
@@ -267,7 +267,7 @@ def lagrangian_bound(
     with off_clock():
         from keyshift.solvers.collocation import lagrangian
 
-    if (data := arrays_of(problem)).cells > BOUNDED:
+    if (data := Arrays(problem)).cells > BOUNDED:
         return Answer(
             start, mean_bound(problem, most_by_moves(data)), "completed", "too large: the bound by moves instead"
         )

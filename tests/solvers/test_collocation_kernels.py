@@ -15,7 +15,7 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.collocation import lagrangian as tree_kernel
 from keyshift.solvers.collocation import local_search, portfolio, structural_bounds
-from keyshift.solvers.collocation.arrays import arrays_of
+from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, Multipliers, largest, most_arrivals, tighten
 from keyshift.solvers.collocation.structural_bounds import component_cuts, mean_bound, spectral_cut
 from keyshift.solvers.semidefinite import SemidefiniteAscent
@@ -63,7 +63,7 @@ def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
     problem = random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)), 0)
     if seed % 2:
         problem = over_windows(rng, problem)
-    data, w = arrays_of(problem), problem.workload
+    data, w = Arrays(problem), problem.workload
     feasible = [
         np.array(a)
         for a in itertools.product(range(w.nodes), repeat=w.key_groups)
@@ -76,7 +76,7 @@ def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
         if problem.max_load_distance is None:
             prices.upper[:] = prices.lower[:] = 0
         prices.lower[:, w.draining] = 0
-        prices = prices._replace(use=rng.random(data.capacity.shape) * 0.1)
+        prices = prices._replace(use=rng.random(data.room.shape) * 0.1)
         value, _ = bound.evaluate(prices)
         assert not values or value >= values[0] - 1e-12
     if values:
@@ -183,11 +183,11 @@ def cluster(load, edges, nodes, current=None, **options):
 
 def test_a_component_too_heavy_for_a_node_is_cut():
     ring = [(k, (k + 1) % 4, 1.0) for k in range(4)]
-    data = arrays_of(cluster([1, 1, 1, 1], ring, 2, max_load_distance=10))
+    data = Arrays(cluster([1, 1, 1, 1], ring, 2, max_load_distance=10))
     assert component_cuts(data) == pytest.approx(2 / 4)  # two parts, minimum cut 2
-    four = arrays_of(cluster([1, 1, 1, 1], ring, 4, max_load_distance=10))
+    four = Arrays(cluster([1, 1, 1, 1], ring, 4, max_load_distance=10))
     assert component_cuts(four) == pytest.approx(1.0)  # four parts, every pair is cut
-    assert component_cuts(arrays_of(cluster([1, 1, 1, 1], ring, 2, max_load_distance=None))) == 0
+    assert component_cuts(Arrays(cluster([1, 1, 1, 1], ring, 2, max_load_distance=None))) == 0
 
 
 def test_even_traffic_is_cut_by_spectrum():
@@ -195,7 +195,7 @@ def test_even_traffic_is_cut_by_spectrum():
     everybody = [(k, j, 1.0) for k in range(p) for j in range(p) if k != j]
     problem = cluster([1.0] * p, everybody, n, max_load_distance=0.0)
     # every node holds 4 of 12: 8 of 11 partners are elsewhere, and the bound knows it
-    assert spectral_cut(arrays_of(problem), Budget()) == pytest.approx(8 / 11, rel=1e-5)
+    assert spectral_cut(Arrays(problem), Budget()) == pytest.approx(8 / 11, rel=1e-5)
     assert ks.solve(problem, "cut").bound == pytest.approx(problem.scale * 8 / 11, rel=1e-5)
     assert problem.scale * 8 / 11 == pytest.approx(ks.solve(problem, "sdp").bound, rel=1e-3)
     assert ks.solve(problem, "lp").bound == pytest.approx(0, abs=1e-3)  # a third of everything on every node
@@ -214,7 +214,7 @@ def test_spectra_bound_what_is_cut_under_capacities(seed):
     problem = cluster(load.tolist(), traffic, nodes, max_load_distance=None, resource_capacity={"load": room.tolist()})
     every = (np.array(a) for a in itertools.product(range(nodes), repeat=p))
     least = min(problem.objective(a) for a in every if not problem.violations(a))
-    assert 0 < spectral_cut(arrays_of(problem), Budget()) * problem.scale <= least
+    assert 0 < spectral_cut(Arrays(problem), Budget()) * problem.scale <= least
     assert 0 < ks.solve(problem, "cut").bound <= least
     assert 0.3 * least < ks.solve(problem, "sdp").bound <= least
 
@@ -230,11 +230,11 @@ def test_spectra_of_parts_bound_what_is_cut(monkeypatch):
         problem = cluster(load.tolist(), traffic, nodes, max_load_distance=float(rng.integers(20, 60)))
         every = (np.array(a) for a in itertools.product(range(nodes), repeat=p))
         least = min((problem.objective(a) for a in every if not problem.violations(a)), default=np.inf)
-        bound = spectral_cut(arrays_of(problem), Budget()) * problem.scale
+        bound = spectral_cut(Arrays(problem), Budget()) * problem.scale
         assert bound <= least
         above += bound > 0
     assert above > 5
-    assert spectral_cut(arrays_of(problem), Budget(effort=0)) == 0
+    assert spectral_cut(Arrays(problem), Budget(effort=0)) == 0
 
 
 @pytest.mark.parametrize("seed", rest_slow(8, range(20)))
@@ -242,7 +242,7 @@ def test_any_multipliers_bound_what_is_cut(seed):
     """Wherever the ascent ends and whatever is made of its multipliers, with sizes even or orders of magnitude apart."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, int(rng.integers(4, 8)), int(rng.integers(2, 4)), 0)
-    data, least = arrays_of(problem.averaged()), brute_force(problem)[0]
+    data, least = Arrays(problem.averaged()), brute_force(problem)[0]
     limited = structural_bounds._limited(data)
     if least is None or not limited or data.traffic.size == 0:
         return
@@ -263,5 +263,5 @@ def test_largest_and_arrivals():
     assert largest(np.array([3.0]), 5) == 3
     assert largest(np.array([3.0]), 0) == 0
     # loads of 1, ten a node, 10 % distance: one node can take j with j <= 1 + leavers, j + leavers <= 5
-    data = arrays_of(cluster([1.0] * 20, [], 2, max_load_distance=10, max_migrations=5))
+    data = Arrays(cluster([1.0] * 20, [], 2, max_load_distance=10, max_migrations=5))
     assert most_arrivals(data) == 3

@@ -14,7 +14,7 @@ from instances import collocation
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.collocation import sets as sets_of_nodes
-from keyshift.solvers.collocation.arrays import arrays_of
+from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.sets import CollocationSets, NodeSets
 from keyshift.solvers.set_partitioning import CoverPrices
 
@@ -29,7 +29,7 @@ HOW: dict[str, dict[str, int]] = {
 def tiny() -> list[tuple[ks.CollocatedAllocation, float | None]]:
     rng = np.random.default_rng(9)
     drawn = [collocation.random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)), 0) for _ in range(80)]
-    return [(p, brute_force(p)[0]) for p in drawn if CollocationSets.suits(p, arrays_of(p))]
+    return [(p, brute_force(p)[0]) for p in drawn if CollocationSets.suits(p, Arrays(p))]
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -40,7 +40,7 @@ def test_sets_agree_with_every_assignment(how, begun, count, monkeypatch):
         monkeypatch.setattr(sets_of_nodes, name, value)
     proven = infeasible = 0
     for problem, least in tiny()[:count]:
-        data, current = arrays_of(problem), problem.workload.current
+        data, current = Arrays(problem), problem.workload.current
         start = current if begun and not problem.violations(current) else None
         closer = 0.5 * problem.tolerance / (problem.saved * data.traffic_unit)
         sets = CollocationSets(problem, data, start, closer, data.allowed)
@@ -61,7 +61,7 @@ def test_sets_agree_with_every_assignment(how, begun, count, monkeypatch):
 
 
 def node_sets(problem: ks.CollocatedAllocation) -> NodeSets:
-    data = arrays_of(problem)
+    data = Arrays(problem)
     traffic = np.zeros((data.key_groups, data.key_groups))
     traffic[data.first, data.second] = data.mean_traffic
     return NodeSets(data, np.array([0]), data.allowed, (0.0, 1.0), traffic + traffic.T)

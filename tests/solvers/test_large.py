@@ -23,7 +23,7 @@ from keyshift.solvers.allocation import joint_relaxation
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import nearest_sum
 from keyshift.solvers.collocation import local_search, portfolio, structural_bounds
-from keyshift.solvers.collocation.arrays import arrays_of
+from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.structural_bounds import mean_bound, most_by_moves
 from keyshift.solvers.mclb import local_search as mclb_search
 
@@ -54,7 +54,7 @@ def test_the_bound_by_moves_is_below_the_optimum(block):
                 changed = w.current.copy()
                 changed[list(who)] = where
                 best = min(best, problem.objective(changed))
-        data = arrays_of(problem.averaged() if windows == 2 else problem)
+        data = Arrays(problem.averaged() if windows == 2 else problem)
         bound = mean_bound(problem, most_by_moves(data))
         assert 0.0 <= bound <= best * (1 + 1e-12) + 1e-12, seed
         reached += bound >= best * (1 - 1e-6) > 0
@@ -82,7 +82,7 @@ def test_joins_find_pairs_and_keep_the_number_of_moves():
     traffic[0, 3], traffic[1, 4], traffic[2, 5] = 5.0, 9.0, 2.0
     w = ks.Workload(load=np.ones(6), state=np.ones(6), current=[0, 0, 0, 1, 1, 1], nodes=2, traffic=traffic)
     problem = ks.CollocatedAllocation(w, max_load_distance=40, max_migrations=1)
-    data = arrays_of(problem)
+    data = Arrays(problem)
     found = portfolio.joined(problem, data, None, Budget(), 0)
     assert problem.objective(found) == 7.0  # the pair of 9 comes together
     assert mean_bound(problem, most_by_moves(data)) == pytest.approx(7.0)
@@ -146,7 +146,7 @@ def test_joins_first_leave_nodes_that_are_too_full():
         traffic=np.diag(np.arange(1.0, 12.0), 1),
     )
     problem = ks.CollocatedAllocation(w, max_load_distance=20, max_migrations=4)
-    found = portfolio.joined(problem, arrays_of(problem), None, Budget(), 0)
+    found = portfolio.joined(problem, Arrays(problem), None, Budget(), 0)
     assert not problem.violations(found)
 
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.collocation import multilevel
-from keyshift.solvers.collocation.arrays import arrays_of
+from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.metis import by_metis, parted
 from keyshift.solvers.collocation.multilevel import Blocks, Multilevel, _adjacency, _broken, _contracted
 from keyshift.solvers.collocation.multilevel_kernels import fill
@@ -30,7 +30,7 @@ def problem_of(graph, nodes, seed=0, weighted=False, **limits):
 
 
 def search_of(problem, seed=0):
-    data = arrays_of(problem)
+    data = Arrays(problem)
     assert Multilevel.suits(problem, data)
     return Multilevel(problem, data, seed)
 
@@ -95,7 +95,7 @@ def test_is_asked_only_where_moves_are_plenty_and_limits_fixed():
     graph = nx.gnm_random_graph(40, 80, seed=0)
     for limits in ({"max_migrations": 5}, {"max_load_distance": None}, {"serialisation": 0.1}):
         problem = problem_of(graph, 3, **limits)
-        assert not Multilevel.suits(problem, arrays_of(problem))
+        assert not Multilevel.suits(problem, Arrays(problem))
 
 
 @pytest.mark.parametrize("peer", ["kahip", "mtkahypar"])
@@ -172,7 +172,7 @@ def test_metis_uses_the_nodes_that_do_not_drain_by_their_capacity_and_only_with_
         draining=[0, 0, 1, 0],
     )  # fmt: skip
     problem = ks.CollocatedAllocation(w)
-    data = arrays_of(problem)
+    data = Arrays(problem)
     found = by_metis(problem, data, Budget())
     assert np.bincount(found, minlength=4) / (p / 4) == pytest.approx([1, 2, 0, 1], abs=0.15)
     assert problem.objective(found) < problem.objective(rng.integers(0, 4, p))
