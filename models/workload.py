@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.base import guards
-from keyshift.models.base.labels import of_key_groups, of_nodes
+from keyshift.models.base.labels import numbered_rows, of_key_groups, of_nodes
 from keyshift.models.base.lazily import pd, sp
 from keyshift.models.base.names import Names, flagged, fresh, label_columns, unique_labels
 from keyshift.models.errors import InputError
@@ -435,18 +435,15 @@ class MoveSpace:
         closed = self.enter.copy()
         closed[:, nodes] = False
         rows, kind = np.unique(self.kind + len(self.enter) * chosen, return_inverse=True)
-        enter, alike = np.unique(np.concatenate([self.enter, closed])[rows], axis=0, return_inverse=True)
-        return MoveSpace(self.current, alike.ravel()[kind].astype(np.int64), enter, self.stay)
+        enter, alike = numbered_rows(np.concatenate([self.enter, closed])[rows])
+        return MoveSpace(self.current, alike[kind], enter, self.stay)
 
     def without(self, closed: BoolArray) -> MoveSpace:
         """The same, but for pairs that are closed, shape (p, n): such a key group neither enters such a node nor stays there."""
-        n = self.enter.shape[1]
-        rows = np.packbits(self.enter[self.kind] & ~closed, axis=1)  # an eighth to sort
-        rows, kind = np.unique(rows, axis=0, return_inverse=True)
-        enter = np.unpackbits(rows, axis=1, count=n).astype(bool)
+        enter, kind = numbered_rows(self.enter[self.kind] & ~closed)
         stay = ~closed[np.arange(self.current.size), self.current]
         stay = stay if self.stay is None else stay & self.stay
-        return MoveSpace(self.current, kind.ravel().astype(np.int64), enter, None if stay.all() else stay)
+        return MoveSpace(self.current, kind, enter, None if stay.all() else stay)
 
     @cached_property
     def open(self) -> BoolArray:

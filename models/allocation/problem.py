@@ -257,8 +257,7 @@ class KeyGroupAllocation(OverWindows):
         """The pairs of `space` that (2) and (7) allow if that key group alone moves, shape (p, n)."""
         w, may = self.workload, self.space.allowed
         if self.cost_limit is not None:
-            stays = w.current[:, None] == np.arange(w.nodes)
-            may &= self.cost_limit.fits[:, None] | stays
+            may &= self.cost_limit.fits[:, None] | (w.current[:, None] == np.arange(w.nodes))
         for name in self._room:
             may &= np.array([room.fits for room in self.rooms(name)]).T
         return guards.frozen(may)

@@ -13,9 +13,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keyshift.models.base.names import Label, printed, shortened
 from keyshift.models.errors import InputError
+
+
+def numbered_rows(rows: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """The different rows, sorted, and the number of each row among them, shape (rows,): as `numpy.unique`, but by hashes."""
+    packed = np.packbits(rows, axis=1)
+    marks = packed.view(f"V{packed.shape[1]}").ravel().tolist()
+    number = {mark: k for k, mark in enumerate(sorted(set(marks)))}
+    different = np.frombuffer(b"".join(number), dtype=np.uint8).reshape(len(number), -1)
+    kind = np.fromiter(map(number.__getitem__, marks), np.int64, len(marks))
+    return np.unpackbits(different, axis=1, count=rows.shape[1]).astype(bool), kind
 
 
 class Labelled(NamedTuple):

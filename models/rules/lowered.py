@@ -29,6 +29,7 @@ from functools import cached_property
 
 import numpy as np
 
+from keyshift.models.base.labels import numbered_rows
 from keyshift.models.base.lazily import sp
 from keyshift.models.problem import SLACK
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
@@ -191,7 +192,7 @@ class Lowered:
         label = np.zeros(self.current.size, dtype=np.int64)
         parts = [(one, np.arange(one.size)) for one in self.merged]
         if self.closed is not None:
-            codes = np.unique(self.closed, axis=0, return_inverse=True)[1].ravel()
+            codes = numbered_rows(self.closed)[1]
             parts.append((np.flatnonzero(self.closed.any(axis=1)), codes[self.closed.any(axis=1)]))
         rows: tuple[Rooms | MoveBudget, ...] = (*self.rooms, *self.budgets)
         for form in rows:

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import keyshift as ks
+from keyshift.models.base.labels import numbered_rows
 
 GOOD = {"load": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "state": [1, 2, 3], "current": [0, 1, 1], "nodes": 2}
 
@@ -104,3 +105,13 @@ def test_replace_validates_and_keeps_capacities():
 def test_repr_says_what_it_holds():
     w = ks.Workload(**GOOD, draining=[True, False], resources={"memory": [1, 1, 1]}, operator=[0, 0, 1])
     assert repr(w) == "Workload(3 key groups, 2 nodes, 1 draining, 2 windows, with operator, memory)"
+
+
+@pytest.mark.parametrize("nodes", [1, 7, 8, 9, 70])
+def test_rows_are_numbered_as_sorting_numbers_them(nodes):
+    rng = np.random.default_rng(nodes)
+    rows = rng.random((200, nodes)) < rng.choice([0.02, 0.5, 0.98], (200, 1))
+    different, number = numbered_rows(rows)
+    expected, by_sorting = np.unique(rows, axis=0, return_inverse=True)
+    assert (different == expected).all()
+    assert (number == by_sorting.ravel()).all()
