@@ -112,7 +112,7 @@ redis: setup
 	else echo "redis-server is not installed: apt-get install redis-server"; fi
 
 # A real Kafka 4.3 of four brokers on this machine, from Maven Central, with Java 17; its client has an environment of its own.
-# Some 10 minutes.
+# Some 7 minutes.
 KAFKA := benchmarks/kafka/.venv
 $(KAFKA)/.ready:
 	"$(PYTHON)" -m venv $(KAFKA)
