@@ -123,8 +123,8 @@ kafka: setup $(KAFKA)/.ready
 	@command -v mvn >/dev/null && command -v javac >/dev/null || apt-get install --yes maven openjdk-17-jdk-headless
 	$(BIN)/python benchmarks/kafka/live.py --out out/benchmarks
 
-# A real Storm 2.8 on this machine, from Maven Central: groupings, plans that are carried out, killed workers. Two runs take some
-# 50 minutes; RUNS=1 half of that, and a second start goes on where the first one ended. Java 17 and Maven are installed if they are not there.
+# A real Storm 2.8 on this machine, from Maven Central: groupings, plans that are carried out, killed workers. Two runs take an
+# hour; RUNS=1 half of that, and a second start goes on where the first one ended. Java 17 and Maven are installed if they are not there.
 RUNS ?= 2
 storm: setup
 	@command -v mvn >/dev/null && command -v javac >/dev/null || apt-get install --yes maven openjdk-17-jdk-headless
