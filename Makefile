@@ -112,7 +112,7 @@ redis: setup
 	else echo "redis-server is not installed: apt-get install redis-server"; fi
 
 # A real Kafka 4.3 of four brokers on this machine, from Maven Central, with Java 17; its client has an environment of its own.
-# Some 10 minutes.
+# Some 7 minutes.
 KAFKA := benchmarks/kafka/.venv
 $(KAFKA)/.ready:
 	"$(PYTHON)" -m venv $(KAFKA)
@@ -123,8 +123,8 @@ kafka: setup $(KAFKA)/.ready
 	@command -v mvn >/dev/null && command -v javac >/dev/null || apt-get install --yes maven openjdk-17-jdk-headless
 	$(BIN)/python benchmarks/kafka/live.py --out out/benchmarks
 
-# A real Storm 2.8 on this machine, from Maven Central: groupings, plans that are carried out, killed workers. Two runs take some
-# 50 minutes; RUNS=1 half of that, and a second start goes on where the first one ended. Java 17 and Maven are installed if they are not there.
+# A real Storm 2.8 on this machine, from Maven Central: groupings, plans that are carried out, killed workers. Two runs take an
+# hour; RUNS=1 half of that, and a second start goes on where the first one ended. Java 17 and Maven are installed if they are not there.
 RUNS ?= 2
 storm: setup
 	@command -v mvn >/dev/null && command -v javac >/dev/null || apt-get install --yes maven openjdk-17-jdk-headless

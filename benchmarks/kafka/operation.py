@@ -147,7 +147,7 @@ class Live:
         f = files or self.fetch()
         names = " ".join(f"--{name.replace('_', '-')} {path}" for name, path in f.items())
         said = self.shell(f"import kafka {names} {options} --out {made}/w")
-        said += self.shell(f"plan {made}/w {planning} --time-limit 10 --out {made}/plan.json")
+        said += self.shell(f"plan {made}/w {planning} --time-limit 3 --out {made}/plan.json")
         said += self.shell(f"export {made}/plan.json --to kafka {names} {racks} --out {made}/out")
         return Planned(made / "out", ks.read_plan(made / "plan.json"), said)
 

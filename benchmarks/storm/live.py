@@ -17,7 +17,6 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,71 +25,26 @@ import pandas as pd
 sys.path.append(str(Path(__file__).parents[1]))  # the other benchmarks' own modules
 
 import page as _page  # noqa: F401  where the data is
-from cluster import alone, running
+from bench import KEYS, Bench, latencies, numbers, ratio
+from cluster import Storm, alone, running
 from kills import kills
+from mixed_routing import routing, throughput_of_tables
 from results import Kept, write
-from streams import GROUPS, HASH, TASKS, Live, Stream, Table, drawn, groups_of, predicted, sent, zipf
-from tables import allocation_plan, copies_plan
+from streams import GROUPS, HASH, TASKS, Live, Stream, Table, drawn, groups_of, predicted, zipf
 
 import keyshift as ks
 from keyshift.cli import main as main_of_shell
-from keyshift.generators.routing import ZipfStream
 from keyshift.plans.saved import read_plan
 
-KEYS = 10_000
 GROUPINGS = ("fields", "shuffle", "pkg", "table", "split")
-
-
-class Bench:
-    """The live topology, and where rows go."""
-
-    def __init__(self, live: Live, out: Path, runs: int, quick: bool) -> None:
-        self.live, self.out, self.runs, self.quick = live, out, runs, quick
-        self.made: dict[tuple[str, float], Table] = {}
-
-    def table(self, grouping: str, skew: float) -> Table:
-        """The plan for a grouping, made from the shares of the keys."""
-        if grouping not in ("table", "split"):
-            return HASH
-        if (grouping, skew) not in self.made:
-            shares = zipf(KEYS, skew)
-            self.made[grouping, skew] = allocation_plan(shares, HASH) if grouping == "table" else copies_plan(shares)
-        return self.made[grouping, skew]
-
-    def route(self, grouping: str, skew: float) -> tuple[str, Table]:
-        """The stream of the topology for a grouping, with its table in force."""
-        table = self.table(grouping, skew)
-        if grouping in ("table", "split") and table is not self.live.table:
-            self.live.switch(table)
-        if grouping == "pkg, used":  # what it counted of other keys stays
-            self.live.run(drawn([(6, 1e3, zipf(KEYS, 1.4))], seed=8), self.live.fresh(), 5_000, pending=400)
-            return f"pkg{self.live.partial}", table
-        way = self.live.fresh() if grouping == "pkg" else grouping
-        return ("default" if grouping in ("table", "split") else way), table
-
-    def measured(self, act: Callable[[], pd.DataFrame]) -> tuple[pd.DataFrame, dict[str, float]]:
-        """What was served, and how much of the machine Storm and all others had meanwhile."""
-        mine, every, clock = self.live.storm.cpu()
-        made = act()
-        mine2, every2, clock2 = self.live.storm.cpu()
-        cores = (mine2 - mine) / (clock2 - clock)
-        others = (every2 - every) / (clock2 - clock) - cores
-        late = made["end"] - made["begin"]
-        return made, {"service ms": 1e3 * late.mean(), "cores": cores, "other cores": max(0.0, others)}
-
-
-def ratio(tasks: np.ndarray) -> float:
-    """The largest load of a task over the mean."""
-    loads = np.bincount(tasks, minlength=TASKS)
-    return float(loads.max() / loads.mean())
 
 
 # [Nasir2015], Figure 10 --------------------------------------------------------------------------------------------------
 
 
 def throughput(bench: Bench, run: int) -> None:
-    """As fast as 400 tuples that are not acknowledged yet allow; the first four seconds do not count."""
-    kept, seconds, warm, pending = Kept(bench.out, "throughput"), 8 if bench.quick else 13, 4, 400
+    """As fast as 400 tuples that are not acknowledged yet allow; the first three seconds do not count."""
+    kept, seconds, warm, pending = Kept(bench.out, "throughput"), 6 if bench.quick else 10, 3, 400
     for skew in (1.0, 1.4):
         for us in (5_000, 10_000):
             for grouping in GROUPINGS:
@@ -101,116 +55,39 @@ def throughput(bench: Bench, run: int) -> None:
                 rate = 1.3 * TASKS * 1e6 / us
                 stream = drawn([(seconds, rate, zipf(KEYS, skew))], seed=run)
                 closed = stream._replace(due=np.arange(stream.due.size) / rate)
-                nodes = sent(stream, grouping, table, bench.live.pkg if way.startswith("pkg") else None)
+                nodes = bench.live.sent(stream, grouping, table)
                 said = predicted(closed, nodes, us, queue=pending, spans=seconds).to_frame()
                 made, share = bench.measured(lambda s=stream, w=way, u=us: bench.live.run(s, w, u, pending=pending))
                 counted = made[(made["end"] >= warm) & (made["end"] < seconds)]
-                expected, got = same_tuples(stream, nodes, made)
+                expected, got = nodes[numbers(stream, made)], made["task"].to_numpy()
                 kept.add({**setting, "predicted": said["done"].iloc[warm:].mean(), "measured": len(counted) / (seconds - warm),
                           "ratio predicted": ratio(expected), "ratio measured": ratio(got),
                           "latency ms": 1e3 * (counted["acked"] - counted["emitted"]).mean(), **share})  # fmt: skip
 
 
-def same_tuples(stream: Stream, nodes: np.ndarray, made: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Of the tuples that were sent, the tasks that were predicted and those that served them."""
-    order = np.argsort(stream.source, kind="stable")
-    first = np.searchsorted(stream.source[order], np.arange(stream.source.max() + 1))
-    return nodes[order[first[made["source"]] + made["seq"].to_numpy()]], made["task"].to_numpy()
-
-
 def latency(bench: Bench, run: int) -> None:
-    """Poisson arrivals at 35 and 50 % of what all tasks together can serve; and at 5 %, which shows what Storm itself takes."""
-    kept, seconds, us, skew = Kept(bench.out, "latency"), 8 if bench.quick else 20, 20_000, 1.0
-    for load in (0.05, 0.35, 0.5):
-        for grouping in GROUPINGS[1:2] if load < 0.1 else (*GROUPINGS[:4], "pkg, used")[: 4 + (load > 0.4)]:
+    """Poisson arrivals at 30, 45 and 60 % of what all tasks together can serve; and at 5 %, which shows what Storm itself takes."""
+    kept, seconds, us, skew = Kept(bench.out, "latency"), 6 if bench.quick else 12, 20_000, 1.0
+    loads = {0.05: ("shuffle",), 0.3: GROUPINGS[:4], 0.45: (*GROUPINGS[:4], "pkg, used"), 0.6: GROUPINGS[:4]}
+    for load, groupings in loads.items():
+        for grouping in groupings:
             setting = {"load": load, "grouping": grouping, "run": run}
             if kept.has(**setting):
                 continue
             way, table = bench.route(grouping, skew)
             stream = drawn([(seconds, load * TASKS * 1e6 / us, zipf(KEYS, skew))], seed=100 + run)
-            nodes = sent(stream, grouping, table, bench.live.pkg if way.startswith("pkg") else None)
+            nodes = bench.live.sent(stream, grouping, table)
             said = predicted(stream, nodes, us)
-            middle = np.median(served_alone(stream, nodes, us))
+            middle = np.median(latencies(stream, nodes, us))
             made, share = bench.measured(lambda s=stream, w=way: bench.live.run(s, w, us))
             took = 1e3 * (made["end"] - made["due"])
             kept.add({**setting, "median predicted": 1e3 * middle, "median measured": took.median(),
                       "mean predicted": 1e3 * said.latency_mean, "mean measured": took.mean(),
                       "p99 predicted": 1e3 * said.latency_p99, "p99 measured": took.quantile(0.99),
+                      "until sent": 1e3 * (made["emitted"] - made["due"]).median(),
+                      "until begun": 1e3 * (made["begin"] - made["due"]).median(),
                       "until acknowledged": 1e3 * (made["acked"] - made["due"]).median(),
                       "ratio predicted": ratio(nodes), "ratio measured": ratio(made["task"].to_numpy()), **share})  # fmt: skip
-
-
-def served_alone(stream: Stream, nodes: np.ndarray, us: int) -> np.ndarray:
-    """Latency of each tuple by Lindley's recursion, as `ks.simulate` has it; it reports means and tails, and no median."""
-    free, found = np.zeros(TASKS), np.empty(nodes.size)
-    for at, (due, node) in enumerate(zip(stream.due, nodes.tolist(), strict=True)):
-        free[node] = max(free[node], due) + us / 1e6
-        found[at] = free[node] - due
-    return found
-
-
-# [Fang2016], Figures 13 to 16 --------------------------------------------------------------------------------------------
-
-
-def routing(bench: Bench, run: int) -> None:
-    """Frequencies change at 15 s; five seconds later mixed routing has a new table. 75 % of what all tasks can serve."""
-    kept, us, change, reaction, end = Kept(bench.out, "routing"), 10_000, 15, 20, 40
-    source = ZipfStream(KEYS, TASKS, skew=0.85, fluctuation=1, seed=run)
-    source.home = HASH.nodes(KEYS)
-    first = source._weight.copy()
-    source.advance()
-    rate, second = 0.75 * TASKS * 1e6 / us, source._weight
-    stream = drawn([(change, rate, first), (end - change, rate, second)], seed=200 + run, even=True)
-    for method in ("fields", "shuffle", "pkg", "mixed"):
-        if kept.has(method=method, run=run):
-            continue
-        table, later = HASH, None
-        if method == "mixed":
-            table = mixed(first * rate, HASH)
-            later = mixed(second * rate, table)
-            bench.live.switch(table)
-        way = "default" if method == "mixed" else bench.live.fresh() if method == "pkg" else method
-        nodes = sent(stream, method, table)
-        said = moved_at(stream, nodes, table, later, reaction, us)
-
-        def act(way: str = way, later: Table | None = later) -> pd.DataFrame:
-            start = bench.live.begin(stream, way, us)
-            if later is not None:
-                time.sleep(start + reaction - time.monotonic())
-                bench.live.switch(later, wait=None)
-            return bench.live.finish(start, stream)
-
-        made, share = bench.measured(act)
-        due, took = made["due"], made["end"] - made["due"]
-        for period, low, high in (("before", 5, change), ("changed", change, reaction), ("planned", 25, end)):
-            inside, there = (due >= low) & (due < high), (stream.due >= low) & (stream.due < high)
-            done = (made["end"] >= low) & (made["end"] < high)
-            ended = stream.due + said
-            kept.add({"method": method, "run": run, "period": period,
-                      "throughput predicted": ((ended >= low) & (ended < high)).sum() / (high - low), "throughput measured": done.sum() / (high - low),
-                      "mean predicted": 1e3 * said[there].mean(), "mean measured": 1e3 * took[inside].mean(),
-                      "p99 predicted": 1e3 * np.quantile(said[there], 0.99), "p99 measured": 1e3 * took[inside].quantile(0.99),
-                      "ratio measured": ratio(made["task"].to_numpy()[inside]), "table": 0 if method != "mixed" else len((later or table).entries), **share})  # fmt: skip
-
-
-def mixed(loads: np.ndarray, table: Table) -> Table:
-    """A new table by Mixed, theta_max = 0.08; where it misses that, its best."""
-    w = ks.Workload(
-        load=loads, state=np.maximum(loads, 1e-9), current=table.nodes(KEYS), home=HASH.nodes(KEYS), nodes=TASKS
-    )
-    s = ks.solve(ks.MixedRouting(w, theta_max=0.08), "mixed", time_limit=20)
-    nodes = s.offered if s.assignment is None else s.assignment
-    return Table(HASH.groups, {f"k{k}": [int(nodes[k])] for k in np.flatnonzero(nodes != w.home)})
-
-
-def moved_at(stream: Stream, nodes: np.ndarray, table: Table, later: Table | None, when: float, us: int) -> np.ndarray:
-    """Each tuple's latency, with another table from some second on; moves of small states take no time."""
-    if later is not None:
-        after = stream.due >= when
-        nodes = np.where(after, later.nodes(KEYS)[stream.keys], nodes)
-    said, alone_ = predicted(stream, nodes, us), served_alone(stream, nodes, us)
-    assert abs(said.latency_mean - alone_.mean()) < 1e-6  # the same recursion
-    return alone_
 
 
 # [Ding2015], Figure 11 ---------------------------------------------------------------------------------------------------
@@ -344,7 +221,7 @@ def allocation(bench: Bench, run: int) -> None:
             return bench.live.finish(start, stream)
 
         made, share = bench.measured(act)
-        through = sent(stream, method if not planned else "table", HASH)
+        through = bench.live.sent(stream, method if not planned else "table", HASH)
         for t in range(periods):
             inside, there = (
                 made["due"].between(t * length, (t + 1) * length),
@@ -404,11 +281,21 @@ PARTS = {
     "throughput": throughput,
     "latency": latency,
     "routing": routing,
+    "figures": throughput_of_tables,
     "moving": moving,
     "allocation": allocation,
     "journey": journey,
     "restarting": restarting,
 }
+
+
+def warmed(storm: Storm) -> Live:
+    """A topology that has run compiled code, and of which the turns of its shuffling are known."""
+    live, stream = Live(storm), drawn([(10, 400.0, zipf(KEYS, 0.5))], seed=9)
+    storm.ahead()
+    for way in ("default", "fields", "shuffle", live.fresh()):
+        live.run(stream._replace(seconds=3.0), way, 2_000, pending=400)
+    return live
 
 
 def main() -> int:
@@ -425,15 +312,12 @@ def main() -> int:
     parts = [name for name in PARTS if name in given.parts]
     if parts:
         with running() as storm:
-            bench = Bench(Live(storm), given.out, given.runs, given.quick)
-            warm = drawn([(10, 400.0, zipf(KEYS, 0.5))], seed=9)
-            for way in ("default", "fields", "shuffle", bench.live.fresh()):
-                bench.live.run(warm._replace(seconds=3.0), way, 2_000, pending=400)
+            bench = Bench(warmed(storm), given.out, given.runs, given.quick)
             for run in range(given.runs):
                 for name in parts:
                     PARTS[name](bench, run)
                     if name == "restarting" and run + 1 < given.runs:
-                        bench.live = Live(storm)
+                        bench.live = warmed(storm)
     if "kills" in given.parts:
         kills(given.out, given.kills)
     print("load of the machine:", os.getloadavg())

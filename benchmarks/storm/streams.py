@@ -87,6 +87,8 @@ class Live:
         self.storm, self.number, self.epoch, self.table = storm, 0, 0, HASH
         self.pkg = np.zeros((SOURCES, TASKS), int)
         """What Storm's `PartialKeyGrouping` counts at each spout from its start on, and goes by for good."""
+        self.turns = np.tile(np.arange(TASKS), (SOURCES, 1))
+        """The tasks to which Storm's shuffling sends next, spout by spout: each goes round in an order of its own, for good."""
         self.partial = -1
         storm.end_topology()
         storm.submit(tasks=TASKS, spouts=SOURCES, groups=GROUPS, **given)
@@ -154,9 +156,20 @@ class Live:
         served[["begin", "end"]] -= int(start * 1e9)
         made = served.merge(acked, on=["source", "seq"], how="left")
         made[["due", "emitted", "acked", "begin", "end"]] /= 1e9
+        self.served(way, made)
+        return made
+
+    def served(self, way: str, made: pd.DataFrame) -> None:
+        """Note where Storm's groupings have come to."""
+        if way == "shuffle":
+            rounds = made.sort_values("seq").groupby("source")["task"]
+            self.turns = np.array([rounds.get_group(i).to_numpy()[-TASKS:] for i in range(SOURCES)])
         if way.startswith("pkg"):
             np.add.at(self.pkg, (made["source"].to_numpy(), made["task"].to_numpy()), 1)
-        return made
+
+    def sent(self, stream: Stream, grouping: str, table: Table) -> np.ndarray:
+        """The task of each tuple, from what Storm's groupings have sent before."""
+        return sent(stream, grouping, table, self.pkg if grouping.startswith("pkg") else None, self.turns)
 
     def run(self, stream: Stream, way: str, us: int, **given: int) -> pd.DataFrame:
         """One setting from its first tuple to its last."""
@@ -201,8 +214,8 @@ def candidates(key: int) -> tuple[int, int]:
     return first, second if second != first else (second + 1) % TASKS
 
 
-def sent(stream: Stream, way: str, table: Table, before: np.ndarray | None = None) -> np.ndarray:
-    """The task of each tuple: by the table, by Storm's fields or partial key grouping, or in turn.
+def sent(stream: Stream, way: str, table: Table, before: np.ndarray | None, turns: np.ndarray) -> np.ndarray:
+    """The task of each tuple: by the table, by Storm's fields or partial key grouping, or in the turns of its spout.
 
     `before` is what each spout sent to each task before, by partial key grouping.
     """
@@ -210,7 +223,11 @@ def sent(stream: Stream, way: str, table: Table, before: np.ndarray | None = Non
     if way == "fields":
         return HASH.nodes(count)[stream.keys]
     if way == "shuffle":
-        return np.arange(stream.keys.size) % TASKS
+        nodes = np.empty(stream.keys.size, int)
+        for source, order in enumerate(turns):
+            mine = np.flatnonzero(stream.source == source)
+            nodes[mine] = np.resize(order, mine.size)
+        return nodes
     allowed: dict[int, tuple[int, ...]] = {
         int(key[1:]): tuple(some) for key, some in table.entries.items() if len(some) > 1
     }
