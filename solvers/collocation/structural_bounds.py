@@ -245,7 +245,7 @@ def _rows_of(limited: list[tuple[FloatArray, float, FloatArray]], p: int, n: int
 
 @by_level
 def sdp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
-    """The bound of `semidefinite_cut`, no assignment; it knows nothing of migration limits."""
+    """The bound of `semidefinite_cut`, no assignment; it ignores migration limits."""
     problem = problem.averaged()
     bound = mean_bound(problem, 1.0 - semidefinite_cut(Arrays(problem), budget))
     return Answer(None, bound, budget.why if budget.expired else "completed")
@@ -255,7 +255,7 @@ def sdp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -
 def cut_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The better of `component_cuts` and `spectral_cut`: a bound, no assignment.
 
-    It knows nothing of migration limits: where these are loose, the linear relaxation's bound is 0 and this one is not.
+    It ignores migration limits: where these are loose, the linear relaxation's bound is 0 and this one is not.
     """
     problem = problem.averaged()
     data = Arrays(problem)
@@ -274,7 +274,7 @@ def lagrangian_bound(
     start: np.ndarray | None = None,
     steps: Whole = 1500,
 ) -> Answer:
-    """The bound by Lagrangian relaxation over trees, which knows the migration limits; see `LagrangianBound`."""
+    """The bound by Lagrangian relaxation over trees, migration limits included; see `LagrangianBound`."""
     with off_clock():
         from keyshift.solvers.collocation import lagrangian
 
