@@ -298,11 +298,12 @@ class Workload:
         InputError
             Names the column, the row and the value that are wrong.
         """
-        from keyshift.models.base.frames import arguments_from_frame
+        from keyshift.models.base.frames import Table, arguments_from_table
 
-        columns = {"home": home, "operator": operator}
-        made = arguments_from_frame(frame, load, state, node, key, nodes, columns, resources, groups, domains)
-        return cls(**made, draining=dict.fromkeys(draining, True), traffic=traffic)
+        table, columns = Table(frame), {"home": home, "operator": operator}
+        made = arguments_from_table(table, load, state, node, key, nodes, columns, resources, groups, domains)
+        with table.placing():
+            return cls(**made, draining=dict.fromkeys(draining, True), traffic=traffic)
 
     def to_frame(self) -> pd.DataFrame:
         """A table with a row for each key group: key, node, load, state and further columns.

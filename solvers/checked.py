@@ -149,7 +149,7 @@ def _ask_until_it_ends(worker: threading.Thread) -> None:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
         worker.join(POLL_SECONDS)
     _STOPPED.discard(worker.ident)  # it may have ended before it was noted
-    if sys.unraisablehook is quiet:  # nobody has put another one in its place
+    if sys.unraisablehook is quiet:  # it has not been replaced meanwhile
         sys.unraisablehook = usual
     if threading.excepthook is quiet_thread:
         threading.excepthook = usual_of_threads
@@ -236,7 +236,7 @@ def until_checked(
 def confirmed(
     problem: Problem, answer: Answer, second: Callable[..., Answer], *, budget: Budget, **asked: Any
 ) -> Answer:
-    """An answer whose proof a solver's tolerances make doubtful, again by CP-SAT in whole numbers: `second` asks it.
+    """The proof of an answer, repeated by CP-SAT in whole numbers (`second`) where a solver's tolerances make it doubtful.
 
     The first one's bound stays where it is higher and no assignment refutes it.
     """

@@ -182,7 +182,7 @@ def minimise(
     solver.parameters.presolve_inclusion_work_limit = 0
     # With symmetries it calls models with an answer infeasible, by what probing fixes in presolve (tests/rules/test_rules.py).
     solver.parameters.symmetry_level = 0
-    solver.parameters.catch_sigint_signal = False  # the budget hears Ctrl-C
+    solver.parameters.catch_sigint_signal = False  # the budget receives Ctrl-C
     solver.parameters.max_time_in_seconds = min(max(budget.clock, 0.0), 1e9)
     for name, value in parameters.items():
         setattr(solver.parameters, name, value)

@@ -392,7 +392,7 @@ def _model(program: LinearProgram) -> highspy.HighsLp:
 class _Run:
     """One run of HiGHS in a thread of its own: the main thread stays free to take Ctrl-C, to mark the budget, to leave.
 
-    A thread that is left behind keeps its `Highs` object, which nobody touches again; it ends at HiGHS's next look
+    A thread that is left behind keeps its `Highs` object, which is not used again; it ends at HiGHS's next look
     at its limits. What it had found by then is kept by the callbacks.
     """
 
@@ -469,7 +469,7 @@ def relaxed(
 ) -> Answer:  # fmt: skip
     """The linear relaxation of a problem's Pyomo statement by HiGHS, made safe: a bound, no assignment.
 
-    That there is nothing is CP-SAT's word in whole numbers, which `second` asks.
+    Infeasibility is confirmed by CP-SAT in whole numbers (`second`).
 
     Notes
     -----

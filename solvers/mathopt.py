@@ -81,7 +81,7 @@ def run(
 
     With hints SCIP sometimes errs, and proves that nothing is better: where it finds nothing better it is asked again without.
     Its presolve errs near its tolerance, and proves that there is nothing: that is asked again without presolve.
-    The solver hears Ctrl-C itself: the interrupter of MathOpt 9.15 makes SCIP print an error for every model.
+    The solver receives Ctrl-C itself: the interrupter of MathOpt 9.15 makes SCIP print an error for every model.
 
     Raises
     ------

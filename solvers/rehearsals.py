@@ -1,6 +1,6 @@
 """Rehearsals: a method runs on problems too small to take time, so that what it compiles is ready when time counts.
 
-Each imports the formulation that it is about: whoever rehearses one loads no other.
+Each imports only its own formulation, so that rehearsing one loads no other.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ def list_broken(held, broken, rows):
 
 
 @njit(**LEAF)
-def one_to_mend(rng, held, broken, place, rows):
+def one_to_repair(rng, held, broken, place, rows):
     """Who leaves a row that is exceeded, or comes to one that falls short, and where to; -1 when the draw fails."""
     nodes = rows.domain.shape[1]
     if broken[-1] == 0:
@@ -296,7 +296,7 @@ def one_to_give_way(rng, k, f, row, place, rows):
 
 @njit(**LEAF)
 def giving_way(rng, k, target, held, place, rows):
-    """Who makes room in a row that key group k would fill beyond its most, and where to; -1 where nobody has to, or can."""
+    """The key group that makes room in a row which k would fill beyond its most, and its new node; -1 if none has to, or can."""
     for at in range(rows.starts[k], rows.starts[k + 1]):
         f = rows.family[at]
         row = row_at(f, k, target, rows)

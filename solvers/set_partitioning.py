@@ -125,7 +125,7 @@ def joined(first: Any, second: Any) -> Any:
 
 
 class Cover:
-    """Branch and bound over the sets that better answers are made of; whoever inherits it says what they are.
+    """Branch and bound over the sets that better answers are made of; subclasses say what these are.
 
     Attributes
     ----------

@@ -49,7 +49,7 @@ PER_NUMBER = 19
 
 SECONDS = r"^\s*[-+]?[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?\s*$"
 NOT_NUMBERS = r"[xXpP]|[0-9][.]?[dDfF]\s*$"
-"""Texts that Java takes for numbers, and nobody else: ``12d``, ``0x1p3``."""
+"""Texts that are numbers in Java alone: ``12d``, ``0x1p3``."""
 
 AS_WRITTEN: dict[str, Any] = {"keyshift": "as written"}
 """The metadata of a column of texts whose types are not known: of CSV without a schema. Only such texts are read as numbers."""

@@ -114,7 +114,7 @@ _GROWTH = {"hex": 2, "base64": 2, "quote": 2, "url_encode": 3, "encode": 4, "to_
 _LENGTH = frozenset(("lpad", "rpad", "format_number"))
 """Functions that make as many letters as their second argument says."""
 
-# Spark's own lexer splits the same way. Comments, hints and dollar quotes it knows too; here they are signs, refused.
+# Spark's own lexer splits the same way. It reads comments, hints and dollar quotes too; here they are signs, refused.
 _TOKEN = re.compile(
     r"""(?P<blank>\s+)
       | (?P<raw>[rR](?:'[^']*'|"[^"]*"))

@@ -160,7 +160,7 @@ def local_copy(file: Path | HadoopPath) -> Iterator[Path]:
 # Whose a directory is: one writer at a time, and nothing deleted that keyshift did not make.
 #
 # A directory of statistics holds a file ``.keyshift`` from the first moment on: it says that the directory is keyshift's.
-# Whoever writes locks the directory, and the system lets go of it when a process ends, however it ends. Folders that may be
+# A writer locks the directory, and the system lets go of it when a process ends, however it ends. Folders that may be
 # deleted again - a run, what is pending of a stream - hold a file of that name of their own.
 
 MARK = ".keyshift"

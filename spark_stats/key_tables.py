@@ -243,7 +243,7 @@ class KeyTables:
             return follow[0]
         number = None if to is None else self.log.topology.number(to)
         if number not in follow:
-            known = ", ".join(self.log.topology.names[d] for d in follow) or "nobody"
+            known = ", ".join(self.log.topology.names[d] for d in follow) or "no operator"
             raise InputError(f"operator {self.name!r} sends to {known}" + ("" if to is None else f", not to {to!r}"))
         return number
 

@@ -142,7 +142,7 @@ def _one_collector(options: str) -> str:
 
 @contextmanager
 def _no_java_left() -> Iterator[None]:
-    """End the Java that starts within the block, if the block is left by Ctrl-C: it hears none, and nobody would end it."""
+    """End the Java that starts within the block, if the block is left by Ctrl-C, which does not reach it."""
     from pyspark import SparkContext, java_gateway
 
     started: list[subprocess.Popen[bytes]] = []

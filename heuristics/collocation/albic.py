@@ -67,7 +67,7 @@ def albic(
         same plan. It ends sooner at a load distance of 0.1 % of the mean node load.
     anticipate : bool, default True
         Balance with the load that the demanded pair will have once it is together. It matters only where the problem
-        knows what remote traffic costs; False balances with today's measured load throughout, as printed.
+        predicts the cost of remote traffic; False balances with today's measured load throughout, as printed.
 
     Notes
     -----

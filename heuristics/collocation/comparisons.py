@@ -71,7 +71,7 @@ def graph_parts(vertices: IntArray, traffic: sp.csr_array, weight: FloatArray, p
 
 
 def whole_weights(values: FloatArray, least: int) -> IntArray:
-    """Numbers as METIS wants them: whole, none below `least`."""
+    """Numbers as METIS reads them: whole, none below `least`."""
     largest = float(values.max(initial=0.0))
     if largest == 0.0:
         return np.ones(values.size, dtype=np.int64)
@@ -354,7 +354,7 @@ def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabe
             break
         part = parts.pop()
         entries = int((traffic.indptr[part + 1] - traffic.indptr[part]).sum())
-        if entries > A_SECOND and entries > A_SECOND * budget.remaining:  # METIS knows no limit
+        if entries > A_SECOND and entries > A_SECOND * budget.remaining:  # METIS has no time limit
             return Answer(best, message=TOO_LARGE, details={"cuts": cuts})
         for half in graph_parts(part, traffic, load, 2, seed):
             parts.add(half)

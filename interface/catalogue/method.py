@@ -334,7 +334,7 @@ class Statement(NamesCode):
     Attributes
     ----------
     kind : str
-        The name that `keyshift.model` knows it by; the plain one is that of its language.
+        Its name for `keyshift.model`; the plain one is that of its language.
     language : {"pyomo", "cp-sat", "mathopt"}
     code : str
         ``"module:class"``.

@@ -82,7 +82,7 @@ def _answered(answer: Solution) -> common.Response:
     return common.Response(common.as_record(answer), shown, common.has_answer(answer))
 
 
-# keyshift certify: an answer with its proof, in one file that anybody can check --------------------------------------
+# keyshift certify: an answer with its proof, in one file that verify.py can check --------------------------------------
 
 
 def certify(

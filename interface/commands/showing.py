@@ -120,7 +120,7 @@ def plan_moves(plan: Plan, every: bool) -> Iterator[Any]:
 
 
 def bare_moves(solution: Solution, every: bool) -> Iterator[Any]:
-    """The moves of an answer, before anybody has planned when they happen; nothing for answers that move nothing."""
+    """The moves of an answer, without times, which only a plan has; nothing for answers that move nothing."""
     from keyshift.plans.targets import list_moves
 
     workload = getattr(solution.problem, "workload", None)

@@ -466,7 +466,7 @@ def _places(file: Path, operators: Sequence[str], key_groups: int, nodes: int, p
     if set(given.columns) != {"operator", "key_group", "node"}:
         raise InputError(f"{file} needs a header line with the columns operator, key_group, node")
     seen: set[int] = set()
-    for line, row in enumerate(given.to_dict("records"), start=2):
+    for line, row in zip(given.index, given.to_dict("records"), strict=True):
         where = f"{file}, line {line}"
         if row["operator"] not in operators:
             raise InputError(f"{where}: there is no operator {shown(row['operator'])}")

@@ -82,8 +82,8 @@ class Routing:
         choices = self.heavy.choices(key, workers) if self.scheme == "d-choices" else self.choices
         if choices == 1:
             return self.candidates(key, workers)[0]
-        everybody = self.scheme == "d-choices" and choices >= workers
-        allowed = range(workers) if everybody else self.candidates(key, workers, choices)
+        any_worker = self.scheme == "d-choices" and choices >= workers
+        allowed = range(workers) if any_worker else self.candidates(key, workers, choices)
         if len(self.sent) != workers:
             self.sent = [0] * workers
         best = min(allowed, key=lambda i: self.sent[i])  # of equals the first

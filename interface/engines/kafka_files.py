@@ -16,7 +16,6 @@ from keyshift.engines.formats import EngineModel, Id, One, OpenModel, documents,
 from keyshift.files.table import open_table
 from keyshift.models.base.disk import MOST_JSON, read_text, shown
 from keyshift.models.base.frames import USUAL, Table
-from keyshift.models.base.guards import as_number
 from keyshift.models.base.names import Names
 from keyshift.models.base.schema import Whole, validated
 from keyshift.models.errors import InputError, naming
@@ -385,12 +384,12 @@ def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[fl
     with naming(file):
         columns = [map(str, table.labels(names[name])) for name in ("topic", "partition", *rest)]
     made: dict[Partition, tuple[float, ...]] = {}
-    for line, row in enumerate(zip(*columns, strict=True), 2):
-        place = f"{file}, line {line}"
+    for at, row in enumerate(zip(*columns, strict=True)):
+        place = f"{file}, {table.place(at)}"
         name = Partition.of(f"{row[0].strip()}-{row[1].strip()}", place)
         if name in made:
             raise InputError(f"{place}: {name} has a load already")
-        made[name] = tuple(_load(text, column, place) for text, column in zip(row[2:], rest, strict=True))
+        made[name] = tuple(_load(table, text, column, place) for text, column in zip(row[2:], rest, strict=True))
     if not made:
         raise InputError(f"{file} lists no partition")
     return made
@@ -443,12 +442,10 @@ def _offsets(file: str | Path) -> dict[Partition, int | None]:
     return found
 
 
-def _load(text: str, column: str, place: str) -> float:
-    try:
-        value = as_number(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
+def _load(table: Table, text: str, column: str, place: str) -> float:
+    with naming(f"{place}: {column} = ", ""):
+        value = table.number(text)
+    if not 0 <= value < math.inf:
         raise InputError(f"{place}: {column} = {shown(text)} must be a number of at least 0")
     return value
 

@@ -57,7 +57,7 @@ def call(function: Any, given: dict[str, Any]) -> dict[str, Any]:
         text = json.dumps(returned, default=as_json)
     except (TypeError, ValueError, RecursionError):
         kind = type(returned).__name__
-        return {"failed": f"you returned {reprlib.repr(returned)}, of type {kind}, which is not what the task asks for"}
+        return {"failed": f"you returned {reprlib.repr(returned)}, of type {kind}, which is not the type of the task"}
     if len(text) > MOST_LETTERS:
         return {"failed": "you returned far more than the task asks for"}
     return {"returned": json.loads(text)}

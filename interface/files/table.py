@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from collections.abc import Sequence
 from csv import Error, reader
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from keyshift.models.base.disk import MOST_NUMBERS, read_text, size_of
-from keyshift.models.base.frames import Table
+from keyshift.models.base.frames import DECIMAL_COMMA, FROM_TEXT, Table
 from keyshift.models.base.lazily import pd
 from keyshift.models.base.tables import expect_bytes, expect_size, unreadable
-from keyshift.models.errors import InputError, naming, refusing
+from keyshift.models.errors import InputError, naming
 from keyshift.models.workload import Workload
 
 TABLES = (".csv", ".tsv", ".parquet")
@@ -76,22 +78,61 @@ def _parquet(source: Path) -> Any:
 
 
 def _csv(source: Path, most: int) -> Any:
-    """All columns as texts; the separator is what the first line has most of: a comma, a semicolon, a tab or a bar."""
-    text = read_text(source, most)
-    head = text.split("\n", 1)[0]
-    if not head.strip():
+    """All columns as texts, indexed by the lines of the file; semicolons between the cells let numbers have decimal commas."""
+    lines = io.StringIO(read_text(source, most), newline="").readlines()
+    at, separator = _heading(lines)
+    if not "".join(lines[at : at + 1]).strip():
         raise InputError(f"{source} begins with an empty line; the first line must name the columns")
-    with refusing(f"{source} is not a readable table ({{reason}})", Error):
-        names, *rows = reader(io.StringIO(text, newline=""), delimiter=max(",;\t|", key=head.count), strict=True)
+    lines[at] = lines[at].lstrip("# ") if at else lines[at]
+    rows = _rows(source, lines, at, separator)
+    names = rows.pop(at + 1)
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise InputError(f"{source} has two columns {twice!r:.60}")
-    rows = [row for row in rows if any(row)]  # spreadsheets end in rows of empty cells
-    for line, row in enumerate(rows):
+    rows = {line: row for line, row in rows.items() if lines[line - 1][0] != "#" or len(row) == len(names)}
+    for line, row in rows.items():
         if len(row) != len(names):
-            raise InputError(f"{source}: row {line} has {len(row)} cells, the first line names {len(names)} columns")
+            raise InputError(f"{source}, line {line} has {len(row)} cells, line {at + 1} names {len(names)} columns")
+    marked = [line for line in rows if lines[line - 1][0] == "#"]
+    if 0 < len(marked) < len(rows):
+        said = "delete it if it is a comment; quote its first cell if it is a row"
+        raise InputError(f"{source}, line {marked[0]} begins with # and has a cell for each column: {said}")
     expect_size(source, len(rows), None, MOST_NUMBERS)
-    cells = np.array([[cell or None for cell in row] for row in rows], dtype=object).reshape(len(rows), len(names))
-    return pd.DataFrame(cells, columns=names)
+    cells = np.array([[cell or None for cell in row] for row in rows.values()], dtype=object)
+    made = pd.DataFrame(cells.reshape(len(rows), len(names)), columns=names, index=pd.Index(list(rows), dtype=np.int64))
+    made.attrs = {FROM_TEXT: True, DECIMAL_COMMA: separator == ";"}
+    return made
+
+
+def _heading(lines: Sequence[str]) -> tuple[int, str]:
+    """The line of names, from 0, and the separator: what a first line ``sep=;`` says, or what the names have most of.
+
+    Lines that begin with # are comments, unless the first line without # has numbers: then the last one before it has the names.
+    """
+    said = re.fullmatch(r'"?sep=([^"\r\n])"?\s*', lines[0]) if lines else None
+    first = int(said is not None)
+    plain = (k for k in range(first, len(lines)) if lines[k][0] != "#" and (k == first or lines[k].strip()))
+    at = next(plain, first)
+    separator = said[1] if said else max(",;\t|", key="".join(lines[at : at + 1]).count)
+    cells = [line.split(separator) for line in lines[first : at + 1]]
+    alike = (first + k for k, c in enumerate(cells) if len(c) == len(cells[-1]) and not any(map(_is_number, c)))
+    return max(alike, default=at), separator
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r'\s*"?[-+]?[0-9]+([.,][0-9]+)?"?\s*', text) is not None
+
+
+def _rows(source: Path, lines: Sequence[str], at: int, separator: str) -> dict[int, list[str]]:
+    """The rows of a table by the lines in which they begin, without rows of empty cells, in which spreadsheets end."""
+    table, rows, begin = reader(lines[at:], delimiter=separator, strict=True), {}, 0
+    try:
+        for row in table:
+            if any(row) or not begin:
+                rows[at + begin + 1] = row
+            begin = table.line_num
+    except Error as error:
+        raise InputError(f"{source} is not a readable table (line {at + table.line_num}: {error})") from None
+    return rows
 
 
 def table_options(

@@ -15,7 +15,7 @@ from keyshift.models.errors import refusing
 from keyshift.models.workload import FloatArray
 
 MOST_WINDOWS = 100_000
-"""More windows than anybody looks back on: a larger number is a slip."""
+"""The most windows that a forecast may use: a larger number is a slip."""
 _NUMBERS: dict[str, tuple[str, ...]] = {
     "last": (),
     "mean": ("windows",),

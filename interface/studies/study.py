@@ -282,12 +282,17 @@ class _Methods:
         asked = [asked] if isinstance(asked, str) else asked
         self.asked, self.options = asked, options
         all_names = {m.name for f in FORMULATIONS.values() for m in f.methods}
+        if isinstance(asked, Mapping) and (unknown := set(asked) - set(FORMULATIONS)):
+            said = "a mapping gives the methods of each problem, and no problem is called"
+            raise InputError(f"methods: {said} {min(unknown)!r}; there are {', '.join(FORMULATIONS)}")
         named = [n for names in asked.values() for n in names] if isinstance(asked, Mapping) else list(asked or [])
         for name in named:
+            if callable(name):
+                raise InputError(
+                    f"{name!r:.60} is a function: register it (`keyshift.catalogue.register`) and give its name"
+                )
             if name not in all_names:
                 raise InputError(f"no problem has a method {name!r}; see `keyshift methods`")
-        if isinstance(asked, Mapping) and (unknown := set(asked) - set(FORMULATIONS)):
-            raise InputError(f"methods names {sorted(unknown)[0]!r}: there are {', '.join(FORMULATIONS)}")
 
     def of(self, problem: Problem) -> list[tuple[str, dict[str, Any]]]:
         """Names with the options that they take."""

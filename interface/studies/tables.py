@@ -349,9 +349,9 @@ class BestKnown:
             raise InputError(f"{beside} must hold one JSON object: an answer for each fingerprint")
         made = {}
         record: dict[str, Any]
-        for record in table.to_dict("records"):
+        for line, record in zip(table.index, table.to_dict("records"), strict=True):
             for name in ("objective", "bound"):
-                record[name] = _number(f"{path}: {name} of {shown(record['instance'])}", record[name])
+                record[name] = _number(f"{path}, line {line}: {name} of {shown(record['instance'])}", record[name])
             made[record["fingerprint"]] = Entry(**record, answer=answers.get(record["fingerprint"]))
         return cls(made)
 

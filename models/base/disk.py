@@ -19,7 +19,7 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -214,7 +214,15 @@ def _csv(file: str | Path) -> np.ndarray:
     text = read_text(file, MOST_JSON)
     if text.isspace() or not text:
         raise InputError(f"{file}: not a table of numbers: it is empty")
-    return np.loadtxt(io.StringIO(text), delimiter=",", comments=None, ndmin=2)
+    with suppress(ValueError):
+        return np.loadtxt(io.StringIO(text), delimiter=",", comments=None, ndmin=2)
+    rows = [(at, line.split(",")) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
+    for at, row in rows:  # NumPy says the row without empty ones, from 0
+        with refusing(f"{file}, line {at}: not a row of numbers: {{reason}}", ValueError):
+            np.array(row, dtype=np.float64)
+        if len(row) != len(rows[0][1]):
+            raise InputError(f"{file}, line {at} has {len(row)} numbers, line {rows[0][0]} has {len(rows[0][1])}")
+    raise InputError(f"{file}: not a table of numbers")
 
 
 def _npy(file: str | Path) -> np.ndarray:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,13 @@ _VAGUE = ("id", "name")
 """Words that say something only as a whole name, and only where no column says more."""
 
 
+FROM_TEXT, DECIMAL_COMMA = "keyshift: lines of a file", "keyshift: decimal comma"
+"""Attributes of a pandas frame that was read from a text: its index counts lines; its numbers may have decimal commas."""
+_OF_A_ROW = re.compile(
+    r"(?:load|state|keys|home|operator|resources|groups)\b[^\[]*(?:\['.*'\])?\[(?:[0-9]+, )?([0-9]+)\]"
+)
+
+
 class Table:
     """Any data frame that narwhals reads, in memory; a named pandas index becomes columns."""
 
@@ -36,7 +44,10 @@ class Table:
         import narwhals as nw
 
         self.index: list[Hashable] = []
+        self.said: Mapping[str, bool] = getattr(frame, "attrs", {})
+        self.marks: set[str] = set()
         levels = getattr(getattr(frame, "index", None), "names", None)
+        self.lines: list[Any] | None = frame.index.tolist() if levels else None
         if levels and (list(levels) != [None] or frame.index.dtype.kind not in "iu"):
             self.index = [f"index_{place}" if name is None else name for place, name in enumerate(levels)]
             frame = frame.reset_index(names=self.index)
@@ -51,8 +62,36 @@ class Table:
             raise InputError(f"the table has no column {name!r}; it has {', '.join(map(repr, self.data.columns))}")
         values = self.data.get_column(str(name))
         if (missing := values.is_null()).any():
-            raise InputError(f"column {name!r} has no value in row {missing.arg_true()[0]}")
+            raise InputError(f"column {name!r} has no value in {self.place(int(missing.arg_true()[0]))}")
         return values
+
+    def place(self, row: int) -> str:
+        """A row for a message: the line of a file, the label of pandas, or the position."""
+        return f"{'line' if self.said.get(FROM_TEXT) else 'row'} {row if self.lines is None else self.lines[row]!r:.60}"
+
+    @contextmanager
+    def placing(self) -> Iterator[None]:
+        """Within the block, what is wrong with an entry of an array of key groups says the row that it came from."""
+        try:
+            yield
+        except InputError as error:
+            of = _OF_A_ROW.match(str(error))
+            raise InputError(f"{error} ({self.place(int(of[1]))})") if of else error from None
+
+    def number(self, text: str) -> float:
+        """A number as this table writes it, or `InputError` with what is wrong with it."""
+        given, said = text, "is not a number"
+        if self.said.get(DECIMAL_COMMA):
+            self.marks |= {",", "."}.intersection(text)
+            if len(self.marks) > 1:
+                raise InputError(f"{text!r:.60}: some numbers of this file have commas and some have points")
+            given = text.replace(",", ".")
+        elif "," in text:
+            said = "has a comma: decimal commas are read where semicolons separate the cells"
+        try:
+            return as_number(given)
+        except ValueError:
+            raise InputError(f"{text!r:.60} {said}") from None
 
     def numbers(self, name: Hashable) -> np.ndarray:
         """A column of numbers; texts are read as numbers, as a CSV file has them."""
@@ -60,9 +99,9 @@ class Table:
         for row, value in enumerate(values):
             if isinstance(value, str):
                 try:
-                    values[row] = as_number(value)
-                except ValueError:
-                    raise InputError(f"column {name!r}, row {row}: {value!r:.60} is not a number") from None
+                    values[row] = self.number(value)
+                except InputError as error:
+                    raise InputError(f"column {name!r}, {self.place(row)}: {error}") from None
         return np.array(values, dtype=object)
 
     def found(self, role: str) -> Any:
@@ -110,8 +149,11 @@ class Table:
 
     def numbered(self, name: Hashable, nodes: Names) -> np.ndarray:
         """A column of node names as node numbers."""
-        given = enumerate(self.labels(name))
-        return np.array([nodes.position(f"column {name!r}, row {row}", one) for row, one in given], dtype=np.int64)
+        labels = self.labels(name)
+        found = {one: nodes.find(one) for one in set(labels)}
+        for row in (k for k, one in enumerate(labels) if found[one] is None):
+            nodes.position(f"column {name!r}, {self.place(row)}", labels[row])
+        return np.array([found[one] for one in labels], dtype=np.int64)
 
 
 def _words(name: str) -> list[str]:
@@ -124,8 +166,8 @@ def _role(words: Sequence[str]) -> str | None:
     return next((roles[word] for word in reversed(words) if word in roles), None)
 
 
-def arguments_from_frame(
-    frame: Any,
+def arguments_from_table(
+    table: Table,
     load: Hashable | Sequence[Hashable],
     state: Hashable,
     node: Hashable,
@@ -143,7 +185,7 @@ def arguments_from_frame(
     InputError
         For a column that is not there, a node that is not listed, a value that is missing.
     """
-    table, home = Table(frame), columns.get("home")
+    home = columns.get("home")
     load, state, node, key = table.roles(load=load, state=state, node=node, key=key).values()
     series = list(load) if isinstance(load, list | tuple) else [load]
     listed, capacities = _nodes_of(table, [node] if home is None else [node, home], nodes)
@@ -193,8 +235,8 @@ def _domains_of(table: Table, domains: Any, names: Names, current: np.ndarray) -
         labels: list[str | int | None] = [None] * len(names)
         for row, (i, label) in enumerate(zip(current.tolist(), table.labels(column), strict=True)):
             if labels[i] not in (None, label):
-                said = f"column {column!r}, row {row}: node {names[i]} is {label!r} here and {labels[i]!r} before"
-                raise InputError(said)
+                said = f"node {names[i]} is {label!r} here and {labels[i]!r} before"
+                raise InputError(f"column {column!r}, {table.place(row)}: {said}")
             labels[i] = label
         if None in labels:
             node = names[labels.index(None)]

@@ -149,7 +149,7 @@ def traffic(name: str, values: Any, key_groups: int) -> sp.csr_array:
 
 
 def _writable(array: NDArray[Any]) -> bool:
-    """Whether anybody can change an array, or what it is a view of."""
+    """Whether an array, or the array of which it is a view, can be changed."""
     base = array if array.base is None else array.base
     return array.flags.writeable or not isinstance(base, np.ndarray) or base.flags.writeable
 

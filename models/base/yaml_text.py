@@ -110,7 +110,9 @@ def parse_yaml(text: str, of: str, *, texts: bool = False) -> Any:
     except RecursionError:
         raise InputError(f"{of} is not readable YAML: it is nested too deeply") from None
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        raise InputError(f"{of} is not readable YAML: {' '.join(str(error).split())[:200]}") from None
+        mark = getattr(error, "problem_mark", None)
+        where, said = ("", str(error)) if mark is None else (f", line {mark.line + 1}", f"{error.problem or error}")
+        raise InputError(f"{of}{where} is not readable YAML: {' '.join(said.split())[:200]}") from None
 
 
 def _depth(text: str) -> int:

@@ -138,7 +138,7 @@ class Lowered:
     merged : tuple of ndarray
         Disjoint sets of at least two key groups.
     closed : ndarray of bool, shape (p, n), or None
-        Where none is closed to anybody. Of merged key groups all are closed where one is.
+        None if every node is open to every key group. A node closed to one of merged key groups is closed to all of them.
     rooms, budgets : tuple
     """
 

@@ -25,8 +25,8 @@ PLANNED = (*SEARCHED, "max_migration_cost", "resource_capacity", *RULES)
 class Instance(PlacementArrays[KeyGroupAllocation]):
     """The data of one problem over k windows, loads divided by its `scale` (the mean node load).
 
-    Node i's deviation in a window is ``sum of load on i * weight[i] - mean``. What knows one number a key group takes the mean
-    over the windows, `load`, `mean` and `deviations`; of one window that is its own.
+    Node i's deviation in a window is ``sum of load on i * weight[i] - mean``. Methods with one number for each key group
+    take the mean over the windows, `load`, `mean` and `deviations`; of one window that is its own.
 
     Parameters
     ----------

@@ -2,11 +2,11 @@ r"""A lower bound by counting: how many departures and arrivals does a load dist
 
 A node that lies :math:`e_i` above the mean can be brought within d by certain pairs (a, b) of departures and
 arrivals only: a node slightly off needs a departure and an arrival, one far above needs three departures. With
-:math:`D_i(a, b)` the least deviation that node i can reach by a departures and b arrivals, whoever they are,
+:math:`D_i(a, b)` the least deviation that node i can reach by any a departures and b arrivals,
 
 .. math:: count(d) = \min \sum_i a_i \quad \text{s.t.} \quad \sum_i a_i = \sum_i b_i, \quad D_i(a_i, b_i) \le d
 
-is a relaxation of the number of moves: it forgets only that an arrival is somebody else's departure. Every d with
+is a relaxation of the number of moves: it only ignores that each arrival is the departure of another node. Every d with
 count(d) > maxMigrations is impossible. count falls in steps at the values of D, so that the least possible d of the
 relaxation is found exactly, by bisection over them.
 Where it is too large for that, sums over the nodes say almost as much, and more than multipliers do; see `carried_away`.

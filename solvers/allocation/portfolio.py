@@ -212,7 +212,7 @@ class Portfolio:
         found.add_solution(
             from_highest_to_lowest(self.instance, lambda: found.done), "moved from the highest to the lowest"
         )
-        if self.movable:
+        if self.movable and not self.small:  # a solver proves most small ones before the first round would be compiled
             self._anneal_round()
         self._count()
         if not self.movable:

@@ -21,7 +21,7 @@ from keyshift.solvers.collocation.arrays import Arrays
 
 
 def by_metis(problem: CollocatedAllocation, data: Arrays, budget: Budget) -> IntArray | None:
-    """METIS's partition onto the nodes that do not drain, by capacity, which knows no limits; None without the time for it."""
+    """METIS's partition onto the nodes that do not drain, by capacity and without limits; None if there is no time for it."""
     nodes, p = np.flatnonzero(problem.workload.kept), data.key_groups
     graph = sp.csr_array((data.row_share @ data.weight, data.neighbour, data.indptr), shape=(p, p))
     capacity = problem.workload.capacity[nodes]
@@ -47,7 +47,7 @@ def parted(graph: sp.csr_array, load: FloatArray, shares: FloatArray, budget: Bu
 
 
 def _whole(values: FloatArray) -> IntArray:
-    """Numbers as METIS wants them: whole, of a thousand on average; less where their sum would not fit 32 bits."""
+    """Numbers as METIS reads them: whole, of a thousand on average; less where their sum would not fit 32 bits."""
     total = float(values.sum()) or 1.0
     return np.maximum(1, np.rint(values * (min(1e3 * values.size, 1e9) / total))).astype(np.int64)
 

@@ -53,7 +53,7 @@ class Blocks(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """Vertices by the gain of their best move: a heap that knows where each one stands; and the moves since it was empty."""
+    """Vertices by the gain of their best move: a heap with the position of each; and the moves since it was empty."""
 
     key: FloatArray
     heap: IntArray
@@ -238,7 +238,7 @@ class Multilevel:
         self.keep(self.refined(self.graph, block, budget))
 
     def ask(self, peer: Peer, seed: int) -> None:
-        """Keep what another program makes of the graph, refined here. It knows no time limit, and equal nodes only.
+        """Keep what another program makes of the graph, refined here. It has no time limit, and takes all nodes as equal.
 
         Raises
         ------

@@ -18,7 +18,7 @@ def cluster(order, most, alike, graph, into, mass, tie):
     """Put each vertex that is alone into the neighbouring cluster that it is tied to most, for its mass [Sanders2011].
 
     Only vertices of the same `alike` come together, and no cluster gets heavier than `most`. ``mass`` is that of clusters;
-    those that somebody has joined have it negative until the end. `tie` is zeros, and stays so.
+    those that another vertex has joined have it negative until the end. `tie` is zeros, and stays so.
     """
     for v in order:
         if into[v] != v or mass[v] < 0:
@@ -165,7 +165,7 @@ def dequeue(queue):
 
 @njit(**LEAF)
 def move(v, to, graph, blocks):
-    """Move v, and tell nobody."""
+    """Move v without updating gains."""
     for r in range(graph.size.shape[0]):
         blocks.held[r, blocks.of[v]] -= graph.size[r, v]
         blocks.held[r, to] += graph.size[r, v]

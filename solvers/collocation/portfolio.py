@@ -87,7 +87,7 @@ def solve_milp(
         Go on to sets and solvers. Without it the method is a fast heuristic with a bound.
     peer : {"kahip", "mtkahypar"}, optional
         Where graph partitioning suits, begin it from what this program makes of the graph: ``pip install
-        'keyshift[partition]'``. It knows no time limit.
+        'keyshift[partition]'``. It has no time limit.
 
     Notes
     -----
@@ -217,7 +217,7 @@ class CollocationPortfolio:
         while finish or cycles > 0:
             partitions.go_on(self.found.budget, 1)
             cycles -= 1
-            self.found.add_solution(partitions.best, "partition")  # it knows little of moves
+            self.found.add_solution(partitions.best, "partition")  # it hardly limits moves
             yield
 
     def bound_turns(self, steps: int, finish: bool) -> Iterator[None]:

@@ -249,7 +249,7 @@ class Ruler:
         """The best partner among the rows for every partition of the source class.
 
         `value` has one whole number for each row. A row whose value exceeds the least by more than all the state can be
-        nobody's best partner, whatever its cost, and is capped there: so values of any spread fit beside row numbers.
+        no row's best partner, whatever its cost, and is capped there: so values of any spread fit beside row numbers.
         """
         if slots is None:
             slots = np.empty((4, self.need(source, rows)), dtype=np.int64)

@@ -47,7 +47,7 @@ def figure_7(  # noqa: C901  # a compiled loop is one function
     literal_lines : bool
         Lines 10-12 as printed: lb is incremented first, then the load of the NEW lb is subtracted.
     halt : uint8 array, shape (1,)
-        Somebody else sets it to have this end, with what is worth nothing.
+        Set by another thread to end the call; its result is then worthless.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def ssm_repaired(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -
 
     * P2 may be empty (x = m + 1): Lemma 4.1's proof picks "any node whose gain is non-zero" and its range excludes x =
       beta, so that it misses a gain at the very end, or none at all.
-    * A range that can be covered has gain 0 at least, for every n_P: line 5 knows only n_P = 1.
+    * A range that can be covered has gain 0 at least, for every n_P: line 5 only covers n_P = 1.
     * The served node comes from Lemma 4.5, not from Lemma 4.3, which gives the first available node.
     * Lines 10-12 subtract the load of lb before lb is incremented, x starts at alpha + 1 and lb at alpha.
     """

@@ -385,7 +385,7 @@ def fewest_entries(problem: MixedRouting, budget: Budget, seed: int = 0, most: i
     Parameters
     ----------
     most : int, optional
-        Where divisible large keys need more entries already, that figure is returned: weak duality, nobody's word.
+        Where divisible large keys need more entries already, that figure is returned: it rests on weak duality and on no solver.
 
     Notes
     -----

@@ -124,9 +124,9 @@ class Posed:
         return Lowered(w.current, rooms=(Rooms(every, weights, np.where(w.draining, 0, -1), *limit),))
 
     def _gathered(self, members: IntArray, stated: Lowered) -> Rooms:
-        """A room for nobody but where most of some key groups are, of the nodes that are open to them.
+        """A room of zero on every node but the one, among those open to them, where most of these key groups are.
 
-        To come together they go there: the search knows of no other node for them.
+        The search brings them together there and considers no other node for them.
         """
         here = np.bincount(self.workload.current[members], minlength=self.workload.nodes)
         if stated.closed is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from keyshift.models.base.compiling import LEAF, njit, whole_below
 from keyshift.models.base.compiling import uniform as draw
-from keyshift.solvers.rows import KEPT, giving_way, one_to_mend
+from keyshift.solvers.rows import KEPT, giving_way, one_to_repair
 
 MOVES = (
     "join", "cluster", "anywhere", "swap", "go_home", "exchange_home", "insert", "swap_targets", "replace", "retarget",
@@ -345,9 +345,9 @@ def drawn(rng, shares, step, program, at, on_node):
 
 
 @njit(**LEAF)
-def mended(rng, step, rows, held, broken_rows, place):
+def repaired(rng, step, rows, held, broken_rows, place):
     """A move that makes a broken row less so."""
-    k, node = one_to_mend(rng, held, broken_rows, place, rows)
+    k, node = one_to_repair(rng, held, broken_rows, place, rows)
     return 0 if k < 0 else send(k, node, 0, step)
 
 
@@ -393,7 +393,7 @@ def propose(rng, shares, step, program, state):
     """Draw a step; how many shifts it takes, 0 when the draw leads nowhere or is not allowed."""
     at = state.placed
     if state.broken[0] >= KEPT and draw(rng) < 0.1:
-        count = mended(rng, step, program.rows, state.held, state.broken_rows, at.place)
+        count = repaired(rng, step, program.rows, state.held, state.broken_rows, at.place)
     else:
         count = drawn(rng, shares, step, program, at, state.on_node)
     if count == 1 and state.held.size > 0:

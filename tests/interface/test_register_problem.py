@@ -85,9 +85,9 @@ def test_every_verb_knows_it(own, tmp_path):
     assert study.to_frame()["objective"].tolist()[0] == 2
     with pytest.raises(ks.InputError, match="no certificates for consolidation"):
         ks.certify(answer)
-    mended = ks.repair(own.Consolidation(problem.workload, 2))  # a key group of load 3 stays too heavy
-    assert mended.details["excess_left"] == pytest.approx(1)
-    assert mended.problem.most_load == pytest.approx(3)
+    repaired = ks.repair(own.Consolidation(problem.workload, 2))  # a key group of load 3 stays too heavy
+    assert repaired.details["excess_left"] == pytest.approx(1)
+    assert repaired.problem.most_load == pytest.approx(3)
 
 
 def test_files_and_copies_know_it(own, tmp_path):

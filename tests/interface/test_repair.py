@@ -1,4 +1,4 @@
-"""Repair: a start that already breaks limits is mended as far as can be, and nothing gets worse."""
+"""Repair: a start that already breaks limits is repaired as far as can be, and nothing gets worse."""
 
 from __future__ import annotations
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from typing import NamedTuple
@@ -360,3 +363,15 @@ def test_what_was_compiled_ahead_is_known_until_source_or_kernels_change(tmp_pat
     assert not kernel_cache.is_warmed("all", [root])
     noted.write_text("[")
     assert not kernel_cache.is_warmed("all", [root])
+
+
+def test_a_first_answer_to_a_small_allocation_compiles_nothing():
+    """In a process of its own: this one has compiled kernels, and may have loaded Numba."""
+    code = """if True:
+        import sys, keyshift as ks
+        w = ks.Workload(load=[8, 6, 5, 2, 2, 1], state=[9, 2, 3, 1, 1, 1], current=[0, 0, 0, 1, 1, 2], nodes=3)
+        s = ks.solve(ks.KeyGroupAllocation(w, max_migrations=2))
+        print(s.status, s.objective, "numba" in sys.modules)"""
+    environment = {name: value for name, value in os.environ.items() if name != "KEYSHIFT_KERNELS"}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["optimal", "1.0", "False"]

@@ -172,6 +172,16 @@ def test_every_kind_of_frame_refuses_gaps_in_one_sentence(kind):
         ks.Workload.from_frame(frame, load="rates", node="broker")
 
 
+@pytest.mark.parametrize(
+    ("index", "row"), [([30, 10, 20, 7], "10"), (pd.Index(["p", "q", "r", "s"], name="key"), "'q'")]
+)
+def test_rows_are_named_by_the_index(index, row):
+    with pytest.raises(ks.InputError, match=f"column 'rate' has no value in row {row}$"):
+        read(table(rate=[1, None, 2, 3]).set_axis(index))
+    with pytest.raises(ks.InputError, match=rf"load\[0, 1\] = -1 must not be negative \(row {row}\)"):
+        read(table(rate=[1, -1, 2, 3]).set_axis(index))
+
+
 def test_what_is_no_frame_is_refused():
     with pytest.raises(ks.InputError, match=r"must be a data frame .*, not a list"):
         read([1, 2, 3])

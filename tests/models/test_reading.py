@@ -239,8 +239,8 @@ def test_a_best_known_answer_that_cannot_be_is_bad_input(tmp_path, capsys):
 def test_a_table_of_best_known_answers_is_read_line_by_line(tmp_path):
     heads = "problem,family,instance,fingerprint,objective,objective_by,bound,bound_by,version"
     file = tmp_path / "best.csv"
-    for text, said in (("," * 4_000_000, "has two columns"), ("a,b", "must have the columns"), (f"{heads}\na,b,c,d,1,e,1,f,g,h", "row 0 has 10 cells"),
-                       (f"{heads}\na,b,c,d,x,e,1,f,g", "no finite number"), (f"{heads}\na,b,c,d,1,e,inf,f,g", "no finite number"),
+    for text, said in (("," * 4_000_000, "has two columns"), ("a,b", "must have the columns"), (f"{heads}\na,b,c,d,1,e,1,f,g,h", "line 2 has 10 cells"),
+                       (f"{heads}\na,b,c,d,x,e,1,f,g", "line 2: objective of 'c'"), (f"{heads}\n\na,b,c,d,x,e,1,f,g", "line 3: objective"), (f"{heads}\na,b,c,d,1,e,inf,f,g", "no finite number"),
                        (f'{heads}\n"a', "not a readable table"), ("", "begins with an empty line")):  # fmt: skip
         file.write_text(text)
         with pytest.raises(ks.InputError, match=said):

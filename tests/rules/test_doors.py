@@ -117,6 +117,7 @@ def test_bad_rules_on_the_line_are_one_sentence(path, capsys, line, sentence):
     [
         ("pinned: 3", "there must be a list of rules"),
         ("- pinned: [3", "is not readable YAML"),
+        ("- spread rack\n- pinned: 3\n bad", "line 3 is not readable YAML: "),
         ("- !!python/object/apply:os.system [id]", "is not readable YAML"),
         ("- foo 3", "rules[0]: no rule 'foo'"),
         ("- pinned 3\n- {rule: count}", "rules.yaml: count needs at_most or at_least"),

@@ -1,4 +1,4 @@
-"""Rules that are broken today, as the first priority and by `repair`: mended as far as the limits allow, none gets worse."""
+"""Rules that are broken today, as the first priority and by `repair`: repaired as far as the limits allow, none gets worse."""
 
 from __future__ import annotations
 

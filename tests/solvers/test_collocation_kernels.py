@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
 from brute_force import brute_force
@@ -188,6 +189,21 @@ def test_a_component_too_heavy_for_a_node_is_cut():
     four = Arrays(cluster([1, 1, 1, 1], ring, 4, max_load_distance=10))
     assert component_cuts(four) == pytest.approx(1.0)  # four parts, every pair is cut
     assert component_cuts(Arrays(cluster([1, 1, 1, 1], ring, 2, max_load_distance=None))) == 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_minimum_cuts_are_those_of_stoer_and_wagner(seed):
+    """Never above them, whatever the weights: as few as two vertices, weights of six orders of magnitude, complete graphs."""
+    rng = np.random.default_rng(seed)
+    p, weights = int(rng.integers(2, 40)), 10.0 ** rng.uniform(-3, 3, (40, 40))
+    graph = nx.gnp_random_graph(p, (0.2, 0.5, 1.0)[seed % 3], seed=seed)
+    graph.add_edges_from(nx.path_graph(p).edges)
+    graph.add_weighted_edges_from([(k, j, weights[k, j]) for k, j in graph.edges])
+    least, cut = (
+        nx.stoer_wagner(graph)[0],
+        structural_bounds._minimum_cut(nx.to_scipy_sparse_array(graph, format="csr")),
+    )
+    assert least * (1 - 1e-4) <= cut <= least * (1 + 1e-12)
 
 
 def test_even_traffic_is_cut_by_spectrum():

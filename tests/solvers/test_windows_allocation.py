@@ -151,10 +151,12 @@ def test_on_the_shell_windows_are_options_and_scenarios_a_file(tmp_path, capsys)
         assert main(["solve", str(tmp_path / "w.json"), *line.split(), "--json"]) == 0
         record = json.loads(capsys.readouterr().out)
         assert record["objective"] == pytest.approx(brute_force(problem)[0])
-    (tmp_path / "bad.csv").write_text("1,2,three\n")
+    (tmp_path / "bad.csv").write_text("1,2,3\n\n1,2,three\n")
+    (tmp_path / "short.csv").write_text("1,2,3\n\n1,2\n")
     for said, line in {
         "samples.txt: scenarios are a .csv, .json or .npy file": "--scenarios samples.txt",
-        "not a table of numbers": f"--scenarios {tmp_path / 'bad.csv'}",
+        "bad.csv, line 3: not a row of numbers": f"--scenarios {tmp_path / 'bad.csv'}",
+        "short.csv, line 3 has 2 numbers, line 1 has 3": f"--scenarios {tmp_path / 'short.csv'}",
         "does not exist": "--scenarios nowhere.csv",
     }.items():
         assert main(["solve", str(tmp_path / "w.json"), *line.split()]) == 2

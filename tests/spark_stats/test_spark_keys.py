@@ -163,7 +163,7 @@ def test_windows_become_periods_and_transitions(spark, monkeypatch):
                 stats.transitions(0.5, **wrong)
         with pytest.raises(InputError, match="name the operator of the keys"):
             stats.keys()
-        with pytest.raises(InputError, match="sends to nobody"):
+        with pytest.raises(InputError, match="sends to no operator"):
             stats.keys("page").traffic()
 
 

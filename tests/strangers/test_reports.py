@@ -133,7 +133,7 @@ def test_astraea_177_sizes_with_units_are_no_numbers(shell, value):
     )
     sizes = str(DATA / "astraea-177" / "log-dirs.txt")
     said = shell("import", "kafka", "--log-dirs", sizes, "--loads", "@loads.csv", "--out", "@w", code=2)
-    assert f"loads.csv, line 2: value = '{value}' must be a number" in said
+    assert f"loads.csv, line 2: value = '{value}' is not a number" in said
 
 
 def test_kafkactl_196_leaders_in_turn(shell):

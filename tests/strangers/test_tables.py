@@ -59,10 +59,35 @@ def test_topics_windows_and_labels(file):
         ("key,cpu,rate,state,node\na,1,2,3,0\n", {}, "columns 'cpu' and 'rate' may both be the load: name it by load="),
         ("key,cpu,node\na,1,0\n", {}, "no column has a usual name of state.* or a number"),
         ("key,cpu,state\na,1,0\n", {}, "no column has a usual name of node"),
-        ("key,cpu,state,node\na,1_0,3,0\n", {}, "column 'cpu', row 0: '1_0' is not a number"),
-        ("key,cpu,state,node\na,,3,0\n", {}, "column 'cpu' has no value in row 0"),
+        ("key,cpu,state,node\na,1_0,3,0\n", {}, "column 'cpu', line 2: '1_0' is not a number"),
+        ("key,cpu,state,node\na,,3,0\n", {}, "column 'cpu' has no value in line 2"),
         ("key,cpu,cpu,node\na,1,3,0\n", {}, "has two columns 'cpu'"),
-        ("key,cpu,state,node\na,1,3\n", {}, "row 0 has 3 cells, the first line names 4 columns"),
+        ("key,cpu,state,node\na,1,3\n", {}, "line 2 has 3 cells, line 1 names 4 columns"),
+        ("\ufeffsep=,\nkey,cpu,state,node\na,1,3,0\n\n,,,\nb,1,3\n", {}, "line 6 has 3 cells, line 2 names 4 columns"),
+        ("key,cpu,state,node\n\n# from 8 to 9\na,1,3,0\nb,x,3,0\n", {}, "column 'cpu', line 5: 'x' is not a number"),
+        ('key,cpu,state,node\n"a\nb",1,3,0\nb,,3,0\n', {}, "column 'cpu' has no value in line 4"),
+        ("key,cpu,state,node\na,1,3,0\n\nb,-1,3,0\n", {}, r"load\[0, 1\] = -1 must not be negative \(line 4\)"),
+        ("key,cpu,state,node\na,1,3,0\n\na,1,3,0\n", {}, r"keys\[1\] = 'a' is a duplicate of keys\[0\] \(line 4\)"),
+        ("key,cpu,state,node\na,1,3,0\n\nb,1,3,7\n", {"nodes": [0]}, "column 'node', line 4: node '7' is not known"),
+        ('key,cpu,state,node\n"a,1,3,0\n', {}, r"not a readable table \(line 2: unexpected end of data\)"),
+        (
+            'key,cpu,state,node\na,"3,5",1,0\n',
+            {},
+            "column 'cpu', line 2: '3,5' has a comma: decimal commas are read where",
+        ),
+        ("key\tcpu\tstate\tnode\na\t3,5\t1\t0\n", {}, "column 'cpu', line 2: '3,5' has a comma"),
+        (
+            "key;cpu;state;node\na;1.234,5;1;0\n",
+            {},
+            "line 2: '1.234,5': some numbers of this file have commas and some",
+        ),
+        ("key;cpu;state;node\na;3,5;1;0\nb;2;1.5;0\n", {}, "column 'state', line 3: '1.5': some numbers"),
+        ("key;cpu;state;node\na;1,234,567;1;0\n", {}, "line 2: '1,234,567' is not a number"),
+        (
+            "key,cpu,state,node\na,1,3,0\n#b,2,3,1\n",
+            {},
+            "line 3 begins with # and has a cell for each column: delete it",
+        ),
         ("\n", {}, "begins with an empty line"),
         ("key,cpu,state,node\na,1,3,b7\n", {"nodes": 2}, "the table names 1 node, not 2: give the names of all"),
         ("key,cpu,state,node\na,1,3,07\n", {"nodes": ["7"]}, "node '07' is not known; there is '7'"),
@@ -74,6 +99,28 @@ def test_what_is_wrong_is_one_sentence(file, text, named, sentence):
         ks.read_workload(file(text), **named)
     assert str(said.value).startswith(str(file(text)))
     assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "loads"),
+    [
+        (
+            "sep=;\r\nkey;cpu;state;node\r\na;3,5;1;0\r\n1,5;-0;0,25;1\r\n",
+            ("a", "1,5"),
+            [3.5, 0],
+        ),  # a name stays a name
+        ('"sep=|"\nkey|cpu|state|node\na|3.5|1|0\nb|2|1|0\n', ("a", "b"), [3.5, 2]),
+        ("key;cpu;state;node\n1,5;3.5;1;0\n", ("1,5",), [3.5]),
+        ("# by hand; 3\n\n# more, 4\nkey,cpu,state,node\n# between\na,1,3,0\n", ("a",), [1]),
+        ("#key,cpu,state,node\na,1,3,0\n", ("a",), [1]),
+        ("# made by hand\n# key,cpu,state,node\na,1,3,0\n", ("a",), [1]),
+        ("key,cpu,state,node\n#a,1,3,0\n#b,2,3,1\n", ("#a", "#b"), [1, 2]),
+        ('key,cpu,state,node\na,1,3,0\n"#b",2,3,1\n', ("a", "#b"), [1, 2]),
+    ],
+)
+def test_decimal_commas_separators_and_comments(file, text, keys, loads):
+    w = ks.read_workload(file(text))
+    assert (w.keys, w.last_load.tolist()) == (keys, loads)
 
 
 def test_any_frame_and_parquet_say_the_same(file, tmp_path):

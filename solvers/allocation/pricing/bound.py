@@ -14,8 +14,8 @@ multiplier :math:`q_k`: of a move's price 1 the taker pays :math:`q_k` and the s
 
 .. math:: (P4) \quad L(q) = \sum_i \min_{(D, A)} \Bigl( \sum_{k \in D} (1 - q_k) + \sum_{k \in A} q_k \Bigr)
 
-is a lower bound on (P1); where it exceeds ``maxMigrations``, the distance d is impossible. Taking what everybody
-wants to take becomes expensive, and so does sending what everybody wants to send.
+is a lower bound on (P1); where it exceeds ``maxMigrations``, the distance d is impossible. A key group that many nodes
+want to take becomes expensive to take, and one that many want to send expensive to send.
 
 Where migrations have a cost limit, a move's price is not 1 but its :math:`effort_k`: what it takes of the limits, in units
 of which there are ``maxMigrations`` (`keyshift.solvers.allocation.arrays.Instance.effort`).
@@ -344,8 +344,8 @@ class PriceBound:
     def columns(self, curve: FloatArray, distance: float, counts: IntArray) -> ListedColumns | None:
         """Every column that an assignment within a distance and all limits can have; None where they are many.
 
-        At the prices of a curve each costs no more than what the other nodes' cheapest leave of the limit [Baldacci2008]. What
-        nobody sends is not taken, and the other way round.
+        At the prices of a curve each costs no more than what the other nodes' cheapest leave of the limit [Baldacci2008]. A
+        key group that no node sends is not taken, and the other way round.
         """
         it, most = self.instance, self.settings.listed
         reach = (distance + it.error_bound) / it.weight
@@ -418,7 +418,7 @@ class ListedColumns(NamedTuple):
     """The node of each."""
 
     def matched(self) -> ListedColumns:
-        """Without those that send what nobody takes, or take what nobody sends."""
+        """Without sets that send a key group which no set takes, or take one which no set sends."""
         sent, taken = (np.asarray(moves.sum(axis=0)) > 0 for moves in self[:2])
         kept = (self.leaving @ ~taken + self.arriving @ ~sent) == 0
         if kept.all():

@@ -179,7 +179,7 @@ def price_trees(instance: Instance, budget: Budget, settings: AllocationSettings
 
 
 def dealt(instance: Instance, plan: IntArray, rng: np.random.Generator) -> IntArray | None:
-    """An assignment with the departures and arrivals of a plan, whoever they are; None where none is met or too many move."""
+    """An assignment with the numbers of departures and arrivals of a plan; None if none is met or too many move."""
     order, starts = instance.space.by_node
     if (
         plan[:, 0].sum() != plan[:, 1].sum()

@@ -193,3 +193,16 @@ def test_instances_of_ones_own_have_groups(monkeypatch):
     assert given.to_frame()["family"].tolist() == ["x", "y"]
     with pytest.raises(InputError, match="family has no entry for the instance 'b'"):
         ks.study({"a": one, "b": two}, ["flux"], family={"a": "x"})
+
+
+@pytest.mark.parametrize(
+    ("methods", "said"),
+    [
+        ([len, "flux"], "is a function: register it"),
+        ({"mine": len}, "a mapping gives the methods of each problem, and no problem is called 'mine'"),
+        (["potk"], "no problem has a method 'potk'"),
+    ],
+)
+def test_functions_and_words_that_are_no_method(methods, said):
+    with pytest.raises(InputError, match=said):
+        ks.study(instances(), methods)
