@@ -465,4 +465,4 @@ def collect_keys(
     """
     windows = Windows.of(window, origin, zone_of(events, time_zone), since, until)
     log = KeyLog.of(events, topology, time, windows, KeyGroups(key_groups, hash), operator)
-    return Keys.of(log, operator, number)
+    return Keys(log, operator, number)

@@ -102,9 +102,7 @@ def total_loads(stats: Tallied) -> FloatArray:
     """Load of all operators together in each window, from the first to the last, shape (windows,)."""
     first, end = stats.span
     rows: pd.DataFrame = rows_of(stats.added.groupBy("window").agg({"load": "sum"}), DRIVER_ROWS)
-    loads = np.zeros(end - first + 1)
-    loads[rows["window"].to_numpy(dtype=np.int64) - first] = rows["sum(load)"].to_numpy(dtype=float)
-    return loads
+    return np.bincount(rows["window"] - first, rows["sum(load)"], minlength=end - first + 1)
 
 
 def transitions(
@@ -165,9 +163,8 @@ def transitions_of(stats: Tallied, least: int, most: int, *, smoothing: float = 
     See `node_counts` for `least` and `most`, the numbers of nodes, and `transition_matrix` for `smoothing`.
     """
     first, last = stats.span
-    arrivals = np.zeros(last - first + 1)
     windows, tuples = stats.tuples
-    arrivals[windows - first] = tuples
+    arrivals = np.bincount(windows - first, tuples, minlength=last - first + 1)
     return transition_matrix(node_counts(arrivals, least, most), smoothing=smoothing)
 
 
@@ -266,7 +263,7 @@ class Stats(Tallied):
             accepted = F.col("kind") == (0 if operator is None else self.topology.number(operator))
             windows = self._facts.unpacked.where(accepted).select("window").distinct().collect()
             number = max((window for (window,) in windows), default=None)
-        keys = Keys.of(self.log(operator), operator, number)
+        keys = Keys(self.log(operator), operator, number)
         self.of_keys.append(keys)
         keys.number  # noqa: B018 - refuses an operator that accepts nothing
         return keys

@@ -432,9 +432,8 @@ def node_count(nodes: int | ArrayLike) -> int:
 
 def _refuse_twice(window: IntArray, index: IntArray, operators: Sequence[Mapping[str, Any]], key_groups: int) -> None:
     order = np.lexsort((index, window))
-    same = (np.diff(window[order]) == 0) & (np.diff(index[order]) == 0)
-    if same.any():
-        at = order[int(np.argmax(same))]
+    same = np.flatnonzero((np.diff(window[order]) == 0) & (np.diff(index[order]) == 0))
+    for at in order[same[:1]]:
         name = operators[int(index[at]) // key_groups]["name"]
         said = f"load: window {window[at]} has two rows for operator {name!r}, key group {index[at] % key_groups}"
         raise InputError(said)
