@@ -290,8 +290,8 @@ class Log:
     def instant(self, text: str) -> tuple[Column, Column]:
         """Return the time of a row as a timestamp, and whether it is a number too large for seconds since 1970."""
         column, kind = self.column("time", text), self.kind(text).simpleString()
-        if kind == "timestamp":
-            return column, F.lit(False)
+        if kind in ("timestamp", "timestamp_ntz", "date"):
+            return column.cast("timestamp"), F.lit(False)
         if kind == "string":  # seconds, where it is a number: 2024 is no year
             seconds = F.when(column.rlike(SECONDS), column.try_cast("double"))
             beyond = F.coalesce(F.abs(seconds) >= LATEST, F.lit(False))
@@ -299,8 +299,6 @@ class Log:
             return F.coalesce(clock, F.when(~beyond, seconds).cast("timestamp")), beyond
         if kind in ("int", "bigint", "double"):
             return F.when(F.abs(column) < LATEST, column).cast("timestamp"), F.abs(column) >= LATEST
-        if kind in ("timestamp_ntz", "date"):
-            return column.cast("timestamp"), F.lit(False)
         raise InputError(f"time = {text!r} is of type {kind}, expected timestamp")
 
     def _refuse_missing(self, what: str, text: str, names: Iterable[Sequence[str]]) -> None:

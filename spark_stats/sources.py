@@ -97,7 +97,7 @@ def read_log(
         if kind in OF_SPARK:
             return spark.read.format(kind).options(**(options or {})).load(path)
         if kind == "csv":
-            return read_csv(spark, path, dialect, _without_corrupt(given), CORRUPT)
+            return read_csv(spark, path, dialect, given, CORRUPT)
         if kind == "json":
             found = given or _configured(spark.read).load(path).schema
             return _with_a_column(_configured(spark.read).schema(_with_corrupt(found)).load(path))
@@ -167,7 +167,7 @@ def read_log_stream(
         if kind in ("parquet", *OF_SPARK):
             return reader.schema(known).format(kind).load(path)
         if kind == "csv":
-            return read_csv_stream(reader, path, dialect, known, _without_corrupt(given), CORRUPT)
+            return read_csv_stream(reader, path, dialect, known, given, CORRUPT)
         return _with_a_column(_configured(reader).schema(_with_corrupt(known)).load(path))
 
 
@@ -224,10 +224,6 @@ def _with_a_column(frame: DataFrame) -> DataFrame:
     return frame.withColumn(CORRUPT, F.when(needed, corrupt))
 
 
-def _without_corrupt(schema: T.StructType | None) -> T.StructType | None:
-    return schema and T.StructType([field for field in schema if field.name != CORRUPT])
-
-
 def _with_corrupt(schema: T.StructType) -> T.StructType:
     return schema if CORRUPT in schema.names else T.StructType([*schema.fields, T.StructField(CORRUPT, T.StringType())])
 
@@ -235,7 +231,7 @@ def _with_corrupt(schema: T.StructType) -> T.StructType:
 def _schema(text: str) -> T.StructType:
     check_schema(text)
     try:
-        return T.StructType.fromDDL(text)
+        return T.StructType([field for field in T.StructType.fromDDL(text) if field.name != CORRUPT])
     except ParseException as error:
         raise InputError(f"schema = {text!r} cannot be read: {first_line(error)}") from None
 
@@ -346,10 +342,9 @@ def _of_all_files(spark: SparkSession, path: str) -> DataFrame:
 def _wider(field: T.StructField, file: str, other: T.StructField, its: str) -> tuple[T.StructField, str]:
     """Of two columns of one name the one of the wider type, and its file."""
     a, b = field.dataType.simpleString(), other.dataType.simpleString()
-    if a == b or any(b in order and a in order[order.index(b) :] for order in WIDER):
-        return field, file
-    if any(a in order and b in order[order.index(a) :] for order in WIDER):
-        return other, its
+    for order in ((a,), *WIDER):
+        if a in order and b in order:
+            return (field, file) if order.index(a) >= order.index(b) else (other, its)
     raise InputError(
         f"the column {field.name!r} is of type {a} in {file}, and of type {b} in {its}: write the files with one type, or read "
         "them apart, cast the column and pass the union to keyshift.spark_stats.collect"

@@ -277,6 +277,7 @@ class Stats(Tallied):
         placement: str | None = None,
         cluster: dict[str, Any] | None = None,
         keys: Sequence[str] = (),
+        units: Mapping[str, str] | None = None,
     ) -> None:
         """Write the statistics to a directory, completely or not at all; see `keyshift.spark_stats.statistics_files`.
 
@@ -294,9 +295,12 @@ class Stats(Tallied):
         keys : sequence of str, optional
             Operators whose single keys are written as well: the table ``keys``, with window_start, operator, key, key_group,
             tuples, load and state_added.
+        units : mapping of str to str, optional
+            Units of `load` and `state` for people, as a `Workload` has them. Default: bytes of state if all operators add up
+            columns whose names have the word *bytes*.
         """
         known = output.cluster_of(nodes)
-        options = {**known, "placement": placement, "cluster": cluster or known.get("cluster")}
+        options = {**known, "placement": placement, "cluster": cluster or known.get("cluster"), "units": units}
         output.write(self, place(path, self._facts.frame.sparkSession), options=options, keys=keys)
 
 
