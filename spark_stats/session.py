@@ -59,10 +59,8 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.files.maxPartitionBytes": "32m",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
-"""On this machine; a task's share of the log is a quarter of Spark's own, so that what it counts stays in memory. No
-checksum lies beside a file: each would be one more process, and the manifest has the sums of all tables."""
+"""On this machine; a task's share of the log is a quarter of Spark's own, so that what it counts stays in memory."""
 
 
 @contextmanager
