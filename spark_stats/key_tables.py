@@ -7,7 +7,7 @@ limited in rows, and asking for more is an error that names the limit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_, or_
@@ -115,7 +115,7 @@ def side(counted: DataFrame, *operators: int) -> DataFrame:
     return counted.where(reduce(and_, (F.col(name) >= 0 if name in own else F.col(name).isNull() for name in groups)))
 
 
-class KeyTables(AbstractContextManager["KeyTables"]):
+class KeyTables:
     """The tables of one operator's keys in one window, lazily; `Keys` says what each holds.
 
     Without a number of a window, the first question counts the keys of all windows, and keeps them for the others until `close`.
@@ -266,7 +266,7 @@ class KeyTables(AbstractContextManager["KeyTables"]):
     def held(self, *to: str) -> AbstractContextManager[object]:
         """Keep the keys in Spark while questions are asked, unless they are kept already; with those of operators downstream."""
         ours = self._kept is None
-        return self.persist(*to) if ours else nullcontext(self.persist(*to))
+        return (closing if ours else nullcontext)(self.persist(*to))
 
     def persist(self, *to: str) -> Self:
         """Keep the keys in Spark's memory and disks, for more than one question; `close` frees them."""

@@ -286,7 +286,7 @@ def _moved(
     return {}, [*older, {"file": name, "first": min(windows), "last": max(windows), "level": level, "refused": refused}]
 
 
-def added_up(refused: Iterable[Sequence[int | None]]) -> list[list[Any]]:
+def added_up(refused: Iterable[Sequence[Any]]) -> list[list[Any]]:
     """Add up rows (window, number that says why, rows)."""
     sums: Counter[Any] = Counter()
     for window, why, rows in refused:

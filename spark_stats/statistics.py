@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,7 +172,7 @@ def transitions_of(stats: Tallied, least: int, most: int, *, smoothing: float = 
 # The statistics of one log ----------------------------------------------------------------------------------------------
 
 
-class Stats(Tallied):
+class Stats(Tallied, AbstractContextManager["Stats"]):
     """Statistics of one log. Each table is a Spark DataFrame; the log is read once, when the first is asked for.
 
     Use it as a context manager, or call `close`, to free what Spark keeps in memory.

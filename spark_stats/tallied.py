@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -28,7 +27,7 @@ from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
 
-class Tallied(AbstractContextManager["Tallied"]):
+class Tallied:
     """The tables of one log, which is read once, when the first is asked for; `Stats` says what each holds."""
 
     def __init__(self, facts: Facts, topology: Topology, windows: Windows, key_groups: KeyGroups) -> None:
