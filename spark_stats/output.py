@@ -169,7 +169,7 @@ def write_tables(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Write the tables of one run, partitioned by blocks of so many windows; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
-    ordered = stats.ordered()
+    ordered = stats._ordered()
     of_keys, kept = key_tables(stats, keys) if keys else ([], [])
     tables = [("arrivals", stats.arrived), ("load", ordered.added), *(("keys", table) for table in of_keys)]
     tables += [("traffic", ordered.pairs)] if stats.topology.edges else []
@@ -209,7 +209,7 @@ def key_tables(stats: Tallied, operators: Sequence[str]) -> tuple[list[DataFrame
         for o in own:
             text = label(F.col("key"), log.kind(o)).cast("string")
             rows = by_window(log, side(kept[-1], o), o).withColumns({"key": text, "operator": F.lit(o)})
-            order = stats.order(F.col("key_group").cast("bigint") * 2**BITS)
+            order = stats._order(F.col("key_group").cast("bigint") * 2**BITS)
             tables.append(rows.orderBy(*order, "key").select("window", "operator", *rows.columns[1:-1]))
     return tables, kept
 

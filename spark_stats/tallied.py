@@ -73,7 +73,7 @@ class Tallied:
             columns += [choose(F.col("kind"), ends).alias(f"{side}_operator"), F.col(group).alias(f"{side}_key_group")]
         return self.counted.where(F.col("kind") >= operators).select(*columns, "tuples", "bytes")
 
-    def over(self, facts: DataFrame) -> Self:
+    def _over(self, facts: DataFrame) -> Self:
         """The statistics of some of the facts, or of all in another order, which share what Spark keeps in memory."""
         part = copy(self)
         part.__dict__ = {name: vars(self)[name] for name in ("topology", "windows", "key_groups", "log", "of_keys")}
@@ -82,13 +82,13 @@ class Tallied:
 
     def between(self, first: int, end: int) -> Self:
         """The statistics of some windows only."""
-        return self.over(self._facts.frame.where(F.col("window").between(first, end)))
+        return self._over(self._facts.frame.where(F.col("window").between(first, end)))
 
-    def ordered(self) -> Self:
+    def _ordered(self) -> Self:
         """The same by window, operator or edge, and key groups; the rows of a window come in few tasks that are neighbours."""
-        return self.over(self._facts.frame.where("code >= 0").orderBy(*self.order(F.col("code"))))
+        return self._over(self._facts.frame.where("code >= 0").orderBy(*self._order(F.col("code"))))
 
-    def order(self, code: Column) -> list[Column]:
+    def _order(self, code: Column) -> list[Column]:
         """By window, then by a code of facts: as one number where it has room, since Spark sorts a number by its digits."""
         first, last = (self.seen[0], self.seen[-1]) if self.seen else (0, 0)
         kinds = len(self.topology.operators) + len(self.topology.edges)
