@@ -135,7 +135,7 @@ def read_tuples(
         for name in ("cost", "state", "bytes"):
             text = getattr(operator, name)
             if text is not None:
-                measures[o, name] = () if _is_one(text) else tuple(values[text].columns)
+                measures[o, name] = () if _is_one(text) else tuple(values[text][1])
     for at, (edge, text) in enumerate(topology.senders, start=len(reasons)):
         source, destination = topology.numbered_edges[edge]
         columns[f"group_{at}"] = F.lit(-1)
@@ -145,12 +145,11 @@ def read_tuples(
             log.refuse_other_type(what, text, topology.operators[source].key)
             sent = row_reason.isNull() & key.isNotNull() & (columns[f"group_{destination}"] >= 0)
             if size in values:
-                bad, reason = reduce(or_, values[size].complaints), reasons[source]
+                bad, reason = reduce(or_, values[size][0]), reasons[source]
                 reasons[source] = F.when((reason == 0) & sent & bad, len(OPERATOR_REASONS)).otherwise(reason)
                 sent = sent & ~bad
             columns[f"group_{at}"] = F.when(sent, key_groups.column(key, log.kind(text))).otherwise(-1)
-    for value in values.values():
-        columns |= value.columns
+    columns |= dict(item for _, own in values.values() for item in own.items())
     for start, name in zip(range(0, len(reasons), PER_NUMBER), code_columns(len(reasons)), strict=True):
         part = enumerate(reasons[start : start + PER_NUMBER])
         columns[name] = reduce(add, (reason.cast("long") * F.lit(BASE**o) for o, reason in part))
@@ -180,12 +179,8 @@ def read_all(
     return Tuples(whole, measures)
 
 
-@dataclass(frozen=True)
-class _Value:
-    """A cost, state or bytes expression: what is wrong with it, and the columns that hold it."""
-
-    complaints: list[Column]
-    columns: dict[str, Column]
+_Value = tuple[list[Column], dict[str, Column]]
+"""A cost, state or bytes expression: what is wrong with it, and the columns that hold it."""
 
 
 def _accept(
@@ -204,7 +199,7 @@ def _accept(
             continue
         if text not in values:
             values[text] = _value(log, f"{what}: {name}", text, f"{operator.log or ''}_{len(values)}")
-        bad = values[text].complaints
+        bad = values[text][0]
         if name == "bytes":
             bad = [reduce(or_, bad)]
         for offset, complaint in enumerate(bad):
@@ -222,7 +217,7 @@ def _value(log: Log, what: str, text: str, number: str) -> _Value:
     fine = ~reduce(or_, complaints)
     limbs = split(value, whole=whole)
     columns = {f"value{number}_{i}": F.when(fine, limb).otherwise(0) for i, limb in enumerate(limbs)}
-    return _Value(complaints, columns)
+    return complaints, columns
 
 
 def _is_one(text: str) -> bool:
@@ -295,8 +290,8 @@ class Log:
     def instant(self, text: str) -> tuple[Column, Column]:
         """Return the time of a row as a timestamp, and whether it is a number too large for seconds since 1970."""
         column, kind = self.column("time", text), self.kind(text).simpleString()
-        if kind == "timestamp":
-            return column, F.lit(False)
+        if kind in ("timestamp", "timestamp_ntz", "date"):
+            return column.cast("timestamp"), F.lit(False)
         if kind == "string":  # seconds, where it is a number: 2024 is no year
             seconds = F.when(column.rlike(SECONDS), column.try_cast("double"))
             beyond = F.coalesce(F.abs(seconds) >= LATEST, F.lit(False))
@@ -304,8 +299,6 @@ class Log:
             return F.coalesce(clock, F.when(~beyond, seconds).cast("timestamp")), beyond
         if kind in ("int", "bigint", "double"):
             return F.when(F.abs(column) < LATEST, column).cast("timestamp"), F.abs(column) >= LATEST
-        if kind in ("timestamp_ntz", "date"):
-            return column.cast("timestamp"), F.lit(False)
         raise InputError(f"time = {text!r} is of type {kind}, expected timestamp")
 
     def _refuse_missing(self, what: str, text: str, names: Iterable[Sequence[str]]) -> None:
@@ -393,8 +386,3 @@ def three(sums: list[Column]) -> tuple[Column, Column, Column]:
     """Return (whole, high, low), so that whole and fractional sums fit one table."""
     nothing = F.lit(0).cast("long")
     return (sums[0], nothing, nothing) if len(sums) == 1 else (nothing, sums[0], sums[1])
-
-
-def joined_three(whole: Column, high: Column, low: Column) -> Column:
-    """Return the value of (whole, high, low) as a double."""
-    return whole.cast("double") + (high.cast("double") / HIGH + low.cast("double") / LOW)

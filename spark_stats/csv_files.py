@@ -140,16 +140,41 @@ def read_csv(spark: SparkSession, path: str, dialect: Dialect, schema: T.StructT
     InputError
         A column of the schema that no file has; a large file in which rows are longer than their lines.
     """
-    whole: Any = spark.read.text(path, wholetext=True)
-    own = _own(whole, schema)
-    sizes = {file: size_of(spark, file) for file in whole.inputFiles()}
-    if all(size <= SMALL for size in sizes.values()):
-        heads = whole.select(F.substring(F.col("value").cast("binary"), 1, HEAD)).collect()
-        names = [dialect.names(dialect.text(bytes(head), cut=True)) for (head,) in heads]
-        frame = _parsed(whole, dialect, _columns(names, own, dialect), corrupt)
-    else:
-        frame = _large(whole, spark.read.text(path, lineSep="\n"), sizes, dialect, own, corrupt)
-    return _typed(frame, schema, dialect, corrupt)
+    whole, lines = spark.read.text(path, wholetext=True), spark.read.text(path, lineSep="\n")
+    files = spark.read.format("binaryFile").load(path).select(F.col(PATH), "length").collect()
+    large = {file: length for file, length in files if length > SMALL}
+    value = lines.select(F.col("value").cast("binary"))
+    first = {file: bytes(head) for file in large for (head,) in value.where(F.col(PATH) == file).head(1)}
+    split = _by_lines(lines, first, dialect)
+    for file, length in sorted(large.items()):
+        if length > LARGEST and file not in split:
+            raise InputError(
+                f"{file} has rows that go over more than one line (or text that is not cut at its lines), and is too large "
+                f"to be read in one piece ({length:,} bytes): split it, or write Parquet"
+            )
+    together = whole.where(~F.col(PATH).isin(split)) if split else whole
+    heads = together.select(F.substring(F.col("value").cast("binary"), 1, HEAD)).collect()
+    named = {first[path]: dialect.names(dialect.text(first[path])) for path in split}
+    names = [dialect.names(dialect.text(bytes(head), cut=True)) for (head,) in heads] + list(named.values())
+    columns = _columns(names, _own(whole, schema), dialect)
+    parts = [_parsed(together, dialect, columns, corrupt)] if heads or not named else []
+    for head, header in named.items():
+        own = lines.where(F.col(PATH).isin([path for path in split if first[path] == head]))
+        own = own.where(F.col("value").cast("binary") != F.lit(head)) if dialect.header else own
+        parts.append(_parsed(own, dialect, columns, corrupt, header))
+    return _typed(reduce(DataFrame.unionByName, parts), schema, dialect, corrupt)
+
+
+def _by_lines(lines: DataFrame, first: dict[str, bytes], dialect: Dialect) -> list[str]:
+    """Of files with these first lines those in which each line is a row, and the first is their only header."""
+    if not first or dialect.escape or not dialect.encoding_of(next(iter(first.values()))).startswith(BY_BYTES):
+        return []
+    value = F.col("value")
+    quotes = F.length(value) - F.length(F.replace(value, F.lit('"'), F.lit("")))
+    broken = (F.contains(value, F.lit('"')) & (quotes % 2 != 0)) | value.rlike("\r.")
+    headers = value.cast("binary").isin([F.lit(line) for line in set(first.values())])
+    found = lines.where(F.col(PATH).isin(list(first))).groupBy(F.col(PATH)).agg(F.max(broken), F.count_if(headers))
+    return [path for path, wrong, tops in found.collect() if not wrong and (tops == 1 or not dialect.header)]
 
 
 def read_csv_stream(
@@ -166,58 +191,6 @@ def read_csv_stream(
 def _own(whole: DataFrame, schema: T.StructType | None) -> T.StructType | None:
     """The columns of a schema that are not a folder's."""
     return schema and T.StructType([field for field in schema if field.name not in whole.columns])
-
-
-def size_of(spark: SparkSession, file: str) -> int:
-    """Bytes of a file, wherever it lies."""
-    session: Any = spark
-    place = session._jvm.org.apache.hadoop.fs.Path(session._jvm.java.net.URI(file))
-    conf = session._jsparkSession.sessionState().newHadoopConf()
-    return int(place.getFileSystem(conf).getFileStatus(place).getLen())
-
-
-def _large(
-    whole: DataFrame,
-    lines: DataFrame,
-    sizes: dict[str, int],
-    dialect: Dialect,
-    schema: T.StructType | None,
-    corrupt: str,
-) -> DataFrame:
-    """Files line by line where each row is one; the others whole."""
-    size, value = F.col("_metadata.file_size"), F.col("value")
-    first: dict[str, bytes] = {}
-    for file in (file for file, length in sizes.items() if length > SMALL):
-        top = lines.sparkSession.read.text(file, lineSep="\n")
-        for path, head in top.select(F.col(PATH), value.cast("binary")).head(1):
-            first[path] = bytes(head)
-    quotes = F.length(value) - F.length(F.replace(value, F.lit('"'), F.lit("")))
-    broken = (F.contains(value, F.lit('"')) & (quotes % 2 != 0)) | value.rlike("\r.")
-    headers = value.cast("binary").isin([F.lit(line) for line in set(first.values())])
-    found = lines.where(size > SMALL).groupBy(F.col(PATH)).agg(F.max(broken), F.count_if(headers))
-    split = [path for path, wrong, tops in found.collect() if not wrong and (tops == 1 or not dialect.header)]
-    if dialect.escape or not dialect.encoding_of(next(iter(first.values()))).startswith(BY_BYTES):
-        split = []
-    for file, length in sorted(sizes.items()):
-        if length > LARGEST and file not in split:
-            raise InputError(
-                f"{file} has rows that go over more than one line (or text that is not cut at its lines), and is too large "
-                f"to be read in one piece ({length:,} bytes): split it, or write Parquet"
-            )
-    together = whole.where((size <= SMALL) | (F.col(PATH).isin([path for path in first if path not in split])))
-    heads = together.select(F.substring(value.cast("binary"), 1, HEAD)).collect()
-    by_header: dict[bytes, list[str]] = {}
-    for path in split:
-        by_header.setdefault(first[path], []).append(path)
-    named = {head: dialect.names(dialect.text(head)) for head in by_header}
-    names = [dialect.names(dialect.text(bytes(head), cut=True)) for (head,) in heads] + list(named.values())
-    columns = _columns(names, schema, dialect)
-    parts = [_parsed(together, dialect, columns, corrupt)] if heads else []
-    for head, paths in by_header.items():
-        own = lines.where(F.col(PATH).isin(paths))
-        own = own.where(value.cast("binary") != F.lit(head)) if dialect.header else own
-        parts.append(_parsed(own, dialect, columns, corrupt, named[head]))
-    return reduce(DataFrame.unionByName, parts)
 
 
 def _columns(names: Sequence[Sequence[str]], schema: T.StructType | None, dialect: Dialect) -> tuple[str, ...]:

@@ -79,8 +79,7 @@ def estimate(
     )
     parts = []
     for o, name in enumerate(topology.names):
-        values = [F.col(column) for column in log.measures[o, "cost"]]
-        cost = log.joined(o, "cost") if values else F.lit(1.0)
+        cost = log.joined(o, "cost") if log.measures[o, "cost"] else F.lit(1.0)
         key = label(F.col(f"key_{o}"), log.kind(o)).cast("string")
         columns = {"operator": F.lit(name), "key_group": F.col(f"group_{o}"), "key": key, "cost": cost}
         parts.append(F.struct(*(column.alias(what) for what, column in columns.items())))

@@ -218,8 +218,7 @@ def attributes_of(parsed: Any) -> Iterator[list[str]]:
     """The names, part by part, that an expression of Spark's parser takes for columns."""
     for node in _nodes([parsed]):
         if node.getClass().getSimpleName() == "UnresolvedAttribute":
-            parts = node.nameParts()
-            yield [str(parts.apply(i)) for i in range(parts.size())]
+            yield list(map(str, _listed(node.nameParts())))
 
 
 def check_parsed(what: str, text: str, whole: Any) -> None:
@@ -250,9 +249,8 @@ def _letters(whole: Any) -> float:
     """How many letters an expression may make of a column's `COLUMN`."""
     nodes, above = [whole], [0]
     for at, node in enumerate(nodes):  # which grows
-        children = node.children()
-        nodes += [children.apply(i) for i in range(children.size())]
-        above += [at] * int(children.size())
+        nodes += _listed(node.children())
+        above += [at] * (len(nodes) - len(above))
     parts: list[list[tuple[Any, float]]] = [[] for _ in nodes]
     for at in range(len(nodes) - 1, 0, -1):
         parts[above[at]].insert(0, (nodes[at], _made(nodes[at], parts[at])))
@@ -287,8 +285,7 @@ def check_analysed(what: str, text: str, plan: Any) -> None:
     """
     if plan.nodeName() != "Project":
         raise InputError(f"{what} = {_short(text)} is refused: it is not an expression of one row ({plan.nodeName()})")
-    found = plan.expressions()
-    for node in _nodes([found.apply(i) for i in range(found.size())]):
+    for node in _nodes(_listed(plan.expressions())):
         kind = node.getClass().getSimpleName()
         if kind in _REFUSED or kind.startswith("Current") or not node.deterministic():
             raise InputError(f"{what} = {_short(text)} is refused: {node.prettyName()} needs more than one row")
@@ -299,10 +296,9 @@ _ORDERED = frozenset(("LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThan
 
 def check_order(what: str, text: str, plan: Any, mark: Mapping[str, str]) -> None:
     """Refuse to order columns with a mark in their metadata: they are texts, of which 9 comes after 10, and may mean numbers."""
-    found = plan.expressions()
-    for node in _nodes([found.apply(i) for i in range(found.size())]):
+    for node in _nodes(_listed(plan.expressions())):
         if node.getClass().getSimpleName() in _ORDERED:
-            sides = [node.children().apply(i) for i in range(node.children().size())]
+            sides = _listed(node.children())
             if all(
                 side.getClass().getSimpleName() == "AttributeReference"
                 and parse_json(side.metadata().json(), what) == mark
@@ -319,5 +315,9 @@ def _nodes(waiting: list[Any]) -> Iterator[Any]:
     while waiting:
         node = waiting.pop()
         yield node
-        children = node.children()
-        waiting += [children.apply(i) for i in range(children.size())]
+        waiting += _listed(node.children())
+
+
+def _listed(sequence: Any) -> list[Any]:
+    """A sequence of Scala's as a list."""
+    return [sequence.apply(i) for i in range(sequence.size())]

@@ -21,7 +21,7 @@ One number for three halves what Spark has to compare and to sort where nearly e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -43,9 +43,10 @@ ARRIVED, REFUSED, BITS = -1, OUTSIDE - 2, 20
 
 
 @dataclass(frozen=True)
-class TallyPlan:
-    """Which columns are added up for which operator and edge."""
+class Facts:
+    """The counts of a whole log, added up; and which columns are added up for which operator and edge."""
 
+    frame: DataFrame
     topology: Topology
     measures: Measures
 
@@ -81,14 +82,6 @@ class TallyPlan:
         known = self.sums[operator] if name != "bytes" else self.measures[operator, name]
         return [f"sum_{known.index(column)}" for column in self.measures[operator, name]] or ["tuples"]
 
-
-@dataclass(frozen=True)
-class Facts:
-    """The counts of the whole log, added up."""
-
-    frame: DataFrame
-    plan: TallyPlan
-
     @property
     def unpacked(self) -> DataFrame:
         """The same with the columns kind, a and b; the kind is below zero for arrivals and refusals."""
@@ -99,56 +92,49 @@ class Facts:
 
     def arrivals_and_refusals(self) -> dict[str, NDArray[np.int64]]:
         """Arrivals and refusals, window by window, in the driver: the columns up to the tuples."""
-        table = self.frame.where("code < 0").select(*self.plan.keys, "tuples").toArrow()
+        table = self.frame.where("code < 0").select(*self.keys, "tuples").toArrow()
         return {name: table[name].to_numpy() for name in table.column_names}
+
+    def of(self, rows: DataFrame) -> Facts:
+        """Facts of other rows, which are added up where their keys are the same."""
+        sums = (added_up(name) for name in self.added[1:])
+        return replace(self, frame=rows.groupBy(*self.keys).agg(F.sum("tuples").alias("tuples"), *sums))
+
+    def unpivoted(self) -> DataFrame:
+        """A row for each count that a tuple adds to."""
+        first, *further = self.codes
+        number = F.col(first)
+        codes = {ARRIVED: F.when(~number.isin(*NOWHERE, LATE), F.lit(ARRIVED))}
+        codes[REFUSED] = F.when(reduce(or_, (F.col(name) != 0 for name in self.codes)), F.lit(REFUSED) - number)
+        operators = len(self.topology.operators)
+        sides = [*((o,) for o in range(operators)), *self.topology.ends]
+        for kind, ends in enumerate(sides):
+            a, b = (F.col(f"group_{o}").cast("bigint") for o in (ends[0], ends[-1]))
+            code = F.lit(kind << 2 * BITS) + F.shiftleft(a, BITS)
+            codes[kind] = F.when((a >= 0) & (b >= 0), code if kind < operators else code + b)
+        coded = {"none": F.lit(0).cast("bigint"), **{f"code {kind}": code for kind, code in codes.items()}}
+        added: dict[int, Sequence[str]] = {ARRIVED: (), REFUSED: (), **dict(enumerate(self.sums))}
+        width, none = len(self.added) - 1, ["none"] * len([*self.added, *further])
+        rows = (
+            [f"code {kind}", *(further if kind == REFUSED else none[: len(further)]), *own, *none[: width - len(own)]]
+            for kind, own in added.items()
+        )
+        listed = ", ".join(f"({', '.join(map(quoted, row))})" for row in rows)
+        values = ", ".join([*self.keys[1:], *self.added[1:]])
+        query = (
+            f"select {', '.join(self.keys)}, {', '.join(['1L as tuples', *self.added[1:]])} from {{frame}} "
+            f"unpivot (({values}) for side in ({listed})) where code is not null"
+        )
+        return self.frame.sparkSession.sql(query, frame=self.frame.withColumns(coded))
 
 
 def gather(tuples: Tuples, topology: Topology) -> Facts:
     """Aggregate the tuples into facts."""
-    plan = TallyPlan(topology, tuples.measures)
-    return Facts(merged(_rows(tuples.frame, plan), plan), plan)
-
-
-def _rows(frame: DataFrame, plan: TallyPlan) -> DataFrame:
-    """A row for each count that a tuple adds to."""
-    first, *further = plan.codes
-    number = F.col(first)
-    codes = {ARRIVED: F.when(~number.isin(*NOWHERE, LATE), F.lit(ARRIVED))}
-    codes[REFUSED] = F.when(reduce(or_, (F.col(name) != 0 for name in plan.codes)), F.lit(REFUSED) - number)
-    operators = len(plan.topology.operators)
-    sides = [*((o,) for o in range(operators)), *plan.topology.ends]
-    for kind, ends in enumerate(sides):
-        a, b = (F.col(f"group_{o}").cast("bigint") for o in (ends[0], ends[-1]))
-        code = F.lit(kind << 2 * BITS) + F.shiftleft(a, BITS)
-        codes[kind] = F.when((a >= 0) & (b >= 0), code if kind < operators else code + b)
-    coded = frame.withColumns({"none": F.lit(0).cast("bigint"), **{f"code {k}": code for k, code in codes.items()}})
-    added: dict[int, Sequence[str]] = {ARRIVED: (), REFUSED: (), **dict(enumerate(plan.sums))}
-    width = len(plan.added) - 1
-    rows = (
-        [
-            f"code {kind}",
-            *(further if kind == REFUSED else ["none"] * len(further)),
-            *own,
-            *["none"] * (width - len(own)),
-        ]
-        for kind, own in added.items()
-    )
-    listed = ", ".join(f"({', '.join(map(quoted, row))})" for row in rows)
-    values = ", ".join([*plan.keys[1:], *plan.added[1:]])
-    query = (
-        f"select {', '.join(plan.keys)}, {', '.join(['1L as tuples', *plan.added[1:]])} from {{frame}} "
-        f"unpivot (({values}) for side in ({listed})) where code is not null"
-    )
-    return frame.sparkSession.sql(query, frame=coded)
+    facts = Facts(tuples.frame, topology, tuples.measures)
+    return facts.of(facts.unpivoted())
 
 
 TOO_LARGE = "the sum of a cost, state or bytes does not fit in 64 bits"
-
-
-def merged(rows: DataFrame, plan: TallyPlan) -> DataFrame:
-    """Add up rows of the same keys."""
-    tuples, *sums = plan.added
-    return rows.groupBy(*plan.keys).agg(F.sum(tuples).alias(tuples), *map(added_up, sums))
 
 
 def added_up(name: str) -> Column:

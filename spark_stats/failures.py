@@ -51,14 +51,19 @@ class SparkError(InputError):
 
 
 @contextmanager
-def in_one_sentence() -> Iterator[None]:
-    """Raise what Spark raises as an `InputError` of one sentence; `SparkError` unless our own functions refused."""
+def in_one_sentence(source: str = "") -> Iterator[None]:
+    """Raise what Spark raises as an `InputError` of one sentence; `SparkError` unless our own functions or a `source` refused."""
+    begun = f"cannot read {source}: " if source else ""
     try:
         with quiet():
             yield
     except (PySparkException, Py4JError) as error:
-        kind = InputError if re.search(_KNOWN[0][0], str(error)) else SparkError
-        raise kind(sentence(error)) from None
+        kind = InputError if source or re.search(_KNOWN[0][0], str(error)) else SparkError
+        raise kind(begun + sentence(error)) from None
+    except ValueError as error:
+        if not source or isinstance(error, InputError):
+            raise
+        raise InputError(begun + str(error)) from None
     except OSError as error:
         if error.errno is None:
             raise

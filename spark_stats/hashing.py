@@ -131,11 +131,7 @@ def _bytes(keys: pa.Array) -> tuple[UInt32, NDArray[np.int64], NDArray[np.int64]
         values = keys.to_numpy(zero_copy_only=False)
         wide = values.astype(">i8" if values.dtype == np.int64 else ">i4")
         size, n = wide.dtype.itemsize, len(values)
-        return (
-            np.frombuffer(wide.tobytes(), np.uint8).astype(U),
-            np.arange(n, dtype=np.int64) * size,
-            np.full(n, size, dtype=np.int64),
-        )
+        return np.frombuffer(wide.tobytes(), np.uint8).astype(U), np.arange(n) * size, np.full(n, size)
     text = keys.cast(pa.large_binary())
     offsets = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset : text.offset + len(text) + 1]
     content = text.buffers()[2]

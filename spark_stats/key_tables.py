@@ -6,8 +6,8 @@ limited in rows, and asking for more is an error that names the limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_, or_
@@ -121,17 +121,13 @@ class KeyTables:
     Without a number of a window, the first question counts the keys of all windows, and keeps them for the others until `close`.
     """
 
-    def __init__(self, log: KeyLog, operator: int, number: int | None) -> None:
-        self.log, self.operator, self._number = log, operator, number
-        self.key_groups = log.key_groups.count
-        self._kept: tuple[DataFrame, tuple[tuple[int, ...], ...]] | None = None
-
-    @classmethod
-    def of(cls, log: KeyLog, operator: str | None, number: int | None) -> Self:
-        """The keys of one operator in one window, by default the last in which it accepts a tuple."""
+    def __init__(self, log: KeyLog, operator: str | None, number: int | None) -> None:
         if operator is None and len(log.topology.operators) > 1:
             raise InputError(f"name the operator of the keys, one of {', '.join(log.topology.names)}")
-        return cls(log, 0 if operator is None else log.topology.number(operator), number)
+        self.log, self._number = log, number
+        self.operator = 0 if operator is None else log.topology.number(operator)
+        self.key_groups = log.key_groups.count
+        self._kept: tuple[DataFrame, tuple[tuple[int, ...], ...]] | None = None
 
     @property
     def name(self) -> str:
@@ -267,16 +263,10 @@ class KeyTables:
         homes = F.array(*(F.lit(home) for home in placed(placement, self.key_groups, nodes).tolist()))
         return self.frame.withColumn("home", F.element_at(homes, F.col("key_group") + 1))
 
-    @contextmanager
-    def held(self, *to: str) -> Iterator[None]:
+    def held(self, *to: str) -> AbstractContextManager[object]:
         """Keep the keys in Spark while questions are asked, unless they are kept already; with those of operators downstream."""
         ours = self._kept is None
-        self.persist(*to)
-        try:
-            yield
-        finally:
-            if ours:
-                self.close()
+        return (closing if ours else nullcontext)(self.persist(*to))
 
     def persist(self, *to: str) -> Self:
         """Keep the keys in Spark's memory and disks, for more than one question; `close` frees them."""
@@ -292,9 +282,6 @@ class KeyTables:
         if self._kept is not None:
             self._kept[0].unpersist()
             self._kept = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

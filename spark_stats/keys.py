@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -422,7 +423,7 @@ def _room(totals: FloatArray, limit: FloatArray, listed: pd.DataFrame) -> tuple[
 # The public class ------------------------------------------------------------------------------------------------------
 
 
-class Keys(KeyTables):
+class Keys(KeyTables, AbstractContextManager["Keys"]):
     """Load and state of every key of one operator in one window, and its traffic; lazy Spark tables.
 
     Attributes
@@ -465,4 +466,4 @@ def collect_keys(
     """
     windows = Windows.of(window, origin, zone_of(events, time_zone), since, until)
     log = KeyLog.of(events, topology, time, windows, KeyGroups(key_groups, hash), operator)
-    return Keys.of(log, operator, number)
+    return Keys(log, operator, number)

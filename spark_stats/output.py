@@ -17,34 +17,32 @@ import json
 import re
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import reduce
-from math import prod
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.base.disk import write_text
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import LATE, counts_by_kind
-from keyshift.spark_stats.facts import choose
+from keyshift.spark_stats.facts import ARRIVED, BITS
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy, url_of
 from keyshift.spark_stats.key_groups import KeyGroups, label
+from keyshift.spark_stats.key_tables import by_window, side
 from keyshift.spark_stats.session import persisted, settings
 from keyshift.spark_stats.statistics_files import FORMAT, MANIFEST, STATE, read_manifest, runs_of, unit_of
 from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.topology import Topology
-from keyshift.spark_stats.windows import Windows
+from keyshift.spark_stats.windows import Windows, floor_of
 
 FOLDERS, ROWS = 16, 500_000
 """Up to so many windows lie in a folder each; more are put together, into about as many folders, of at most so many rows each.
 Hadoop without a native library starts a process for each file and folder that it makes: 20 ms."""
-ORDER = ("window", "operator", "key_group", "src_operator", "src_key_group", "dst_operator", "dst_key_group", "key")
 AS_SORTED = {"optimizer.plannedWrite.enabled": "false", "maxConcurrentOutputFileWriters": str(FOLDERS)}
 """Spark would sort by folder before it writes; a task keeps the files of its few folders open instead."""
 
@@ -171,90 +169,52 @@ def write_tables(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Write the tables of one run, partitioned by blocks of so many windows; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
-    tables = {"load": stats.added, "traffic": stats.pairs} if stats.topology.edges else {"load": stats.added}
+    ordered = stats._ordered()
+    of_keys, kept = key_tables(stats, keys) if keys else ([], [])
+    tables = [("arrivals", stats.arrived), ("load", ordered.added), *(("keys", table) for table in of_keys)]
+    tables += [("traffic", ordered.pairs)] if stats.topology.edges else []
     # Rows of all tables that come of one frame, counted in one pass.
-    of_table = F.when(F.col("kind") < len(stats.topology.operators), "load").otherwise("traffic")
-    counted = [stats.counted.where("kind >= 0").withColumn("table", of_table)]
-    kept: list[DataFrame] = []
-    if keys:
-        tables["keys"], kept = key_table(stats, keys)
-        counted.append(tables["keys"].withColumn("table", F.lit("keys")))
-    # Spark's sort spreads the rows evenly over its tasks; those of a folder are neighbours, in one file or two.
-    ordered = {name: table.orderBy(*_order(stats, table.columns)) for name, table in tables.items()}
-    for name, table in {"arrivals": stats.arrived, **ordered}.items():
+    of_table = F.when(F.col("code") == ARRIVED, "arrivals").when(F.col("kind") < len(stats.topology.operators), "load")
+    counted = [stats.counted.where(F.col("code") >= ARRIVED).withColumn("table", of_table.otherwise("traffic"))]
+    counted += [table.withColumn("table", F.lit("keys")) for table in of_keys]
+    for name, table in tables:
         columns = [column for column in table.columns if column != "window" or block > 1]
-        chosen = table.select(_block("window", block).alias(unit_of(block)), start, *columns)
+        chosen = table.select(floor_of(F.col("window"), block).alias(unit_of(block)), start, *columns)
         with settings(table.sparkSession, **AS_SORTED):
-            chosen.write.partitionBy(unit_of(block)).parquet(url_of(folder / name))
+            chosen.write.mode("append").partitionBy(unit_of(block)).parquet(url_of(folder / name))
     if isinstance(folder, Path) and stats.seen and not any((folder / "arrivals").rglob("*.parquet")):
         said = (
             f"Spark's workers wrote to disks of their own, not to {folder}: name a file system that all of them share"
         )
         raise InputError(f"{said}, such as hdfs://... or s3a://...")
     try:
-        return {"arrivals": arrived(stats, block), **checks(counted, block)}
+        return checks(counted, block)
     finally:
         for table in kept:
             table.unpersist()
 
 
-def _order(stats: Tallied, columns: Sequence[str]) -> list[Column]:
-    """What a table is sorted by, in one whole number where it has room, and the key: Spark sorts a number by its digits."""
-    names = [name for name in ORDER[1:-1] if name in columns]
-    sizes = [len(stats.topology.operators) if name.endswith("operator") else stats.key_groups.count for name in names]
-    first, last = (stats.seen[0], stats.seen[-1]) if stats.seen else (0, 0)
-    number = F.col("window") - F.lit(first)
-    if (last - first + 1) * prod(sizes) < 2**63:
-        for name, size in zip(names, sizes, strict=True):
-            number = number * F.lit(size) + F.col(name)
-        names = []
-    return [number.cast("bigint"), *map(F.col, names), *(F.col(name) for name in ORDER[-1:] if name in columns)]
-
-
-def _block(window: str, block: int) -> Column:
-    """Number of the block in which a window lies."""
-    if block == 1:
-        return F.col(window)
-    return F.call_function("div", F.col(window) - F.pmod(F.col(window), F.lit(block)), F.lit(block))
-
-
-def key_table(stats: Tallied, operators: Sequence[str]) -> tuple[DataFrame, list[DataFrame]]:
-    """window, operator, key, key_group, tuples, load, state_added: single keys, as texts; and what Spark keeps for them."""
+def key_tables(stats: Tallied, operators: Sequence[str]) -> tuple[list[DataFrame], list[DataFrame]]:
+    """window, operator, key, key_group, tuples, load, state_added of each operator, keys as texts; and what Spark keeps."""
     if stats.log is None:
         raise InputError("these statistics are of a stream that has ended: statistics of single keys need the log")
-    parts, kept = [], []
+    tables, kept = [], []
     numbers = {stats.topology.number(name): name for name in operators}
     for of_log in stats.topology.logs or (None,):
         own = [o for o in numbers if stats.topology.operators[o].log == of_log]
         if not own:
             continue
         log = stats.log(numbers[own[0]])
-        # One pass over what is kept: in a union with itself Spark no longer finds it, and reads the log again.
-        counted = persisted(log.counted(*((o,) for o in own)))
-        kept.append(counted)
-        of_group = {o: F.col(f"group_{o}") for o in own}
-        made = {
-            "key": {o: label(F.col(f"key_{o}"), log.kind(o)).cast("string") for o in own},
-            "key_group": of_group,
-            "load": {o: log.joined(o, "cost") for o in own},
-            "state_added": {o: log.joined(o, "state") for o in own},
-        }
-        which = F.coalesce(*(F.when(group >= 0, o) for o, group in of_group.items()))
-        found = counted.withColumn("operator", which).where("operator is not null")
-        columns = {name: choose(F.col("operator"), values).alias(name) for name, values in made.items()}
-        names = ("window", "operator", "key", "key_group", "tuples", "load", "state_added")
-        parts.append(found.select(*(columns.get(name, F.col(name)) for name in names)))
-    return reduce(DataFrame.union, parts), kept
+        kept.append(persisted(log.counted(*((o,) for o in own))))
+        for o in own:
+            text = label(F.col("key"), log.kind(o)).cast("string")
+            rows = by_window(log, side(kept[-1], o), o).withColumns({"key": text, "operator": F.lit(o)})
+            order = stats._order(F.col("key_group").cast("bigint") * 2**BITS)
+            tables.append(rows.orderBy(*order, "key").select("window", "operator", *rows.columns[1:-1]))
+    return tables, kept
 
 
 MEASURES = ("load", *STATE, "bytes", "state_added")
-
-
-def arrived(stats: Tallied, block: int) -> dict[str, dict[str, float]]:
-    """The same as `checks` of the arrivals, which the driver has."""
-    blocks, at = np.unique(stats.tuples[0] // block, return_inverse=True)
-    rows, tuples = np.bincount(at).tolist(), np.bincount(at, stats.tuples[1]).astype(np.int64).tolist()
-    return {str(b): {"rows": r, "tuples": t} for b, r, t in zip(blocks.tolist(), rows, tuples, strict=True)}
 
 
 def checks(parts: Sequence[DataFrame], block: int) -> dict[str, dict[str, dict[str, float]]]:
@@ -262,11 +222,11 @@ def checks(parts: Sequence[DataFrame], block: int) -> dict[str, dict[str, dict[s
     found: dict[str, dict[str, dict[str, float]]] = {}
     for part in parts:
         sums = (F.sum(F.col(column).cast("double")).alias(column) for column in MEASURES if column in part.columns)
-        of_block = part.groupBy(_block("window", block).alias("block"), "table")
+        of_block = part.groupBy(floor_of(F.col("window"), block).alias("block"), "table")
         rows = of_block.agg(F.count(F.lit(1)).alias("rows"), F.sum("tuples").alias("tuples"), *sums).collect()
         for (at, table, *_), row in sorted((tuple(row), row.asDict()) for row in rows):
-            known = {what: value for what, value in list(row.items())[2:] if value is not None}
-            found.setdefault(table, {})[str(at)] = known
+            known = found.setdefault(table, {}).setdefault(str(at), {})
+            known |= {what: known.get(what, 0) + value for what, value in list(row.items())[2:] if value is not None}
     return found
 
 
@@ -322,12 +282,16 @@ def _moved(
     name = f"runs-{uuid.uuid4().hex[:12]}.json"
     replace_file(target / name, json.dumps(runs) + "\n")
     windows = [window for run in runs.values() for window in run["windows"]]
-    sums: Counter[int] = Counter()
-    for run in runs.values():
-        for _, why, count in run["refused"]:
-            sums[why] += count
-    refused = [[None, why, count] for why, count in sorted(sums.items())]
+    refused = added_up([None, why, count] for run in runs.values() for _, why, count in run["refused"])
     return {}, [*older, {"file": name, "first": min(windows), "last": max(windows), "level": level, "refused": refused}]
+
+
+def added_up(refused: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """Add up rows (window, number that says why, rows)."""
+    sums: Counter[Any] = Counter()
+    for window, why, rows in refused:
+        sums[window, why] += rows
+    return [[*key, rows] for key, rows in sorted(sums.items(), key=lambda item: (item[0][0] is not None, item))]
 
 
 def _former(target: Path | HadoopPath, part: dict[str, Any]) -> dict[str, Any]:
@@ -356,11 +320,7 @@ def rejected_counts(manifest: dict[str, Any]) -> dict[str, int]:
 
 def replace_file(file: Path | HadoopPath, text: str) -> None:
     """Write a file whole or not at all."""
-    if isinstance(file, HadoopPath):
-        file.write_text(text)
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(file, text)
+    file.write_text(text) if isinstance(file, HadoopPath) else write_text(file, text)
 
 
 def clear(target: Path | HadoopPath) -> None:

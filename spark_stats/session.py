@@ -121,9 +121,7 @@ def local_session(
         said = {"spark.driver.extraJavaOptions": f"{java} {_one_collector(kind)} {TRUSTED} {RARELY} {classes}".strip()}
         own = {**_QUIET, **said, **(SMALL_LOG if brief else {}), **(_LOCAL if master.startswith("local") else {})}
         settings = {**own, **(conf or {})}
-        builder = SparkSession.builder.master(master).appName(name)
-        for key, value in settings.items():
-            builder = builder.config(key, value)
+        builder = SparkSession.builder.master(master).appName(name).config(map=settings)
         sys.stdout.flush()
         # Java warns before it has a log, and may outlive us.
         with in_one_sentence(), descriptors_to(file, 1, 2), _no_java_left():
@@ -198,14 +196,13 @@ def work_of(spark: SparkSession) -> Iterator[dict[str, int]]:
     context._jsc.sc().listenerBus().waitUntilEmpty()
     stages = store.stageList(None, False, False, none, None)  # the newest first
     new = [stages.apply(i) for i in range(max(0, stages.size() - before))]
-    found["stages"], found["tasks"] = len(new), sum(stage.numCompleteTasks() for stage in new)
-    found |= {
-        "rows_read": sum(s.inputRecords() for s in new),
-        "bytes_shuffled": sum(s.shuffleWriteBytes() for s in new),
-    }
-    found["bytes_spilled"] = sum(s.diskBytesSpilled() for s in new)
+    found["stages"] = len(new)
+    sums = {"tasks": "numCompleteTasks", "rows_read": "inputRecords", "bytes_shuffled": "shuffleWriteBytes"}
+    for name, of_stage in (sums | {"bytes_spilled": "diskBytesSpilled"}).items():
+        found[name] = sum(getattr(stage, of_stage)() for stage in new)
 
 
+KEPT = {"optimizer.canChangeCachedPlanOutputPartitioning": "true", "inMemoryColumnarStorage.compressed": "false"}
 NEEDED = ("numpy", "pandas", "pyarrow")
 """Packages that Python on the workers must have: our functions travel with the job, these do not."""
 
@@ -248,8 +245,11 @@ def settings(spark: SparkSession, **values: str) -> Iterator[None]:
 
 
 def persisted(frame: DataFrame) -> DataFrame:
-    """Keep a frame in as many partitions as adaptive execution finds right: else Spark keeps all 200 of a small table."""
-    with settings(frame.sparkSession, **{"optimizer.canChangeCachedPlanOutputPartitioning": "true"}):
+    """Keep a frame in as many partitions as adaptive execution finds right: else Spark keeps all 200 of a small table.
+
+    It is not compressed: numbers of nearly as many key groups as tuples would cost more time than they give room.
+    """
+    with settings(frame.sparkSession, **KEPT):
         return frame.persist()
 
 

@@ -7,7 +7,7 @@ column ``_corrupt_record``, and counted as "malformed row".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from glob import glob
 from itertools import accumulate
 from pathlib import Path
@@ -23,16 +23,14 @@ from pyspark.sql.streaming import DataStreamReader
 from keyshift.models.base.disk import expect_regular, size_of
 from keyshift.models.errors import InputError
 from keyshift.spark_stats.acceptance import CORRUPT, quoted
-from keyshift.spark_stats.csv_files import Dialect, dialect_of, read_csv, read_csv_stream
+from keyshift.spark_stats.csv_files import SMALL, Dialect, dialect_of, read_csv, read_csv_stream
 from keyshift.spark_stats.expressions import check_schema
-from keyshift.spark_stats.failures import first_line, quiet, sentence
+from keyshift.spark_stats.failures import first_line, in_one_sentence
 from keyshift.spark_stats.hadoop import HadoopPath, is_remote
 from keyshift.spark_stats.session import settings
+from keyshift.spark_stats.windows import floor_of
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
-
-SMALL = 8 * 2**20
-"""Bytes of a small log."""
 
 OF_SPARK = ("orc", "avro", "delta", "iceberg")
 """Formats that Spark reads as they are; all but the first need a package of theirs on its class path."""
@@ -95,11 +93,11 @@ def read_log(
     """
     written = {"separator": separator, "null_word": null_word, "encoding": encoding, "header": header, "escape": escape}
     kind, dialect, given = _asked(spark, path, format, schema, options, written)
-    with _told(path), _folders_as_text(spark):
+    with in_one_sentence(path), _folders_as_text(spark):
         if kind in OF_SPARK:
             return spark.read.format(kind).options(**(options or {})).load(path)
         if kind == "csv":
-            return read_csv(spark, path, dialect, _without_corrupt(given), CORRUPT)
+            return read_csv(spark, path, dialect, given, CORRUPT)
         if kind == "json":
             found = given or _configured(spark.read).load(path).schema
             return _with_a_column(_configured(spark.read).schema(_with_corrupt(found)).load(path))
@@ -110,7 +108,7 @@ def read_table(
     spark: SparkSession, name: str, options: Mapping[str, str] | None = None, *, stream: bool = False
 ) -> DataFrame:
     """A table of a catalog, such as ``catalog.database.name``; `options` as for `read_log`: a version, or a snapshot."""
-    with _told(f"the table {name}"):
+    with in_one_sentence(f"the table {name}"):
         reader: Any = spark.readStream if stream else spark.read
         return reader.options(**(options or {})).table(name)
 
@@ -118,21 +116,9 @@ def read_table(
 def read_query(spark: SparkSession, text: str) -> DataFrame:
     """The rows of a query in Spark SQL; statements that change something are refused."""
     session: Any = spark
-    with _told(f"the query {text!r}"):
+    with in_one_sentence(f"the query {text!r}"):
         session._jsparkSession.sessionState().sqlParser().parseQuery(text)
         return spark.sql(text)
-
-
-@contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Raise what Spark says of a source in a sentence."""
-    try:
-        with quiet():
-            yield
-    except (PySparkException, Py4JError) as error:
-        raise InputError(f"cannot read {what}: {sentence(error)}") from None
-    except ValueError as error:
-        raise error if isinstance(error, InputError) else InputError(f"cannot read {what}: {error}") from None
 
 
 def _asked(
@@ -169,19 +155,19 @@ def read_log_stream(
     options = written.pop("options", None)
     kind, dialect, given = _asked(spark, path, format, schema, options, written)
     if kind in OF_SPARK[2:]:
-        with _told(path):
+        with in_one_sentence(path):
             return spark.readStream.format(kind).options(**(options or {})).load(path)
     known = given
     if kind != "words" and (known is None or kind == "csv"):
         known = read_log(spark, path, format=kind, **written).schema
     reader = spark.readStream if files is None else spark.readStream.option("maxFilesPerTrigger", files)
-    with _told(path), _folders_as_text(spark):
+    with in_one_sentence(path), _folders_as_text(spark):
         if known is None:
             return _words(reader.text(path))
         if kind in ("parquet", *OF_SPARK):
             return reader.schema(known).format(kind).load(path)
         if kind == "csv":
-            return read_csv_stream(reader, path, dialect, known, _without_corrupt(given), CORRUPT)
+            return read_csv_stream(reader, path, dialect, known, given, CORRUPT)
         return _with_a_column(_configured(reader).schema(_with_corrupt(known)).load(path))
 
 
@@ -238,10 +224,6 @@ def _with_a_column(frame: DataFrame) -> DataFrame:
     return frame.withColumn(CORRUPT, F.when(needed, corrupt))
 
 
-def _without_corrupt(schema: T.StructType | None) -> T.StructType | None:
-    return schema and T.StructType([field for field in schema if field.name != CORRUPT])
-
-
 def _with_corrupt(schema: T.StructType) -> T.StructType:
     return schema if CORRUPT in schema.names else T.StructType([*schema.fields, T.StructField(CORRUPT, T.StringType())])
 
@@ -249,7 +231,7 @@ def _with_corrupt(schema: T.StructType) -> T.StructType:
 def _schema(text: str) -> T.StructType:
     check_schema(text)
     try:
-        return T.StructType.fromDDL(text)
+        return T.StructType([field for field in T.StructType.fromDDL(text) if field.name != CORRUPT])
     except ParseException as error:
         raise InputError(f"schema = {text!r} cannot be read: {first_line(error)}") from None
 
@@ -326,8 +308,7 @@ def read_parquet(spark: SparkSession, path: str) -> DataFrame:
     for name, with_zone in (found or _nanoseconds(path) or {}).items():
         if name not in whole:
             continue
-        column = F.col(quoted(name))
-        micros = F.call_function("div", column - F.pmod(column, F.lit(1000)), F.lit(1000))
+        micros = floor_of(F.col(quoted(name)), 1000)
         if with_zone:
             frame = frame.withColumn(name, F.timestamp_micros(micros))
         else:  # a time without a zone is read in the session's, as Spark reads those in microseconds
@@ -361,10 +342,9 @@ def _of_all_files(spark: SparkSession, path: str) -> DataFrame:
 def _wider(field: T.StructField, file: str, other: T.StructField, its: str) -> tuple[T.StructField, str]:
     """Of two columns of one name the one of the wider type, and its file."""
     a, b = field.dataType.simpleString(), other.dataType.simpleString()
-    if a == b or any(b in order and a in order[order.index(b) :] for order in WIDER):
-        return field, file
-    if any(a in order and b in order[order.index(a) :] for order in WIDER):
-        return other, its
+    for order in ((a,), *WIDER):
+        if a in order and b in order:
+            return (field, file) if order.index(a) >= order.index(b) else (other, its)
     raise InputError(
         f"the column {field.name!r} is of type {a} in {file}, and of type {b} in {its}: write the files with one type, or read "
         "them apart, cast the column and pass the union to keyshift.spark_stats.collect"

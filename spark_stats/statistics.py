@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,9 +103,7 @@ def total_loads(stats: Tallied) -> FloatArray:
     """Load of all operators together in each window, from the first to the last, shape (windows,)."""
     first, end = stats.span
     rows: pd.DataFrame = rows_of(stats.added.groupBy("window").agg({"load": "sum"}), DRIVER_ROWS)
-    loads = np.zeros(end - first + 1)
-    loads[rows["window"].to_numpy(dtype=np.int64) - first] = rows["sum(load)"].to_numpy(dtype=float)
-    return loads
+    return np.bincount(rows["window"] - first, rows["sum(load)"], minlength=end - first + 1)
 
 
 def transitions(
@@ -165,16 +164,15 @@ def transitions_of(stats: Tallied, least: int, most: int, *, smoothing: float = 
     See `node_counts` for `least` and `most`, the numbers of nodes, and `transition_matrix` for `smoothing`.
     """
     first, last = stats.span
-    arrivals = np.zeros(last - first + 1)
     windows, tuples = stats.tuples
-    arrivals[windows - first] = tuples
+    arrivals = np.bincount(windows - first, tuples, minlength=last - first + 1)
     return transition_matrix(node_counts(arrivals, least, most), smoothing=smoothing)
 
 
 # The statistics of one log ----------------------------------------------------------------------------------------------
 
 
-class Stats(Tallied):
+class Stats(Tallied, AbstractContextManager["Stats"]):
     """Statistics of one log. Each table is a Spark DataFrame; the log is read once, when the first is asked for.
 
     Use it as a context manager, or call `close`, to free what Spark keeps in memory.
@@ -266,7 +264,7 @@ class Stats(Tallied):
             accepted = F.col("kind") == (0 if operator is None else self.topology.number(operator))
             windows = self._facts.unpacked.where(accepted).select("window").distinct().collect()
             number = max((window for (window,) in windows), default=None)
-        keys = Keys.of(self.log(operator), operator, number)
+        keys = Keys(self.log(operator), operator, number)
         self.of_keys.append(keys)
         keys.number  # noqa: B018 - refuses an operator that accepts nothing
         return keys
@@ -280,6 +278,7 @@ class Stats(Tallied):
         placement: str | None = None,
         cluster: dict[str, Any] | None = None,
         keys: Sequence[str] = (),
+        units: Mapping[str, str] | None = None,
     ) -> None:
         """Write the statistics to a directory, completely or not at all; see `keyshift.spark_stats.statistics_files`.
 
@@ -297,9 +296,12 @@ class Stats(Tallied):
         keys : sequence of str, optional
             Operators whose single keys are written as well: the table ``keys``, with window_start, operator, key, key_group,
             tuples, load and state_added.
+        units : mapping of str to str, optional
+            Units of `load` and `state` for people, as a `Workload` has them. Default: bytes of state if all operators add up
+            columns whose names have the word *bytes*.
         """
         known = output.cluster_of(nodes)
-        options = {**known, "placement": placement, "cluster": cluster or known.get("cluster")}
+        options = {**known, "placement": placement, "cluster": cluster or known.get("cluster"), "units": units}
         output.write(self, place(path, self._facts.frame.sparkSession), options=options, keys=keys)
 
 

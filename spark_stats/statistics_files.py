@@ -20,6 +20,7 @@ the JSON file does not name is what a killed job left; it does not count. Operat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
@@ -30,6 +31,7 @@ from pydantic import ConfigDict, Field
 
 from keyshift.models.base import guards
 from keyshift.models.base.disk import read_json, shown
+from keyshift.models.base.frames import words_of
 from keyshift.models.base.schema import LARGEST, Count, FileFormat, FileModel, FileName, Finite, Positive
 from keyshift.models.base.tables import Columns, expect_sum, read_table
 from keyshift.models.errors import InputError, reason
@@ -123,6 +125,7 @@ class StatisticsManifest(FileFormat, kind="keyshift-statistics", newest=FORMAT, 
     older: Annotated[list[FormerPart], Field(description="Files of further runs")] = Field(default_factory=list)
     nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = None
     placement: Literal["ranges", "modulo", "consistent"] | None = None
+    units: Annotated[dict[Literal["load", "state"], str] | None, Field(description="Units of load and state")] = None
     cluster: NodesPart | None = None
 
 
@@ -165,6 +168,14 @@ def read_manifest(source: Path, *, whole: bool = True) -> dict[str, Any]:
 def windows_of(manifest: Mapping[str, Any]) -> dict[int, str]:
     """Return the run that holds each window."""
     return {int(number): run for run, about in manifest["runs"].items() for number in about["windows"]}
+
+
+def units_of(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Units of load and state: those that were named, and bytes of state if the operators add up columns that are called so."""
+    states = {operator.get("state") or "1" for operator in manifest["topology"]["operators"]}
+    columns = [text for text in states if text == "1" or not re.fullmatch(r"[0-9.]+", text)]  # a number fits each unit
+    named = [re.fullmatch(r"[\w.`]+", text) and "bytes" in words_of(text) for text in columns]
+    return {**({"state": "bytes"} if named and all(named) else {}), **(manifest.get("units") or {})}
 
 
 def unit_of(block: int) -> str:
@@ -347,7 +358,7 @@ def from_tables(
         load.between(min(first, end - reach + 1), end),
         pairs.between(end, end) if about["topology"]["edges"] else None,
         span=(first, end), key_groups=about["key_groups"], operators=operators, nodes=nodes,
-        placement=placement or about.get("placement") or "ranges", **more,
+        placement=placement or about.get("placement") or "ranges", units=units_of(about), **more,
     )  # fmt: skip
 
 
@@ -364,6 +375,7 @@ def assemble(
     placement: str = "ranges",
     traffic: str = "tuples",
     max_rows: int = DRIVER_ROWS,
+    units: Mapping[str, str] | None = None,
 ) -> Workload:
     """Make a workload of the statistics' rows: index = operator * key_groups + key_group.
 
@@ -391,6 +403,8 @@ def assemble(
         Unit of the traffic.
     max_rows : int, default 5,000,000
         Limit on the numbers in the load matrix.
+    units : mapping of str to str, optional
+        Units of load and state.
     """
     (first, end), p = span, key_groups * len(operators)
     n = node_count(nodes)
@@ -420,6 +434,7 @@ def assemble(
         operator=np.arange(p) // key_groups,
         home=home,
         keys=[f"{operator['name']}/{group}" for operator in operators for group in range(key_groups)],
+        units=units,
     )
 
 
@@ -432,9 +447,8 @@ def node_count(nodes: int | ArrayLike) -> int:
 
 def _refuse_twice(window: IntArray, index: IntArray, operators: Sequence[Mapping[str, Any]], key_groups: int) -> None:
     order = np.lexsort((index, window))
-    same = (np.diff(window[order]) == 0) & (np.diff(index[order]) == 0)
-    if same.any():
-        at = order[int(np.argmax(same))]
+    same = np.flatnonzero((np.diff(window[order]) == 0) & (np.diff(index[order]) == 0))
+    for at in order[same[:1]]:
         name = operators[int(index[at]) // key_groups]["name"]
         said = f"load: window {window[at]} has two rows for operator {name!r}, key group {index[at] % key_groups}"
         raise InputError(said)

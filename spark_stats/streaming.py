@@ -12,8 +12,8 @@ windows that it closed. A batch that Spark hands over again after a crash is rec
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import hadoop, output
 from keyshift.spark_stats.acceptance import LATE, Log, read_tuples
-from keyshift.spark_stats.facts import ARRIVED, Facts, TallyPlan, gather, merged
+from keyshift.spark_stats.facts import ARRIVED, Facts, gather
 from keyshift.spark_stats.hadoop import place, url_of
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.session import refuse_connect_frame
@@ -105,7 +105,7 @@ class StatsStream:
         if on_window is not None and not isinstance(self._path, Path):
             raise InputError(f"on_window reads each window from a folder here, not from {self._path}: leave it out")
         checked = read_tuples(events, topology, time, self._windows, self._key_groups)
-        self._plan = TallyPlan(topology, checked.measures)
+        self._facts = Facts(checked.frame, topology, checked.measures)
         with hadoop.claim(self._path):
             self._manifest()  # refuses a directory of other statistics
             output.clear(self._path)
@@ -140,12 +140,12 @@ class StatsStream:
         tuples = read_tuples(watched, self._topology, self._time, self._windows, self._key_groups, mark)
         gather(tuples, self._topology).frame.write.parquet(url_of(folder / "tallies"))
         stream = {**stream, "batch": number, **self._marked(stream, **seen.get)}
-        tallied = rows.sparkSession.read.schema(self._plan.schema).parquet(url_of(folder / "tallies"))
-        counted = Facts(tallied, self._plan).arrivals_and_refusals()
+        tallied = rows.sparkSession.read.schema(self._facts.schema).parquet(url_of(folder / "tallies"))
+        counted = replace(self._facts, frame=tallied).arrivals_and_refusals()
         here = set(counted["window"][counted["code"] == ARRIVED].tolist())
         stream["pending"] = {**stream["pending"], str(number): sorted(here)}
         for_good = [row for row in refused(counted) if row[0] is None or row[1] == LATE]  # no window, or a closed one
-        stream["refused"] = _add(stream["refused"], for_good)
+        stream["refused"] = output.added_up([*stream["refused"], *for_good])
         self._close(rows.sparkSession, manifest, stream)
 
     def _marked(
@@ -198,7 +198,7 @@ class StatsStream:
         if ends:
             chosen = [number for number, windows in waiting.items() if set(windows) & set(ends)]
             tallied = self._tallied(spark, chosen).where(F.col("window").between(ends[0], ends[-1]))
-            facts = Facts(tallied, self._plan)
+            facts = replace(self._facts, frame=tallied)
             with Stats(facts, self._topology, self._windows, self._key_groups) as stats:
                 output.write(stats, self._path, manifest=manifest, placed_only=True)
         else:
@@ -213,7 +213,7 @@ class StatsStream:
     def _tallied(self, spark: SparkSession, numbers: Sequence[str]) -> DataFrame:
         """The tallies of some batches, added up."""
         folders = [url_of(self._path / "pending" / number / "tallies") for number in numbers]
-        return merged(spark.read.schema(self._plan.schema).parquet(*folders), self._plan)
+        return self._facts.of(spark.read.schema(self._facts.schema).parquet(*folders)).frame
 
     def _together(self, spark: SparkSession, pending: dict[str, list[int]]) -> dict[str, list[int]]:
         """Put what waits in many folders into one."""
@@ -229,11 +229,3 @@ class StatsStream:
         for entry in folder.iterdir() if folder.is_dir() else []:
             if entry.name not in pending:
                 hadoop.remove(entry, known=entry.name in known)
-
-
-def _add(known: list[list[Any]], more: Sequence[Sequence[int | None]]) -> list[list[Any]]:
-    """Add up rows (window, number that says why, rows)."""
-    sums: Counter[Any] = Counter()
-    for window, why, rows in [*known, *more]:
-        sums[window, why] += rows
-    return [[*key, rows] for key, rows in sorted(sums.items(), key=lambda item: (item[0][0] is not None, item))]

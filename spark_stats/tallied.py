@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats.acceptance import NOWHERE, counts_by_kind, joined, joined_three, reasons_of, three, whole_code
-from keyshift.spark_stats.facts import ARRIVED, REFUSED, Facts, added_up, choose
+from keyshift.spark_stats.acceptance import NOWHERE, counts_by_kind, joined, reasons_of, three, whole_code
+from keyshift.spark_stats.facts import ARRIVED, BITS, REFUSED, Facts, added_up, choose
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog, KeyTables
@@ -43,18 +43,18 @@ class Tallied:
     @cached_property
     def counted(self) -> DataFrame:
         """What tuples add, by numbers: window, kind, a, b, tuples, load and the state's sums of an operator, bytes of an edge."""
-        limbs, operators, kind = self._facts.plan.limbs, len(self.topology.operators), F.col("kind")
+        limbs, operators, kind = self._facts.limbs, len(self.topology.operators), F.col("kind")
         values: dict[str, dict[int, Column]] = {name: {} for name in ("load", *STATE, "bytes")}
         for o in range(operators):
             own = joined(list(map(F.col, limbs(o, "cost")))), *three(list(map(F.col, limbs(o, "state"))))
             for of_operators, value in zip(values.values(), own, strict=False):
                 of_operators[o] = value
         for number, (source, _) in enumerate(self.topology.numbered_edges, start=operators):
-            if (source, "bytes") in self._facts.plan.measures:
+            if (source, "bytes") in self._facts.measures:
                 values["bytes"][number] = joined(list(map(F.col, limbs(source, "bytes"))))
         kinds = {name: "double" if name in ("load", "bytes") else "bigint" for name in values}
         columns = (choose(kind, values[name]).cast(of).alias(name) for name, of in kinds.items())
-        return self._facts.unpacked.select("window", "kind", "a", "b", "tuples", *columns)
+        return self._facts.unpacked.select("window", "code", "kind", "a", "b", "tuples", *columns)
 
     @property
     def added(self) -> DataFrame:
@@ -73,12 +73,28 @@ class Tallied:
             columns += [choose(F.col("kind"), ends).alias(f"{side}_operator"), F.col(group).alias(f"{side}_key_group")]
         return self.counted.where(F.col("kind") >= operators).select(*columns, "tuples", "bytes")
 
-    def between(self, first: int, end: int) -> Self:
-        """The statistics of some windows only, which share what Spark keeps in memory."""
+    def _over(self, facts: DataFrame) -> Self:
+        """The statistics of some of the facts, or of all in another order, which share what Spark keeps in memory."""
         part = copy(self)
         part.__dict__ = {name: vars(self)[name] for name in ("topology", "windows", "key_groups", "log", "of_keys")}
-        part._facts = replace(self._facts, frame=self._facts.frame.where(F.col("window").between(first, end)))
+        part._facts = replace(self._facts, frame=facts)
         return part
+
+    def between(self, first: int, end: int) -> Self:
+        """The statistics of some windows only."""
+        return self._over(self._facts.frame.where(F.col("window").between(first, end)))
+
+    def _ordered(self) -> Self:
+        """The same by window, operator or edge, and key groups; the rows of a window come in few tasks that are neighbours."""
+        return self._over(self._facts.frame.where("code >= 0").orderBy(*self._order(F.col("code"))))
+
+    def _order(self, code: Column) -> list[Column]:
+        """By window, then by a code of facts: as one number where it has room, since Spark sorts a number by its digits."""
+        first, last = (self.seen[0], self.seen[-1]) if self.seen else (0, 0)
+        kinds = len(self.topology.operators) + len(self.topology.edges)
+        if (last - first + 1) * kinds >= 2 ** (63 - 2 * BITS):
+            return [F.col("window"), code]
+        return [(F.col("window") - first) * F.lit(kinds << 2 * BITS) + code]
 
     @cached_property
     @in_one_sentence()
@@ -149,8 +165,10 @@ class Tallied:
 
     @cached_property
     def state(self) -> DataFrame:
-        value = joined_three(*map(F.col, STATE))
-        rows = self._named(held(self.added, self.topology, self.seen)).withColumn("state", value)
+        whole, *parts = map(F.col, STATE)
+        rows = self._named(held(self.added, self.topology, self.seen)).withColumn(
+            "state", joined([whole]) + joined(parts)
+        )
         return rows.select("operator", "key_group", "window_start", "state").where("state > 0")
 
     @cached_property
@@ -204,9 +222,6 @@ class Tallied:
         self._facts.frame.unpersist()
         for keys in self.of_keys:
             keys.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

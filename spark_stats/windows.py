@@ -68,8 +68,7 @@ class Windows:
         if time is None or self.length == 0:
             return F.lit(0).cast("long")
         clock = time if self.zone is None else F.from_utc_timestamp(time, self.zone)
-        since = F.unix_micros(clock) - F.lit(self.origin)
-        return F.call_function("div", since - F.pmod(since, F.lit(self.length)), F.lit(self.length))
+        return floor_of(F.unix_micros(clock) - F.lit(self.origin), self.length)
 
     def inside(self, time: Column) -> Column:
         """Whether a timestamp is not left out."""
@@ -97,15 +96,14 @@ class Windows:
             object.__setattr__(workload, "window_start", self.start_of(index))
         return workload
 
-    def microseconds_of(self, index: int) -> int:
-        """Return the start of a window in microseconds since 1970."""
-        if self.zone is None:
-            return index * self.length + self.origin
-        return _micros(self.start_of(index))
-
     def end_of(self, index: int) -> int:
         """Return the end of a window in microseconds since 1970."""
-        return self.microseconds_of(index + 1)
+        return (index + 1) * self.length + self.origin if self.zone is None else _micros(self.start_of(index + 1))
+
+
+def floor_of(number: Column, by: int) -> Column:
+    """The whole quotient of a column of whole numbers, rounded down; Spark's own ``div`` rounds towards zero."""
+    return F.call_function("div", number - F.pmod(number, F.lit(by)), F.lit(by))
 
 
 def zone_of(events: DataFrame | Mapping[str, DataFrame], time_zone: str | None) -> str | None:

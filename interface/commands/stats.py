@@ -42,6 +42,13 @@ CapacitiesOption = Annotated[str | None, typer.Option(help="Capacity of each nod
 CurrentOption = Annotated[
     Path | None, typer.Option(help="CSV of operator, key_group, node: where they run now. Default: the placement.")
 ]
+LoadUnitOption = Annotated[str | None, typer.Option(help="Unit of loads, to be printed beside them, such as ms.")]
+StateUnitOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Unit of states; bytes and KB are printed as MB and GB. Default: bytes, if a column is called so."
+    ),
+]
 TransitionsOption = Annotated[
     float | None,
     typer.Option(help="Target utilisation: write transitions.json, how node counts follow each other (needs --nodes)."),
@@ -112,6 +119,8 @@ def stats(
     capacities: CapacitiesOption = None,
     current: CurrentOption = None,
     draining: Annotated[str | None, typer.Option(help="Nodes to be removed, such as 3,4.")] = None,
+    load_unit: LoadUnitOption = None,
+    state_unit: StateUnitOption = None,
     keys: Annotated[
         list[str] | None, typer.Option(help="An operator for which single keys are written as well; repeatable.")
     ] = None,
@@ -163,7 +172,7 @@ class StatsJob(SimpleNamespace):
             return self._estimated()
         if self.out is None:
             raise InputError("give --out, the directory of the statistics, or --sample for a quick look")
-        from keyshift.spark_stats.statistics_files import windows_of
+        from keyshift.spark_stats.statistics_files import units_of, windows_of
 
         try:
             manifest = self.run()
@@ -177,9 +186,11 @@ class StatsJob(SimpleNamespace):
 
         record = {"path": self.out, "windows": len(windows_of(manifest)), "key_groups": manifest["key_groups"]}
         record["operators"] = [operator["name"] for operator in manifest["topology"]["operators"]]
+        record["units"] = units_of(manifest)
         record["rejected"] = manifest["rejected"]
         operators, groups = len(record["operators"]), record["key_groups"]
         size = f"{self.out}: {record['windows']} windows, {operators} operators of {groups} key groups"
+        size += "".join(f", {what} in {unit}" for what, unit in sorted(record["units"].items()))
         rows = [(kind, f"{rows:,}") for kind, rows in manifest["rejected"].items()] or [("none", "0")]
         refused = table(("rows refused because", "rows"), rows, right=("rows",), title=size, min_width=len(size))
         bad, rows_in_all = share_refused(manifest)
@@ -205,7 +216,7 @@ class StatsJob(SimpleNamespace):
             log = self._frame(spark, next(iter(logs.values())))
             found = estimate(log, topology, self.sample, hash=self.hash_, **options)
         record: dict[str, Any] = {"sample": found.sample, "estimate": {}}
-        shown_ = []
+        shown_, load_ = [], f"load {self.load_unit or ''}".strip()
         for name in topology.names:
             loads, heavy = (
                 part[part["operator"] == name].drop(columns="operator") for part in (found.loads, found.keys)
@@ -215,7 +226,7 @@ class StatsJob(SimpleNamespace):
             heaviest = loads[["key_group", "load", "error"]].head(10).to_numpy()
             lines = [(f"{group:.0f}", f"{load:,.0f}", f"{error:,.0f}") for group, load, error in heaviest]
             shown_.append(
-                table(("key group", "load", "standard error"), lines, right=("load", "standard error"), title=title)
+                table(("key group", load_, "standard error"), lines, right=(load_, "standard error"), title=title)
             )
             rows = [(str(key), f"{count:,}") for key, count in heavy[["key", "tuples"]].to_numpy()]
             shown_.append(table(("frequent key", "tuples"), rows, right=("tuples",), title=f"{name}: keys"))
@@ -250,7 +261,8 @@ class StatsJob(SimpleNamespace):
         )  # fmt: skip
         if self.transitions is not None and nodes is None:
             raise InputError("--transitions needs --nodes, the most there may be")
-        options = {"nodes": nodes, "placement": self.placement, "cluster": cluster}
+        units = {what: unit for what, unit in (("load", self.load_unit), ("state", self.state_unit)) if unit}
+        options = {"nodes": nodes, "placement": self.placement, "cluster": cluster, "units": units or None}
         settings = dict(named_values("--conf", self.conf, "name=value"))
         brief = self._here and not self.stream and bool(self.log) and all(map(is_small, logs.values()))
         with (

@@ -107,7 +107,7 @@ class Table:
     def found(self, role: str) -> Any:
         """The column whose name is usual for a role; of loads of several windows, and of topic and partition, more."""
         columns = self.data.columns
-        words = {name: _words(name) for name in columns}
+        words = {name: words_of(name) for name in columns}
         whole = {name: "".join(part) for name, part in words.items()}
         if exact := [name for name in columns if whole[name] == role and re.fullmatch(r"\D*", name)]:
             chosen = exact
@@ -156,7 +156,8 @@ class Table:
         return np.array([found[one] for one in labels], dtype=np.int64)
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
+    """The words of a name, in lower case."""
     return re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower())
 
 
@@ -204,7 +205,7 @@ def arguments_from_table(
         "keys": table.keys(key),
         "groups": {_named(name, "group."): table.labels(name) for name in groups},
         "domains": _domains_of(table, domains, called, table.numbered(node, called)),
-        "units": {"state": "bytes"} if "bytes" in _words(str(state)) else None,
+        "units": {"state": "bytes"} if "bytes" in words_of(str(state)) else None,
     }
     if home is not None:
         made["home"] = table.numbered(home, called)

@@ -28,6 +28,8 @@ PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1
 """Where between the bound and the best distance prices are asked, in turn; at 1 they look for a proof."""
 PLANNED_AT = 0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1
 """Likewise for plans of counts."""
+FEW = 10_000
+"""So many placements CP-SAT looks through before the first round of the search would be compiled."""
 WORK_OF_STEP = 100.0
 """Elementary steps of prices that take as long as a step of search."""
 
@@ -212,7 +214,7 @@ class Portfolio:
         found.add_solution(
             from_highest_to_lowest(self.instance, lambda: found.done), "moved from the highest to the lowest"
         )
-        if self.movable and not self.small:  # a solver proves most small ones before the first round would be compiled
+        if self.movable and self.instance.nodes**self.problem.space.movers.size > FEW:
             self._anneal_round()
         self._count()
         if not self.movable:

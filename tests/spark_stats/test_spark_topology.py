@@ -14,6 +14,7 @@ from keyshift.cli import main
 from keyshift.commands.stats import read_cluster
 from keyshift.spark_stats import Operator, Topology
 from keyshift.spark_stats import session as sessions
+from keyshift.spark_stats.statistics_files import units_of
 
 GOOD = """
 operators:
@@ -159,6 +160,35 @@ def test_stats_at_the_shell_end_in_a_workload(spark, log, tmp_path, capsys, stre
     assert w.load[:, :4].sum() == len(kept)
     assert w.load[:, 4:].sum() == sum(1 + row["delay"] for row in kept)
     assert main(["solve", str(tmp_path / "out"), "--max-migrations", "2", "-m", "flux", "--json"]) == 0
+
+
+UNITS = {
+    "bytes": (["bytes", "event.sizeInBytes", "8"], {}, {"state": "bytes"}),
+    "tuples and bytes": (["bytes", "1"], {}, {}),
+    "numbers alone": (["8", "16"], {}, {}),
+    "no bytes any more": (["bytes / 1000"], {}, {}),
+    "named": (["bytes / 1000"], {"state": "KB", "load": "ms"}, {"state": "KB", "load": "ms"}),
+    "named otherwise": (["bytes"], {"state": "pages"}, {"state": "pages"}),
+}
+
+
+@pytest.mark.parametrize(("states", "named", "units"), UNITS.values(), ids=UNITS)
+def test_units_are_those_named_or_bytes_of_columns_called_so(states, named, units):
+    topology = Topology([Operator(f"o{o}", key="k", state=state) for o, state in enumerate(states)])
+    assert units_of({"topology": topology.to_dict(), **({"units": named} if named else {})}) == units
+
+
+def test_the_shell_says_units_and_prints_them_beside_what_it_reads(spark, tmp_path, capsys):
+    (tmp_path / "t.yaml").write_text("operators: [{name: a, key: tail, state: bytes, filter: bytes > 0}]")
+    (tmp_path / "a.csv").write_text("tail,bytes\n" + "".join(f"N{i},3000\n" for i in range(20)))
+    line = ["stats", tmp_path / "a.csv", "--topology", tmp_path / "t.yaml", "-o", tmp_path / "out", "--key-groups", "4"]
+    line += ["--nodes", "2", "--schema", "tail string, bytes long"]
+    for further, unit in (([], "bytes"), (["--state-unit", "KB"], "KB"), ([], "KB")):  # what was named stays
+        assert main([str(part) for part in [*line, *further]]) == 0
+        assert f"state in {unit}" in " ".join(capsys.readouterr().out.split())
+        assert ks.read_workload(tmp_path / "out").units == {"state": unit}
+    assert main(["solve", str(tmp_path / "out"), "--max-migrations", "0", "-m", "flux"]) == 0
+    assert "state moved 0 KB" in " ".join(capsys.readouterr().out.split())
 
 
 WRONG = {

@@ -107,10 +107,10 @@ def test_files_too_large_for_one_piece_are_read_by_lines(spark, tmp_path, monkey
         "e.csv": "user\nu1\n",
     }
     for name, text in texts.items():
-        (tmp_path / "log" / "shop=007").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "log" / "shop=007" / name).write_bytes(text.encode())
+        (tmp_path / "a log" / "shop=007").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "a log" / "shop=007" / f"ä %20{name}").write_bytes(text.encode())
     right = {"u1": 10, 'a "b", c': 9, "line\nbreak": 9, "user": 4}
-    log = read_log(spark, str(tmp_path / "log"))
+    log = read_log(spark, str(tmp_path / "a log"))
     assert keyed(log, "user") == right
     assert keyed(log, "shop") == {"007": sum(right.values())}
     assert stats_of(log, filter="bytes <> 'bytes'", cost="bytes") == ([9.0 + 18 + 27], {"malformed row": 1})
@@ -118,7 +118,7 @@ def test_files_too_large_for_one_piece_are_read_by_lines(spark, tmp_path, monkey
     with pytest.raises(
         InputError, match=r"[a-d]\.csv has rows that go over more than one line .* split it, or write Parquet"
     ):
-        read_log(spark, str(tmp_path / "log"))
+        read_log(spark, str(tmp_path / "a log"))
 
 
 @pytest.mark.parametrize(
