@@ -110,8 +110,9 @@ def parse_yaml(text: str, of: str, *, texts: bool = False) -> Any:
     except RecursionError:
         raise InputError(f"{of} is not readable YAML: it is nested too deeply") from None
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where, said = ("", str(error)) if mark is None else (f", line {mark.line + 1}", f"{error.problem or error}")
+        where, said = "", str(error)
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+            where, said = f", line {error.problem_mark.line + 1}", f"{error.problem or error}"
         raise InputError(f"{of}{where} is not readable YAML: {' '.join(said.split())[:200]}") from None
 
 
