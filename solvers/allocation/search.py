@@ -155,7 +155,7 @@ class Search:
             found = self.run(steps // chunks, (hot / value) ** power, (cold / value) ** power, value, doublings)
             if found is not None:
                 best, value = found, it.distance(found)
-            if self.expired():
+            if value == 0.0 or self.expired():
                 break
         return best
 
@@ -170,6 +170,8 @@ class Search:
             found = None if self.expired() else self.run(steps // chunks, hot * unit, cold * unit, value, 3)
             if found is not None:
                 best, value = found, self.instance.distance(found)
+            if value == 0.0:
+                break
         return best
 
     def run(self, steps: int, hot: float, cold: float, value: float, doublings: int = 2) -> IntArray | None:

@@ -15,7 +15,7 @@ from keyshift.exercises.exercise import SHEETS, grade
 HOSTILE = {
     "text": ("return '3'", "you returned '3', of type str; the task asks for a number"),
     "nan": ("return float('nan')", "you returned nan, no finite number; the task asks for a number"),
-    "a set": ("return {1, 2}", "you returned {1, 2}, of type set, which is not what the task asks for"),
+    "a set": ("return {1, 2}", "you returned {1, 2}, of type set, which is not the type of the task"),
     "an endless loop": ("while True: pass", "your function had not returned after 0.5 seconds"),
     "a loop that catches all": (
         "while True:\n  try:\n   pass\n  except BaseException: pass",

@@ -128,7 +128,7 @@ def test_a_flipped_bit_in_an_array_is_one_sentence(tmp_path):
 def test_scenarios_are_tables_of_numbers(tmp_path, text):
     file = tmp_path / ("s.json" if text[:1] in "[{" and text else "s.csv")
     file.write_text(text)
-    with pytest.raises(ks.InputError, match="table of numbers"):
+    with pytest.raises(ks.InputError, match=r"(table|row) of numbers|line 2 has 1 numbers, line 1 has 2"):
         read_scenarios(file)
 
 
