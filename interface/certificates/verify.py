@@ -325,7 +325,7 @@ class PlacedCase:
         return self.moved(assignment) * self.unit
 
     def try_all(self, target):
-        few, each = self.places**self.size, self.places + self.size * (1 + len(self.loads)) + self.rules.work
+        few, each = self.places ** min(self.size, 64), self.places + self.size * (1 + len(self.loads)) + self.rules.work
         need(few <= MOST_LISTED and few * each <= MOST_STEPS, "there are too many assignments to try them all")
         for assignment in product(range(self.places), repeat=self.size):
             try:

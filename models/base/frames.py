@@ -44,7 +44,7 @@ class Table:
         import narwhals as nw
 
         self.index: list[Hashable] = []
-        self.said: Mapping[str, bool] = getattr(frame, "attrs", {})
+        self.attributes: Mapping[str, bool] = getattr(frame, "attrs", {})
         self.marks: set[str] = set()
         levels = getattr(getattr(frame, "index", None), "names", None)
         self.lines: list[Any] | None = frame.index.tolist() if levels else None
@@ -67,7 +67,7 @@ class Table:
 
     def place(self, row: int) -> str:
         """A row for a message: the line of a file, the label of pandas, or the position."""
-        return f"{'line' if self.said.get(FROM_TEXT) else 'row'} {row if self.lines is None else self.lines[row]!r:.60}"
+        return f"{'line' if self.attributes.get(FROM_TEXT) else 'row'} {row if self.lines is None else self.lines[row]!r:.60}"
 
     @contextmanager
     def placing(self) -> Iterator[None]:
@@ -81,7 +81,7 @@ class Table:
     def number(self, text: str) -> float:
         """A number as this table writes it, or `InputError` with what is wrong with it."""
         given, said = text, "is not a number"
-        if self.said.get(DECIMAL_COMMA):
+        if self.attributes.get(DECIMAL_COMMA):
             self.marks |= {",", "."}.intersection(text)
             if len(self.marks) > 1:
                 raise InputError(f"{text!r:.60}: some numbers of this file have commas and some have points")

@@ -21,7 +21,7 @@ from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_tre
 from keyshift.solvers.allocation.search import Round, Search, from_highest_to_lowest
 from keyshift.solvers.allocation.ties import fewer_moves, least_sides
 from keyshift.solvers.allocation.whole_pairs import bounds_over_windows
-from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
+from keyshift.solvers.conductor import Component, Incumbent, conduct, few_placements, solver_turns
 from keyshift.solvers.tuning import AllocationSettings
 
 PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1
@@ -214,7 +214,7 @@ class Portfolio:
         found.add_solution(
             from_highest_to_lowest(self.instance, lambda: found.done), "moved from the highest to the lowest"
         )
-        if self.movable and self.instance.nodes**self.problem.space.movers.size > FEW:
+        if self.movable and not few_placements(self.instance.nodes, self.problem.space.movers.size, FEW):
             self._anneal_round()
         self._count()
         if not self.movable:

@@ -11,7 +11,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.base.guards import Whole
 from keyshift.models.errors import InputError
 from keyshift.models.mclb.problem import MCLB
-from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, solver_turns
+from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, few_placements, solver_turns
 from keyshift.solvers.mclb.bounds import shared_squares, window_bound
 from keyshift.solvers.mclb.local_search import ItemCore, search_turns
 from keyshift.solvers.mclb.near_sets import NearMeanSets
@@ -85,7 +85,7 @@ class MCLBPortfolio:
         items = ItemCore.of_items(self.problem) if self.problem.rules else core
         self.found.raise_bound(window_bound(items.load.T, core.nodes) / core.nodes, "windows")
         hopeless = core.load.shape[0] > settings.hopeless
-        few = core.nodes ** core.load.shape[0] <= FEW
+        few = few_placements(core.nodes, core.load.shape[0], FEW)
         effort = math.inf if limited and (hopeless or self.max_tree is None) else 1.0
         rise = 0.02 * RISE if math.isinf(effort) else RISE
         made = [Component("search", search_turns(self.found, self.seed, effort), 4.0 if hopeless else 2.0)]

@@ -210,6 +210,13 @@ def test_master_takes_a_column_once():
     assert not master.use().balanced
 
 
+def test_what_is_even_is_realised_without_going_on():
+    w = ks.Workload(load=[2, 2, 1, 1, 1, 1], state=[1] * 6, current=[0, 1, 0, 0, 1, 1], nodes=2)
+    found = Search(Instance(ks.KeyGroupAllocation(w)), 0).realise(w.current, 0.5, 0)
+    assert found is not None
+    assert ks.KeyGroupAllocation(w).objective(found) == 0
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_plan_is_dealt_and_realised_with_its_counts_within_every_limit(seed):
     w = synthetic_workload(20, 400, drain=2)
