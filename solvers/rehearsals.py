@@ -38,12 +38,13 @@ def rehearse(method: Method, problems: Iterable[Problem], **options: object) -> 
 
 
 def allocation(method: Method) -> None:
-    """Every phase of "milp" once: counting, planning, annealing, exchanging, pricing; and the method for a moment."""
+    """Every phase of "milp" once: counting, planning, annealing, exchanging, pricing, subsets; and the method for a moment."""
     from keyshift.solvers.allocation.arrays import Instance
     from keyshift.solvers.allocation.counting import CountBound, CountPlanner
     from keyshift.solvers.allocation.exchanges import Exchanges
     from keyshift.solvers.allocation.pricing.tree import price_bound
     from keyshift.solvers.allocation.search import Search
+    from keyshift.solvers.allocation.subsets import SubsetProgram
 
     problem = _balanced()
     instance = Instance(problem)
@@ -51,7 +52,9 @@ def allocation(method: Method) -> None:
     counts.bound()
     CountPlanner(instance, counts, seed=0).pairs(0.1, np.random.default_rng(0))
     CountBound(Instance(_balanced(max_migrations=None))).bound()
-    price_bound(_balanced(nodes=3, key_groups=12, max_migrations=3), budget=Budget())
+    few = _balanced(nodes=3, key_groups=12, max_migrations=3)
+    price_bound(few, budget=Budget())
+    SubsetProgram(Instance(few)).within(0.1, math.inf, Budget())
     search = Search(instance, seed=0)
     search.begin(instance.current, 0)
     search.run(10, 1.0, 0.1, math.inf)

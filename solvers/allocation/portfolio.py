@@ -19,17 +19,18 @@ from keyshift.solvers.allocation.counting import TOO_FEW, CountBound, CountPlann
 from keyshift.solvers.allocation.exchanges import Exchanges, even_out
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
 from keyshift.solvers.allocation.search import Round, Search, from_highest_to_lowest
+from keyshift.solvers.allocation.subsets import SubsetProgram
 from keyshift.solvers.allocation.ties import fewer_moves, least_sides
 from keyshift.solvers.allocation.whole_pairs import bounds_over_windows
-from keyshift.solvers.conductor import Component, Incumbent, conduct, few_placements, solver_turns
+from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, solver_turns
 from keyshift.solvers.tuning import AllocationSettings
 
 PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1
 """Where between the bound and the best distance prices are asked, in turn; at 1 they look for a proof."""
 PLANNED_AT = 0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1
 """Likewise for plans of counts."""
-FEW = 10_000
-"""So many placements CP-SAT looks through before the first round of the search would be compiled."""
+SOON = 2**19
+"""Of so many entries the tables of subsets are gone through before the first round of the search would be compiled."""
 WORK_OF_STEP = 100.0
 """Elementary steps of prices that take as long as a step of search."""
 
@@ -52,6 +53,7 @@ def solve_milp(
     - *search*: first a bound by counting departures and arrivals (`counting`); then rounds of annealing (`search`), each
       with a plan of counts that it realises (`counting`), and exchanges between three nodes where many may move
       (`exchanges`). Of dozens of key groups those of a few nodes are shared out anew (`exchanges.even_out`).
+    - *subsets*: of up to twenty key groups that may move, a dynamic program over all their subsets (`subsets`).
     - *prices*: branch and price for a target distance between bound and best, which it rules out or plans how to reach
       (`pricing.tree`). Over more windows than one the joint linear relaxation (`joint_relaxation`), then
       one in which nodes exchange pairs whole (`whole_pairs`).
@@ -143,6 +145,9 @@ class Portfolio:
     def parts(self) -> list[Component]:
         """The parts, as the size of the instance and the rules ask for them."""
         settings, parts = self.settings, [Component("search", self.search_turns(), 2.0)]
+        tiny = self.movable and SubsetProgram.suits(self.instance, SOON)
+        if tiny or (self.movable and SubsetProgram.suits(self.instance)):
+            parts.append(Component("subsets", self.subset_turns(), 4.0, 0.0 if tiny else settings.first_effort))
         if self.rounds is None or self.small:
             # Few moves of heavy-tailed loads are what CP-SAT proves soonest, as far as the statement is written down at all.
             soon = settings.stated if self.heavy_tailed and not self.many_moves else settings.asked
@@ -150,7 +155,7 @@ class Portfolio:
             if self.linear_helps:
                 parts.append(Component("linear relaxation", self.linear_turns()))
             if few or self.statable:
-                parts.append(Component("CP-SAT", self.cpsat_turns(), after=0.0 if few else self.much))
+                parts.append(Component("CP-SAT", self.cpsat_turns(), after=SHORTEST * tiny if few else self.much))
                 parts.append(Component("HiGHS", self.highs_turns(), after=self.much))
         if self.rounds is None and self.movable and not self.one:
             parts.append(Component("joint relaxation", self.joint_turns()))
@@ -214,7 +219,7 @@ class Portfolio:
         found.add_solution(
             from_highest_to_lowest(self.instance, lambda: found.done), "moved from the highest to the lowest"
         )
-        if self.movable and not few_placements(self.instance.nodes, self.problem.space.movers.size, FEW):
+        if self.movable and not SubsetProgram.suits(self.instance, SOON):
             self._anneal_round()
         self._count()
         if not self.movable:
@@ -265,6 +270,26 @@ class Portfolio:
             least = 125_000.0 if self._ample and not lists else 4_000_000.0
             anew = self._price(max(steps, least)) or self.trees[0].bound.lists != lists
             steps = 0.0 if anew else 2 * max(steps, least)
+            yield
+
+    def subset_turns(self) -> Iterator[None]:
+        """Bisection among the distances that sets of key groups can have."""
+        found, scale, steps = self.found, self.problem.scale, 3e7
+        while found.best is None:
+            yield
+        program = SubsetProgram(self.instance)
+        while not found.done:
+            begun = found.budget.work
+            while found.budget.work - begun < SHORTEST and not found.done:
+                low, high = found.bound / scale, self.distance - 0.9 * found.slack / scale
+                target = program.between(low, high)
+                answered, place = program.within(target, steps, found.budget)
+                if not answered:
+                    steps *= 4
+                elif place is None:
+                    found.raise_bound((target - self.instance.error_bound) * scale, "subsets")
+                elif not found.add_solution(place, "subsets", PLANNED) and self.distance > target:
+                    return  # what the check refuses would come again
             yield
 
     def joint_turns(self) -> Iterator[None]:
