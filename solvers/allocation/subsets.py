@@ -27,7 +27,7 @@ ENTRIES = 2**23
 """The most numbers of a table with an entry for each node and set."""
 
 
-class NodeSets(NamedTuple):
+class FittingSets(NamedTuple):
     """The sets that a node may take."""
 
     bits: IntArray
@@ -98,7 +98,7 @@ class SubsetProgram:
         for i in range(it.nodes):
             bits = np.flatnonzero(self.sizes[i] <= reach)
             cost = self.costs[bits & ~self.here[i]]
-            sets.append(NodeSets(bits[cost <= self.most], cost[cost <= self.most]))
+            sets.append(FittingSets(bits[cost <= self.most], cost[cost <= self.most]))
         budget.spend(self.sizes.size / 14)
         order = sorted(range(it.nodes), key=lambda i: sets[i].bits.size)
         halves = order[::2], order[1::2]
@@ -118,7 +118,7 @@ class SubsetProgram:
                 held = self._take(place, half[step], some, table[step], held)
         return True, place
 
-    def _tables(self, sets: list[NodeSets], most_steps: float, budget: Budget) -> list[FloatArray] | None:
+    def _tables(self, sets: list[FittingSets], most_steps: float, budget: Budget) -> list[FloatArray] | None:
         """f after none of some nodes, after the first, and so on; None where it takes too many steps."""
         least = np.full(len(self.costs), np.inf)
         least[0] = 0.0
@@ -133,7 +133,7 @@ class SubsetProgram:
             made.append(after)
         return made
 
-    def _take(self, place: IntArray, i: int, sets: NodeSets, before: FloatArray, held: int) -> int:
+    def _take(self, place: IntArray, i: int, sets: FittingSets, before: FloatArray, held: int) -> int:
         """Give a node the set with which f was least; what the nodes before it hold."""
         inside = (sets.bits & ~held) == 0
         bits = sets.bits[inside]
