@@ -19,7 +19,7 @@ from keyshift.solvers.allocation.counting import TOO_FEW, CountBound, CountPlann
 from keyshift.solvers.allocation.exchanges import Exchanges, even_out
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
 from keyshift.solvers.allocation.search import Round, Search, from_highest_to_lowest
-from keyshift.solvers.allocation.subsets import SubsetProgram
+from keyshift.solvers.allocation.subsets import SOON, SubsetProgram
 from keyshift.solvers.allocation.ties import fewer_moves, least_sides
 from keyshift.solvers.allocation.whole_pairs import bounds_over_windows
 from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, solver_turns
@@ -29,8 +29,6 @@ PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1
 """Where between the bound and the best distance prices are asked, in turn; at 1 they look for a proof."""
 PLANNED_AT = 0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1
 """Likewise for plans of counts."""
-SOON = 2**19
-"""Of so many entries the tables of subsets are gone through before the first round of the search would be compiled."""
 WORK_OF_STEP = 100.0
 """Elementary steps of prices that take as long as a step of search."""
 

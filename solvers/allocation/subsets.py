@@ -20,11 +20,11 @@ import numpy as np
 from keyshift.models import Budget
 from keyshift.models.base.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.arrays import EPSILON, Instance
 from keyshift.solvers.set_partitioning import half_sums
 
-ENTRIES = 2**23
-"""The most numbers of a table with an entry for each node and set."""
+ENTRIES, SOON = 2**23, 2**19
+"""The most entries of tables with one for each node and set, and of those that are gone through before anything else."""
 
 
 class FittingSets(NamedTuple):
@@ -57,7 +57,8 @@ class SubsetProgram:
             away = (sums + fixed[:, i]) * it.weight[i] - it.means
             self.sizes[i] = (np.maximum(away, 0.0) if it.draining[i] else np.abs(away)).max(axis=1)
         by_cost = np.isfinite(it.max_cost)
-        self.most = it.max_cost if by_cost else float(it.max_moves)
+        self.rounded = 1.0 + 4 * it.key_groups * EPSILON  # sums may be added in another order than the check's
+        self.most = self.rounded * it.max_cost if by_cost else float(it.max_moves)
         self.costs = half_sums((it.cost if by_cost else np.ones(it.key_groups))[self.movers][:, None])[:, 0]
         self.here = np.array([self._bits(it.current[self.movers] == i) for i in range(it.nodes)])
         for i in range(it.nodes):
@@ -83,7 +84,7 @@ class SubsetProgram:
         refused = (every & self._bits(~allowed)) > 0
         for use, room in zip(it.use, it.room, strict=True):
             used = float(use[rest & (it.current == i)].sum())
-            refused |= half_sums(use[self.movers][:, None])[:, 0] + used > room[i]
+            refused |= half_sums(use[self.movers][:, None])[:, 0] + used > self.rounded * room[i]
         return np.asarray(refused)
 
     def between(self, low: float, high: float) -> float:
