@@ -337,7 +337,7 @@ def tabled(problem: ks.KeyGroupAllocation) -> float:
     program, low, high = SubsetProgram(instance), 0.0, instance.distance(instance.current)
     while high - low > 1e-6:
         target = program.between(low, high - 1e-6)
-        _, place = program.within(target, np.inf, Budget())
+        _, place = program.within(-target, target, np.inf, Budget())
         if place is None:
             low = target - instance.error_bound
         else:

@@ -54,7 +54,7 @@ def allocation(method: Method) -> None:
     CountBound(Instance(_balanced(max_migrations=None))).bound()
     few = _balanced(nodes=3, key_groups=12, max_migrations=3)
     price_bound(few, budget=Budget())
-    SubsetProgram(Instance(few)).within(0.1, math.inf, Budget())
+    SubsetProgram(Instance(few)).within(-0.1, 0.1, math.inf, Budget())
     search = Search(instance, seed=0)
     search.begin(instance.current, 0)
     search.run(10, 1.0, 0.1, math.inf)

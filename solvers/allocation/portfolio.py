@@ -20,7 +20,7 @@ from keyshift.solvers.allocation.exchanges import Exchanges, even_out
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
 from keyshift.solvers.allocation.search import Round, Search, from_highest_to_lowest
 from keyshift.solvers.allocation.subsets import SOON, SubsetProgram
-from keyshift.solvers.allocation.ties import fewer_moves, least_sides
+from keyshift.solvers.allocation.ties import fewer_moves, least_sides, take_sides
 from keyshift.solvers.allocation.whole_pairs import bounds_over_windows
 from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, solver_turns
 from keyshift.solvers.tuning import AllocationSettings
@@ -128,9 +128,25 @@ class Portfolio:
         if self.one and found.best is not None:
             wanted = second_stage and not heuristic and self.problem.space.pairs <= self.settings.second_stage
             if wanted and (found.proven or found.vouched) and not found.budget.expired:
-                least_sides(found, self.settings.second_effort, self.seed)
+                self._least_sides()
             fewer_moves(found)
         return found.answer()
+
+    def _least_sides(self) -> None:
+        """The second stage, by subsets where they are few."""
+        found = self.found
+        assert found.best is not None
+        if self.tiny:
+            proven, best = self.subsets.least_sides(found.best, 1e8, found.budget)
+            if proven:
+                take_sides(found, best, proven)
+                return
+        least_sides(found, self.settings.second_effort, self.seed)
+
+    @cached_property
+    def subsets(self) -> SubsetProgram:
+        """All subsets of the key groups that may move."""
+        return SubsetProgram(self.instance)
 
     @cached_property
     def search(self) -> Search:
@@ -143,9 +159,8 @@ class Portfolio:
     def parts(self) -> list[Component]:
         """The parts, as the size of the instance and the rules ask for them."""
         settings, parts = self.settings, [Component("search", self.search_turns(), 2.0)]
-        tiny = self.movable and SubsetProgram.suits(self.instance, SOON)
-        if tiny or (self.movable and SubsetProgram.suits(self.instance)):
-            parts.append(Component("subsets", self.subset_turns(), 4.0, 0.0 if tiny else settings.first_effort))
+        if self.tiny or (self.movable and SubsetProgram.suits(self.instance)):
+            parts.append(Component("subsets", self.subset_turns(), 4.0, 0.0 if self.tiny else settings.first_effort))
         if self.rounds is None or self.small:
             # Few moves of heavy-tailed loads are what CP-SAT proves soonest, as far as the statement is written down at all.
             soon = settings.stated if self.heavy_tailed and not self.many_moves else settings.asked
@@ -153,7 +168,7 @@ class Portfolio:
             if self.linear_helps:
                 parts.append(Component("linear relaxation", self.linear_turns()))
             if few or self.statable:
-                parts.append(Component("CP-SAT", self.cpsat_turns(), after=SHORTEST * tiny if few else self.much))
+                parts.append(Component("CP-SAT", self.cpsat_turns(), after=SHORTEST * self.tiny if few else self.much))
                 parts.append(Component("HiGHS", self.highs_turns(), after=self.much))
         if self.rounds is None and self.movable and not self.one:
             parts.append(Component("joint relaxation", self.joint_turns()))
@@ -162,6 +177,11 @@ class Portfolio:
         return parts
 
     # What there is ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def tiny(self) -> bool:
+        """Whether subsets end sooner than a search is compiled."""
+        return self.movable and SubsetProgram.suits(self.instance, SOON)
 
     @property
     def small(self) -> bool:
@@ -217,7 +237,7 @@ class Portfolio:
         found.add_solution(
             from_highest_to_lowest(self.instance, lambda: found.done), "moved from the highest to the lowest"
         )
-        if self.movable and not SubsetProgram.suits(self.instance, SOON):
+        if self.movable and not self.tiny:
             self._anneal_round()
         self._count()
         if not self.movable:
@@ -275,13 +295,12 @@ class Portfolio:
         found, scale, steps = self.found, self.problem.scale, 3e7
         while found.best is None:
             yield
-        program = SubsetProgram(self.instance)
         while not found.done:
             begun = found.budget.work
             while found.budget.work - begun < SHORTEST and not found.done:
                 low, high = found.bound / scale, self.distance - 0.9 * found.slack / scale
-                target = program.between(low, high)
-                answered, place = program.within(target, steps, found.budget)
+                target = self.subsets.between(low, high)
+                answered, place = self.subsets.within(-target, target, steps, found.budget)
                 if not answered:
                     steps *= 4
                 elif place is None:

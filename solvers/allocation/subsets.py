@@ -52,17 +52,17 @@ class SubsetProgram:
         places = it.current[rest]
         fixed = np.array([np.bincount(places, row[rest], it.nodes) for row in it.loads.T])
         sums = half_sums(it.loads[self.movers])
-        self.sizes = np.zeros((it.nodes, len(sums)))
+        self.away = np.zeros((it.nodes, len(sums)))
         for i in range(it.nodes):
             away = (sums + fixed[:, i]) * it.weight[i] - it.means
-            self.sizes[i] = (np.maximum(away, 0.0) if it.draining[i] else np.abs(away)).max(axis=1)
+            self.away[i] = away[:, 0] if it.windows == 1 else (away if it.draining[i] else np.abs(away)).max(axis=1)
         by_cost = np.isfinite(it.max_cost)
         self.rounded = 1.0 + 4 * it.key_groups * EPSILON  # sums may be added in another order than the check's
         self.most = self.rounded * it.max_cost if by_cost else float(it.max_moves)
         self.costs = half_sums((it.cost if by_cost else np.ones(it.key_groups))[self.movers][:, None])[:, 0]
         self.here = np.array([self._bits(it.current[self.movers] == i) for i in range(it.nodes)])
         for i in range(it.nodes):
-            self.sizes[i, self._refused(i, rest)] = np.inf
+            self.away[i, self._refused(i, rest)] = np.inf
 
     @staticmethod
     def suits(instance: Instance, entries: int = ENTRIES) -> bool:
@@ -87,36 +87,72 @@ class SubsetProgram:
             refused |= half_sums(use[self.movers][:, None])[:, 0] + used > self.rounded * room[i]
         return np.asarray(refused)
 
-    def between(self, low: float, high: float) -> float:
-        """The median of the deviations that sets have between two distances; the higher distance where there are none."""
-        some = self.sizes[(self.sizes > low + 2 * self.instance.error_bound) & (self.sizes < high)]
+    @property
+    def distances(self) -> FloatArray:
+        """How far each node is from the mean with each set, draining ones upwards only, shape (n, 2^q)."""
+        return np.where(self.instance.draining[:, None], np.maximum(self.away, 0.0), np.abs(self.away))
+
+    def between(self, low: float, high: float, values: FloatArray | None = None) -> float:
+        """The median of the values between two, by default of distances; the higher one where there are none."""
+        some = self.distances if values is None else values
+        some = some[(some > low + 2 * self.instance.error_bound) & (some < high)]
         return float(np.partition(some, some.size // 2)[some.size // 2]) if some.size else high
 
-    def within(self, distance: float, most_steps: float, budget: Budget) -> tuple[bool, IntArray | None]:
-        """Whether the question could be answered in so many steps, and an assignment within the distance if there is one."""
-        it, reach = self.instance, min(distance, self.instance.total) + self.instance.error_bound
+    def least_sides(self, best: IntArray, most_steps: float, budget: Budget) -> tuple[bool, IntArray]:
+        """Of assignments within the distance of an optimum one with the least sum of both sides; whether that is proven.
+
+        One of the sides is the distance. So of those with the other one as it may be the least is found by bisection.
+        """
+        it, kept = self.instance, ~self.instance.draining
+        distance, error_bound, ended = it.distance(best), it.error_bound, [best]
+        for upper in (True, False):
+            values, low, high = self.away if upper else -self.away[kept], -np.inf, distance
+            while (target := self.between(low, high, values)) < high:
+                within = (-distance, target) if upper else (-target, distance)
+                answered, place = self.within(*within, most_steps, budget)
+                if not answered:
+                    return False, best
+                if place is None:
+                    low = target - error_bound
+                    continue
+                deviations = it.deviations(place)
+                high = float(deviations.max() if upper else -deviations[kept].min()) - 3 * error_bound
+                ended.append(place)
+        return True, min(ended, key=lambda place: float(np.ptp(self._extremes(place))))
+
+    def _extremes(self, place: IntArray) -> FloatArray:
+        deviations = self.instance.deviations(place)
+        return np.array([deviations.max(), deviations[~self.instance.draining].min()])
+
+    def within(self, low: float, high: float, most_steps: float, budget: Budget) -> tuple[bool, IntArray | None]:
+        """Whether the question could be answered in so many steps, and an assignment with deviations between two, if any."""
+        it, error_bound = self.instance, self.instance.error_bound
         sets = []
         for i in range(it.nodes):
-            bits = np.flatnonzero(self.sizes[i] <= reach)
+            fits = self.away[i] <= min(high, it.total) + error_bound
+            if not it.draining[i]:
+                fits &= self.away[i] >= low - error_bound
+            bits = np.flatnonzero(fits)
             cost = self.costs[bits & ~self.here[i]]
             sets.append(FittingSets(bits[cost <= self.most], cost[cost <= self.most]))
-        budget.spend(self.sizes.size / 14)
+        budget.spend(self.away.size / 14)
         order = sorted(range(it.nodes), key=lambda i: sets[i].bits.size)
         halves = order[::2], order[1::2]
         tables = []
         for half in halves:
-            tables.append(self._tables([sets[i] for i in half], most_steps, budget))
-            if tables[-1] is None:
+            made = self._tables([sets[i] for i in half], most_steps, budget)
+            if made is None:
                 return False, None
+            tables.append(made)
         both = tables[0][-1] + tables[1][-1][::-1]
         taken = int(both.argmin())
         if both[taken] > self.most:
             return True, None
         place = it.current.copy()
-        for half, table, held in zip(halves, tables, (taken, both.size - 1 - taken), strict=True):
+        for half, table, taken_here in zip(halves, tables, (taken, both.size - 1 - taken), strict=True):
+            held = taken_here
             for step in range(len(half) - 1, -1, -1):
-                some = sets[half[step]]
-                held = self._take(place, half[step], some, table[step], held)
+                held = self._take(place, half[step], sets[half[step]], table[step], held)
         return True, place
 
     def _tables(self, sets: list[FittingSets], most_steps: float, budget: Budget) -> list[FloatArray] | None:
@@ -125,9 +161,16 @@ class SubsetProgram:
         least[0] = 0.0
         made = [least]
         for some in sets:
-            cost, after = np.full((2, least.size), np.inf)
-            cost[some.bits] = some.cost
-            steps = extend(made[-1], some, cost, self.most, after, most_steps)
+            held, after = np.flatnonzero(made[-1] <= self.most), np.full(least.size, np.inf)
+            if held.size * some.bits.size <= 2**20:  # sooner than a kernel is loaded
+                first, second = np.nonzero((held[:, None] & some.bits) == 0)
+                value = made[-1][held[first]] + some.cost[second]
+                np.minimum.at(after, held[first] | some.bits[second], np.where(value <= self.most, value, np.inf))
+                steps = 10.0 * held.size * some.bits.size
+            else:
+                cost = np.full(least.size, np.inf)
+                cost[some.bits] = some.cost
+                steps = extend(made[-1], some, cost, self.most, after, most_steps)
             budget.spend(min(steps, most_steps) / 70)
             if steps > most_steps or budget.expired:
                 return None

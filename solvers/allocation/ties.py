@@ -34,13 +34,16 @@ def least_sides(found: Incumbent, effort: float, seed: int) -> None:
     outcome = cpsat.minimise(statement.model, found.budget, seed=seed, max_deterministic_time=effort)
     if not outcome.found:
         return
-    other = statement.assignment(outcome.solver.value)
-    report = problem.check(other)
-    slack = 1e-3 * problem.tolerance
+    take_sides(found, statement.assignment(outcome.solver.value), outcome.termination == "optimal")
+
+
+def take_sides(found: Incumbent, other: IntArray, proven: bool) -> None:
+    """Take over an assignment of the incumbent's load distance and less deviation_sum, and note whether that is the least."""
+    report, slack = found.problem.check(other), 1e-3 * found.problem.tolerance
     as_near = report.feasible and report.objective <= found.objective + slack
     if as_near and report.metrics["deviation_sum"] < found.tie - slack:
         found.best, found.tie = other, report.metrics["deviation_sum"]
-    found.details["second_stage"] = "optimal" if outcome.termination == "optimal" and as_near else "feasible"
+    found.details["second_stage"] = "optimal" if proven and as_near else "feasible"
 
 
 def fewer_moves(found: Incumbent) -> None:

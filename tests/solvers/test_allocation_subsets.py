@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.subsets import SubsetProgram
+from keyshift.solvers.allocation.subsets import FittingSets, SubsetProgram, extend
 
 
 def bisected(problem: ks.KeyGroupAllocation) -> np.ndarray | None:
@@ -23,7 +24,7 @@ def bisected(problem: ks.KeyGroupAllocation) -> np.ndarray | None:
     program, low, high, best = SubsetProgram(instance), 0.0, instance.total, None
     while True:
         target = program.between(low, high)
-        answered, place = program.within(target, math.inf, Budget())
+        answered, place = program.within(-target, target, math.inf, Budget())
         assert answered
         if place is None and target >= high:
             return best
@@ -73,8 +74,8 @@ def test_a_question_that_takes_too_long_is_left():
     rng = np.random.default_rng(5)
     w = ks.Workload(load=rng.random(14), state=np.ones(14), current=np.arange(14) % 4, nodes=4)
     program = SubsetProgram(Instance(ks.KeyGroupAllocation(w)))
-    assert program.within(0.5, 100.0, Budget()) == (False, None)
-    answered, place = program.within(0.5, math.inf, Budget())
+    assert program.within(-0.5, 0.5, 100.0, Budget()) == (False, None)
+    answered, place = program.within(-0.5, 0.5, math.inf, Budget())
     assert answered
     assert place is not None
 
@@ -96,3 +97,38 @@ def test_sixteen_key_groups_are_proven_by_subsets_alone(monkeypatch):
     solution = ks.solve(problem, gap=0, effort=2.0, second_stage=False)
     assert solution.status == "optimal"
     assert solution.bound == pytest.approx(solution.objective, abs=problem.tolerance)
+
+
+@draws(40, 300)
+def test_the_second_stage_is_that_of_every_assignment(count):
+    """Both stages by subsets: the least distance, then the least sum of its sides."""
+    rng = np.random.default_rng(7)
+    for _ in range(count):
+        problem = random_problem(rng, int(rng.integers(1, 7)), int(rng.integers(2, 4)))
+        w, instance = problem.workload, Instance(problem)
+        if not SubsetProgram.suits(instance) or (best := bisected(problem)) is None or problem.violations(best):
+            continue
+        every = [problem.check(a) for a in itertools.product(range(w.nodes), repeat=w.key_groups)]
+        near = problem.objective(best) + problem.tolerance
+        least = min(r.metrics["deviation_sum"] for r in every if r.feasible and r.objective <= near)
+        proven, place = SubsetProgram(instance).least_sides(best, math.inf, Budget())
+        assert proven
+        assert problem.metrics(place)["deviation_sum"] == pytest.approx(least, abs=3 * problem.tolerance)
+
+
+def test_the_kernel_and_the_table_of_all_pairs_agree():
+    rng = np.random.default_rng(8)
+    for _ in range(50):
+        size = 2 ** int(rng.integers(2, 8))
+        before = np.where(rng.random(size) < 0.5, rng.integers(0, 6, size), np.inf)
+        bits = np.flatnonzero(rng.random(size) < rng.random())
+        sets = FittingSets(bits, rng.integers(0, 4, bits.size).astype(float))
+        cost, after = np.full((2, size), np.inf)
+        cost[bits] = sets.cost
+        extend(before, sets, cost, 5.0, after, math.inf)
+        expected = np.full(size, np.inf)
+        for held in range(size):
+            for some, more in zip(*sets, strict=True):
+                if held & some == 0 and before[held] + more <= 5:
+                    expected[held | some] = min(expected[held | some], before[held] + more)
+        assert np.array_equal(after, expected)
