@@ -162,11 +162,11 @@ class SubsetProgram:
         made = [least]
         for some in sets:
             held, after = np.flatnonzero(made[-1] <= self.most), np.full(least.size, np.inf)
-            if held.size * some.bits.size <= 2**20:  # sooner than a kernel is loaded
+            if held.size * some.bits.size <= 2**17:  # sooner than a kernel is loaded
                 first, second = np.nonzero((held[:, None] & some.bits) == 0)
                 value = made[-1][held[first]] + some.cost[second]
                 np.minimum.at(after, held[first] | some.bits[second], np.where(value <= self.most, value, np.inf))
-                steps = 10.0 * held.size * some.bits.size
+                steps = 5.0 * held.size * some.bits.size
             else:
                 cost = np.full(least.size, np.inf)
                 cost[some.bits] = some.cost
