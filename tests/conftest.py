@@ -37,6 +37,13 @@ def pytest_collection_finish():
     gc.enable()
 
 
+@pytest.fixture
+def without_subsets(monkeypatch):
+    """Small instances go to the other parts of a method: subsets prove them before any of these begins."""
+    monkeypatch.setattr("keyshift.solvers.allocation.subsets.SubsetProgram.suits", lambda *_: False)
+    monkeypatch.setattr("keyshift.solvers.collocation.sets.CollocationSets.tabled", lambda *_: False)
+
+
 @pytest.fixture(scope="session")
 def spark(request):
     """One small local Spark session for all tests. The first run keeps the classes that its Java has read: half of a start."""

@@ -19,10 +19,11 @@ from keyshift.solvers.allocation.counting import TOO_FEW, CountBound, CountPlann
 from keyshift.solvers.allocation.exchanges import Exchanges, even_out
 from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_trees
 from keyshift.solvers.allocation.search import Round, Search, from_highest_to_lowest
-from keyshift.solvers.allocation.subsets import SOON, SubsetProgram
+from keyshift.solvers.allocation.subsets import SubsetProgram
 from keyshift.solvers.allocation.ties import fewer_moves, least_sides, take_sides
 from keyshift.solvers.allocation.whole_pairs import bounds_over_windows
 from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, solver_turns
+from keyshift.solvers.subsets import SOON
 from keyshift.solvers.tuning import AllocationSettings
 
 PRICED_AT = 0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1

@@ -1,39 +1,19 @@
-r"""Allocation of up to twenty key groups that may move, exactly: a dynamic program over their subsets.
+r"""Allocation of up to twenty key groups that may move, exactly, by their subsets (`keyshift.solvers.subsets`).
 
-Whether a distance d can be met is asked node by node. Node i may take the sets S whose deviation is within d; each takes
-:math:`m_i(S)` of the limit (2). The least that the first i nodes take to hold just the key groups of T is
-
-.. math:: f_i(T) = \min_{S \subseteq T} \; f_{i-1}(T \setminus S) + m_i(S),
-
-and d can be met if what one half of the nodes takes for T and the other half for the rest [Horowitz1974] is within the limit for
-some T. Within a small distance nodes may take few sets, and beside a large T few key groups are left: the shorter list is gone
-through, so that a question takes at most :math:`n 3^p` steps and mostly far fewer. Only the deviations of sets are distances that
-an assignment can have: bisection among them ends with the optimum.
+Whether a distance d can be met is asked node by node: a node may take the sets of key groups with which its deviation is within
+d, and what all nodes' sets take of the limit (2) is to be least. Only the deviations of sets are distances that an assignment can
+have: bisection among them ends with the optimum.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from keyshift.models import Budget
-from keyshift.models.base.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import EPSILON, Instance
 from keyshift.solvers.set_partitioning import half_sums
-
-ENTRIES, SOON = 2**23, 2**19
-"""The most entries of tables with one for each node and set, and of those that are gone through before anything else."""
-
-
-class FittingSets(NamedTuple):
-    """The sets that a node may take."""
-
-    bits: IntArray
-    """A bit for each key group that may move, shape (sets,)."""
-    cost: FloatArray
-    """What each takes of the limit on moves, shape (sets,)."""
+from keyshift.solvers.subsets import ENTRIES, FittingSets, cheapest_cover
 
 
 class SubsetProgram:
@@ -134,91 +114,12 @@ class SubsetProgram:
                 fits &= self.away[i] >= low - error_bound
             bits = np.flatnonzero(fits)
             cost = self.costs[bits & ~self.here[i]]
-            sets.append(FittingSets(bits[cost <= self.most], cost[cost <= self.most]))
+            sets.append(FittingSets(bits, cost, np.zeros(bits.size, dtype=np.int64)))
         budget.spend(self.away.size / 14)
-        order = sorted(range(it.nodes), key=lambda i: sets[i].bits.size)
-        halves = order[::2], order[1::2]
-        tables = []
-        for half in halves:
-            made = self._tables([sets[i] for i in half], most_steps, budget)
-            if made is None:
-                return False, None
-            tables.append(made)
-        both = tables[0][-1] + tables[1][-1][::-1]
-        taken = int(both.argmin())
-        if both[taken] > self.most:
-            return True, None
+        answered, chosen = cheapest_cover(sets, len(self.costs), self.most, 0, most_steps, budget)
+        if chosen is None:
+            return answered, None
         place = it.current.copy()
-        for half, table, taken_here in zip(halves, tables, (taken, both.size - 1 - taken), strict=True):
-            held = taken_here
-            for step in range(len(half) - 1, -1, -1):
-                held = self._take(place, half[step], sets[half[step]], table[step], held)
+        for i, bits in enumerate(chosen):
+            place[self.movers[[k for k in range(self.movers.size) if bits >> k & 1]]] = i
         return True, place
-
-    def _tables(self, sets: list[FittingSets], most_steps: float, budget: Budget) -> list[FloatArray] | None:
-        """f after none of some nodes, after the first, and so on; None where it takes too many steps."""
-        least = np.full(len(self.costs), np.inf)
-        least[0] = 0.0
-        made = [least]
-        for some in sets:
-            held, after = np.flatnonzero(made[-1] <= self.most), np.full(least.size, np.inf)
-            if held.size * some.bits.size <= 2**17:  # sooner than a kernel is loaded
-                first, second = np.nonzero((held[:, None] & some.bits) == 0)
-                value = made[-1][held[first]] + some.cost[second]
-                np.minimum.at(after, held[first] | some.bits[second], np.where(value <= self.most, value, np.inf))
-                steps = 5.0 * held.size * some.bits.size
-            else:
-                cost = np.full(least.size, np.inf)
-                cost[some.bits] = some.cost
-                steps = extend(made[-1], some, cost, self.most, after, most_steps)
-            budget.spend(min(steps, most_steps) / 70)
-            if steps > most_steps or budget.expired:
-                return None
-            made.append(after)
-        return made
-
-    def _take(self, place: IntArray, i: int, sets: FittingSets, before: FloatArray, held: int) -> int:
-        """Give a node the set with which f was least; what the nodes before it hold."""
-        inside = (sets.bits & ~held) == 0
-        bits = sets.bits[inside]
-        chosen = int(bits[(before[held ^ bits] + sets.cost[inside]).argmin()])
-        place[self.movers[[k for k in range(self.movers.size) if chosen >> k & 1]]] = i
-        return held ^ chosen
-
-
-@njit(cache=True, nogil=True)
-def extend(before, sets, cost, most, after, most_steps):
-    """f after one node more, into `after`; the steps that it took, more than `most_steps` where it was left.
-
-    `cost` has an entry for each set, infinite for those that the node may not take.
-    """
-    full, steps = before.size - 1, 0
-    for held in range(before.size):
-        if before[held] > most:
-            continue
-        free, left = full ^ held, 1
-        rest = free
-        while rest > 0 and left < sets.bits.size:
-            rest &= rest - 1
-            left *= 2
-        if left < sets.bits.size:
-            some = free
-            while True:
-                value = before[held] + cost[some]
-                if value <= most and value < after[held | some]:
-                    after[held | some] = value
-                if some == 0:
-                    break
-                some = (some - 1) & free
-            steps += left
-        else:
-            for s in range(sets.bits.size):
-                some = sets.bits[s]
-                if some & held == 0:
-                    value = before[held] + sets.cost[s]
-                    if value <= most and value < after[held | some]:
-                        after[held | some] = value
-            steps += sets.bits.size
-        if steps > most_steps:
-            return steps
-    return steps

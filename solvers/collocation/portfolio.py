@@ -252,10 +252,11 @@ class CollocationPortfolio:
 
     def sets_turns(self) -> Iterator[None]:
         """Sets, which are far fewer once there is an incumbent: for a while they wait for one."""
-        for _ in range(4):
+        first = self.settings.first
+        for _ in range(0 if CollocationSets.tabled(self.data, first) else 4):
             if self.found.best is None:
                 yield
-        yield from solver_turns(self.found, self.by_sets, "sets", self.settings.first)
+        yield from solver_turns(self.found, self.by_sets, "sets", first)
 
     def by_sets(self, turn: Budget) -> Answer:
         """The answer by the sets that nodes can carry."""

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
+from keyshift.models.answer import STEP
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
@@ -24,10 +25,12 @@ from keyshift.solvers.set_partitioning import (
     CoverPrices,
     SetColumns,
     alike,
+    half_sums,
     joined,
     members_of,
     placed,
 )
+from keyshift.solvers.subsets import ENTRIES, FittingSets, cheapest_cover
 
 MOST_COLUMNS = 10_000
 """The most sets of a better answer to be listed; up to twice as many for each kind of node."""
@@ -211,6 +214,13 @@ class CollocationSets(Cover):
             and problem.saved > 0 and 2 <= data.key_groups <= 60 and data.nodes > 1
         )  # fmt: skip
 
+    @staticmethod
+    def tabled(data: Arrays, work: float) -> bool:
+        """Whether all sets are so few that the best choice is found within so much work, and limits are of sets alone."""
+        entries = data.nodes * (min(data.max_moves, data.key_groups) + 1) << min(data.key_groups, 60)
+        few = entries <= min(ENTRIES, work / (STEP / 2))
+        return few and not data.serialisation.any() and not data.cost_share.any()
+
     def _remote(self, assignment: IntArray) -> float:
         return max(0.0, 1.0 - self.data.collocated(assignment))
 
@@ -236,6 +246,8 @@ class CollocationSets(Cover):
         traffic += traffic.T
         remote = (self.lowest, self.goal)
         self.sets = [NodeSets(self.data, group, self.open_to, remote, traffic) for group in self.groups]
+        if self._by_subsets(budget):
+            return True
         self.center = self._first_prices(traffic)
         if not self._begin(budget):
             return False
@@ -244,6 +256,33 @@ class CollocationSets(Cover):
             if done is not None:
                 return done
         return False
+
+    def _by_subsets(self, budget: Budget) -> bool:
+        """Choose among all sets at once where they are few and limits are of sets; whether that proved the best."""
+        data = self.data
+        if not self.tabled(data, budget.remaining):
+            return False
+        subsets, most_moves = 1 << data.key_groups, data.max_moves if data.max_moves < data.key_groups else 0
+        load, sets = half_sums(data.remote_load.T), dict[int, FittingSets]()
+        for kind in self.sets:
+            bits = np.flatnonzero(((load >= kind.lower) & (load <= kind.upper)).all(axis=1))
+            members = members_of(bits.astype(np.uint64), self.key_groups)
+            fits = kind.fits(members)
+            bits, members = bits[fits], members[fits]
+            moves = np.rint(members @ kind.coming).astype(np.int64) * (most_moves > 0)
+            sets |= dict.fromkeys(kind.nodes.tolist(), FittingSets(bits, kind.cost(members), moves))
+            budget.spend(subsets)
+        most = self.goal + 1e-12
+        answered, chosen = cheapest_cover([sets[i] for i in range(data.nodes)], subsets, most, most_moves, 3e8, budget)
+        if chosen is not None:
+            of_node = np.argsort(np.concatenate([kind.nodes for kind in self.sets]))
+            kinds = np.repeat(np.arange(len(self.sets)), [kind.nodes.size for kind in self.sets])[of_node]
+            before = self.value
+            self.add_solution(members_of(np.array(chosen, dtype=np.uint64), self.key_groups), kinds)
+            answered = self.value < before  # what the check refuses by rounding is no answer
+        if answered:
+            self.raise_to(np.inf)
+        return answered
 
     def _first_prices(self, traffic: FloatArray) -> CoverPrices:
         """Half of the traffic of each key group that is remote in the best."""

@@ -39,6 +39,7 @@ def lexicographic(problem: ks.KeyGroupAllocation) -> tuple[float, float] | None:
     return least, min(total for distance, total in found if distance <= least + 1e-9 * problem.scale)
 
 
+@pytest.mark.usefixtures("without_subsets")
 def test_search_alone_agrees_with_brute_force():
     """Without the shortcut for small instances the counts and the search face every option too."""
     short = AllocationSettings(small=0, steps_for_each=1_500)
@@ -167,9 +168,12 @@ def test_proves_a_full_size_instance_by_counting_alone():
     assert first.bound == second.bound
 
 
+@pytest.mark.parametrize("by", ["solvers", "subsets"])
 @draws(30, 60)
-def test_second_stage_is_lexicographic(count):
+def test_second_stage_is_lexicographic(by, count, request):
     seen = 0
+    if by == "solvers":
+        request.getfixturevalue("without_subsets")
     for problem in instances(77, count):
         best = lexicographic(problem)
         if best is None:

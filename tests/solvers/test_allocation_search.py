@@ -142,6 +142,7 @@ def test_among_many_nodes_the_worst_one_is_met_and_emptied():
 
 
 @pytest.mark.parametrize("first", rest_slow(1, range(0, 320, 40)))
+@pytest.mark.usefixtures("without_subsets")
 def test_the_search_itself_agrees_with_brute_force(first):
     """Small instances go to CP-SAT first: here annealing, counts, exchanges and prices answer them alone."""
     quick = AllocationSettings(small=0, asked=0, steps_for_each=1_000_000, stated=0, exchanges=5)

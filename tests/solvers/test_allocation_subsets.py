@@ -15,7 +15,7 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.subsets import FittingSets, SubsetProgram, extend
+from keyshift.solvers.allocation.subsets import SubsetProgram
 
 
 def bisected(problem: ks.KeyGroupAllocation) -> np.ndarray | None:
@@ -114,21 +114,3 @@ def test_the_second_stage_is_that_of_every_assignment(count):
         proven, place = SubsetProgram(instance).least_sides(best, math.inf, Budget())
         assert proven
         assert problem.metrics(place)["deviation_sum"] == pytest.approx(least, abs=3 * problem.tolerance)
-
-
-def test_the_kernel_and_the_table_of_all_pairs_agree():
-    rng = np.random.default_rng(8)
-    for _ in range(50):
-        size = 2 ** int(rng.integers(2, 8))
-        before = np.where(rng.random(size) < 0.5, rng.integers(0, 6, size), np.inf)
-        bits = np.flatnonzero(rng.random(size) < rng.random())
-        sets = FittingSets(bits, rng.integers(0, 4, bits.size).astype(float))
-        cost, after = np.full((2, size), np.inf)
-        cost[bits] = sets.cost
-        extend(before, sets, cost, 5.0, after, math.inf)
-        expected = np.full(size, np.inf)
-        for held in range(size):
-            for some, more in zip(*sets, strict=True):
-                if held & some == 0 and before[held] + more <= 5:
-                    expected[held | some] = min(expected[held | some], before[held] + more)
-        assert np.array_equal(after, expected)

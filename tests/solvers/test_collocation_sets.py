@@ -32,11 +32,13 @@ def tiny() -> list[tuple[ks.CollocatedAllocation, float | None]]:
     return [(p, brute_force(p)[0]) for p in drawn if CollocationSets.suits(p, Arrays(p))]
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", [*HOW, "all at once"])
 @pytest.mark.parametrize("begun", [False, True], ids=["no start", "current nodes"])
 @draws(15, 80)
-def test_sets_agree_with_every_assignment(how, begun, count, monkeypatch):
-    for name, value in HOW[how].items():
+def test_sets_agree_with_every_assignment(how, begun, count, monkeypatch, request):
+    if how in HOW:
+        request.getfixturevalue("without_subsets")
+    for name, value in HOW.get(how, {}).items():
         monkeypatch.setattr(sets_of_nodes, name, value)
     proven = infeasible = 0
     for problem, least in tiny()[:count]:
@@ -88,6 +90,7 @@ def test_the_sets_of_little_reduced_cost_are_those_that_an_enumeration_finds():
     assert several > 20
 
 
+@pytest.mark.usefixtures("without_subsets")
 def test_twenty_key_groups_that_all_talk_are_proven():
     rng = np.random.default_rng(1)
     traffic = rng.integers(0, 100, (20, 20)).astype(float)
