@@ -161,7 +161,7 @@ class Portfolio:
         """The parts, as the size of the instance and the rules ask for them."""
         settings, parts = self.settings, [Component("search", self.search_turns(), 2.0)]
         if self.tiny or (self.movable and SubsetProgram.suits(self.instance)):
-            parts.append(Component("subsets", self.subset_turns(), 4.0, 0.0 if self.tiny else settings.first_effort))
+            parts.append(Component("subsets", self.subset_turns(), 4.0, 0.0 if self.tiny else SHORTEST))
         if self.rounds is None or self.small:
             # Few moves of heavy-tailed loads are what CP-SAT proves soonest, as far as the statement is written down at all.
             soon = settings.stated if self.heavy_tailed and not self.many_moves else settings.asked
