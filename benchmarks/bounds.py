@@ -26,6 +26,15 @@ import keyshift as ks
 from keyshift.papers.page import Page
 
 Row = dict[str, Any]
+FEW = (
+    "madsen-allocation",
+    "madsen-windows",
+    "madsen-scale-in",
+    "hard-allocation",
+    "madsen-collocation",
+    "madsen-patterns",
+)
+"""Families of twelve to twenty key groups."""
 
 
 def spent(work: Callable[..., Any], *given: Any) -> tuple[float, Any]:
@@ -128,10 +137,10 @@ def measured_few(quick: bool) -> Iterator[Row]:
 
     ks.warm_up()
     for name, parameters in DRAWN:
-        if name not in ("madsen-allocation", "madsen-windows", "madsen-scale-in", "hard-allocation"):
+        if name not in FEW:
             continue
-        problems = [problem for _, problem in ks.family(name, count=1 if quick else 5, **parameters)]
-        for method, effort in itertools.product(("milp", "cp-sat"), (0.2, 1.0, 5.0)):
+        problems = [problem for _, problem in ks.family(name, count=1 if quick else 3, **parameters)]
+        for method, effort in itertools.product(("milp", "cp-sat"), (0.2, 1.0)):
             seconds, found = spent(
                 lambda p=problems, m=method, e=effort: [ks.solve(each, m, gap=0, effort=e) for each in p]
             )
@@ -238,7 +247,8 @@ def usual(page: Page) -> None:
 def few(page: Page) -> None:
     """Twelve to twenty key groups.
 
-    Four families of small allocations, five instances of each choice of their parameters: what is proven, and the mean objective.
+    Four families of small allocations and two of collocations, three instances of each choice of their parameters: what is
+    proven, and the mean objective.
     """
     beside(page, "few", ["family", "method", "effort", "instances"])
 
