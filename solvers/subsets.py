@@ -114,7 +114,7 @@ def _with_node(
             else:
                 spent = extend(before[m], bits, cost, table, most, after[m + moves], most_steps - steps)
             steps += spent
-            budget.spend(spent / 70)
+            budget.spend(500 + spent / 70)
             if steps > most_steps or budget.expired:
                 return None
     least = after[0]
