@@ -155,7 +155,7 @@ class MCLBPortfolio:
                 )
                 sets, known = better if sets is None else better.after(sets), found.objective
                 least = 1.5 * sets.listing
-            if sets is None or (found.budget.work < WAITS * max(length, least) and not found.all_wait):
+            if sets is None or (found.budget.work < WAITS * least and not found.all_wait):
                 yield
                 continue
             turn, sets.lowest = found.budget.turn(max(length, least)), found.bound * core.nodes / sets.unit**2
