@@ -305,7 +305,8 @@ class Portfolio:
                 if not answered:
                     steps *= 4
                 elif place is None:
-                    found.raise_bound((target - self.instance.error_bound) * scale, "subsets")
+                    next_one = min(self.subsets.beyond(target), self.distance)
+                    found.raise_bound((next_one - self.instance.error_bound) * scale, "subsets")
                 elif not found.add_solution(place, "subsets", PLANNED) and self.distance > target:
                     return  # what the check refuses would come again
             yield

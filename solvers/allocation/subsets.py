@@ -78,6 +78,11 @@ class SubsetProgram:
         some = some[(some > low + 2 * self.instance.error_bound) & (some < high)]
         return float(np.partition(some, some.size // 2)[some.size // 2]) if some.size else high
 
+    def beyond(self, distance: float) -> float:
+        """The least distance that an assignment can have which has none up to one."""
+        some = self.distances
+        return float(some.min(initial=np.inf, where=some > distance + 2 * self.instance.error_bound))
+
     def least_sides(self, best: IntArray, most_steps: float, budget: Budget) -> tuple[bool, IntArray]:
         """Of assignments within the distance of an optimum one with the least sum of both sides; whether that is proven.
 
