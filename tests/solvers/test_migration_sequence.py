@@ -15,7 +15,7 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.intervals.pyomo_model import IntervalPyomo
 from keyshift.solvers.intervals import owners as matching_kernel
-from keyshift.solvers.intervals import partitions
+from keyshift.solvers.intervals import partitions, sweep_kernels
 from keyshift.solvers.intervals.partitions import Ruler
 from keyshift.solvers.intervals.ssm import sequence_bound
 
@@ -199,7 +199,8 @@ def test_a_sweep_equals_all_pairs(compiled, monkeypatch):
     if not compiled:
         for module, name in (
             (matching_kernel, "match"),
-            *((partitions, name) for name in ("_advance", "_trie", "_rows", "sweep", "frame_need")),
+            *((partitions, name) for name in ("_trie", "_rows", "sweep", "frame_need")),
+            *((sweep_kernels, name) for name in ("_advance", "_take_over", "_finish", "_hand_over", "_lay_out")),
         ):
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
     rng = np.random.default_rng(3)
