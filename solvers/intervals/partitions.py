@@ -81,7 +81,7 @@ class PartitionClass:
                 low = np.minimum.accumulate(np.where(held > 0, depths, self.nodes).min(axis=0)[::-1])[::-1]
                 high = np.maximum.accumulate(np.where(held > 0, depths + 1, 0).max(axis=0))
                 places = np.argsort(count[first[starts[tasks]] :], kind="stable").astype(np.int32)
-                return Trie(begins, low, high, starts, np.zeros(0, dtype=np.int32)), places
+                return Trie(begins, np.ascontiguousarray(low), high, starts, np.zeros(0, dtype=np.int32)), places
         ones, places = np.ones(tasks, dtype=np.int64), np.arange(self.size, dtype=np.int32)
         return Trie(np.stack([np.zeros_like(first), first]), ones, 2 * ones, starts, self.parent), places
 
