@@ -340,8 +340,8 @@ class Room(NamedTuple):
 
 def room(workers: int) -> Room:
     """Room without anything in it."""
-    pairs, candidates = np.empty((2, BLOCK), dtype=np.uint32), np.empty((512, workers), dtype=np.uint32)
-    return Room(*pairs, candidates, np.zeros((512, 4), dtype=np.int64))
+    first, second = np.empty((2, BLOCK), dtype=np.uint32)
+    return Room(first, second, np.empty((512, workers), dtype=np.uint32), np.zeros((512, 4), dtype=np.int64))
 
 
 @njit(**LEAF, nogil=True)
