@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -61,18 +63,21 @@ def send(scheme: str, sources: int, keys: np.ndarray, out: np.ndarray) -> Any:
 
 
 def measured_messages(quick: bool) -> Iterator[Row]:
-    m = 2_000_000 if quick else 10_000_000
+    m = 2_000_000 if quick else 32_000_000
     out = np.empty(m, dtype=np.int32)
     for law in (0.0, 0.8, 1.2):
         keys = stream_of(law, m)
         for scheme in ("pkg", "d-choices", "w-choices"):
             for sources in (1, 5):
                 send(scheme, sources, keys[: 1 << 20], out)
-                count = min(spent(np.bincount, keys)[0] for _ in range(5))
-                runs = [spent(send, scheme, sources, keys, out) for _ in range(5)]
+                count = min(spent(np.bincount, keys)[0] for _ in range(3))
+                began, runs = time.monotonic(), [spent(send, scheme, sources, keys, out) for _ in range(3)]
                 took, partitioner = min(runs, key=lambda each: each[0])
+                wall = (time.monotonic() - began) / len(runs)
                 yield {"Zipf's exponent": law, "scheme": scheme, "sources": sources, "M messages/s": m / took / 1e6,
-                       "share of bincount": count / took, "average imbalance": partitioner.average_imbalance}  # fmt: skip
+                       "share of bincount": count / took, "M messages/s by the clock": m / wall / 1e6,
+                       "average imbalance": partitioner.average_imbalance,
+                       "sent to": hashlib.sha256(out.tobytes()).hexdigest()[:8]}  # fmt: skip
 
 
 def measured_policies(quick: bool) -> Iterator[Row]:
@@ -83,20 +88,39 @@ def measured_policies(quick: bool) -> Iterator[Row]:
 
     w, _ = ding2015.start(Page("start", Path(mkdtemp()), quick=quick, say=str))
     chances = transition_matrix(ding2015.histories()[0])
-    for tau, discount in [("0.2", 0.8)] if quick else [("0.2", 0.8), ("0.21", 0.8)]:
-        iteration = ding2015.PolicyIteration(ks.MigrationPolicy(w, chances, tau, discount))
+    problems = {("Ding2015", tau): ks.MigrationPolicy(w, chances, tau, 0.8) for tau in ("0.2", "0.21")[: 2 - quick]}
+    problems |= {("drawn", seed): drawn_policy(seed) for seed in range(4 if quick else 24)}
+    for (stream, which), problem in problems.items():
+        iteration = ding2015.PolicyIteration(problem)
         with COMPILING.at_once():
-            iteration.ruler.sweep(*small(iteration))
+            for chosen in (slice(None), slice(0, None, 2)):
+                iteration.ruler.sweep(*small(iteration, chosen))
             seconds, _ = spent(iteration.run, Budget(None), 1e-7)
-        values = sum(float(v.sum()) for v in iteration.value.values())
-        yield {"tau": tau, "discount": discount, "partitions": sum(iteration.sizes().values()), "rounds": iteration.rounds,
-               "seconds": seconds, "sum of values": values, "certain to": iteration.gap / w.state.sum()}  # fmt: skip
+        values, scale = np.concatenate(list(iteration.value.values())), problem.workload.state.sum()
+        yield {"stream": stream, "tau or seed": str(which), "partitions": values.size, "discount": problem.discount,
+               "rounds": iteration.rounds, "seconds": seconds, "mean value": values.mean() / scale,
+               "least value": values.min() / scale, "certain to": iteration.gap / scale}  # fmt: skip
 
 
-def small(iteration: Any) -> tuple[Any, ...]:
+def drawn_policy(seed: int) -> ks.MigrationPolicy:
+    """A thousand to some hundred thousand partitions of gamma loads; nodes come and go at random."""
+    rng = np.random.default_rng(seed)
+    tasks, least = (26, 30, 34, 38)[seed % 4], int(rng.integers(4, 7))
+    load, counts = rng.gamma(4.0, 1.0, tasks) + 1, range(least, least + int(rng.integers(3, 6)))
+    state = rng.gamma(2.0, 1.0, tasks) if seed % 2 else rng.integers(1, 1000, tasks)
+    chances = {
+        n: dict(zip([k for k in counts if k != n], rng.dirichlet(np.ones(len(counts) - 1)), strict=True))
+        for n in counts
+    }
+    w = ks.Workload(load=load, state=state, current=np.arange(tasks) * least // tasks, nodes=least)
+    return ks.MigrationPolicy(w, chances, ("0.3", "0.4", "0.5")[seed % 3], (0.8, 0.95)[seed // 2 % 2])
+
+
+def small(iteration: Any, chosen: slice) -> tuple[Any, ...]:
     """A sweep that compiles."""
     least = min(iteration.classes.values(), key=lambda each: each.size)
-    return least, least.rows, np.zeros(least.size, dtype=np.int64)
+    rows = least.rows[chosen]
+    return least, rows, np.zeros(rows.shape[0], dtype=np.int64)
 
 
 def many(nodes: int, key_groups: int, seed: int = 0) -> ks.Workload:
@@ -215,7 +239,7 @@ def beside(page: Page, part: str, labels: list[str]) -> pd.DataFrame:
 def messages(page: Page) -> None:
     """Message routing.
 
-    A million keys, 100 workers; `np.bincount` over the same keys counts as 1. Best of five.
+    A million keys, 100 workers, 32 million messages; `np.bincount` over the same keys counts as 1. Best of three; by the clock the mean.
     """
     beside(page, "messages", ["Zipf's exponent", "scheme", "sources"])
 
@@ -223,9 +247,10 @@ def messages(page: Page) -> None:
 def policies(page: Page) -> None:
     """Policies.
 
-    Policy iteration over all partitions of [Ding2015]'s stream, from 8 to 16 nodes, to a ten-millionth of all the state.
+    Policy iteration over all partitions of [Ding2015]'s stream, from 8 to 16 nodes, and of drawn ones, to a ten-millionth
+    of all the state; values in shares of it.
     """
-    beside(page, "policies", ["tau", "discount"])
+    beside(page, "policies", ["stream", "tau or seed", "partitions", "discount"])
 
 
 def very_many(page: Page) -> None:
@@ -277,13 +302,15 @@ def enumerated(page: Page) -> None:
     rows = []
     for name, draw, bound in (
         ("what moves carry away", drawn_allocation, carried),
+        ("counts of departures and arrivals", drawn_allocation, counted_out),
         ("whole pairs", drawn_allocation, paired),
         ("subsets", drawn_allocation, tabled),
+        ("whole pairs, 2 to 4 windows", partial(drawn_allocation, windows=(2, 5)), paired),
         ("parts", drawn_collocation, parted),
     ):
-        found = []
-        for seed in range(200 if page.quick else 2000):
-            problem = draw(seed)
+        found, seed = [], 0
+        while len(found) < (200 if page.quick else 2000):
+            problem, seed = draw(seed), seed + 1
             every = itertools.product(range(problem.workload.nodes), repeat=problem.workload.key_groups)
             values = [problem.objective(a) for a in map(np.array, every) if not problem.violations(a)]
             if values:
@@ -294,10 +321,10 @@ def enumerated(page: Page) -> None:
     page.table(rows, "enumerated")
 
 
-def drawn_allocation(seed: int) -> ks.KeyGroupAllocation:
+def drawn_allocation(seed: int, windows: tuple[int, int] = (1, 3)) -> ks.KeyGroupAllocation:
     rng = np.random.default_rng(seed)
-    nodes, p, windows = int(rng.integers(2, 4)), int(rng.integers(2, 6)), int(rng.integers(1, 3))
-    load = (rng.gamma(2.0, 1.0, (windows, p)), rng.integers(0, 6, (windows, p)) * 1.0, rng.pareto(1.0, (windows, p)))[
+    nodes, p, drawn = int(rng.integers(2, 4)), int(rng.integers(2, 6)), int(rng.integers(*windows))
+    load = (rng.gamma(2.0, 1.0, (drawn, p)), rng.integers(0, 6, (drawn, p)) * 1.0, rng.pareto(1.0, (drawn, p)))[
         seed % 3
     ]
     state, current = rng.gamma(2.0, 1.0, p), rng.integers(0, max(1, nodes - (seed % 7 == 0)), p)
@@ -307,7 +334,7 @@ def drawn_allocation(seed: int) -> ks.KeyGroupAllocation:
     cost = float(w.state.sum() * rng.random()) if seed % 6 == 1 else None
     over = ("max", "mean", "cvar")[seed % 3]
     return ks.KeyGroupAllocation(
-        w, max_migrations=int(rng.integers(0, p)), max_migration_cost=cost, windows=windows, over=over
+        w, max_migrations=int(rng.integers(0, p)), max_migration_cost=cost, windows=drawn, over=over
     )
 
 
@@ -325,6 +352,13 @@ def carried(problem: ks.KeyGroupAllocation) -> float:
 
     lows = [carried_away(window) * window.problem.scale for window in Instance(problem).by_window]
     return float(problem.planned.combined(np.array(lows)))
+
+
+def counted_out(problem: ks.KeyGroupAllocation) -> float:
+    from keyshift.solvers.allocation.arrays import Instance
+    from keyshift.solvers.allocation.counting import CountBound, counted
+
+    return counted(problem, [CountBound(window) for window in Instance(problem).by_window]) * problem.scale
 
 
 def paired(problem: ks.KeyGroupAllocation) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +26,12 @@ from keyshift.models.workload import FloatArray, IntArray
 Scheme = Literal["hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices"]
 Estimate = Literal["local", "global"]
 SCHEMES: tuple[Scheme, ...] = ("hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices")
+
+
+@cache
+def _threads(process: int) -> ThreadPoolExecutor:
+    """For all partitioners of a process: starting threads for a chunk took as long as a source's part of it."""
+    return ThreadPoolExecutor(os.cpu_count() or 1)
 
 
 class Partitioner:
@@ -160,6 +167,7 @@ class Partitioner:
             self._apart = not exact
             self._loads = self._estimates[0] if exact else np.zeros(self.workers, dtype=kind)
             self._tally = np.zeros(4, dtype=kind)
+            self._rooms = [kernels.room(max(self.workers, self.choices or 0)) for _ in self._estimates]
             self._hand = np.zeros((self._estimates.shape[0], 2), dtype=np.int64)
         elif weighted != self._weighted:
             raise InputError("weights must come with all chunks or with none")
@@ -177,8 +185,7 @@ class Partitioner:
     def _at_each(self, work: Callable[[int], None], messages: int) -> None:
         """Do a source's work for all sources: in threads once the kernels are compiled, where it is worth one."""
         if self.sources > 1 and messages >= CHUNK // 4 and self.messages > 0:
-            with ThreadPoolExecutor(min(self.sources, os.cpu_count() or 1)) as pool:
-                list(pool.map(work, range(self.sources)))
+            list(_threads(os.getpid()).map(work, range(self.sources)))
         else:
             list(map(work, range(self.sources)))
 
@@ -189,6 +196,7 @@ class Partitioner:
         self._turns = np.zeros(self.sources, dtype=np.int64)
         self._index = KeyIndex() if self.scheme in ("potc", "on-greedy") else None  # of the keys that stay in a place
         self._place_of = np.zeros(0, dtype=np.int64)
+        self._sketch: kernels.Sketch | None = None
         if self.scheme in ("d-choices", "w-choices"):
             counters = self._counters or int(np.ceil(2 / self._threshold))
             self._sketch = empty_sketch(self.sources, counters)
@@ -213,14 +221,13 @@ class Partitioner:
         return kernels.WorkerBooks(self._estimates, self._loads, self._apart)
 
     def _greedy(self, keys: IntArray, weights: Any, sources: list[Any], out: np.ndarray) -> None:
-        choices = self._choices(keys, sources)
         probed = self._apart and self.probe_every and -self.messages % self.probe_every < keys.size
         if self._counting and self._index is None and not probed:
-            return self._counted(keys, choices, sources, out)
+            return self._counted(keys, sources, out)
+        choices = self._choices(keys, sources)
         numbers = np.zeros(0, dtype=np.int64) if self._index is None else self._index.number(keys)
         if self._index is not None:
             self._place_of = grown(self._place_of, self._index.count, fill=-1)
-        choices = choices if choices.size else np.full(keys.size, 2)
         kernels.greedy(
             keys, *self._filled(weights, sources, keys.size), self._books, self._speeds, self._hashed, choices,
             self._probes, numbers, self._place_of, self._tally, out,
@@ -228,60 +235,67 @@ class Partitioner:
         return None
 
     def _choices(self, keys: IntArray, sources: list[Any]) -> IntArray:
-        """How many candidates each message has, 0 for all workers; empty where all have two."""
-        if self.scheme not in ("d-choices", "w-choices"):
-            return np.full(0 if self._d == 2 else keys.size, self._d)
-        choices = np.empty(keys.size, dtype=np.int64)
+        """How many candidates each message has, 0 for all workers."""
+        choices = np.full(keys.size, self._d)
 
         def count(s: int) -> None:
-            mine = sealed(keys[sources[s]])
-            found = np.empty(mine.size, dtype=np.int64)
-            self._count(s, mine, found)
-            choices[sources[s]] = found
+            choices[sources[s]] = self._count(s, *self._own(keys, sources[s]))
 
-        self._at_each(count, keys.size)
+        if self._sketch is not None:
+            self._at_each(count, keys.size)
         return choices
 
-    def _count(self, s: int, keys: IntArray, found: IntArray) -> None:
-        """The same for a source."""
-        sketch, at = [part[s] for part in self._sketch], 0
-        while at < keys.size:
+    def _own(self, keys: IntArray, mine: Any) -> tuple[IntArray, kernels.Own]:
+        """Where a source's keys are: every so many-th of all, or picked out."""
+        if isinstance(mine, slice):
+            return keys, kernels.Own(mine.start or 0, mine.step or 1)
+        return sealed(keys[mine]), kernels.Own(0, 1)
+
+    def _count(self, s: int, keys: IntArray, own: kernels.Own) -> IntArray:
+        """How many candidates each message of a source has by its sketch, 0 for all workers."""
+        sketch, at = kernels.Sketch(*(part[s] for part in self._sketch)), 0  # type: ignore[union-attr]
+        found = np.empty(len(range(own.first, keys.size, own.every)), dtype=np.int64)
+        while at < found.size:
             seen, (chosen, when) = int(self._seen[s]), self._chosen[s].tolist()
             due = min(2 * when, when + 10_000) if self.scheme == "d-choices" else np.iinfo(np.int64).max
             candidates = 0 if chosen >= self.workers else chosen
-            stop = at + kernels.count_choices(keys[at:], *sketch, self._threshold, seen, candidates, due, found[at:])
-            self._seen[s] = seen + min(stop + 1, keys.size) - at
-            if stop < keys.size:
+            stop = kernels.count_choices(keys, own, sketch, self._threshold, seen, candidates, due, at, found)
+            self._seen[s] = seen + min(stop + 1, found.size) - at
+            if stop < found.size:
                 d = kernels.choices_for_head(
-                    sketch[1], sketch[2][1], self._seen[s], self._threshold, self.workers, self._slack
+                    sketch.often, sketch.used[1], self._seen[s], self._threshold, self.workers, self._slack
                 )
                 self._chosen[s] = d, self._seen[s]
                 found[stop] = 0 if d >= self.workers else d
             at = stop + 1
+        return found
 
-    def _counted(self, keys: IntArray, choices: IntArray, sources: list[Any], out: np.ndarray) -> None:
+    def _counted(self, keys: IntArray, sources: list[Any], out: np.ndarray) -> None:
         """Messages that all weigh the same, to equal workers: every source on its own, where it has its own estimates."""
+        empty = np.zeros(0, dtype=np.int64)
 
         def send(s: int) -> None:
-            mine = sealed(keys[sources[s]])
-            sent = np.empty(mine.size, dtype=np.int32)
-            own = choices[sources[s]] if choices.size else choices
-            self._send_counted(mine, own, s, np.zeros(4, dtype=np.int64), sent)
-            out[sources[s]] = sent
+            at, own = self._own(keys, sources[s])
+            choices = empty if self._sketch is None else self._count(s, at, own)
+            if self._sketch is None and self._d != 2:
+                choices = np.full(len(range(own.first, at.size, own.every)), self._d)
+            sent = out if isinstance(sources[s], slice) else np.empty(at.size, dtype=np.int32)
+            self._send_counted(at, own, choices, s, np.zeros(4, dtype=np.int64), sent)
+            if sent is not out:
+                out[sources[s]] = sent
 
         if self._apart:
             self._at_each(send, keys.size)
             kernels.follow_counts(out, self._loads, self._tally)
         else:
-            self._send_counted(keys, choices, 0, self._tally, out)
+            choices = empty if self._d == 2 and self._sketch is None else self._choices(keys, sources)
+            self._send_counted(keys, kernels.Own(0, 1), choices, 0, self._tally, out)
 
-    def _send_counted(self, keys: IntArray, choices: IntArray, s: int, tally: IntArray, out: np.ndarray) -> None:
-        first, second = np.empty((2, kernels.BLOCK), dtype=np.uint32)
-        most = max(self.workers, self.choices or 0)
-        candidates, known = np.empty((128, most), dtype=np.uint32), np.zeros((128, 2), dtype=np.int64)
-        kernels.send_counted(
-            keys, choices, self._hashed, self._estimates[s], self._hand[s], first, second, candidates, known, tally, out
-        )
+    def _send_counted(
+        self, keys: IntArray, own: kernels.Own, choices: IntArray, s: int, tally: IntArray, out: np.ndarray
+    ) -> None:
+        estimates, hand, room = self._estimates[s], self._hand[s], self._rooms[s]
+        kernels.send_counted(keys, own, choices, self._hashed, estimates, hand, room, tally, out)
 
     def _in_turn(self, keys: IntArray, weights: Any, sources: list[Any], out: np.ndarray) -> None:
         filled = self._filled(weights, sources, keys.size)

@@ -19,23 +19,25 @@ from keyshift.models.splitting.hashing import hash_word, worker_of
 class Sketch(NamedTuple):
     """Arrays of S sketches, one for each source: the heavy keys of a stream in few counters [Misra1982], [Anderson2017].
 
-    A hash table with linear probing counts every key, at most 2 C of them. Where a key more comes, the C-th largest count
-    is taken off all counts, and what is at 0 then leaves. Each time at least C counters lose it, so that what is taken off
-    a key in all is at most messages / C; with it a count is never too low, and at most so much too high, as with C counters
-    of SpaceSaving [Metwally2005]. Constant time a message, on average.
+    Every key is counted, at most 2 C of them. Where a key more comes, the C-th largest count is taken off all counts, and
+    what is at 0 then leaves. Each time at least C counters lose it, so that what is taken off a key in all is at most
+    messages / C; with it a count is never too low, and at most so much too high, as with C counters of SpaceSaving
+    [Metwally2005]. Constant time a message, on average. Keys and counts are lists; a sparse hash table with linear probing
+    holds places in them, so that most keys are found, or found to be new, at the first look.
     """
 
-    key: np.ndarray  # (S, power of two): the key of a slot
-    often: np.ndarray  # (S, power of two): its count, 0 while the slot is empty
-    used: np.ndarray  # (S, 2): slots in use, what is taken off
-    kept: np.ndarray  # (S, C + 1, 2): room for keys and counts while the table is filled anew
+    place: np.ndarray  # (S, power of two): a key's place in the lists, 0 for none
+    key: np.ndarray  # (S, 2 C + 2), from place 1 on
+    often: np.ndarray  # (S, 2 C + 2): its count, 0 where there is no key
+    used: np.ndarray  # (S, 2): keys, what is taken off
 
 
 def empty_sketch(sources: int, counters: int) -> Sketch:
     """Sketches that have seen nothing."""
-    slots = 1 << (4 * counters - 1).bit_length()
-    key, often = np.zeros((2, sources, slots), np.int64)
-    return Sketch(key, often, np.zeros((sources, 2), np.int64), np.zeros((sources, counters + 1, 2), np.int64))
+    slots = 1 << (16 * counters - 1).bit_length()
+    place = np.zeros((sources, slots), np.int16 if 2 * counters + 2 < 1 << 15 else np.int32)
+    key, often = np.zeros((2, sources, 2 * counters + 2), np.int64)
+    return Sketch(place, key, often, np.zeros((sources, 2), np.int64))
 
 
 ONE, HALF = uint64(1), uint64(32)
@@ -47,44 +49,66 @@ def _first_slot(key, mask):
 
 
 @njit(**LEAF)
-def _take_off(key, often, used, kept):
+def _take_off(place, key, often, used):
     """Take the C-th largest count off all, and drop what is at 0 then."""
-    low, high, most, mask = 1, 1, kept.shape[0] - 1, uint64(often.size - 1)
-    for i in range(often.size):  # not "for count in often", which no processor does for eight at once
-        high = max(high, often[i])
+    low, high, most, mask = 1, 1, key.size // 2 - 1, uint64(place.size - 1)
+    while _above(often, high) >= most:
+        low, high = high + 1, 2 * high
     while low < high:  # the least number that fewer than C counts are above
-        middle, above = (low + high) >> 1, 0
-        for i in range(often.size):
-            above += often[i] > middle
-        low, high = (low, middle) if above < most else (middle + 1, high)
-    left = 0
-    for i in range(often.size):  # no branch, since none could be foreseen
-        kept[left, 0], kept[left, 1] = key[i], often[i] - low
-        left += often[i] > low
+        middle = (low + high) >> 1
+        if _above(often, middle) < most:
+            high = middle
+        else:
+            low = middle + 1
+    for i in range(place.size):
+        place[i] = 0
+    left = 1
+    for i in range(1, key.size):  # no branch, since none could be foreseen
+        count = often[i] - low
+        key[left], often[left] = key[i], count
+        left += count > 0
+    for i in range(left, key.size):
         often[i] = 0
-    used[0] = left
+    used[0] = left - 1
     used[1] += low
-    for i in range(left):
-        at = _first_slot(kept[i, 0], mask)
-        while often[at] > 0:
+    for i in range(1, left):
+        at = _first_slot(key[i], mask)
+        while place[at] > 0:
             at = (at + ONE) & mask
-        key[at], often[at] = kept[i, 0], kept[i, 1]
+        place[at] = i
+
+
+@njit(inline="always")
+def _above(often, least):
+    above = 0
+    for i in range(often.size):  # not "for count in often", which no processor does for eight at once
+        above += often[i] > least
+    return above
+
+
+@njit(inline="always")
+def _place_of(wanted, place, key, last):
+    """A key's place in the lists, the one after the last where it is new, written down either way: that cannot be foreseen."""
+    mask = uint64(place.size - 1)
+    at = _first_slot(wanted, mask)
+    i = np.int64(place[at])
+    while (i > 0) & (key[i] != wanted):  # one branch that is mostly foreseen
+        at = (at + ONE) & mask
+        i = np.int64(place[at])
+    i += np.int64(i == 0) * (last + 1)
+    place[at], key[i] = i, wanted
+    return i
 
 
 @njit(**LEAF)
-def add(wanted, key, often, used, kept):
+def add(wanted, place, key, often, used):
     """Count a key; returns its estimated count. The arrays are one source's of a `Sketch`, in order."""
-    mask = uint64(often.size - 1)
-    at = _first_slot(wanted, mask)
-    while often[at] > 0 and key[at] != wanted:
-        at = (at + ONE) & mask
-    now = often[at] + 1
-    often[at], estimate = now, now + used[1]
-    if now == 1:
-        key[at] = wanted
-        used[0] += 1
-        if used[0] >= 2 * kept.shape[0] - 1:
-            _take_off(key, often, used, kept)
+    i = _place_of(wanted, place, key, used[0])
+    often[i] += 1
+    estimate = often[i] + used[1]
+    used[0] = max(used[0], i)
+    if used[0] >= key.size - 1:
+        _take_off(place, key, often, used)
     return estimate
 
 
@@ -150,19 +174,39 @@ class Probes(NamedTuple):
     every: int
 
 
+class Own(NamedTuple):
+    """Which messages are a source's: the first and every so many-th from there on."""
+
+    first: int
+    every: int
+
+
 @njit(**LEAF, nogil=True)
-def count_choices(keys, key, often, used, kept, threshold, seen, chosen, due, choices):
-    """How many candidates a source's messages have: two for a key of the tail, `chosen` for one of the head.
+def count_choices(keys, own, sketch, threshold, seen, chosen, due, begin, choices):
+    """How many candidates a source's messages have, from the `begin`-th on: two in the tail, `chosen` in the head.
 
     `seen` messages were counted before. Ends at a key of the head that is at least the `due`-th message, which is counted:
     other candidates may do by then. Returns which message it is.
     """
-    for i in range(keys.size):
-        head = add(keys[i], key, often, used, kept) >= threshold * (seen + i + 1)
-        if head and seen + i + 1 >= due:
-            return i
+    place, key, often, used = sketch
+    last, taken, stop = used[0], used[1], choices.size
+    for i in range(begin, choices.size):  # as `add` does, without a look at `used`
+        seen += 1
+        wanted = keys[uint64(own.first + i * own.every)]
+        at = _place_of(wanted, place, key, last)
+        count = often[at] + 1
+        often[at], last = count, max(last, at)
+        head = count + taken >= threshold * seen
+        if last >= key.size - 1:
+            used[0] = last
+            _take_off(place, key, often, used)
+            last, taken = used[0], used[1]
+        if head and seen >= due:
+            stop = i
+            break
         choices[i] = chosen if head else 2
-    return keys.size
+    used[0] = last
+    return stop
 
 
 @njit(inline="always")
@@ -285,41 +329,45 @@ BLOCK = 4096
 """Messages whose keys are hashed in one go."""
 
 
+class Room(NamedTuple):
+    """Room for a block of messages, and for the candidates of keys of the head, which come again soon."""
+
+    first: np.ndarray  # (block,): the two candidates of every message
+    second: np.ndarray
+    candidates: np.ndarray  # (power of two, workers)
+    known: np.ndarray  # (power of two, 4): whose, how many, before which none has the least count, and that count
+
+
+def room(workers: int) -> Room:
+    """Room without anything in it."""
+    first, second = np.empty((2, BLOCK), dtype=np.uint32)
+    return Room(first, second, np.empty((512, workers), dtype=np.uint32), np.zeros((512, 4), dtype=np.int64))
+
+
 @njit(**LEAF, nogil=True)
-def send_counted(keys, choices, hashed, counts, hand, first, second, candidates, known, tally, out):
+def send_counted(keys, own, choices, hashed, counts, hand, room, tally, out):
     """`greedy` for one source's messages that all weigh the same, to equal workers; `choices` may be empty: two.
 
-    `hand` has a worker before which none has the least count, and that count; `first` and `second` room for a block,
-    `candidates`, shape (power of two, workers), for those of keys of the head: `known` says which, and how many, shape (.., 2).
+    `hand` has a worker before which none has the least count, and that count.
     """
-    for begin in range(0, keys.size, BLOCK):
-        part, sent = keys[begin : begin + BLOCK], out[begin : begin + BLOCK]
-        _hash_block(part, hashed, first, second)
+    messages = (keys.size - own.first + own.every - 1) // own.every
+    for begin in range(0, messages, BLOCK):
+        size = min(BLOCK, messages - begin)
+        at = own.first + begin * own.every
+        _hash_block(keys, at, own.every, room.first[:size], room.second, hashed)
         if choices.size:
-            _send_block(
-                part,
-                choices[begin : begin + BLOCK],
-                hashed,
-                counts,
-                hand,
-                first,
-                second,
-                candidates,
-                known,
-                tally,
-                sent,
-            )
+            _send_block(keys, at, own.every, choices[begin : begin + size], hashed, counts, hand, room, tally, out)
         else:
-            _send_to_two(counts, first, second, tally, sent)
-    _add_load(tally, keys.size)
+            _send_to_two(counts, room.first[:size], room.second, tally, out, at, own.every)
+    _add_load(tally, messages)
 
 
 @njit(**LEAF)
-def _hash_block(keys, hashed, first, second):
+def _hash_block(keys, at, every, first, second, hashed):
     """A loop of its own, which processors do for eight keys at once."""
     seed, workers = hashed
-    for i in range(keys.size):
-        one, two = hash_word(uint64(keys[i]), seed)
+    for i in range(first.size):
+        one, two = hash_word(uint64(keys[uint64(at + i * every)]), seed)
         first[i], second[i] = worker_of(one, workers), worker_of(two, workers)
 
 
@@ -338,10 +386,11 @@ def _to_one_of_two(v, w, counts):
 
 
 @njit(**LEAF)
-def _send_to_two(counts, first, second, tally, out):
+def _send_to_two(counts, first, second, tally, out, at, every):
     peak, peaks = tally[0], 0
-    for i in range(out.size):
-        out[i], before = _to_one_of_two(first[i], second[i], counts)
+    for i in range(first.size):
+        w, before = _to_one_of_two(first[i], second[i], counts)
+        out[uint64(at + i * every)] = w
         peak = max(peak, before + 1)
         peaks += peak
     tally[0] = peak
@@ -349,19 +398,19 @@ def _send_to_two(counts, first, second, tally, out):
 
 
 @njit(**LEAF)
-def _send_block(keys, choices, hashed, counts, hand, first, second, candidates, known, tally, out):
+def _send_block(keys, at, every, choices, hashed, counts, hand, room, tally, out):
     peak, peaks = tally[0], 0
-    for i in range(out.size):
+    for i in range(choices.size):
         if choices[i] == 2:
-            out[i], before = _to_one_of_two(first[i], second[i], counts)
+            w, before = _to_one_of_two(room.first[i], room.second[i], counts)
         else:
-            w = (
-                _at_hand(counts, hand)
-                if choices[i] == 0
-                else _of_many(keys[i], counts, hashed, choices[i], candidates, known)
-            )
-            out[i], before = w, counts[w]
+            if choices[i] == 0:
+                w = _at_hand(counts, hand)
+            else:
+                w = _of_many(keys[uint64(at + i * every)], counts, hashed, choices[i], room.candidates, room.known)
+            before = counts[w]
             counts[w] += 1
+        out[uint64(at + i * every)] = w
         peak = max(peak, before + 1)
         peaks += peak
     tally[0] = peak
@@ -370,21 +419,34 @@ def _send_block(keys, choices, hashed, counts, hand, first, second, candidates, 
 
 @njit(inline="always")
 def _of_many(key, counts, hashed, choices, candidates, known):
-    """`_choose` for counts. The candidates of a key of the head, which comes again soon, are kept."""
+    """`_choose` for counts. A hand goes round the candidates of a key of the head, as `_at_hand` round all workers."""
     slot = _first_slot(key, uint64(known.shape[0] - 1))
     of, (seed, workers) = candidates[slot], hashed
-    if known[slot, 0] != key or known[slot, 1] < choices:
+    at, least = known[slot, 2], known[slot, 3]
+    if known[slot, 0] != key or known[slot, 1] != choices:
         known[slot, 0], known[slot, 1] = key, choices
         for j in range(0, choices, 2):
             one, two = hash_word(uint64(key), seed + uint64(j // 2))
-            of[j], of[min(j + 1, choices - 1)] = (
-                worker_of(one, workers),
-                worker_of(two if j + 1 < choices else one, workers),
-            )
+            of[j] = worker_of(one, workers)
+            if j + 1 < choices:
+                of[j + 1] = worker_of(two, workers)
+        at, least = 0, -1
+    last = min(at + 4, choices - 1)
+    while counts[of[at]] > least and at < last:
+        at += 1
+    if counts[of[at]] > least:
+        at = _first_least(counts, of, choices)
+        least = counts[of[at]]
+    known[slot, 2], known[slot, 3] = at, least
+    return of[at]
+
+
+@njit(inline="always")
+def _first_least(counts, of, choices):
     least = counts[of[0]] * choices
     for j in range(1, choices):  # a count and its place in one number: which is least cannot be foreseen
         least = min(least, counts[of[j]] * choices + j)
-    return of[np.uint64(least % choices)]
+    return least % choices
 
 
 @njit(inline="always")

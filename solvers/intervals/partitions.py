@@ -8,14 +8,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy import uint64
 
-from keyshift.models.base.compiling import LEAF, njit
+from keyshift.models.base.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.intervals.band_kernels import NEVER, weights
+from keyshift.solvers.intervals.band_kernels import weights
 from keyshift.solvers.intervals.owners import match
+from keyshift.solvers.intervals.sweep_kernels import Trie, frame_need, sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,30 @@ class PartitionClass:
         """The cuts of a partition, from 0 to m."""
         row = self.rows[index]
         return np.concatenate(([0], row[row > 0][::-1], [self.tasks])).astype(np.int64)
+
+    @cached_property
+    def for_sweeps(self) -> tuple[Trie, IntArray]:
+        """The trie as sweeps take it, and the place in `rows` of each partition there."""
+        first, tasks, starts = self.first, self.tasks, self.starts
+        if self.nodes * tasks <= first[-1]:
+            count = np.zeros(int(first[-1]), dtype=np.int16)
+            held = np.zeros((self.nodes, tasks), dtype=np.int64)
+            held[0, 0] = 1  # the root
+            for t in range(1, tasks):
+                here = slice(first[t], first[t + 1])
+                count[here] = count[self.parent[here]] + 1
+                held[:, t] = np.bincount(count[here], minlength=self.nodes)
+            ends = np.concatenate(([0], np.cumsum(held)))
+            begins = np.stack([ends[k * tasks : (k + 1) * tasks + 1] for k in range(self.nodes)])
+            above = begins[:-1, :-1] - np.take(begins[:-1], starts[:-1], axis=1)
+            if ((held[1:] == 0) | (held[1:] == above)).all():  # all parents that there may be
+                depths = np.arange(self.nodes)[:, None]
+                low = np.minimum.accumulate(np.where(held > 0, depths, self.nodes).min(axis=0)[::-1])[::-1]
+                high = np.maximum.accumulate(np.where(held > 0, depths + 1, 0).max(axis=0))
+                places = np.argsort(count[first[starts[tasks]] :], kind="stable").astype(np.int32)
+                return Trie(begins, np.ascontiguousarray(low), high, starts, np.zeros(0, dtype=np.int32)), places
+        ones, places = np.ones(tasks, dtype=np.int64), np.arange(self.size, dtype=np.int32)
+        return Trie(np.stack([np.zeros_like(first), first]), ones, 2 * ones, starts, self.parent), places
 
     def index(self, cuts: IntArray) -> int | None:
         """The number of a partition by binary search; None if it is not in the class."""
@@ -256,8 +281,9 @@ class Ruler:
         base = int(value.min())
         capped = np.minimum(value, base + self.total + 1)
         packed = ((base - capped) << self.row_bits) + np.arange(value.size)
-        out = np.empty(source.size, dtype=np.int64)
-        sweep(source.parent, source.first, source.starts, self.prefix << self.row_bits, rows, packed, out, slots)
+        (trie, places), found, out = source.for_sweeps, *np.empty((2, source.size), dtype=np.int64)
+        sweep(trie, self.prefix << self.row_bits, rows, packed, found, slots)
+        out[places] = found
         partner = (out & ((1 << self.row_bits) - 1)).astype(np.int32)
         out >>= self.row_bits
         total = (self.total + base) - out
@@ -285,160 +311,3 @@ def matches(cuts: np.ndarray, rows: np.ndarray, tasks: int, prefix: np.ndarray) 
             buffer[inner - column] = rows[i, column]
         weight[i] = match(cuts, buffer[: inner + 2], prefix)[0]
     return weight
-
-
-# For every partition of a class the best partner in another: a min-plus product without touching all pairs.
-#
-# For each partition P of the source class, find the largest ``match(P, P') + value(P')`` over the rows P' of a table.
-# The cuts of P' are eliminated from left to right: what is left in between is indexed by a prefix of P (a trie
-# node) and a suffix of P' (a range of rows that share their last cuts), about the square root of the number of pairs.
-#
-# A suffix that begins at t keeps four values for every prefix b, whose last cut c <= t begins the current old
-# interval; the current new interval ends at t:
-#
-# * N0, N1: the new interval is unmatched so far, and the old one is still available, or may be taken (N1 >= N0);
-# * C: the new interval is matched to the current old one, less the weight before the overlap's start;
-# * M: the new interval is matched to an earlier old one, and the current one is available.
-#
-# Values are packed: ``(value << bits) | row``, so that a maximum carries the row that attains it.
-
-
-@njit(cache=True, nogil=True)
-def frame_need(first: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> int:
-    """How many slots the nested suffixes of a table need at once, by walking through them as `sweep` does."""
-    depths = rows.shape[1] + 1
-    end, top = np.zeros(depths, np.int64), np.zeros(depths, np.int64)
-    tasks = starts.size - 1
-    top[0] = first[tasks] - first[starts[rows[0, 0]]]
-    largest = top[0]
-    end[0] = rows.shape[0]
-    at = d = 0
-    while at < rows.shape[0]:
-        if at == end[d]:
-            d -= 1
-            continue
-        u = rows[at, d]
-        if u == 0:
-            at += 1
-            continue
-        e = at + 1
-        while e < end[d] and rows[e, d] == u:
-            e += 1
-        d += 1
-        end[d] = e
-        top[d] = top[d - 1] + first[u] - first[starts[rows[at, d]]]
-        largest = max(largest, top[d])
-    return largest
-
-
-# Each of the four has an array of its own, and loops go over slices of them, so that a processor does eight at once.
-
-
-@njit(**LEAF, nogil=True)
-def _take_over(slots, parent, shift, weight, low, high):
-    """The old intervals numbered low, .., high - 1, which begin where so much weight is before them, take over."""
-    n0, n1, c, m = slots
-    own0, own1, own_c, own_m = (n0[low:high], n1[low:high], c[low:high], m[low:high])
-    for i in range(parent.size):
-        a = uint64(parent[i] + shift)
-        unmatched, matched = n1[a], max(c[a] + weight, m[a])
-        own0[i] = own1[i] = unmatched
-        own_c[i], own_m[i] = unmatched - weight, matched
-
-
-@njit(**LEAF, nogil=True)
-def _advance(slots, parent, first, prefix, shift, low, high):
-    """Let the old intervals that begin at low, .., high - 1 take over from their parents."""
-    for p in range(max(low, 1), high):
-        if first[p] < first[p + 1]:
-            _take_over(slots, parent[first[p] : first[p + 1]], shift, prefix[p], first[p] + shift, first[p + 1] + shift)
-
-
-@njit(**LEAF, nogil=True)
-def _finish(n0, n1, c, m, weight, fresh, outer0, outer1, outer_c, outer_m):
-    """End a new interval where so much weight is before it, and hand the suffix that is left to the one that it extends."""
-    for i in range(n0.size):
-        end0 = max(n0[i], m[i])
-        end1 = max(max(n1[i], c[i] + weight), m[i])
-        if fresh:
-            outer0[i], outer1[i], outer_c[i], outer_m[i] = end0, end1, end0 - weight, NEVER
-        else:
-            outer0[i], outer1[i] = max(outer0[i], end0), max(outer1[i], end1)
-            outer_c[i] = max(outer_c[i], end0 - weight)
-
-
-@njit(cache=True, nogil=True)
-def sweep(  # a compiled loop is one function
-    parent: np.ndarray, first: np.ndarray, starts: np.ndarray, prefix: np.ndarray,
-    rows: np.ndarray, value: np.ndarray, out: np.ndarray, slots: np.ndarray,
-) -> None:  # fmt: skip
-    """Best partner of every source partition.
-
-    Parameters
-    ----------
-    parent, first, starts
-        The source class, see `PartitionClass`.
-    prefix : int64 array, shape (m + 1,)
-        Prefix sums of the weights, shifted like the values.
-    rows : int32 array, shape (partners, columns)
-        The table of partners, last cut first, sorted, its last column all zeros.
-    value : int64 array, shape (partners,)
-        Packed values.
-    out : int64 array, shape (source partitions,)
-        Receives the packed maxima.
-    slots : int64 array, shape (4, at least `frame_need`)
-        Scratch.
-    """
-    frames = (slots[0], slots[1], slots[2], slots[3])
-    n0, n1, c, m = frames
-    tasks = starts.size - 1
-    depths = rows.shape[1] + 1
-    cut, end, at = np.zeros(depths, np.int64), np.zeros(depths, np.int64), np.zeros(depths, np.int64)
-    shift, top, done = np.zeros(depths, np.int64), np.zeros(depths, np.int64), np.zeros(depths, np.int64)
-    fresh = np.ones(depths, np.bool_)
-    d = 0
-    cut[0], end[0] = tasks, rows.shape[0]
-    done[0] = rows[0, 0]
-    shift[0] = -first[starts[rows[0, 0]]]
-    top[0] = first[tasks] + shift[0]
-    while True:
-        if at[d] < end[d]:
-            u = rows[at[d], d]
-            if u == 0:  # a complete partner; always the first of its range
-                n0[shift[d]] = n1[shift[d]] = c[shift[d]] = value[at[d]]
-                m[shift[d]] = NEVER
-                fresh[d], done[d] = False, 1
-                at[d] += 1
-                continue
-            e = at[d] + 1
-            while e < end[d] and rows[e, d] == u:
-                e += 1
-            cut[d + 1], at[d + 1], end[d + 1], fresh[d + 1] = u, at[d], e, True
-            at[d] = e
-            d += 1
-            leftmost = rows[at[d], d]
-            low = first[starts[leftmost]]
-            shift[d], top[d], done[d] = top[d - 1] - low, top[d - 1] + first[u] - low, leftmost
-            continue
-        # all partners with this suffix are in: finish the current new interval at t
-        t, s = cut[d], shift[d]
-        _advance(frames, parent, first, prefix, s, done[d], t)
-        low, high, weight = first[starts[t]], first[t], prefix[t]
-        mine0, mine1, mine_c, mine_m = (
-            n0[low + s : high + s],
-            n1[low + s : high + s],
-            c[low + s : high + s],
-            m[low + s : high + s],
-        )
-        if d == 0:
-            _finish(mine0, mine1, mine_c, mine_m, weight, True, mine0, out, mine_c, mine_m)
-            return
-        d -= 1
-        s = shift[d]
-        if not fresh[d]:
-            _advance(frames, parent, first, prefix, s, done[d], t)
-        _finish(
-            mine0, mine1, mine_c, mine_m, weight, fresh[d],
-            n0[low + s : high + s], n1[low + s : high + s], c[low + s : high + s], m[low + s : high + s],
-        )  # fmt: skip
-        fresh[d], done[d] = False, t

@@ -15,7 +15,7 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.intervals.pyomo_model import IntervalPyomo
 from keyshift.solvers.intervals import owners as matching_kernel
-from keyshift.solvers.intervals import partitions
+from keyshift.solvers.intervals import partitions, sweep_kernels
 from keyshift.solvers.intervals.partitions import Ruler
 from keyshift.solvers.intervals.ssm import sequence_bound
 
@@ -199,13 +199,20 @@ def test_a_sweep_equals_all_pairs(compiled, monkeypatch):
     if not compiled:
         for module, name in (
             (matching_kernel, "match"),
-            *((partitions, name) for name in ("_advance", "_trie", "_rows", "sweep", "frame_need")),
+            *((partitions, name) for name in ("_trie", "_rows", "sweep", "frame_need")),
+            *((sweep_kernels, name) for name in ("_advance", "_take_over", "_finish", "_hand_over", "_lay_out")),
         ):
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
-    rng = np.random.default_rng(3)
+    rng, listed = np.random.default_rng(3), set()
     for _ in range(40 if compiled else 6):
         made, state = classes_of(rng, int(rng.integers(1, 13 if compiled else 8)))
-        for source in made:
+        some = [
+            partitions.some_of_class(c.starts, c.nodes, [c.cuts(i) for i in range(0, c.size, 2)])
+            for c in made
+            if c.size > 2
+        ]
+        listed |= {c.for_sweeps[0].parent.size > 0 for c in made}
+        for source in (*made, *some):
             for target in made:
                 chosen = np.sort(rng.choice(target.size, rng.integers(1, target.size + 1), replace=False))
                 ruler = Ruler(state, target.size)
@@ -220,6 +227,7 @@ def test_a_sweep_equals_all_pairs(compiled, monkeypatch):
                     assert best.total[i] * ruler.unit == pytest.approx(min(costs))
                     assert costs[best.partner[i]] == pytest.approx(min(costs))
                     assert best.cost[i] * ruler.unit == pytest.approx(min(costs) - value[best.partner[i]])
+    assert listed == {True, False} or not compiled  # parents in runs, and listed
 
 
 def test_a_class_knows_the_number_of_each_partition():

@@ -45,7 +45,7 @@ def solve_mtm(
     tolerance : float
         Stop when the values are certain to within this share of all the state.
     threads : int
-        Classes swept at the same time; the answer does not depend on it, memory does.
+        Next node counts of a class swept at the same time; the answer does not depend on it, memory does.
     most_partitions : int
         Enumerate no more partitions than these in all; beyond, answer as `potentials` does.
     most_states : int
@@ -61,7 +61,7 @@ def solve_mtm(
     """
     counted = {n: partitions.count_partitions(problem.starts(n), n, most_partitions) for n in problem.reachable}
     total = sum(size for size, _ in counted.values())
-    needed = partitions.bytes_of(counted) + sum(4 * counted[n][0] * len(row) for n, row in problem.reachable.items())
+    needed = partitions.bytes_of(counted) + sum(20 * counted[n][0] * len(row) for n, row in problem.reachable.items())
     if total > most_partitions or needed > partitions.MOST_BYTES:
         answer = potentials_policy(problem, budget=budget, seed=seed, threads=threads, most_states=most_states)
         said = f"there are more than {most_partitions} partitions"

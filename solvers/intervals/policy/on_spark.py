@@ -1,7 +1,7 @@
 """The sweeps of policy iteration on a Spark cluster, for classes that would take one machine too long.
 
-A round is a set of independent sweeps, one for each pair of node counts: each becomes one Spark task. The driver
-broadcasts the values once a round, an executor rebuilds the two classes it needs from a few numbers (enumeration takes
+A class has independent sweeps, one for each next node count: each becomes one Spark task. The driver
+broadcasts the values once a class and round, an executor rebuilds the two classes it needs from a few numbers (enumeration takes
 seconds where a sweep takes minutes), and what comes back is the pair's best partners and costs: the same whole numbers
 as on one machine, whatever the order.
 """
@@ -17,10 +17,9 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationPolicy
-from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.partitions import Best, PartitionClass, Ruler, enumerate_class
 from keyshift.solvers.intervals.policy.mtm import answer_of_iteration
-from keyshift.solvers.intervals.policy.policy_iteration import MOST_STATES, TOLERANCE, PolicyIteration
+from keyshift.solvers.intervals.policy.policy_iteration import MOST_STATES, TOLERANCE, PolicyIteration, Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,10 +34,11 @@ class _Job:
     partners: int
     state: bytes
 
-    def run(self, values: dict[int, IntArray]) -> tuple[tuple[int, int], Best]:
+    def run(self, values: dict[int, Target]) -> tuple[int, Best]:
         source, target = (_class(s, n) for s, n in zip(self.starts, self.pair, strict=True))
         ruler = Ruler(np.frombuffer(self.state), self.partners)
-        return self.pair, ruler.sweep(source, target.rows, values[self.pair[1]])
+        rows, value = values[self.pair[1]]
+        return self.pair[1], ruler.sweep(source, target.rows[rows], value)
 
 
 @lru_cache(maxsize=4)
@@ -63,21 +63,21 @@ class SparkPolicyIteration(PolicyIteration):
         partners = max(c.size for c in self.classes.values())
         state = problem.workload.state.tobytes()
         starts = {n: problem.starts(n).tobytes() for n in problem.reachable}
-        largest_first = sorted(self.pairs, key=lambda p: -self.classes[p[0]].size * self.classes[p[1]].size)
-        self.jobs = [_Job((n, after), (starts[n], starts[after]), partners, state) for n, after in largest_first]
+        self.jobs = {
+            (n, after): _Job((n, after), (starts[n], starts[after]), partners, state) for n, after in self.pairs
+        }
 
-    def sweeps(self, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
-        """The sweeps of one round, one Spark task each; a limit is checked only before the round."""
-        if not self.jobs or budget.expired:
+    def sweeps(self, n: int, target: dict[int, Target], budget: Budget) -> Iterator[tuple[int, Best]]:
+        """The sweeps of a class, one Spark task each; a limit is checked only before them."""
+        largest_first = sorted(target, key=lambda after: -self.classes[after].size)
+        jobs = [self.jobs[n, after] for after in largest_first if target[after][1].size]
+        if not jobs or budget.expired:
             return
         values = self.context.broadcast(target)
         try:
-            tasks = self.context.parallelize(self.jobs, len(self.jobs))
-            found = dict(tasks.map(lambda job: job.run(values.value)).collect())
+            yield from self.context.parallelize(jobs, len(jobs)).map(lambda job: job.run(values.value)).collect()
         finally:
             values.destroy()
-        for pair in self.pairs:  # the local order of additions, so that rounding is the same
-            yield pair, found[pair]
 
 
 def solve_mtm_on_spark(

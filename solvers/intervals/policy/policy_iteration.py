@@ -6,8 +6,10 @@ import hashlib
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,15 +35,24 @@ def census(problem: MigrationPolicy, most: int = 1 << 62) -> dict[int, int]:
     return {n: count_partitions(problem.starts(n), n, most)[0] for n in problem.reachable}
 
 
+Target = tuple[Any, IntArray]
+"""Which rows of a class are partners - numbers, or a slice for all -, and their values in whole numbers."""
+
+
 @dataclass
 class PolicyIteration:
     """Policy iteration with a certified interval on the optimal values.
 
     Given some partitions of every class in `classes`, it is the same about policies that stay within them.
 
-    One round sweeps over all pairs (n, n') with n != n' of positive probability (for n' = n staying is optimal),
-    which gives TV and the greedy policy, and then evaluates that policy. MacQueen's interval around TV holds the optimal
-    values; what whole-number arithmetic can have rounded is added to it.
+    One round sweeps over all pairs (n, n') with n != n' of positive probability (for n' = n staying is optimal), class by
+    class: a class takes its greedy decisions, then a few steps of evaluation tell the classes that follow. MacQueen's
+    interval around TV holds the optimal values: what a pair's partners can have fallen by since its sweep, and what
+    whole-number arithmetic can have rounded, is added to it.
+
+    In late rounds only few values still fall. A partner whose value fell by no more than the others' of its class, up to
+    `slack`, can be better than the present one by `slack` at most, so that sweeps over the others are enough (action
+    elimination). What is lost that way is counted, and added to the interval.
     """
 
     problem: MigrationPolicy
@@ -50,9 +61,11 @@ class PolicyIteration:
     ruler: Ruler = field(init=False)
     value: dict[int, FloatArray] = field(init=False)
     choice: dict[tuple[int, int], np.ndarray] = field(init=False)
+    cost: dict[tuple[int, int], FloatArray] = field(init=False)
     low: float = -math.inf
     high: float = math.inf
     rounds: int = 0
+    slack: float = 0.0
 
     def __post_init__(self) -> None:
         p = self.problem
@@ -60,7 +73,9 @@ class PolicyIteration:
         self.ruler = Ruler(p.workload.state, max(c.size for c in self.classes.values()))
         self.value = {n: np.zeros(c.size) for n, c in self.classes.items()}
         self.pairs = [(n, after) for n, row in p.reachable.items() for after in row if after != n]
-        self.choice = {}
+        self.choice, self.cost = {}, {}
+        self._seen: dict[tuple[int, int], FloatArray] = {}  # the values of its partners at a pair's last sweep
+        self._lost: dict[tuple[int, int], float] = {}
         self._needs: dict[tuple[int, int], int] = {}
 
     @property
@@ -68,53 +83,90 @@ class PolicyIteration:
         """Width of the certified interval, in units of state."""
         return self.high - self.low
 
-    def round(self, budget: Budget) -> bool:
-        """One sweep over all pairs, then evaluation; False if the budget ended in between, and nothing is changed."""
-        gamma, unit = self.problem.discount, self.ruler.unit
-        base = min(float(v.min()) for v in self.value.values())  # what all share needs no room in whole numbers
-        target = {n: self.ruler.whole(gamma * (v - base)) for n, v in self.value.items()}
-        updated = {n: np.zeros(c.size) for n, c in self.classes.items()}
-        expected = {n: np.zeros(c.size) for n, c in self.classes.items()}
-        choice: dict[tuple[int, int], np.ndarray] = {}
+    def round(self, budget: Budget, anew: bool = False) -> bool:
+        """One sweep over all pairs; False if the budget ended in between, and nothing is changed.
 
-        for (n, after), best in self.sweeps(target, budget):
-            chance = self.problem.transitions[n][after]
-            updated[n] += chance * (best.total * unit + gamma * base)
-            expected[n] += chance * (best.cost * unit)
-            choice[n, after] = best.partner
-        for n, row in self.problem.reachable.items():
-            updated[n] += row.get(n, 0.0) * gamma * self.value[n]
-        if len(choice) < len(self.pairs):
-            return False
-        least, most = macqueen_interval((updated[n] - v for n, v in self.value.items()), gamma)
-        rounding = (unit + self.ruler.error + 1e-15 * self.problem.scale) / (1 - gamma)
-        self.low, self.high = least - rounding, most + rounding
-        self.value, self.choice, self.expected = updated, choice, expected
+        With `anew` it depends on the values alone, and not on earlier rounds.
+        """
+        before = self.value, self.choice, self.cost, self._seen, self._lost
+        self.choice, self.cost, self._seen, self._lost = ({} if anew else dict(held) for held in before[1:])
+        for n in self.classes:
+            if not self._improve(n, budget):
+                self.value, self.choice, self.cost, self._seen, self._lost = before
+                return False
+            self.evaluate(0.0, budget, most=2)
+        self._certify()
         self.rounds += 1
         return True
 
-    def sweeps(self, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
-        """The sweeps of one round, pair by pair in a fixed order; fewer if the budget ends."""
-        largest_first = sorted(self.classes, key=lambda n: -self.classes[n].size)
-        if self.threads == 1:
-            for n in largest_first:
-                yield from self._sweeps_of(n, target, budget)
-            return
-        with ThreadPoolExecutor(self.threads) as pool:
-            for done in pool.map(lambda n: list(self._sweeps_of(n, target, budget)), largest_first):
-                yield from done
-
-    def _sweeps_of(self, n: int, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
+    def _improve(self, n: int, budget: Budget) -> bool:
+        """Greedy decisions of a class; False if the budget ended in between."""
+        gamma, unit = self.problem.discount, self.ruler.unit
+        base = min(float(v.min()) for v in self.value.values())  # what all share needs no room in whole numbers
         mine = [after for before, after in self.pairs if before == n]
-        slots = np.empty((4, max((self._need(n, after) for after in mine), default=0)), dtype=np.int64)
-        for after in mine:
-            try:
-                found = until_limit(
-                    budget, self.ruler.sweep, self.classes[n], self.classes[after].rows, target[after], slots
+        chosen = {after: self._to_sweep(n, after) for after in mine}
+        target = {}
+        for after, (rows, _) in chosen.items():
+            target[after] = rows, self.ruler.whole(gamma * (self.value[after][rows] - base))
+        found = dict(self.sweeps(n, target, budget))
+        for after, (rows, lost) in chosen.items():
+            if (best := found.get(after)) is not None:
+                partner = best.partner if isinstance(rows, slice) else rows[best.partner].astype(np.int32)
+                moved = best.cost * unit
+                if lost > 0:  # the present partner, unless another one is better
+                    kept, known = self.choice[n, after], self.cost[n, after]
+                    now = known + gamma * self.value[after].take(kept)
+                    better = best.total * unit + gamma * base < now - unit
+                    partner, moved = np.where(better, partner, kept), np.where(better, moved, known)
+                self.choice[n, after], self.cost[n, after] = partner, moved
+            elif target[after][1].size:
+                return False
+            self._seen[n, after], self._lost[n, after] = self.value[after], lost
+        return True
+
+    def _to_sweep(self, n: int, after: int) -> tuple[Any, float]:
+        """The partners to sweep over, and what has been lost by leaving out others since the last sweep over all."""
+        lost = self._lost.get((n, after), 0.0) + self.slack
+        if (n, after) not in self._seen or not 0 < lost <= 10 * self.slack:
+            return slice(None), 0.0
+        fallen = self.value[after] - self._seen[n, after]
+        rows = np.flatnonzero(fallen < fallen.max() - self.slack / self.problem.discount)
+        return (slice(None), 0.0) if 2 * rows.size > fallen.size else (rows, lost)
+
+    def _certify(self) -> None:
+        """TV, and the interval around it."""
+        gamma = self.problem.discount
+        updated = {n: row.get(n, 0.0) * gamma * self.value[n] for n, row in self.problem.reachable.items()}
+        below = {n: value.copy() for n, value in updated.items()}
+        for n, after in self.pairs:
+            now, seen, partner = self.value[after], self._seen[n, after], self.choice[n, after]
+            least = gamma * float((now - seen).min()) - self._lost[n, after]
+            chance, cost = self.problem.transitions[n][after], self.cost[n, after]
+            updated[n] += chance * (cost + gamma * now.take(partner))
+            below[n] += chance * (cost + gamma * seen.take(partner) + least)
+        low = macqueen_interval((below[n] - v for n, v in self.value.items()), gamma)[0]
+        high = macqueen_interval((updated[n] - v for n, v in self.value.items()), gamma)[1]
+        rounding = (self.ruler.unit + self.ruler.error + 1e-15 * self.problem.scale) / (1 - gamma)
+        self.low = low - max(float((updated[n] - below[n]).max()) for n in updated) - rounding
+        self.high, self.value = high + rounding, updated
+
+    def sweeps(self, n: int, target: dict[int, Target], budget: Budget) -> Iterator[tuple[int, Best]]:
+        """The sweeps of a class, by next count; fewer if the budget ends, none over no partners."""
+        mine = [after for after, (_, values) in target.items() if values.size]
+
+        def found(after: int) -> Best | None:
+            slots = np.empty((4, self._need(n, after)), dtype=np.int64)
+            rows, values = target[after]
+            with suppress(LimitReached):
+                return until_limit(
+                    budget, self.ruler.sweep, self.classes[n], self.classes[after].rows[rows], values, slots
                 )
-            except LimitReached:
-                return
-            yield (n, after), found
+            return None
+
+        with ThreadPoolExecutor(self.threads) as pool:
+            for after, best in zip(mine, (pool.map if self.threads > 1 else map)(found, mine), strict=True):
+                if best is not None:
+                    yield after, best
 
     def _need(self, n: int, after: int) -> int:
         if (n, after) not in self._needs:
@@ -122,21 +174,30 @@ class PolicyIteration:
         return self._needs[n, after]
 
     def evaluate(self, precision: float, budget: Budget, most: int = 60) -> None:
-        """Move the values towards those of the greedy policy: the interval holds for the next round's values only."""
+        """Move the values towards those of the greedy policy: the interval holds for the next round's values only.
+
+        What all values of a class have in common is solved for: how classes follow each other does not depend on the policy.
+        Classes without decisions yet keep their values.
+        """
         gamma = self.problem.discount
-        lever = gamma / (1 - gamma)
-        for _ in range(most):
-            after = {n: self._one_step(n) for n in self.classes}
-            changes = [after[n] - v for n, v in self.value.items()]
-            low, high = min(float(c.min()) for c in changes), max(float(c.max()) for c in changes)
-            shift = lever * (low + high) / 2
-            self.value = {n: v + shift for n, v in after.items()}
-            if lever * (high - low) <= precision or budget.expired:
+        missing = {n for n, after in self.pairs if (n, after) not in self.choice}
+        moving = [n for n in self.classes if n not in missing]
+        expected = {n: np.zeros(self.classes[n].size) for n in moving}
+        for n, after in self.choice:
+            expected[n] += self.problem.transitions[n][after] * self.cost[n, after]
+        follow = np.array([[gamma * self.problem.transitions[n].get(after, 0.0) for after in moving] for n in moving])
+        for _ in range(most if moving else 0):
+            made = {n: self._one_step(n, expected[n]) for n in moving}
+            ends = [(float((made[n] - self.value[n]).min()), float((made[n] - self.value[n]).max())) for n in moving]
+            common = np.array([(low + high) / 2 for low, high in ends])
+            shift = np.linalg.solve(np.eye(len(moving)) - follow, follow @ common)
+            self.value = self.value | {n: made[n] + shift[i] for i, n in enumerate(moving)}
+            if gamma / (1 - gamma) * max(high - low for low, high in ends) <= precision or budget.expired:
                 break
 
-    def _one_step(self, n: int) -> FloatArray:
+    def _one_step(self, n: int, expected: FloatArray) -> FloatArray:
         gamma, row = self.problem.discount, self.problem.transitions[n]
-        made = self.expected[n] + gamma * row.get(n, 0.0) * self.value[n]
+        made = expected + gamma * row.get(n, 0.0) * self.value[n]
         for after, chance in row.items():
             if after != n:
                 made += gamma * chance * self.value[after].take(self.choice[n, after])
@@ -149,20 +210,21 @@ class PolicyIteration:
         holds wherever they come from. Where the budget ends within a round, the values are those of the round before,
         which its interval is certain of.
         """
-        goal = tolerance * self.problem.scale
+        goal, gamma = tolerance * self.problem.scale, self.problem.discount
+        self.slack = 0.05 * goal * (1 - gamma)
         least, stalled = math.inf, 0
         if checkpoint is not None and checkpoint.exists():
             header, self.value = read_progress(checkpoint, self.fingerprint(), self.sizes())
             self.rounds, least, stalled = header.rounds, header.least, header.stalled
         certain = self.value
-        while self.round(budget):
+        while self.round(budget, anew=checkpoint is not None):  # as one that goes on from the checkpoint
             certain = self.value
             budget.report(note=f"round {self.rounds}: values certain within {self.gap:.3g}")
             least, stalled = min(least, self.gap), 0 if self.gap < 0.99 * least else stalled + 1
             # Without progress for so many rounds: rounding keeps a very high discount from being certain.
             if self.gap <= goal or stalled == 5 or budget.expired:
                 return
-            self.evaluate(0.1 * goal, budget)
+            self.evaluate(max(1e-5 * self.gap * min(1.0, self.gap / self.problem.scale), 0.002 * goal), budget)
             if checkpoint is not None and not budget.expired:
                 write_progress(checkpoint, self.fingerprint(), self.value, self.rounds, stalled, least)
         self.value = certain
