@@ -480,8 +480,9 @@ class CollocatedAllocation(OverWindows):
         found, most = allocation_limits(self), self.max_load_distance
         if most is None:
             return found
-        # All load on the smallest node is the farthest from the mean.
-        whole = 100.0 * self.kept_capacity if self.distance_unit == "percent" else float(self.remote_loads.sum())
+        # All load on the smallest node is the farthest from the mean, in the window that has most.
+        load = max(float(window.remote_loads.sum()) for window in self.by_window)
+        whole = 100.0 * self.kept_capacity if self.distance_unit == "percent" else load
         ends = whole / float(self.workload.capacity.min())
         return [Limit.of(self, "max_load_distance", needed=self._needed_distance, ends=max(ends, most)), *found]
 
