@@ -163,7 +163,7 @@ class _Pass:
         return int(best), cuts
 
 
-class Priced(NamedTuple):
+class PricedCuts(NamedTuple):
     """What a price on intervals in place of their number leads to.
 
     Attributes
@@ -189,13 +189,15 @@ class Priced(NamedTuple):
     ended: bool
 
 
-def by_price(run: _Pass, most: int, budget: Budget, near: int = 0, told: Callable[[int], None] | None = None) -> Priced:
+def by_price(
+    run: _Pass, most: int, budget: Budget, near: int = 0, told: Callable[[int], None] | None = None
+) -> PricedCuts:
     """Look for the price at which as few intervals are used as there may be, until the gap is `near` 0; one price at least."""
     total = int(run.line.prefix[-1])
     low, high = 0, total + 1
     upper, found = run(0)
     if found.size - 1 <= most:
-        return Priced(upper, 0, found, 0, 1, True)
+        return PricedCuts(upper, 0, found, 0, 1, True)
     passes, cheapest, gap, within = 1, 0, upper, None
     while high - low > 1 and gap > near and (passes == 1 or not budget.expired):
         price = _between(low, high, total, total // (4 * most))
@@ -213,7 +215,7 @@ def by_price(run: _Pass, most: int, budget: Budget, near: int = 0, told: Callabl
     ended = high - low <= 1 or gap <= near
     if within is None:  # the highest price: the fewest intervals
         _, within = run(high)
-    return Priced(upper, gap, within, cheapest, passes, ended)
+    return PricedCuts(upper, gap, within, cheapest, passes, ended)
 
 
 def _between(low: int, high: int, total: int, guess: int) -> int:

@@ -186,14 +186,17 @@ def potentials_policy(
     the smoothed dual are keyshift's. Without a time limit it ends by itself; at a limit the best of `ssm`'s policy and its
     own is returned with the best bound so far. With over 2,000 tasks the answer is that of `mtm-restricted` or `ssm`.
     """
-    many = problem.workload.key_groups > 2_000  # cells are kept for pairs of positions
-    known = policy_bound(problem, budget.part(0.3)) if many else None
-    plain = _step_by_step(problem, budget.part(0.2), min(partitions, most_states), known)
+    most_met, fits = min(partitions, most_states), 60_000_000 // (len(problem.counts) * problem.workload.key_groups)
+    if problem.workload.key_groups > 2_000:  # cells are kept for pairs of positions
+        bound = policy_bound(problem, budget.part(0.3))
+        most = min(300, max(2, 2 * fits // 3))
+        found = _over_candidates(problem, budget, np.random.default_rng(seed), most, 0.3, bound)
+        if budget.remaining < 0.5 * budget.time_limit:  # the first of these steps are among the candidates
+            return found
+        return better(problem, found, _step_by_step(problem, budget, most_met, bound))
+    plain = myopic_policy(problem, budget=budget.part(0.2), most_states=most_met)
     if budget.expired:
         return Answer(plain.assignment, plain.bound, budget.why, plain.message)
-    if known is not None:
-        found = _over_candidates(problem, budget, np.random.default_rng(seed), 300, 0.3, known)
-        return better(problem, plain, found)
     dual, half = PotentialsDual(problem, threads), budget.part(0.5)
     with suppress(LimitReached):  # what it has found by then is kept
         until_limit(half, dual.ascend, half)
@@ -202,8 +205,7 @@ def potentials_policy(
         return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
     bound = max(certified.bound, policy_bound(problem))
     plain.bound = bound
-    fits = 60_000_000 // (len(problem.counts) * problem.workload.key_groups)
-    most = min(partitions, most_states, fits)
+    most = min(most_met, fits)
     chosen = led_to(problem, certified, most, budget.part(0.4))
     rng = np.random.default_rng(seed)
     offered = candidates(problem, rng, 300, 0.3, budget.part(0.3))
