@@ -36,6 +36,7 @@ from keyshift.solving import make_ready
 NODES = {
     1_000: 20,
     7_000: 50,
+    10_000: 60,
     20_000: 100,
     70_000: 150,
     100_000: 200,

@@ -287,10 +287,10 @@ def _tried(
     One that takes a start, and is not the first, begins from the best so far.
     """
     plain = problem.plain() if isinstance(problem, Prioritised) else problem
-    able = _those(problem, names)
+    able = [method for method in _those(problem, names) if method.may_help(problem)]
     for at, method in enumerate(able):
-        if budget.expired or not method.may_help(problem):
-            continue
+        if budget.expired:
+            break
         known = {"start": best[1]} if at > 0 and best is not None and method.takes_start else {}
         share = budget.part(1 / (len(able) - at), scale=0.0)
         _LOG.debug("asking %s, %.2f s at most", method.name, share.time_limit)

@@ -307,8 +307,8 @@ TOO_LARGE = "the next cut would take longer than the limit allows"
 
 
 def cuts_quickly(problem: CollocatedAllocation) -> bool:
-    """Whether COLA's cuts end within seconds: before the last there is no plan that balances."""
-    return problem.workload.key_groups <= 20_000  # 100,000 take a quarter of a minute
+    """Whether COLA's cuts, or ALBIC's partitions, end soon: before the last there is no plan that balances."""
+    return problem.workload.key_groups <= 20_000  # 100,000 take a quarter of a minute, ALBIC more than a second
 
 
 def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabel: bool = False) -> Answer:

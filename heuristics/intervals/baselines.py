@@ -7,6 +7,8 @@ same names without "solve" are for comparing costs, as the paper does.
 
 from __future__ import annotations
 
+import heapq
+
 import numpy as np
 
 from keyshift.models import Answer, Budget
@@ -57,7 +59,7 @@ def consistent_hashing(problem: IntervalMigration, rng: np.random.Generator) -> 
 def redist(problem: IntervalMigration) -> IntArray:
     """Place all tasks anew, heaviest first: on its node while that keeps the limit, else on the least loaded one.
 
-    O(m log m + m n). Source: [Gedik2014],
+    O(m log m). Source: [Gedik2014],
     known to us only from its abstract and from [Ding2015], section 2: load balance first, then few migrations, on
     the assumption that all states are alike. Its utility function, its compact routing function and its tracking of
     heavy hitters are not reproduced.
@@ -66,11 +68,16 @@ def redist(problem: IntervalMigration) -> IntArray:
     load = dict.fromkeys(alive.tolist(), 0.0)
     limit = problem.prefix.in_units(problem.limit)
     after = np.empty(w.key_groups, dtype=np.int64)
+    lightest = [(0.0, node) for node in load]  # a heap, in which older loads of a node stay until they are on top
+    heapq.heapify(lightest)
     for k in np.argsort(-w.last_load, kind="stable"):
         node, weight = int(w.current[k]), float(w.last_load[k])
         if node not in load or load[node] + weight > limit:
-            node = min(load, key=lambda i: (load[i], i))
+            while load[lightest[0][1]] != lightest[0][0]:
+                heapq.heappop(lightest)
+            node = lightest[0][1]
         load[node] += weight
+        heapq.heappush(lightest, (load[node], node))
         after[k] = node
     return after
 

@@ -59,7 +59,10 @@ FORMULATION = Formulation(
             "local-search", "keyshift: joins, moves, swaps and returns, annealed", local_search, warm_up=collocation,
             rescue=("albic",),
         ),
-        heuristic("albic", "[Madsen2016], Algorithm 2", albic, warm_up=collocation_balanced, rules=False, ignores=balanced),
+        heuristic(
+            "albic", "[Madsen2016], Algorithm 2", albic, warm_up=collocation_balanced, rules=False, ignores=balanced,
+            useful=cuts_quickly,
+        ),
         heuristic(
             "cola", "[Khandekar2009], as [Madsen2016] describes it", cola, rules=False, ignores=(*balanced, *moves),
             useful=cuts_quickly,

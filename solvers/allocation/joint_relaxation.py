@@ -67,7 +67,7 @@ class MoveMaster:
         self.limits = self._row(-self.infinity, float(it.max_moves), [], [])
         self.cost_unit = float(it.cost.max()) or 1.0  # HiGHS takes no coefficient above 1e15
         self._row(-self.infinity, min(float(it.max_cost) / self.cost_unit, self.infinity), [], [])
-        self.values = np.zeros(self.highs.getNumCol())
+        self.values, self.steps = np.zeros(self.highs.getNumCol()), 0.0
 
     def _objective(self) -> None:
         """d, and what (8) needs besides."""
@@ -93,6 +93,8 @@ class MoveMaster:
     def solve(self) -> bool:
         """Solve it again; whether that went well."""
         self.highs.run()
+        # Steps of a search that take about as long.
+        self.steps = 0.1 * self.highs.getInfo().simplex_iteration_count * self.highs.getNumNz()
         self.values = np.maximum(self.highs.getSolution().col_value, 0.0)  # none is below
         return bool(self.highs.getModelStatus() == highspy.HighsModelStatus.kOptimal)
 

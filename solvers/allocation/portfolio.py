@@ -21,7 +21,7 @@ from keyshift.solvers.allocation.pricing.tree import PriceTree, dealt, price_tre
 from keyshift.solvers.allocation.search import Round, Search, from_highest_to_lowest
 from keyshift.solvers.allocation.subsets import SubsetProgram
 from keyshift.solvers.allocation.ties import fewer_moves, least_sides, take_sides
-from keyshift.solvers.allocation.whole_pairs import bounds_over_windows
+from keyshift.solvers.allocation.whole_pairs import bounds_over_windows, pairs_fit, pass_of
 from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, solver_turns
 from keyshift.solvers.subsets import SOON
 from keyshift.solvers.tuning import AllocationSettings
@@ -172,7 +172,9 @@ class Portfolio:
                 parts.append(Component("CP-SAT", self.cpsat_turns(), after=SHORTEST * self.tiny if few else self.much))
                 parts.append(Component("HiGHS", self.highs_turns(), after=self.much))
         if self.rounds is None and self.movable and not self.one:
-            parts.append(Component("joint relaxation", self.joint_turns()))
+            # Too large for whole pairs, and with many moves, it rarely proves more than 0.
+            ample = self.many_moves and not pairs_fit(self.instance)
+            parts.append(Component("joint relaxation", self.joint_turns(), 0.25 if ample else 1.0))
         elif self.rounds is None and self.movable and settings.priced:
             parts.append(Component("prices", self.price_turns(), settings.priced))
         return parts
@@ -240,7 +242,8 @@ class Portfolio:
         )
         if self.movable and not self.tiny:
             self._anneal_round()
-        self._count()
+        if not (self._bounds_later and found.best is not None):
+            self._count()
         if not self.movable:
             return
         yield
@@ -311,9 +314,20 @@ class Portfolio:
                     return  # what the check refuses would come again
             yield
 
+    @property
+    def _bounds_later(self) -> bool:
+        """Whether several windows' bounds, which see every key group on every node, would take much of the search's time."""
+        bounded = self.rounds is None and self.movable and not self.one
+        return bounded and self.found.budget.work < 20 * STEP * pass_of(self.instance)
+
     def joint_turns(self) -> Iterator[None]:
-        """The relaxations over the windows, a round at a turn."""
+        """The bounds of all windows, a round at a turn, once the search has done much more than these take."""
         found = self.found
+        while self._bounds_later and not found.all_wait:
+            yield
+        if self.counts is None:
+            self._count()
+            yield
 
         def waits(steps: float) -> bool:
             return found.budget.work < 10 * STEP * steps and not found.all_wait

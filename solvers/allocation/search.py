@@ -115,8 +115,14 @@ class Search:
         return Round(steps, 3.0, 0.1, 2, True) if turn % 2 == 0 else Round(steps, 1.0, 0.1, 1, True)
 
     def _over_windows(self, turn: int) -> Round:
-        """Temperatures and exponents in turn: at the highest almost every move is accepted, which finds what no step leads to."""
-        size = float(np.clip(self.instance.max_moves / 20, 1.0, 20.0))
+        """Temperatures and exponents in turn: at the highest almost every move is accepted, which finds what no step leads to.
+
+        Where a round takes a second or more, the first one is cold, on squares and from the start, which comes down soonest.
+        """
+        most = self.instance.max_moves
+        size = float(np.clip(most / 20, 1.0, 20.0))
+        if turn == 0 and most > 100 * size:
+            return Round(int(2 / 3 * self.steps * size * np.clip(most / 30_000, 0.5, 2.0)), 0.05, 0.005, 1, False)
         hot = (0.6, 1.5, 0.3, 30.0)[turn % 4]
         doublings = (3, 2, 4, 3, 5)[turn % 5]
         if self.instance.problem.planned.over != "max":  # there the energy counts distance, not nodes

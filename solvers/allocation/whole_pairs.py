@@ -143,6 +143,16 @@ class PairMaster(MoveMaster):
         )  # fmt: skip
 
 
+def pass_of(instance: Instance) -> float:
+    """A pass over all moves in all windows, in steps of a search."""
+    return 0.04 * instance.space.pairs * (4 + instance.windows)
+
+
+def pairs_fit(instance: Instance) -> bool:
+    """Whether a round of whole pairs is not long."""
+    return 8 * instance.space.pairs * instance.windows <= AT_ONCE
+
+
 def bounds_over_windows(
     instance: Instance, budget: Budget, waits: Callable[[float], bool] = lambda steps: False
 ) -> Iterator[float]:
@@ -150,13 +160,14 @@ def bounds_over_windows(
 
     Before a first round of so many steps of search these wait for as long as they are told to.
     """
-    joint, size = JointRelaxation(instance, lambda: budget.expired), instance.space.pairs * instance.windows
+    joint = JointRelaxation(instance, lambda: budget.expired)
     yield joint.begin()
     while not (joint.ended or budget.expired):
         yield joint.improve(1)
-    if 8 * size > AT_ONCE or instance.max_moves == 0:
+        budget.spend(pass_of(instance) + joint.master.steps)
+    if not pairs_fit(instance) or instance.max_moves == 0:
         return
-    steps = 80.0 * size  # of search, which take about as long as a round
+    steps = 80.0 * instance.space.pairs * instance.windows  # of search, which take about as long as a round
     while waits(steps):
         yield joint.best
     for low in WholePairs(joint).improve():

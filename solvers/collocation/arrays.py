@@ -16,6 +16,10 @@ from keyshift.solvers.arrays import PlacementArrays
 UNLIMITED = 1e18
 """Stands for "no limit" in the compiled loops."""
 
+BOUNDED = 10_000_000
+"""Lagrangian relaxation, HiGHS and partitions are for instances whose traffic of each key group with each node is at most so many
+numbers: of larger ones they say nothing within minutes."""
+
 
 @dataclass(frozen=True)
 class Arrays(PlacementArrays[CollocatedAllocation]):

@@ -11,7 +11,7 @@ from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
-from keyshift.solvers.collocation.arrays import Arrays
+from keyshift.solvers.collocation.arrays import BOUNDED, Arrays
 from keyshift.solvers.collocation.joining import joined
 from keyshift.solvers.conductor import Incumbent
 from keyshift.solvers.search.annealing import Cooling, LocalSearch, shares_of
@@ -43,8 +43,8 @@ def local_search(
 ) -> Answer:
     """Where everything runs now, or where that breaks a limit ALBIC's answer, improved by `Annealing` until it gains no more.
 
-    Over k windows it anneals under the limits of each of them. Key groups that rules keep together are one item to it. No
-    guarantee.
+    Large instances, for which ALBIC takes long, are joined first (`joining`). Over k windows it anneals under the limits of each
+    of them. Key groups that rules keep together are one item to it. No guarantee.
 
     Parameters
     ----------
@@ -56,8 +56,12 @@ def local_search(
         return Answer(
             joined(problem, data, start, budget, seed), termination=budget.ended("completed"), message=TOO_MANY
         )
+    if data.cells > BOUNDED:
+        start = joined(problem, data, start, budget.part(0.5), seed)
     search = Annealing(problem, start, seed, data)
     search.go_on(budget, steps, stop=True)
+    if search.best is None:
+        search.best = joined(problem, data, None, budget.part(0.0), seed)
     return Answer(search.best, termination=budget.why if budget.expired else "completed")
 
 

@@ -13,7 +13,7 @@ from keyshift.models.base.guards import Threads, Whole
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of
-from keyshift.solvers.collocation.arrays import Arrays
+from keyshift.solvers.collocation.arrays import BOUNDED, Arrays
 from keyshift.solvers.collocation.joining import joined
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.levels import level_components
@@ -23,7 +23,6 @@ from keyshift.solvers.collocation.multilevel import Multilevel, Peer
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion, solve_cpsat
 from keyshift.solvers.collocation.structural_bounds import (
-    BOUNDED,
     mean_bound,
     most_by_structure,
     objective_bound,

@@ -17,7 +17,7 @@ from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import within
-from keyshift.solvers.collocation.arrays import Arrays
+from keyshift.solvers.collocation.arrays import BOUNDED, Arrays
 from keyshift.solvers.collocation.levels import by_level
 from keyshift.solvers.collocation.metis import parted
 from keyshift.solvers.semidefinite import Rows, SemidefiniteAscent
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 LARGEST_CUT, LARGEST_SPECTRUM, LARGEST_SEMIDEFINITE = 150, 1500, 600
 """Components with more key groups get no minimum cut; workloads with more key groups no spectrum, no semidefinite bound."""
-BOUNDED = 10_000_000
-"""Lagrangian relaxation, HiGHS and partitions are for instances whose traffic of each key group with each node is at most so many
-numbers: of larger ones they say nothing within minutes."""
 STEPS, LEAST_RISE, MOST_LOOKS = 50, 5e-4, 40
 """Steps of the semidefinite bound between two looks at it; it ends where they raise it above 0 by no more than this share."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,13 +82,22 @@ def states_of(starts: IntArray, intervals: int) -> float:
 
 
 def cuts_in_time(starts: IntArray, cuts: IntArray, prefix: IntArray, intervals: int, budget: Budget) -> IntArray:
-    """`band_cuts`; where it takes long, only as long as there is time, then the fewest intervals."""
+    """`band_cuts`; where it takes long, a price on intervals, and the program if that leaves a gap and there is time for it."""
     if (states := states_of(starts, intervals)) < SHORT:
         return np.asarray(band_cuts(starts, cuts, prefix, intervals, True)[1])
+    if budget.expired:
+        return fewest_cuts(starts)
+    # Prices times intervals must fit 64 bits beside the state itself.
+    coarse = prefix >> max(0, int(prefix[-1]).bit_length() + starts.size.bit_length() - 60)
+    near = int(coarse[-1]) >> 20  # a millionth of the state: there the program gains nothing
+    priced = by_price(_Pass(starts, cuts, coarse), intervals, budget, near)
+    found = fewest_cuts(starts) if priced.cuts.size - 1 > intervals else priced.cuts
+    if priced.gap <= near or (states > LONG and math.isfinite(budget.time_limit)):
+        return found
     try:
         return np.asarray(until_limit(budget, band_cuts, starts, cuts, prefix, intervals, True, steps=states)[1])
     except LimitReached:
-        return fewest_cuts(starts)
+        return found
 
 
 def fewest_cuts(starts: IntArray) -> IntArray:
@@ -141,10 +151,10 @@ def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> A
 class _Pass:
     """One pass of the dynamic program for any price, with its scratch."""
 
-    def __init__(self, problem: IntervalMigration, prefix: IntArray) -> None:
-        m = problem.workload.key_groups
-        left, right = cells(problem.old_cuts, m)
-        self.line = TaskLine(problem.starts, left, right, prefix)
+    def __init__(self, starts: IntArray, cuts: IntArray, prefix: IntArray) -> None:
+        m = starts.size - 1
+        left, right = cells(cuts, m)
+        self.line = TaskLine(starts, left, right, prefix)
         self.row = BandLayer(np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64), 0, m)
         self.scratch = WindowScratch(np.empty((4, m + 1), np.int64), np.empty(m + 1, np.int64))
 
@@ -153,12 +163,78 @@ class _Pass:
         return int(best), cuts
 
 
+class PricedCuts(NamedTuple):
+    """What a price on intervals in place of their number leads to.
+
+    Attributes
+    ----------
+    upper : int
+        No partition with so few intervals keeps more than this.
+    gap : int
+        How much less the cuts keep.
+    cuts : ndarray
+        Of so few intervals, but where the time was over or the dearest price still led to more.
+    price : int
+        The one that proves `upper`.
+    passes : int
+    ended : bool
+        Whether nothing was left to ask.
+    """
+
+    upper: int
+    gap: int
+    cuts: IntArray
+    price: int
+    passes: int
+    ended: bool
+
+
+def by_price(
+    run: _Pass, most: int, budget: Budget, near: int = 0, told: Callable[[int], None] | None = None
+) -> PricedCuts:
+    """Look for the price at which as few intervals are used as there may be, until the gap is `near` 0; one price at least."""
+    total = int(run.line.prefix[-1])
+    low, high = 0, total + 1
+    upper, found = run(0)
+    if found.size - 1 <= most:
+        return PricedCuts(upper, 0, found, 0, 1, True)
+    passes, cheapest, gap, within = 1, 0, upper, None
+    while high - low > 1 and gap > near and (passes == 1 or not budget.expired):
+        price = _between(low, high, total, total // (4 * most))
+        value, cuts = run(price)
+        passes += 1
+        if value + price * most < upper:
+            upper, cheapest = value + price * most, price
+        if cuts.size - 1 > most:
+            low = price
+        else:
+            high, within, kept = price, cuts, value + price * (cuts.size - 1)
+        gap = upper if within is None else upper - kept
+        if told is not None:
+            told(upper)
+    ended = high - low <= 1 or gap <= near
+    if within is None:  # the highest price: the fewest intervals
+        _, within = run(high)
+    return PricedCuts(upper, gap, within, cheapest, passes, ended)
+
+
+def _between(low: int, high: int, total: int, guess: int) -> int:
+    """The next price: a guess at first, then in large steps until it lies between two, then bisected."""
+    if high > total:
+        price = 8 * low if low else guess
+    elif low == 0:
+        price = high // 8
+    else:
+        price = math.isqrt(low * high) if high > 4 * low else (low + high) // 2
+    return min(max(price, low + 1), high - 1)
+
+
 def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> Answer:
     r"""Bisect the price of an interval until as few are used as there are nodes: a bound, and an assignment near it.
 
     For every price :math:`\lambda \ge 0` the state kept by at most n' intervals is at most
     :math:`h(\lambda) + \lambda n'`, where h is the largest state kept less the intervals' price. A pass takes O(m);
-    there are about log2(all the state) of them, and one suffices when the best partition without a price uses
+    there are about log2(all the state) of them at most, and one suffices when the best partition without a price uses
     at most n' intervals, as it often does when nodes are added. The assignment is proven optimal where it attains
     the bound; where it does not, the default method closes the gap in more time.
 
@@ -171,33 +247,18 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     m, most = problem.workload.key_groups, problem.nodes_after
     # Prices times intervals must fit 64 bits beside the state itself.
     kept = weights(problem.keepable_state, bits=min(52, 60 - m.bit_length()))
-    run = _Pass(problem, kept.prefix)
-    low, high = 0, kept.total + 1
-    best, first = run(0)
-    upper, passes, cheapest = best, 1, 0
-    searched = first.size - 1 > most
-    found: IntArray | None = None if searched else first
-    if searched:
-        while high - low > 1 and not budget.expired:
-            price = (low + high) // 2
-            value, cuts = run(price)
-            passes += 1
-            if value + price * most < upper:
-                upper, cheapest = value + price * most, price
-            if cuts.size - 1 > most:
-                low = price
-            else:
-                high, found = price, cuts
-            budget.report(bound=moved_at_least(problem, kept, upper))
-    if found is None:  # the highest price: the fewest intervals
-        _, found = run(high)
-    bound = moved_at_least(problem, kept, upper)
-    if found.size - 1 > most:  # ties at the highest price
+    run = _Pass(problem.starts, problem.old_cuts, kept.prefix)
+
+    def told(upper: int) -> None:
+        budget.report(bound=moved_at_least(problem, kept, upper))
+
+    priced = by_price(run, most, budget, told=told)
+    bound = moved_at_least(problem, kept, priced.upper)
+    if priced.cuts.size - 1 > most:  # ties at the highest price
         return Answer(None, bound, budget.why, "the time limit was reached before a price led to few enough intervals")
-    assignment = answer_from_cuts(problem, found, kept)
-    details = {"passes": passes, "intervals": found.size - 1, "price": cheapest / kept.scale}
-    done = budget.why if searched and high - low > 1 else "completed"
-    return Answer(assignment, bound, done, details=details)
+    assignment = answer_from_cuts(problem, priced.cuts, kept)
+    details = {"passes": priced.passes, "intervals": priced.cuts.size - 1, "price": priced.price / kept.scale}
+    return Answer(assignment, bound, "completed" if priced.ended else budget.why, details=details)
 
 
 # Lower bounds for instances of any size: state moved is a metric, so no detour costs less than the direct step --------
@@ -206,20 +267,13 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
 def least_moved(step: IntervalMigration, budget: Budget | None = None) -> float:
     """A lower bound on the state that one migration moves, by the band dynamic program; no partition is made.
 
-    Where a budget is given and the program would take long, by a price on intervals (`lagrangian`); 0 where there is no time.
+    Where a budget is given and the program would take long, by a price on intervals (`lagrangian`).
     """
-    kept = keepable(step)
     intervals = min(step.nodes_after, step.workload.key_groups)
-    given, states = (step.starts, step.old_cuts, kept.prefix, intervals, False), states_of(step.starts, intervals)
-    if budget is not None and states > LONG:
-        return lagrangian(step, budget=budget.part(0.2)).bound or 0.0
-    if budget is None or states < SHORT:
-        gain, _ = band_cuts(*given)
-    else:
-        try:
-            gain, _ = until_limit(budget, band_cuts, *given, steps=states)
-        except LimitReached:
-            return 0.0
+    if budget is not None and states_of(step.starts, intervals) >= SHORT:
+        return lagrangian(step, budget=budget).bound or 0.0
+    kept = keepable(step)
+    gain, _ = band_cuts(step.starts, step.old_cuts, kept.prefix, intervals, False)
     return max(0.0, moved_at_least(step, kept, int(gain)))
 
 
@@ -228,7 +282,22 @@ def sequence_bound(problem: MigrationSequence, budget: Budget | None = None) -> 
 
     Until step t at least as much moves as in one optimal step from now to any of the counts up to t.
     """
-    return max(least_moved(problem.first_step(nodes), budget) for nodes in set(problem.counts))
+    return max(_each_at_least(problem, set(problem.counts), budget, alike=False).values())
+
+
+def _each_at_least(
+    problem: MigrationSequence | MigrationPolicy, counts: Collection[int], budget: Budget | None, alike: bool
+) -> dict[int, float]:
+    """The least that a step from now to each count moves, the farthest count first; 0 once the time is over.
+
+    All are `alike` in the time that they get, or each takes what it needs of what is left.
+    """
+    now, found = int(problem.workload.kept.sum()), dict.fromkeys(counts, 0.0)
+    for done, nodes in enumerate(sorted(counts, key=lambda nodes: (-abs(nodes - now), nodes))):
+        if budget is None or not done or not budget.expired:
+            part = None if budget is None else budget.part(1 / (len(found) - done) if alike else 1.0)
+            found[nodes] = least_moved(problem.first_step(nodes), part)
+    return found
 
 
 def policy_bound(problem: MigrationPolicy, budget: Budget | None = None) -> float:
@@ -240,7 +309,7 @@ def policy_bound(problem: MigrationPolicy, budget: Budget | None = None) -> floa
     Markov chain on (count, largest d so far).
     """
     p, gamma = problem, problem.discount
-    least = {n: least_moved(p.first_step(n), budget) for n in p.reachable}
+    least = _each_at_least(p, p.reachable, budget, alike=True)
     levels = sorted({0.0, *least.values()})
     states = [(n, r) for n in p.reachable for r in levels]
     number = {state: i for i, state in enumerate(states)}

@@ -15,7 +15,9 @@ from keyshift.models import Budget
 from keyshift.models.base.integers import whole_numbers
 from keyshift.models.intervals.partition import Prefix, decimal_above
 from keyshift.solvers.intervals import band_kernels as band_kernel
-from keyshift.solvers.intervals.ssm import lagrangian
+from keyshift.solvers.intervals import ssm
+from keyshift.solvers.intervals.owners import match
+from keyshift.solvers.intervals.ssm import cuts_in_time, lagrangian
 
 
 def workload(load, current, nodes, state=None, **more):
@@ -63,6 +65,33 @@ def test_a_limit_on_the_search_for_a_price():
     assert answer.bound <= ks.solve(problem).objective
     assert answer.assignment is not None
     assert answer.termination == "time_limit"
+
+
+@pytest.mark.parametrize("long", [0, 1 << 40])
+def test_single_steps_by_a_price_keep_what_the_program_keeps(monkeypatch, long):
+    """Within a millionth of the state, and where a gap is left and there is no time for the program, at most so many intervals."""
+    monkeypatch.setattr(ssm, "SHORT", 0)
+    monkeypatch.setattr(ssm, "LONG", long)
+    rng, reached, solved = np.random.default_rng(9), 0, 0
+    for _ in range(200):
+        problem = random_problem(rng, int(rng.integers(1, 40)), int(rng.integers(1, 9)))
+        if problem.conflicts():
+            continue
+        prefix = ssm.keepable(problem).prefix
+        most = min(problem.nodes_after, problem.workload.key_groups)
+        best, _ = band_kernel.band_cuts(problem.starts, problem.old_cuts, prefix, most, True)
+        for budget in (Budget(60.0), Budget(0.0)):
+            cuts = cuts_in_time(problem.starts, problem.old_cuts, prefix, most, budget)
+            assert cuts[0] == 0
+            assert cuts[-1] == problem.workload.key_groups
+            assert cuts.size - 1 <= most
+            assert (problem.starts[cuts[1:]] <= cuts[:-1]).all()
+        kept, _ = match(
+            problem.old_cuts, cuts_in_time(problem.starts, problem.old_cuts, prefix, most, Budget(60.0)), prefix
+        )
+        solved += 1
+        reached += kept >= best - (int(prefix[-1]) >> 20) - problem.workload.key_groups
+    assert reached == solved if long else reached > 0.8 * solved
 
 
 # Exact load tests -------------------------------------------------------------------------------------------------

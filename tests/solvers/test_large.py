@@ -17,11 +17,13 @@ from draws import rest_slow
 from instances import allocation, collocation, mclb, movement, routing
 
 import keyshift as ks
-from keyshift.models.answer import Budget
+from keyshift.models.answer import STEP, Budget
 from keyshift.solvers import checked
 from keyshift.solvers.allocation import joint_relaxation
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import nearest_sum
+from keyshift.solvers.allocation.portfolio import Portfolio
+from keyshift.solvers.allocation.whole_pairs import pass_of
 from keyshift.solvers.collocation import local_search, portfolio, structural_bounds
 from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.collocation.structural_bounds import mean_bound, most_by_moves
@@ -67,6 +69,7 @@ def test_collocations_that_count_as_large_keep_limits_and_bounds(monkeypatch, bl
     monkeypatch.setattr(portfolio, "BOUNDED", 0)
     monkeypatch.setattr(portfolio, "SEARCHED", searched)
     monkeypatch.setattr(local_search, "SEARCHED", searched)
+    monkeypatch.setattr(local_search, "BOUNDED", 0)
     for seed in range(15 * block, 15 * block + 15):
         problem = drawn(collocation, seed, levels=0.0)
         best, _ = brute_force(problem)
@@ -228,3 +231,23 @@ def test_what_stays_on_draining_nodes_is_a_bound():
             assert best is None or bound <= best * (1 + 1e-9) + 1e-12, seed
             reached += best is not None and 0 < best <= bound * (1 + 1e-6)
     assert reached > 0
+
+
+def test_bounds_over_windows_wait_for_the_search_and_count_as_work():
+    """They took all the time after its first round, whatever they had proven."""
+    rng = np.random.default_rng(4)
+    load = rng.gamma(2.0, 1.0, 300) * rng.uniform(0.7, 1.3, (6, 300))
+    w = ks.Workload(load=load, state=np.ones(300), current=rng.integers(0, 9, 300), nodes=9)
+    budget = Budget()
+    run = Portfolio(ks.KeyGroupAllocation(w, max_migrations=15, windows=6), budget)
+    turns, steps = run.joint_turns(), pass_of(run.instance)
+    next(turns)
+    assert run.counts is None
+    budget.spend(20 * steps)
+    for _ in range(3):  # counts, the first weights, a round
+        next(turns)
+    assert run.counts is not None
+    assert run.found.bound > 0.0
+    before = budget.work
+    next(turns)
+    assert budget.work >= before + STEP * steps

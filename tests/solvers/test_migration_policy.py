@@ -83,6 +83,15 @@ def test_the_interval_holds_after_every_round(monkeypatch):
     assert not all(left_out)
 
 
+def test_without_time_every_count_has_the_partition_of_the_step_from_now():
+    """Its first steps are optimal, so little more moves than step by step; the fewest intervals moved almost three times as much."""
+    problem = table_4(m=40)
+    late, whole = ks.solve(problem, "ssm", effort=1e-9), ks.solve(problem, "ssm")
+    assert "each count has one partition" in late.message
+    assert whole.bound <= whole.objective <= late.objective < 1.5 * whole.objective
+    assert late.bound <= late.objective
+
+
 def test_no_discount_is_single_step_migration():
     problem = table_4(discount=0.0)
     solution = ks.solve(problem)

@@ -44,24 +44,29 @@ def _single_steps(problem: MigrationPolicy, budget: Budget) -> SingleStep:
 def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, most_states: Whole = 100_000) -> Answer:
     """Optimal single-step migration whatever the matrix says. No guarantee; the bound is `policy_bound`.
 
-    Where a limit ends it before it has decided for every partition, every count gets one partition: that of the fewest intervals.
+    Where a limit ends it before it has decided for every partition, every count gets one partition: that of the step from now.
 
     Parameters
     ----------
     most_states : int
         Give up when more partitions than these can be met.
     """
+    return _step_by_step(problem, budget, most_states, None)
+
+
+def _step_by_step(problem: MigrationPolicy, budget: Budget, most_states: int, bound: float | None) -> Answer:
+    """`myopic_policy`, with a bound that is known, or that is found once there is a first step to every count."""
     prefix, single_step = weights(problem.workload.state).prefix, _single_steps(problem, budget)
     firsts = {n: _first(problem, single_step, n) for n in problem.first_row}
 
     def decide(nodes: int, cuts: IntArray, after: int) -> IntArray:
         return cuts if nodes == after else single_step(prefix, cuts, after)
 
-    bound = policy_bound(problem, budget)
+    bound = policy_bound(problem, budget) if bound is None else bound
     assignment = close(problem, firsts.__getitem__, decide, budget, most_states)
     if assignment is None and budget.expired:
-        fewest = cache(lambda nodes: fewest_cuts(problem.starts(nodes)))
-        assignment = close(problem, fewest, lambda _, __, after: fewest(after), Budget(None), most_states)
+        one = cache(lambda nodes: firsts[nodes] if nodes in firsts else fewest_cuts(problem.starts(nodes)))
+        assignment = close(problem, one, lambda _, __, after: one(after), Budget(None), most_states)
         said = "the time limit was reached before all single steps were decided: each count has one partition"
         return Answer(assignment, bound, budget.why, said)
     message = (
@@ -90,7 +95,14 @@ def restricted_policy(
     noise : float
         Every state is multiplied by up to 1 +- noise before a jittered single step.
     """
-    rng, bound = np.random.default_rng(seed), policy_bound(problem, budget.part(0.3))
+    bound = policy_bound(problem, budget.part(0.3))
+    return _over_candidates(problem, budget, np.random.default_rng(seed), partitions, noise, bound)
+
+
+def _over_candidates(
+    problem: MigrationPolicy, budget: Budget, rng: np.random.Generator, partitions: int, noise: float, bound: float
+) -> Answer:
+    """`restricted_policy` with a bound that is known."""
     chosen = candidates(problem, rng, partitions, noise, budget.part(0.8))  # it also ends where there are no more
     classes = {n: some_of_class(problem.starts(n), n, some.values()) for n, some in chosen.items()}
     iteration = PolicyIteration(problem, classes=classes)
@@ -174,11 +186,17 @@ def potentials_policy(
     the smoothed dual are keyshift's. Without a time limit it ends by itself; at a limit the best of `ssm`'s policy and its
     own is returned with the best bound so far. With over 2,000 tasks the answer is that of `mtm-restricted` or `ssm`.
     """
-    plain = myopic_policy(problem, budget=budget.part(0.2), most_states=min(partitions, most_states))
+    most_met, fits = min(partitions, most_states), 60_000_000 // (len(problem.counts) * problem.workload.key_groups)
+    if problem.workload.key_groups > 2_000:  # cells are kept for pairs of positions
+        bound = policy_bound(problem, budget.part(0.3))
+        most = min(300, max(2, 2 * fits // 3))
+        found = _over_candidates(problem, budget, np.random.default_rng(seed), most, 0.3, bound)
+        if budget.remaining < 0.5 * budget.time_limit:  # the first of these steps are among the candidates
+            return found
+        return better(problem, found, _step_by_step(problem, budget, most_met, bound))
+    plain = myopic_policy(problem, budget=budget.part(0.2), most_states=most_met)
     if budget.expired:
         return Answer(plain.assignment, plain.bound, budget.why, plain.message)
-    if problem.workload.key_groups > 2_000:  # cells are kept for pairs of positions
-        return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
     dual, half = PotentialsDual(problem, threads), budget.part(0.5)
     with suppress(LimitReached):  # what it has found by then is kept
         until_limit(half, dual.ascend, half)
@@ -187,8 +205,7 @@ def potentials_policy(
         return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
     bound = max(certified.bound, policy_bound(problem))
     plain.bound = bound
-    fits = 60_000_000 // (len(problem.counts) * problem.workload.key_groups)
-    most = min(partitions, most_states, fits)
+    most = min(most_met, fits)
     chosen = led_to(problem, certified, most, budget.part(0.4))
     rng = np.random.default_rng(seed)
     offered = candidates(problem, rng, 300, 0.3, budget.part(0.3))

@@ -48,7 +48,7 @@ def restricted_sequence(
         It ends after so many rounds without a better way.
     """
     rng, ways = np.random.default_rng(seed), _Ways(problem, partitions, budget)
-    state, bound, in_vain = problem.workload.state, sequence_bound(problem, budget), 0
+    state, bound, in_vain = problem.workload.state, sequence_bound(problem, budget.part(0.3)), 0
     ways.begin()
     least, best = ways.cheapest()
     # With more tasks no partitions are added between others: what every interval is worth would not fit into memory.
