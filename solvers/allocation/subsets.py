@@ -125,6 +125,6 @@ class SubsetProgram:
         if chosen is None:
             return answered, None
         place = it.current.copy()
-        for i, bits in enumerate(chosen):
-            place[self.movers[[k for k in range(self.movers.size) if bits >> k & 1]]] = i
+        for i, held in enumerate(chosen):
+            place[self.movers[[k for k in range(self.movers.size) if held >> k & 1]]] = i
         return True, place
