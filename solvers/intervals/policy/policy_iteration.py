@@ -130,7 +130,7 @@ class PolicyIteration:
         if (n, after) not in self._seen or not 0 < lost <= 10 * self.slack:
             return slice(None), 0.0
         fallen = self.value[after] - self._seen[n, after]
-        rows = np.flatnonzero(fallen < fallen.max() - self.slack / self.problem.discount)
+        rows = np.flatnonzero(self.problem.discount * (fallen.max() - fallen) > self.slack)
         return (slice(None), 0.0) if 2 * rows.size > fallen.size else (rows, lost)
 
     def _certify(self) -> None:
