@@ -203,10 +203,12 @@ class PlacementSearch:
     ) -> None:
         self.core, settings, rng = core, settings or MCLBSettings(), np.random.default_rng(seed)
         load = compressed(core.load)
-        first = start if rules is not None and start is not None else _starting_point(core, load, budget)
+        annealed = load.shape[0] <= settings.annealed
+        # Of one window a start is nearly even already; the squares of several lead elsewhere.
+        given = start is not None and (rules is not None or (not annealed and load.shape[1] == 1))
+        first = start if given else _starting_point(core, load, budget)
         self.best = first if start is None or core.squares(first) < core.squares(start) else start.copy()
         self.searches: list[PairSplits | _Annealing | _Sweeps] = []
-        annealed = load.shape[0] <= settings.annealed
         if annealed and rules is None:  # milliseconds, so that a limit that ends the first cooling leaves an answer
             self.best = _Sweeps(core, load, self.best, self.best, np.random.default_rng(seed)).go_on(budget or Budget())
         if PairSplits.suits(core, settings):
