@@ -92,6 +92,16 @@ def test_a_policy_needs_a_tau_for_the_counts_that_can_come_alone():
     assert float(ks.MigrationSequence(w, (3, 4), 0.0).limits[0].arithmetic()) == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("unit", ["load", "percent"])
+def test_a_load_distance_has_to_reach_the_scenario_with_most_load(unit):
+    """Where the last one has none it was said that no distance is enough."""
+    w = ks.Workload(load=[0.0], state=[1.0], current=[1], nodes=3, traffic=[[2.7]])
+    given = {"max_load_distance": 0.0, "distance_unit": unit, "serialisation": 1.0, "scenarios": [[4755.0], [0.0]]}
+    (distance, *_) = ks.remedies(ks.CollocatedAllocation(w, **given))
+    assert distance.limit == "max_load_distance"
+    assert distance.value == pytest.approx(200.0 if unit == "percent" else 3170.0, rel=FINE)
+
+
 def test_the_next_period_begins_where_the_answer_led():
     w = ks.Workload(load=[5, 4, 3, 2], state=[1, 2, 3, 4], current=[1, 1, 1, 1], nodes=2, node_names=["a", "b"])
     answer = ks.solve(ks.KeyGroupAllocation(w, max_migrations=2))
