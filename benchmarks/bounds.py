@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from page import run
+from rebalancer import FORMULAS, ask
 
 import keyshift as ks
 from keyshift.papers.page import Page
@@ -269,6 +270,30 @@ def usual(page: Page) -> None:
     beside(page, "usual", ["key groups", "nodes", "moves", "seed"])
 
 
+def rebalancer(page: Page) -> None:
+    """Beside Rebalancer.
+
+    The distance that Meta's local search leaves after a minute, the sum of squares as its goal (the best of its formulas here), and
+    ours after five units of work.
+    """
+    rows = []
+    for p, n in ((10_000, 60), (100_000, 200), (1_000_000, 2000))[: 1 if page.quick else 3]:
+        w = many(n, p)
+        for moves in (n // 2, 2 * n, p // 20):
+            problem = ks.KeyGroupAllocation(w, max_migrations=moves)
+            job = {"load": w.last_load.tolist(), "current": w.current.tolist(), "nodes": n, "max_migrations": moves,
+                   "formula": FORMULAS["squares"], "seconds": 60}  # fmt: skip
+            answer = ask(page.given.rebalancer, job) if page.given.rebalancer else None
+            theirs = (
+                np.nan if answer is None else problem.objective(np.array(answer["assignment"])) * 100 / problem.scale
+            )
+            ours = solved(problem, 5, **{"key groups": p, "nodes": n, "moves": moves})
+            waited = np.nan if answer is None else answer["seconds"]
+            rows.append(ours | {"Rebalancer, %": theirs, "its seconds": waited})
+            page.keep(rows, "rebalancer")
+    page.table(rows, "rebalancer")
+
+
 def few(page: Page) -> None:
     """Twelve to twenty key groups.
 
@@ -398,7 +423,7 @@ def parted(problem: ks.CollocatedAllocation) -> float:
     return structural_bounds.spectral_cut(Arrays(problem), Budget()) * problem.scale
 
 
-PARTS = (messages, policies, very_many, usual, few, windows, parts, enumerated)
+PARTS = (messages, policies, very_many, rebalancer, usual, few, windows, parts, enumerated)
 
 if __name__ == "__main__":
     if "--measure" in sys.argv:
@@ -411,4 +436,5 @@ if __name__ == "__main__":
             __doc__,
             PARTS,
             beside={"help": "an interpreter of the version before"},
+            rebalancer={"help": "an interpreter with Meta's rebalancer"},
         )
