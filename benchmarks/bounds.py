@@ -404,11 +404,11 @@ def tabled(problem: ks.KeyGroupAllocation) -> float:
     if not SubsetProgram.suits(instance):
         return 0.0
     program, low, high = SubsetProgram(instance), 0.0, instance.distance(instance.current)
-    while high - low > 1e-6:
+    while high - low > 2e-6:
         target = program.between(low, high - 1e-6)
         _, place = program.within(-target, target, np.inf, Budget())
         if place is None:
-            low = target - instance.error_bound
+            low = min(program.beyond(target), high) - instance.error_bound
         else:
             high = instance.distance(place)
     return max(0.0, low) * problem.scale
