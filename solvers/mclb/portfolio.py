@@ -155,7 +155,9 @@ class MCLBPortfolio:
                 )
                 sets, known = better if sets is None else better.after(sets), found.objective
                 least = 1.5 * sets.listing
-            if sets is None or (found.budget.work < WAITS * least and not found.all_wait):
+            # Under a budget a better placement than the first one leaves far fewer sets.
+            waits = WAITS * (max(length, least) if core.limited else least)
+            if sets is None or (found.budget.work < waits and not found.all_wait):
                 yield
                 continue
             turn, sets.lowest = found.budget.turn(max(length, least)), found.bound * core.nodes / sets.unit**2
