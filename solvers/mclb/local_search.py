@@ -205,8 +205,8 @@ class PlacementSearch:
         load = compressed(core.load)
         annealed = load.shape[0] <= settings.annealed
         # Of one window a start is nearly even already; the squares of several lead elsewhere.
-        given = start is not None and (rules is not None or (not annealed and load.shape[1] == 1))
-        first = start if given else _starting_point(core, load, budget)
+        kept = rules is not None or (not annealed and load.shape[1] == 1)
+        first = start if start is not None and kept else _starting_point(core, load, budget)
         self.best = first if start is None or core.squares(first) < core.squares(start) else start.copy()
         self.searches: list[PairSplits | _Annealing | _Sweeps] = []
         if annealed and rules is None:  # milliseconds, so that a limit that ends the first cooling leaves an answer
