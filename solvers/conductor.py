@@ -125,11 +125,6 @@ class Incumbent:
         return Answer(self.best, min(self.bound, self.objective), termination, self.message, self.details)
 
 
-def few_placements(nodes: int, key_groups: int, most: int) -> bool:
-    """Whether there are at most so many placements, by logarithms: of a million key groups the number has millions of digits."""
-    return key_groups * math.log(nodes) <= math.log(most) + 1e-9
-
-
 class Component(NamedTuple):
     """A search, a bound or a solver of a method.
 

@@ -37,7 +37,9 @@ class SubsetProgram:
             away = (sums + fixed[:, i]) * it.weight[i] - it.means
             self.away[i] = away[:, 0] if it.windows == 1 else (away if it.draining[i] else np.abs(away)).max(axis=1)
         by_cost = np.isfinite(it.max_cost)
-        self.rounded = 1.0 + 4 * it.key_groups * EPSILON  # sums may be added in another order than the check's
+        self.rounded = (
+            1.0 + 4 * (it.key_groups + it.nodes) * EPSILON
+        )  # sums may be added in another order than the check's
         self.most = self.rounded * it.max_cost if by_cost else float(it.max_moves)
         self.costs = half_sums((it.cost if by_cost else np.ones(it.key_groups))[self.movers][:, None])[:, 0]
         self.here = np.array([self._bits(it.current[self.movers] == i) for i in range(it.nodes)])
@@ -79,7 +81,7 @@ class SubsetProgram:
         return float(np.partition(some, some.size // 2)[some.size // 2]) if some.size else high
 
     def beyond(self, distance: float) -> float:
-        """The least distance that an assignment can have which has none up to one."""
+        """The least deviation of a set above a distance: no assignment has one in between."""
         some = self.distances
         return float(some.min(initial=np.inf, where=some > distance + 2 * self.instance.error_bound))
 
@@ -103,11 +105,7 @@ class SubsetProgram:
                 deviations = it.deviations(place)
                 high = float(deviations.max() if upper else -deviations[kept].min()) - 3 * error_bound
                 ended.append(place)
-        return True, min(ended, key=lambda place: float(np.ptp(self._extremes(place))))
-
-    def _extremes(self, place: IntArray) -> FloatArray:
-        deviations = self.instance.deviations(place)
-        return np.array([deviations.max(), deviations[~self.instance.draining].min()])
+        return True, min(ended, key=lambda place: it.problem.metrics(place)["deviation_sum"])
 
     def within(self, low: float, high: float, most_steps: float, budget: Budget) -> tuple[bool, IntArray | None]:
         """Whether the question could be answered in so many steps, and an assignment with deviations between two, if any."""

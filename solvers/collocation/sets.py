@@ -217,7 +217,7 @@ class CollocationSets(Cover):
     @staticmethod
     def tabled(data: Arrays, work: float) -> bool:
         """Whether all sets are so few that the best choice is found within so much work, and limits are of sets alone."""
-        entries = data.nodes * (min(data.max_moves, data.key_groups) + 1) << min(data.key_groups, 60)
+        entries = data.nodes * (_counted_moves(data) + 1) << min(data.key_groups, 60)
         few = entries <= min(ENTRIES, work / (STEP / 2))
         return few and not data.serialisation.any() and not data.cost_share.any()
 
@@ -262,9 +262,10 @@ class CollocationSets(Cover):
         data = self.data
         if not self.tabled(data, budget.remaining):
             return False
-        subsets, most_moves = 1 << data.key_groups, data.max_moves if data.max_moves < data.key_groups else 0
-        load, sets = half_sums(data.remote_load.T), dict[int, FittingSets]()
-        for kind in self.sets:
+        subsets, most_moves = 1 << data.key_groups, _counted_moves(data)
+        load, sets, kinds = half_sums(data.remote_load.T), dict[int, FittingSets](), np.zeros(data.nodes, np.int64)
+        for number, kind in enumerate(self.sets):
+            kinds[kind.nodes] = number
             bits = np.flatnonzero(((load >= kind.lower) & (load <= kind.upper)).all(axis=1))
             members = members_of(bits.astype(np.uint64), self.key_groups)
             fits = kind.fits(members)
@@ -275,8 +276,6 @@ class CollocationSets(Cover):
         most = self.goal + 1e-12
         answered, chosen = cheapest_cover([sets[i] for i in range(data.nodes)], subsets, most, most_moves, 3e8, budget)
         if chosen is not None:
-            of_node = np.argsort(np.concatenate([kind.nodes for kind in self.sets]))
-            kinds = np.repeat(np.arange(len(self.sets)), [kind.nodes.size for kind in self.sets])[of_node]
             before = self.value
             self.add_solution(members_of(np.array(chosen, dtype=np.uint64), self.key_groups), kinds)
             answered = self.value < before  # what the check refuses by rounding is no answer
@@ -381,3 +380,8 @@ class CollocationSets(Cover):
         better = (found >= 0).all() and self._remote(found) < self.value
         if better and kept(self.problem, found, WIDENED):
             self.best, self.value = found, self._remote(found)
+
+
+def _counted_moves(data: Arrays) -> int:
+    """How many moves there may be, 0 where all key groups may move and none has to be counted."""
+    return data.max_moves if data.max_moves < data.key_groups else 0

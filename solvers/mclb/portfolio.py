@@ -11,7 +11,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.base.guards import Whole
 from keyshift.models.errors import InputError
 from keyshift.models.mclb.problem import MCLB
-from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, few_placements, solver_turns
+from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, solver_turns
 from keyshift.solvers.mclb.bounds import shared_squares, window_bound
 from keyshift.solvers.mclb.local_search import ItemCore, search_turns
 from keyshift.solvers.mclb.near_sets import NearMeanSets
@@ -195,3 +195,8 @@ class MCLBPortfolio:
         while found.objective - found.bound <= max(0.05 * self.problem.scale, 0.002 * found.bound):
             yield
         yield from solver_turns(found, ask, "SCIP", self.settings.first)
+
+
+def few_placements(nodes: int, key_groups: int, most: int) -> bool:
+    """Whether there are at most so many placements, by logarithms: of a million key groups the number has millions of digits."""
+    return key_groups * math.log(nodes) <= math.log(most) + 1e-9

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pytest
 
 import keyshift as ks
 from keyshift.models import Answer, Budget
-from keyshift.solvers.conductor import Component, Incumbent, conduct, few_placements, solver_turns
+from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
 
 PROBLEM = ks.KeyGroupAllocation(
     ks.Workload(load=[8, 6, 5, 2, 2, 1], state=[1] * 6, current=[0, 0, 0, 1, 1, 2], nodes=3), max_migrations=2
@@ -115,11 +114,3 @@ def test_a_solver_that_begins_again_has_twice_the_work():
 
     assert sum(1 for _ in solver_turns(found, ask, "a solver", 0.5)) == 3
     assert np.allclose(lengths, [0.5, 1.0, 2.0, 4.0], rtol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "key_groups", "most", "few"),
-    [(3, 6, 729, True), (3, 6, 728, False), (10, 4, 10_000, True), (1, 10**7, 1, True), (10_000, 10**7, 10**6, False)],
-)
-def test_placements_are_counted_without_writing_their_number_down(nodes, key_groups, most, few):
-    assert few_placements(nodes, key_groups, most) is few

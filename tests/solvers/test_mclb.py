@@ -11,6 +11,7 @@ from instances.mclb import random_problem
 import keyshift as ks
 from keyshift.models import Answer
 from keyshift.models.mclb.problem import in_order
+from keyshift.solvers.mclb.portfolio import few_placements
 
 
 def problem(load, current, nodes, limit=None, **fields):
@@ -145,3 +146,11 @@ def test_a_deviation_that_is_mere_rounding_does_not_lift_the_bound():
     best = ks.solve(problem, "branch-and-bound", effort=5)
     tangents = ks.solve(problem, "milp", effort=1)  # it had "proven" 7.75
     assert tangents.bound <= best.objective <= 5.75
+
+
+@pytest.mark.parametrize(
+    ("nodes", "key_groups", "most", "few"),
+    [(3, 6, 729, True), (3, 6, 728, False), (10, 4, 10_000, True), (1, 10**7, 1, True), (10_000, 10**7, 10**6, False)],
+)
+def test_placements_are_counted_without_writing_their_number_down(nodes, key_groups, most, few):
+    assert few_placements(nodes, key_groups, most) is few
