@@ -29,7 +29,7 @@ def bisected(problem: ks.KeyGroupAllocation) -> np.ndarray | None:
         if place is None and target >= high:
             return best
         if place is None:
-            low = target - instance.error_bound
+            low = min(program.beyond(target), high) - instance.error_bound
             continue
         assert instance.distance(place) <= target + 2 * instance.error_bound
         best, high = place, instance.distance(place) - 3 * instance.error_bound

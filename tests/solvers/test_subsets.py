@@ -20,7 +20,7 @@ def test_the_cheapest_of_all_choices(count):
     for _ in range(count):
         p, n, most_moves = int(rng.integers(1, 6)), int(rng.integers(1, 5)), int(rng.integers(0, 7))
         cost = np.where(rng.random((n, 2**p)) < 0.8, 1 + 0.2 * rng.random((n, 2**p)), np.inf)
-        moves, most = rng.integers(0, 4, (n, 2**p)), n + 0.2
+        moves, most = rng.integers(0, 4, (n, 2**p)) * (rng.random((n, 2**p)) < 0.6), n + 0.2
         sets = [
             FittingSets(np.flatnonzero(c < np.inf), c[c < np.inf], m[c < np.inf])
             for c, m in zip(cost, moves, strict=True)
