@@ -272,7 +272,10 @@ def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np
     if asked.starts and workload is not None:
         best = _better(problem, None, workload.current)
     most = _enough(asked.warm_start, budget.remaining, 2.0)
-    best = _tried(problem, asked.warm_start, budget.part(0.25, most), seed, best)
+    share = max(
+        0.25, min(0.5, 0.5 / max(budget.remaining, 1e-9))
+    )  # of a short limit more: half a second places a million
+    best = _tried(problem, asked.warm_start, budget.part(share, most), seed, best)
     for name in asked.rescue:
         if best is None:
             best = _tried(problem, (name,), budget.part(0.25), seed, None)

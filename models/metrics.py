@@ -71,8 +71,9 @@ def table_size(workload: Workload, assignment: IntArray) -> int:
 
 def remote_traffic(workload: Workload, assignment: IntArray) -> float:
     """Traffic between key groups on different nodes. Needs `traffic`."""
-    pairs = _traffic(workload).tocoo()
-    return float(pairs.data[assignment[pairs.row] != assignment[pairs.col]].sum())
+    traffic = _traffic(workload)
+    sender = np.repeat(assignment, np.diff(traffic.indptr))
+    return float(traffic.data[sender != assignment[traffic.indices]].sum())
 
 
 def collocation_factor(workload: Workload, assignment: IntArray) -> float:

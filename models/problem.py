@@ -279,7 +279,7 @@ class Problem(ABC):
     def scale(self) -> float:
         """The size of one natural unit of the objective (the mean node load, the total state), > 0."""
 
-    @property
+    @cached_property
     def step(self) -> float:
         """The least difference between two different objectives if the data are whole numbers; 0 if none is known."""
         return 0.0
@@ -438,7 +438,7 @@ class MovesState(Problem):
         """All the state (1 when there is none)."""
         return float(self.workload.state.sum()) or 1.0
 
-    @property
+    @cached_property
     def step(self) -> float:
         return step_of_sums(self.workload.state)
 

@@ -115,7 +115,7 @@ def rebalance(
     overloaded_above: Threshold = "mean",
     rules: RowTally | None = None,
     budget: Budget | None = None,
-) -> IntArray | None:
+) -> IntArray:
     """Run phases two and three of Algorithm 1: take key groups off overloaded and closing nodes, place them.
 
     Parameters
@@ -132,8 +132,8 @@ def rebalance(
 
     Returns
     -------
-    ndarray of int, shape (p,), or None
-        None when the time is over before all are placed.
+    ndarray of int, shape (p,)
+        Whoever still waits when the time is over is where it was.
     """
     loads = np.bincount(current, weights=load, minlength=kept.size)
     mean = float(load.sum()) / int(kept.sum())
@@ -151,14 +151,23 @@ def _taken_off(
 
     The threshold falls as key groups leave, and the key groups are met in descending order: one traversal does.
     """
-    leaving = []
-    order = np.lexsort((-load, current))
+    leaving: list[int] = []
+    over = kept & (loads > line)
+    some = np.flatnonzero(over[current])
+    order = some[np.lexsort((-load[some], current[some]))]
     begins = np.searchsorted(current[order], np.arange(kept.size + 1))
-    for j in np.flatnonzero(kept & (loads > line)):
-        for k in order[begins[j] : begins[j + 1]]:
-            if 0 < load[k] <= min(loads[j] - mean, half):
-                leaving.append(int(k))
-                loads[j] -= load[k]
+    for j in np.flatnonzero(over):
+        mine = order[begins[j] : begins[j + 1]]
+        y, at = load[mine], 0
+        while True:
+            at += int(np.searchsorted(-y[at:], -min(loads[j] - mean, half)))  # the largest that may go
+            left = np.subtract.accumulate(np.append(loads[j], y[at:]))
+            stays = (y[at:] <= 0) | (y[at:] > np.minimum(left[:-1] - mean, half))
+            run = int(np.argmax(np.append(stays, True)))
+            if run == 0:
+                break
+            leaving += mine[at : at + run].tolist()
+            loads[j], at = left[run], at + run
     return leaving
 
 
@@ -170,16 +179,16 @@ def _placed(
     waiting: list[int],
     rules: RowTally,
     budget: Budget,
-) -> IntArray | None:
+) -> IntArray:
     """Phase three: the largest waiting key group goes to the least loaded node, of those that rules leave open to it.
 
     That is the least loaded underloaded node that can hold it, where one can: if the least loaded one cannot, none can.
-    Where rules leave it none it goes back; None when the time is over before.
+    Where rules leave it none it goes back, and so do all that wait when the time is over.
     """
     loads = np.where(kept, loads, np.inf)
     for number, k in enumerate(sorted(waiting, key=lambda k: (-load[k], k)), start=1):
         if number % LOOK == 0 and budget.expired:
-            return None
+            break  # the others stay where they are
         here = int(current[k])
         may = rules.open_to(k, kept.size)
         # Departure: where no underloaded node holds it the print leaves it homeless.

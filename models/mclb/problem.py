@@ -112,7 +112,7 @@ class MCLB(Ruled):
         w = self.workload
         return float(np.square(w.load).sum() / (w.key_groups * w.kept.sum())) or 1.0
 
-    @property
+    @cached_property
     def step(self) -> float:
         """Sums of squares of whole loads, with one sum in a window, differ by 2."""
         return 2.0 * step_of_sums(self.workload.load) ** 2 / float(self.workload.kept.sum())
@@ -293,8 +293,7 @@ class Core:
 
     def squares(self, assignment: IntArray) -> float:
         """Sum over windows and nodes of (load - mean)^2: n times the imbalance."""
-        loads = np.zeros((self.nodes, self.load.shape[1]))
-        np.add.at(loads, assignment, self.load)
+        loads = sums_on_nodes(self.load, assignment, self.nodes)
         return float(np.square(loads - loads.mean(axis=0)).sum())
 
     def relabelled(self, assignment: IntArray) -> IntArray:
@@ -305,10 +304,10 @@ class Core:
             from scipy.optimize import linear_sum_assignment  # half a second: not before it is needed
 
         known = self.current >= 0
-        holding, group = np.unique(assignment, return_inverse=True)
-        held, now = np.unique(self.current[known], return_inverse=True)
-        staying = np.zeros((holding.size, held.size))
-        np.add.at(staying, (group[known], now), self.state[known])
+        holding, group = _numbered(assignment)
+        held, now = _numbered(self.current[known])
+        pair, size = group[known] * held.size + now, holding.size * held.size
+        staying = np.bincount(pair, weights=self.state[known], minlength=size).reshape(holding.size, held.size)
         groups, nodes = linear_sum_assignment(staying, maximize=True)
         label = np.full(holding.size, -1, dtype=np.int64)
         label[groups] = held[nodes]
@@ -324,6 +323,19 @@ class Core:
     def lift(self, assignment: IntArray) -> IntArray:
         """From 0..n-1 to the workload's node numbers."""
         return self.names[assignment]
+
+
+def sums_on_nodes(load: FloatArray, assignment: IntArray, nodes: int) -> FloatArray:
+    """The load of every node in every window, shape (n, m), of key groups with loads of shape (p, m)."""
+    m = load.shape[1]
+    at = (assignment[:, None] * m + np.arange(m)).ravel()
+    return np.bincount(at, weights=load.ravel(), minlength=nodes * m).reshape(nodes, m)
+
+
+def _numbered(nodes: IntArray) -> tuple[IntArray, IntArray]:
+    """The nodes that occur, in order, and of each entry the number of its own among them: `np.unique` without sorting."""
+    occurs = np.bincount(nodes) > 0
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[nodes]
 
 
 def in_order(assignment: IntArray, order: list[int], alike: np.ndarray) -> IntArray:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from keyshift.models.base.pyomo import pyo
-from keyshift.models.mclb.problem import MCLB
+from keyshift.models.mclb.problem import MCLB, sums_on_nodes
 from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PlacedPyomo
 from keyshift.models.workload import FloatArray, IntArray
@@ -121,8 +121,7 @@ class MCLBPyomo(PlacedPyomo):
 
     def deviations_of(self, assignment: IntArray) -> FloatArray:
         """Scaled deviations d of an assignment to 0..n-1, shape (m, n)."""
-        loads = np.zeros((self.core.nodes, self.load.shape[1]))
-        np.add.at(loads, assignment, self.load)
+        loads = sums_on_nodes(self.load, assignment, self.core.nodes)
         return (loads - loads.mean(axis=0)).T
 
     def in_order(self, assignment: IntArray) -> IntArray:

@@ -260,7 +260,7 @@ class KeySplitting(KeyStream):
         """The mean load of a worker (1 when nothing weighs anything)."""
         return self.total_weight / float(self.speeds.sum()) or 1.0
 
-    @property
+    @cached_property
     def step(self) -> float:
         """One message if loads are numbers of messages."""
         return 1.0 if self.counts else 0.0

@@ -89,11 +89,9 @@ class Arrays(PlacementArrays[CollocatedAllocation]):
     @cached_property
     def _adjacency(self) -> sp.csr_array:
         """Both ways of each pair, numbered from 1."""
-        ends = (np.r_[self.first, self.second], np.r_[self.second, self.first])
-        numbers = np.arange(1, 2 * self.first.size + 1)
-        places = sp.csr_array((numbers, ends), shape=(self.key_groups, self.key_groups))
-        places.sort_indices()
-        return places
+        p, numbers = self.key_groups, np.arange(1, self.first.size + 1)
+        once = sp.csr_array((numbers, self.second, np.searchsorted(self.first, np.arange(p + 1))), shape=(p, p))
+        return sp.csr_array(once + once.T)
 
     @cached_property
     def indptr(self) -> IntArray:
@@ -108,7 +106,12 @@ class Arrays(PlacementArrays[CollocatedAllocation]):
     @cached_property
     def weight(self) -> FloatArray:
         """Traffic with each neighbour, shape (t, entries)."""
-        return np.ascontiguousarray(np.tile(self.traffic, 2)[:, self._adjacency.data - 1])
+        return np.ascontiguousarray(self.traffic[:, self._adjacency.data - 1])
+
+    @cached_property
+    def mean_weight(self) -> FloatArray:
+        """The same over the windows, shape (entries,)."""
+        return self.weight[0] if self.row_share.size == 1 else self.row_share @ self.weight
 
     @property
     def cells(self) -> int:

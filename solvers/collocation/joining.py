@@ -197,5 +197,5 @@ def _from(problem: CollocatedAllocation, data: Arrays, assignment: IntArray) -> 
         assignment.astype(np.int64), held, data.used(assignment), spent, np.zeros(data.nodes), data.current, space.kind,
         space.enter,
         data.remote_load, data.use, data.upper, data.lower, data.room, data.cost_share, data.max_moves, data.indptr,
-        data.neighbour, data.row_share @ data.weight,
+        data.neighbour, data.mean_weight,
     )  # fmt: skip

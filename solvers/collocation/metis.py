@@ -23,7 +23,7 @@ from keyshift.solvers.collocation.arrays import Arrays
 def by_metis(problem: CollocatedAllocation, data: Arrays, budget: Budget) -> IntArray | None:
     """METIS's partition onto the nodes that do not drain, by capacity and without limits; None if there is no time for it."""
     nodes, p = np.flatnonzero(problem.workload.kept), data.key_groups
-    graph = sp.csr_array((data.row_share @ data.weight, data.neighbour, data.indptr), shape=(p, p))
+    graph = sp.csr_array((data.mean_weight, data.neighbour, data.indptr), shape=(p, p))
     capacity = problem.workload.capacity[nodes]
     part = parted(graph, data.remote_load.mean(axis=0), capacity / capacity.sum(), budget)
     return None if part is None else np.asarray(nodes[part])

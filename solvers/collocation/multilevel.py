@@ -96,7 +96,7 @@ class Multilevel:
         never = np.full_like(data.room, -UNLIMITED)
         self.most = np.concatenate([data.upper, data.room]).take(self.nodes, axis=1) / unit
         self.least = np.concatenate([data.lower, never]).take(self.nodes, axis=1) / unit
-        weight = data.row_share @ data.weight / (float(np.median(data.mean_traffic)) or 1.0)
+        weight = data.mean_weight / (float(np.median(data.mean_traffic)) or 1.0)
         adjacency = sp.csr_array((weight, data.neighbour, data.indptr), shape=(data.key_groups, data.key_groups))
         self.order = reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int64)  # neighbours near in memory
         self.graph = _graph(adjacency[self.order][:, self.order], rows[:, self.order] / unit)

@@ -121,7 +121,7 @@ def _large(
     found.add_solution(joined(problem, data, start, budget.part(0.5), seed), "joins")
     if not budget.expired:
         found.raise_bound(mean_bound(problem, most_by_structure(data, budget.part(0.2))), "structure")
-    if data.cells > SEARCHED:
+    if data.cells > SEARCHED and not found.done:
         found.add_solution(joined(problem, data, found.best, budget, seed + 1), "joins")
     elif not found.done:
         search = Annealing(problem, found.best, seed, data)

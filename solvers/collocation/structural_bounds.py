@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components, maximum_flow
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import STEP
-from keyshift.models.base.compiling import off_clock
+from keyshift.models.base.compiling import njit, off_clock
 from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import FloatArray, IntArray
@@ -60,14 +60,26 @@ def most_by_moves(data: Arrays) -> float:
     here = float(data.row_share @ data.together(data.current))
     if data.max_moves >= data.key_groups or data.first.size == 0:
         return 1.0
-    p, ends = data.key_groups, np.repeat(np.arange(data.key_groups), np.diff(data.indptr))
-    at, weight = data.current[data.neighbour], data.row_share @ data.weight
-    away = at != data.current[ends]
-    on = sp.csr_array((weight[away], (ends[away], at[away])), shape=(p, data.nodes))
-    on.sum_duplicates()
-    gain = (np.asarray(on.sum(axis=1)).ravel() + on.max(axis=1).toarray().ravel()) / 2
+    gain, there = np.zeros(data.key_groups), np.zeros(data.nodes)
+    gains_of_moves(data.indptr, data.neighbour, data.mean_weight, data.current, there, gain)
     order = np.sort(gain)[::-1][: data.max_moves]
     return min(1.0, (here + float(order.sum())) * (1 + 1e-9) + 1e-15)
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def gains_of_moves(indptr, neighbour, weight, place, there, gain):
+    """The most that each key group's move collocates; `there`, of zeros, is scratch for each node."""
+    for k in range(gain.size):
+        here, away, most = place[k], 0.0, 0.0
+        for e in range(indptr[k], indptr[k + 1]):
+            i = place[neighbour[e]]
+            if i != here:
+                away += weight[e]
+                there[i] += weight[e]
+                most = max(most, there[i])
+        for e in range(indptr[k], indptr[k + 1]):
+            there[place[neighbour[e]]] = 0.0
+        gain[k] = (away + most) / 2
 
 
 def component_cuts(data: Arrays) -> float:
@@ -78,7 +90,7 @@ def component_cuts(data: Arrays) -> float:
     boundaries: at least r / 2 times the minimum cut is remote.
     """
     p = data.key_groups
-    graph = sp.csr_array((data.row_share @ data.weight, data.neighbour, data.indptr), shape=(p, p))
+    graph = sp.csr_array((data.mean_weight, data.neighbour, data.indptr), shape=(p, p))
     count, label = connected_components(graph, directed=False)
     limit, weight, size = float(data.upper[0].max()), np.bincount(label, data.load[0], count), np.bincount(label)
     least = 0.0
@@ -124,7 +136,7 @@ def spectral_cut(data: Arrays, budget: Budget) -> float:
     p, limited = data.key_groups, _limited(data)
     if data.traffic.size == 0 or not limited:
         return 0.0
-    graph = sp.csr_array((data.row_share @ data.weight, data.neighbour, data.indptr), shape=(p, p))
+    graph = sp.csr_array((data.mean_weight, data.neighbour, data.indptr), shape=(p, p))
     best, whole = 0.0, np.zeros(p, dtype=np.int64)
     for nodes in (2, 5) if p > LARGEST_SPECTRUM else (0,):  # more of them say more, and take longer
         parts = min(p, max(-(-p // LARGEST_SPECTRUM), data.nodes // nodes)) if nodes else 1

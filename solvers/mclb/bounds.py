@@ -44,7 +44,8 @@ def window_bounds(load: FloatArray, nodes: int) -> FloatArray:
     that n nodes cannot share evenly leave :math:`r (n - r) / n` squared units.
     """
     m, p = load.shape
-    largest = -np.sort(-load, axis=1)
+    load = np.ascontiguousarray(load)
+    largest = np.sort(load, axis=1)[:, ::-1]
     total = load.sum(axis=1)
     if nodes == 1:
         return np.zeros(m)
@@ -65,10 +66,12 @@ def window_bounds(load: FloatArray, nodes: int) -> FloatArray:
 def _uneven(load: FloatArray, nodes: int) -> FloatArray:
     """The remainder of each window that whole loads cannot share evenly; 0 where they are not whole."""
     whole = (load == np.rint(load)).all(axis=1) & (load.sum(axis=1) < 2.0**53)
-    units = np.where(whole[:, None], load, 0.0).astype(np.int64)
+    units = load[whole].astype(np.int64)
     unit = np.maximum(np.gcd.reduce(units, axis=1), 1)
     over = (units.sum(axis=1) // unit) % nodes
-    return np.asarray(np.square(unit.astype(np.float64)) * over * (nodes - over) / nodes)
+    uneven = np.zeros(whole.size)
+    uneven[whole] = np.square(unit.astype(np.float64)) * over * (nodes - over) / nodes
+    return uneven
 
 
 def _fullest(largest: FloatArray, nodes: int) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.base.guards import NonNegative
-from keyshift.models.mclb.problem import MCLB, SLACK, Core
+from keyshift.models.mclb.problem import MCLB, SLACK, Core, sums_on_nodes
 from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.ruled import MergedItems
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
@@ -433,8 +433,7 @@ class _Sweeps(PlacementTurns):
     def _begin(self, chosen: IntArray) -> None:
         """Go on from a placement."""
         self.chosen, self.own, self.idle = chosen.copy(), self.core.squares(chosen), 0
-        self.spent, self.sums = self.core.moved(chosen), np.zeros((self.core.nodes, self.load.shape[1]))
-        np.add.at(self.sums, chosen, self.load)
+        self.spent, self.sums = self.core.moved(chosen), sums_on_nodes(self.load, chosen, self.core.nodes)
 
     def unfinished(self, effort: float, enough: float) -> bool:
         """Whether sweeps gained more than a thousandth lately, or there is a better placement to go on from."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from keyshift.models import Budget
 from keyshift.models.base.compiling import njit
-from keyshift.models.mclb.problem import Core
+from keyshift.models.mclb.problem import Core, sums_on_nodes
 from keyshift.models.workload import IntArray
 from keyshift.solvers.set_partitioning import half_sums
 from keyshift.solvers.tuning import MCLBSettings
@@ -115,9 +115,7 @@ class PairSplits(PlacementTurns):
     def _settled(self, start: IntArray, most: int, budget: Budget) -> IntArray:
         """Split pair after pair anew, the one that can gain most first, until none does."""
         core, place, n = self.core, start.copy(), self.core.nodes
-        away = np.zeros((n, self.load.shape[1]))
-        np.add.at(away, place, self.load)
-        away -= self.load.sum(axis=0) / n
+        away = sums_on_nodes(self.load, place, n) - self.load.sum(axis=0) / n
         open_ = np.triu(np.ones((n, n), dtype=bool), 1)
         begun = self.looked
         while self.looked - begun < LOOKED and not budget.expired:
