@@ -2,8 +2,8 @@
 
     python benchmarks/collocation.py [--quick] [--only PART ...] --out DIR
 
-Loads, load distances, maxLD = 10 and maxPL = 25 are percentage points of a node's capacity, as in the paper (section 3). Two ALBICs appear:
-*as printed* balances by the loads that were measured; *albic* also knows what the new pair will save.
+Loads, load distances, maxLD = 10 and maxPL = 25 are percentage points of a node's capacity, as in the paper (section 3). There are two ALBICs:
+*as printed* balances the measured loads; *albic* also subtracts what the new pair will save.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from keyshift.papers.page import Page, best_of, cases, each
 
 
 def busy(page: Page) -> None:
-    """Busier and idler nodes: Real Job 2 at other loads, and with limits that know nothing of capacity."""
+    """Busier and idler nodes: Real Job 2 at other loads, and with limits that do not depend on capacity."""
     periods, frames, tables = (4 if page.quick else 90), [], []
     for at, names in [(a, ("albic", PRINTED, "cola")) for a in (25, 50, 75, 100)] + [("any", (OF_THE_MEAN,))]:
         stream, model = streams.in_points(streams.flights(2, periods), BUSY if at == "any" else at)

@@ -2,7 +2,7 @@
 
     python benchmarks/key_splitting.py [--quick] [--only PART ...] --out DIR
 
-Where the flow optimum is in a study, every run of an online scheme is held against it; the script fails if one is below it.
+Where a study has the flow optimum, every run of an online scheme is compared with it; the script fails if a run is below it.
 Throughput and latency are simulated in latency.py. In the figures, an imbalance of 1e-8 stands for none.
 """
 

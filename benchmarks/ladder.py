@@ -2,10 +2,10 @@
 
     python benchmarks/ladder.py [--quick] [--only ladder] [--problem TEXT] [--method NAME ...] [--size P ...] [--limit S ...] --out DIR
 
-Loads follow a gamma law, key groups run on random nodes, a twentieth may move. Each row is a process of its own, which may use so much memory and is killed
-some time after its limit; a run that is killed goes on where it stopped. Budgets count processor seconds, since other processes run on the same
-two cores (with --wall those of the clock): a limit is kept up to 1.1 times and one second. Memory is what the process needs beyond its imports, and is
-kept up to twelve times the arrays of the instance and 0.5 GB.
+Loads are gamma-distributed, key groups run on random nodes, and a twentieth of them may move. Each row is a process of its own with a limit on memory; it is killed
+if it runs far beyond its time limit. Rows on file are not run again. Budgets count processor seconds, since other processes use the same
+two cores (with --wall, seconds of the clock). A run is late if it takes more than 1.1 times its limit and one second; it is large if its process needs, beyond its imports,
+more than twelve times the arrays of the instance and 0.5 GB.
 """
 
 from __future__ import annotations

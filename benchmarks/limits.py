@@ -2,9 +2,8 @@
 
     python benchmarks/limits.py [--quick] [--only limits cold ctrl_c] [--method TEXT] --out DIR
 
-One process for each method, so that nothing left behind by one disturbs the next. Nothing is compiled ahead; what is compiled or
-imported on the way is on no clock. A time limit is kept when the processor time stays within 1.5 times the limit and half a second,
-Ctrl-C when the answer is there within two.
+Each method runs in a process of its own. Nothing is compiled ahead; compiling and imports do not count. A time limit is kept if the processor
+time is at most 1.5 times the limit and half a second, Ctrl-C if the answer is there within two seconds.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ CASES: dict[str, Drawn] = {
     "a large policy": Drawn("migration-policy", 1000, 0, "ding-policy", lambda p: {"tasks": p, "tau": 0.4, "discount": 0.99}),
 }  # fmt: skip
 MORE = (("collocation", 1000, "milp-plain", 10.0), ("balance", 400, "scip", 5.0))
-"""Where seconds go by before a solver first hears of its limit."""
+"""Methods that need seconds before their solver starts."""
 FRONTS = ((200, 500, 3.0), (200, 2000, 3.0), (400, 10000, 3.0))
 """Key groups, points, limit."""
 

@@ -3,7 +3,7 @@
     python benchmarks/mutations.py [PATTERN]
 
 Runs `tests/models/test_space.py`, one test of routing and the fast sample of `tests/solvers/test_searches.py` on every copy, and the slow sweep
-where these pass. Exits with 1 where a mutation lives.
+where these pass. The exit code is 1 if a mutation survives.
 """
 
 from __future__ import annotations

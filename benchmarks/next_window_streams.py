@@ -29,7 +29,7 @@ def workloads(load: np.ndarray, seed: int, drain: int = 0) -> list[ks.Workload]:
 
 
 def hashed(window: Iterable[int], keys: Iterable[Any], windows: int, seed: int) -> list[ks.Workload]:
-    """Rows of a log, counted by window and by the hash of their key; the seed turns the hash."""
+    """Rows of a log, counted by window and by the hash of their key; each seed gives another hash."""
     names, number = np.unique(np.asarray(keys, dtype=str), return_inverse=True)
     group = np.array([zlib.crc32(f"{seed}/{name}".encode()) % GROUPS for name in names])
     at = np.asarray(window) * GROUPS + group[number]

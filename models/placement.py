@@ -45,9 +45,8 @@ def consistent(key_groups: int, nodes: int, points: int = 100) -> IntArray:
 def rehashed(home: ArrayLike, nodes: ArrayLike, first: int) -> IntArray:
     """The hash after nodes were added and removed: a key moves only to a node that was added, or off one that is gone.
 
-    A node more takes an even share of the keys from all others. Each key draws a number for each node, and the highest
-    wins [Thaler1998]; the node that the first hash gave stands for all that were there then, of whose draws it has the
-    highest: their root.
+    An added node takes an even share of the keys from all others. Each key draws a number for each node and goes to the highest
+    [Thaler1998]. The node that the first hash gave has the highest draw of all nodes there were at first: a root of one draw.
 
     Parameters
     ----------
@@ -100,7 +99,7 @@ PLACEMENTS: dict[str, Callable[[int, int], IntArray]] = {"ranges": ranges, "modu
 
 
 def placement(name: str, key_groups: int, nodes: int) -> IntArray:
-    """Return the node of each key group, 0..nodes-1, shape (key_groups,), under the named placement."""
+    """The node of each key group, 0..nodes-1, shape (key_groups,), by the placement of that name."""
     if name not in PLACEMENTS:
         raise InputError(f"placement = {name!r} is unknown; there are {', '.join(PLACEMENTS)}")
     return PLACEMENTS[name](key_groups, nodes)
