@@ -50,7 +50,7 @@ def replicated(problem: ReplicatedAllocation, copies: int) -> IntArray:
 def packed(problem: ReplicatedAllocation, count: IntArray, budget: Budget) -> IntArray | None:
     """The heaviest copy first to the least loaded node with room and no copy of its key group, shape (p, n); None if too late."""
     w, room = problem.workload, problem.slots.copy()
-    made, load = np.zeros((w.key_groups, w.nodes), dtype=np.int8), np.zeros(w.nodes)
+    made, load = np.zeros((w.key_groups, w.nodes), dtype=np.int8), np.where(room > 0, 0.0, np.inf)
     copies = np.repeat(np.arange(count.size), count)
     first = np.arange(copies.size) == np.searchsorted(copies, copies)
     share = problem.load[copies] / count[copies]
@@ -62,9 +62,11 @@ def packed(problem: ReplicatedAllocation, count: IntArray, budget: Budget) -> In
         k = copies[at]
         if met[k] and spare <= 0:  # the room that is left is for key groups without any copy
             continue
-        free = (room > 0) & (made[k] == 0)
-        if free.any():
-            i = int(np.argmin(np.where(free, (load + share[at]) / w.capacity, np.inf)))
-            made[k, i], load[i], room[i] = 1, load[i] + share[at], room[i] - 1
+        filled = (load + share[at]) / w.capacity
+        if met[k]:
+            filled[made[k] > 0] = np.inf
+        i = int(filled.argmin())
+        if filled[i] < np.inf:
+            made[k, i], load[i], room[i] = 1, load[i] + share[at] if room[i] > 1 else np.inf, room[i] - 1
             spare, met[k] = spare - int(met[k]), True
     return made

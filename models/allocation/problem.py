@@ -459,7 +459,9 @@ class KeyGroupAllocation(OverWindows):
 
     @cached_property
     def _open_space(self) -> MoveSpace:
-        return self.space.without(~self.open_pairs) if self._room or self.cost_limit is not None else self.space
+        if self._room:
+            return self.space.without(~self.open_pairs)
+        return self.space if self.cost_limit is None else self.space.closed(np.flatnonzero(~self.cost_limit.fits))
 
     def played(self) -> dict[str, Any]:
         it = self.planned
