@@ -108,9 +108,15 @@ def test_the_second_stage_is_that_of_every_assignment(count):
         w, instance = problem.workload, Instance(problem)
         if not SubsetProgram.suits(instance) or (best := bisected(problem)) is None or problem.violations(best):
             continue
-        every = [problem.check(a) for a in itertools.product(range(w.nodes), repeat=w.key_groups)]
+        places = list(itertools.product(range(w.nodes), repeat=w.key_groups))
+        every = [problem.check(place) for place in places]
         near = problem.objective(best) + problem.tolerance
         least = min(r.metrics["deviation_sum"] for r in every if r.feasible and r.objective <= near)
-        proven, place = SubsetProgram(instance).least_sides(best, math.inf, Budget())
+        program = SubsetProgram(instance)
+        distances = np.array([instance.distance(np.array(r)) for r, c in zip(places, every, strict=True) if c.feasible])
+        for below in rng.choice(distances, 5):
+            error_bound, above = 3 * instance.error_bound, program.beyond(below)
+            assert not ((distances > below + error_bound) & (distances < above - error_bound)).any()
+        proven, place = program.least_sides(best, math.inf, Budget())
         assert proven
         assert problem.metrics(place)["deviation_sum"] == pytest.approx(least, abs=3 * problem.tolerance)

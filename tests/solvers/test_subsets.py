@@ -13,12 +13,12 @@ from keyshift.models import Budget
 from keyshift.solvers.subsets import FittingSets, cheapest_cover, extend
 
 
-@draws(60, 400)
+@draws(500, 3000)
 def test_the_cheapest_of_all_choices(count):
     """Costs that differ by little, so that fewer moves and less cost are often at odds."""
     rng, found = np.random.default_rng(1), 0
     for _ in range(count):
-        p, n, most_moves = int(rng.integers(1, 6)), int(rng.integers(1, 5)), int(rng.integers(0, 7))
+        p, n, most_moves = int(rng.integers(1, 5)), int(rng.integers(1, 6)), int(rng.integers(0, 5))
         cost = np.where(rng.random((n, 2**p)) < 0.8, 1 + 0.2 * rng.random((n, 2**p)), np.inf)
         moves, most = rng.integers(0, 4, (n, 2**p)) * (rng.random((n, 2**p)) < 0.6), n + 0.2
         sets = [
