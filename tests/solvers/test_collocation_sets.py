@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ HOW: dict[str, dict[str, int]] = {
 def tiny() -> list[tuple[ks.CollocatedAllocation, float | None]]:
     rng = np.random.default_rng(9)
     drawn = [collocation.random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)), 0) for _ in range(80)]
+    drawn[::3] = [replace(p, max_migrations=1 + k % 2, max_migration_cost=None) for k, p in enumerate(drawn[::3])]
     return [(p, brute_force(p)[0]) for p in drawn if CollocationSets.suits(p, Arrays(p))]
 
 
