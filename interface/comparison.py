@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich import box
+
 from keyshift.catalogue import chosen_methods, formulation_of
 from keyshift.catalogue import methods as methods_of
 from keyshift.models import Budget, InputError, Problem, Solution
@@ -239,8 +241,6 @@ def comparison_table(comparison: Comparison, wide: bool) -> Table:
     wide : bool
         With more digits and metrics, and the distances to the best bound and to the best answer.
     """
-    from rich import box
-
     problem, solutions = comparison.problem, comparison.solutions
     style: dict[str, Any] = {} if wide else {"box": box.SIMPLE_HEAD, "pad_edge": False, "show_edge": False}
     units = getattr(getattr(problem, "workload", None), "units", {})

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.segment import Segment
 from rich.text import Text
 
@@ -82,7 +83,6 @@ def table(
 @cache
 def _fitted() -> type[Table]:
     """A table that leaves out columns where the terminal is too narrow for them, the last ones first, and says which."""
-    from rich.measure import Measurement
     from rich.table import Table
 
     class Fitted(Table):

@@ -57,6 +57,17 @@ def naming(place: str | Path, before: str = ": ") -> Iterator[None]:
         raise error if str(error).startswith(str(place)) else InputError(f"{place}{before}{error}") from None
 
 
+@contextmanager
+def needing(library: str, sentence: str) -> Iterator[None]:
+    """Within the block, importing this library where it is not installed is `MissingDependencyError` with the sentence."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != library:
+            raise
+        raise MissingDependencyError(sentence) from None
+
+
 def reason(error: BaseException) -> str:
     """The words of the operating system, or of a library, in one line."""
     if isinstance(error, OSError) and error.strerror:

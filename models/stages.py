@@ -186,9 +186,8 @@ class WholeMeasure:
     @classmethod
     def sum(cls, numbers: Scaled, expression: Any, terms: int, unit: float, rest: float = 0.0) -> WholeMeasure:
         """`rest` plus a sum of at most this many of scaled numbers, which the expression adds up."""
-        exact = (
-            numbers.exact and numbers.scale <= 1 and Fraction(numbers.total) / numbers.scale < 2**53
-        )  # sums of whole floats
+        # Sums of whole floats are exact.
+        exact = numbers.exact and numbers.scale <= 1 and Fraction(numbers.total) / numbers.scale < 2**53
         error_bound = 0.0 if exact and rest == 0.0 else FLOATS * unit + numbers.error * terms
 
         def most(value: float) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from keyshift.models.base.lazily import lazily, on_first_use
-from keyshift.models.errors import MissingDependencyError
+from keyshift.models.errors import needing
 from keyshift.spark_stats.topology import Operator, Topology
 
 # Public names that load on first use: `__getattr__` finds them.
@@ -36,10 +36,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    try:
+    with needing("pyspark", "statistics need PySpark: pip install '.[spark]' in a checkout of keyshift"):
         return _opened(name)
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "pyspark":
-            raise
-        said = "statistics need PySpark: pip install '.[spark]' in a checkout of keyshift"
-        raise MissingDependencyError(said) from None

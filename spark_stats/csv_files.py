@@ -32,7 +32,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 from keyshift.spark_stats.acceptance import AS_WRITTEN, NOT_NUMBERS, quoted
 from keyshift.spark_stats.session import workers_python
 
@@ -124,11 +124,10 @@ def dialect_of(kind: str, **written: Any) -> Dialect:
         if (sign := written.get(what)) is not None and (len(sign) != 1 or not sign.isascii() or sign in '"\r\n\0'):
             raise InputError(f"{what} = {sign!r} must be one ASCII character, and neither a quote nor a line end")
     if (encoding := written.get("encoding")) is not None:
-        try:
+        said = f"encoding = {encoding!r} is not a Python codec such as utf-8 or cp1252"
+        with refusing(said, LookupError, TypeError, ValueError):
             written["encoding"] = codecs.lookup(encoding).name
             "a".encode(encoding)
-        except (LookupError, TypeError, ValueError):
-            raise InputError(f"encoding = {encoding!r} is not a Python codec such as utf-8 or cp1252") from None
     return Dialect(**written)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.base import guards
+from keyshift.models.base.lazily import pd
 from keyshift.models.errors import InputError
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
@@ -16,9 +17,6 @@ from keyshift.spark_stats.key_tables import KeyLog
 from keyshift.spark_stats.session import persisted, refuse_connect_frame
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)

@@ -24,19 +24,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from keyshift.models.base.lazily import pd
 from keyshift.models.errors import InputError
 from keyshift.spark_stats.acceptance import LATE, NOWHERE, OUTSIDE, Measures, Tuples, code_columns, quoted
 from keyshift.spark_stats.topology import Topology
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ARRIVED, REFUSED, BITS = -1, OUTSIDE - 2, 20
 """Codes; and the bits of a key group in a code, as many as `KeyGroups` allows. Above two of these stands the kind."""
@@ -154,8 +151,7 @@ def rows_of(
     """
     if at_most > most and table.count() > most:
         raise InputError(refusal.format(most=most))
-    rows: pd.DataFrame = table.toPandas()
-    return rows
+    return table.toPandas()
 
 
 def choose(number: Column, values: Mapping[int, Column]) -> Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,7 +98,6 @@ def sentence(error: Exception) -> str:
 def _room() -> str:
     """Why Java could not unpack its libraries, or write at all: what is known of the place, in a sentence."""
     import resource
-    import shutil
 
     places = {tempfile.gettempdir(), "/tmp"}
     there = [place for place in sorted(places) if Path(place).exists()]

@@ -16,17 +16,15 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 
 from keyshift.models.base.disk import only_writer, write_text
-from keyshift.models.errors import InputError
+from keyshift.models.errors import InputError, refusing
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.statistics_files import MANIFEST
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def is_remote(path: str | Path) -> bool:
@@ -188,10 +186,8 @@ def claim(target: Path | HadoopPath) -> Iterator[None]:
     if place in _held:
         yield
         return
-    try:
+    with refusing(f"cannot write to {target}: {{reason}}", OSError):
         fresh = _ours(target)
-    except OSError as error:
-        raise InputError(f"cannot write to {target}: {error.strerror}") from None
     with only_writer(target, str(target)):
         write_text(target / MARK, _WORDS)
         _held.add(place)

@@ -11,13 +11,14 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keyshift.models.base import guards
+from keyshift.models.base.lazily import pd
 from keyshift.models.errors import InputError
 from keyshift.models.placement import placement as placed
 from keyshift.spark_stats.acceptance import Log, Measures, joined, read_all, read_tuples
@@ -28,9 +29,6 @@ from keyshift.spark_stats.session import persisted
 from keyshift.spark_stats.statistics_files import DRIVER_ROWS
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -87,9 +85,8 @@ class KeyLog:
         inside = [F.col("window") >= first] if first is not None else []
         inside += [F.col("window") <= end] if end is not None else []
         passes = reduce(or_, (F.col(f"group_{o}") >= 0 for o in ends))
-        keys = {
-            f"key_{o}": F.when(F.col(f"group_{o}") >= 0, F.col(f"key_{o}")) for o in ends
-        }  # of the others one row in all
+        # Of the tuples that do not pass, one row in all.
+        keys = {f"key_{o}": F.when(F.col(f"group_{o}") >= 0, F.col(f"key_{o}")) for o in ends}
         rows = self.frame.where(reduce(and_, inside, passes)).withColumns(keys)
         numbers = dict.fromkeys(
             column for o in ends for (p, _), own in self.measures.items() if p == o for column in own
@@ -297,6 +294,4 @@ def by_window(log: KeyLog, rows: DataFrame, o: int) -> DataFrame:
 
 def heaviest(table: DataFrame, count: int, by: str, *names: str) -> pd.DataFrame:
     """The first rows by a number, ties in the order of the names: each task brings its own, and the driver chooses."""
-    import pandas as pd
-
     return pd.DataFrame(table.orderBy(F.desc(by), *names).limit(count).collect(), columns=table.columns)

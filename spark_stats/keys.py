@@ -376,8 +376,7 @@ def _exceptions(named: DataFrame, exceptions: Mapping[Any, int], kind: T.DataTyp
         pd.DataFrame({"label": list(exceptions), "node": [int(node) for node in exceptions.values()]}),
         f"label {text}, node long",
     )
-    found: pd.DataFrame = named.join(F.broadcast(entries), "label").select(*columns).toPandas()
-    return found
+    return named.join(F.broadcast(entries), "label").select(*columns).toPandas()
 
 
 def _listed(named: DataFrame, records: pd.DataFrame) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyshift.models.base.disk import descriptors_to
-from keyshift.models.errors import InputError, MissingDependencyError
+from keyshift.models.errors import InputError, MissingDependencyError, needing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,11 +91,8 @@ def local_session(
         Connect.
     """
     refuse_connect(master)
-    try:
+    with needing("pyspark", "PySpark is not installed: pip install '.[spark]' in a checkout of keyshift"):
         from pyspark.sql import SparkSession
-    except ImportError:
-        why = "PySpark is not installed: pip install '.[spark]' in a checkout of keyshift"
-        raise MissingDependencyError(why) from None
     active = SparkSession.getActiveSession()
     if active is not None:
         if master is not None and master != active.conf.get("spark.master"):

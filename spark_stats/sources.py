@@ -13,6 +13,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -302,9 +304,8 @@ def read_parquet(spark: SparkSession, path: str) -> DataFrame:
                 'to_parquet(..., coerce_timestamps="us")'
             )
     frame = _of_all_files(spark, path)
-    whole = {
-        field.name for field in frame.schema if isinstance(field.dataType, T.LongType)
-    }  # others are no whole numbers
+    # What is of another type holds no whole numbers of nanoseconds.
+    whole = {field.name for field in frame.schema if isinstance(field.dataType, T.LongType)}
     for name, with_zone in (found or _nanoseconds(path) or {}).items():
         if name not in whole:
             continue
@@ -353,9 +354,6 @@ def _wider(field: T.StructField, file: str, other: T.StructField, its: str) -> t
 
 def _nanoseconds(path: str) -> dict[str, bool] | None:
     """Columns in nanoseconds of a Parquet file or folder, and whether they have a time zone; None: not on this machine."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     place = Path(path.removeprefix("file:"))
     file = place if place.is_file() else next(data_files(place), None)
     if file is None:

@@ -14,8 +14,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.base import guards
+from keyshift.models.base.lazily import pd
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
+from keyshift.models.workload import FloatArray, Workload
 from keyshift.spark_stats import output
 from keyshift.spark_stats.acceptance import read_all
 from keyshift.spark_stats.facts import gather, rows_of
@@ -30,9 +32,6 @@ from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, zone_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from keyshift.models.workload import FloatArray, Workload
     from keyshift.spark_stats.keys import Keys
 
 

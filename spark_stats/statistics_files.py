@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,15 +32,12 @@ from pydantic import ConfigDict, Field
 from keyshift.models.base import guards
 from keyshift.models.base.disk import read_json, shown
 from keyshift.models.base.frames import words_of
+from keyshift.models.base.lazily import sp
 from keyshift.models.base.schema import LARGEST, Count, FileFormat, FileModel, FileName, Finite, Positive
 from keyshift.models.base.tables import Columns, expect_sum, read_table
-from keyshift.models.errors import InputError, reason
+from keyshift.models.errors import InputError, refusing
 from keyshift.models.placement import placement as place
 from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-
 
 # The manifest, and the tables that it counts ----------------------------------------------------------------------------
 
@@ -272,10 +269,8 @@ def _files_of(folder: Path, name: str, table: str, *, old: bool) -> list[Path]:
     place = folder / name
     if old and not (folder if table == "traffic" else place).is_dir():
         raise InputError(f"{folder if table == 'traffic' else place} is missing")
-    try:
+    with refusing(f"{place} cannot be read ({{reason}})", OSError):
         return sorted(place.glob("*.parquet"))
-    except OSError as error:
-        raise InputError(f"{place} cannot be read ({reason(error)})") from None
 
 
 def _verify(place: Path, parts: list[dict[str, np.ndarray]], expected: Mapping[str, float] | None) -> None:
@@ -470,8 +465,6 @@ def _held(
 def _matrix(
     pairs: Mapping[str, Any], key_groups: int, p: int, unit: str, operators: Sequence[Mapping[str, Any]]
 ) -> sp.csr_array:
-    import scipy.sparse as sp
-
     guards.one_of("traffic", unit, ("tuples", "bytes"))
     values = np.asarray(pairs[unit], dtype=float)
     both = []

@@ -16,13 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import ArrayLike
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
 
 from keyshift.models.errors import InputError
+from keyshift.models.workload import Workload
 from keyshift.spark_stats import hadoop, output
 from keyshift.spark_stats.acceptance import LATE, Log, read_tuples
 from keyshift.spark_stats.facts import ARRIVED, Facts, gather
@@ -34,11 +36,6 @@ from keyshift.spark_stats.statistics_files import read_statistics
 from keyshift.spark_stats.tallied import refused
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, microseconds, zone_of
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
-
-    from keyshift.models.workload import Workload
 
 TALLIES = 3
 """The form in which tallies wait: rows of whole numbers, see `facts`. Versions up to 0.3 packed them."""

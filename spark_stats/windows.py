@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keyshift.models.errors import InputError
-
-if TYPE_CHECKING:
-    from keyshift.models.workload import Workload
+from keyshift.models.errors import InputError, refusing
+from keyshift.models.workload import Workload
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _MICROSECONDS = {"microsecond": 1, "millisecond": 1000, **{unit: s * 1_000_000 for unit, s in _SECONDS.items()}}
@@ -131,18 +128,16 @@ def microseconds(what: str, length: str | timedelta) -> int:
 
 
 def _zone(name: str | None) -> ZoneInfo | None:
-    try:
+    said = f"time_zone = {name!r} is not one of the IANA's, such as Europe/Berlin"
+    with refusing(said, KeyError, OSError, ValueError):
         return None if name is None else ZoneInfo(name)
-    except (KeyError, OSError, ValueError):
-        raise InputError(f"time_zone = {name!r} is not one of the IANA's, such as Europe/Berlin") from None
 
 
 def _instant(what: str, text: str | datetime, zone: tzinfo) -> datetime:
     """Read an instant; without a time zone of its own it is on the clocks of `zone`."""
-    try:
+    said = f"{what} = {text!r} is not a date or time (ISO 8601, such as 2013-01-01)"
+    with refusing(said, TypeError, ValueError):
         instant = text if isinstance(text, datetime) else datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} = {text!r} is not a date or time (ISO 8601, such as 2013-01-01)") from None
     return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone)
 
 

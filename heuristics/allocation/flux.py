@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from keyshift.models import Answer, Budget, metrics
@@ -234,8 +236,6 @@ def _ended(budget: Budget) -> Termination:
 
 def _balanced(problem: KeyGroupAllocation, state: Migrations, budget: Budget, seed: int) -> np.ndarray:
     """Balance from the drained assignment with the moves and the cost that are left."""
-    from dataclasses import replace
-
     with off_clock():
         from keyshift.solvers.allocation.portfolio import solve_milp
 

@@ -7,14 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.heuristics.collocation.comparisons import (
-    Scored,
-    allocate,
-    collocated_sets,
-    score,
-    split_by_place,
-    split_set,
-)
+from keyshift.heuristics.collocation import comparisons
+from keyshift.heuristics.collocation.comparisons import Scored
 from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
@@ -111,7 +105,7 @@ class Invocation:
         """Score the pairs by their measured traffic, and draw one that is apart."""
         problem = problem.averaged()
         measured = problem.load_model.measured(problem.workload)
-        together, apart = split_by_place(score(measured, score_factor), measured.current)
+        together, apart = comparisons.split_by_place(comparisons.score(measured, score_factor), measured.current)
         return cls(problem, measured, together, len(apart), choose_pair(apart, np.random.default_rng(seed)), seed)
 
     def demands(self, max_load: float, anticipate: bool = True) -> tuple[Workload, list[IntArray], Demand | None]:
@@ -166,8 +160,8 @@ def partition(
     """Step 2: partitions of the collocated sets, none costlier to move than allowed nor heavier than maxPL."""
     both_ways = sp.csr_array(measured.traffic + measured.traffic.T)  # type: ignore[union-attr]
     limited = [*migration_limits(problem), (measured.last_load, max_load)]
-    sets = collocated_sets(together, measured.key_groups)
-    return [piece for members in sets for piece in split_set(members, both_ways, limited, seed)]
+    sets = comparisons.collocated_sets(together, measured.key_groups)
+    return [piece for members in sets for piece in comparisons.split_set(members, both_ways, limited, seed)]
 
 
 def migration_limits(problem: CollocatedAllocation) -> list[tuple[FloatArray, float]]:
@@ -240,7 +234,7 @@ def plan_under(
     if made is None:
         return None  # meeting the demand alone breaks a migration limit
     program, unit = made
-    chosen = allocate(program, budget, seed, rounds, 1e-3 * program.scale)
+    chosen = comparisons.allocate(program, budget, seed, rounds, 1e-3 * program.scale)
     return None if chosen is None else chosen[unit]
 
 

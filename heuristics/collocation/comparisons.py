@@ -21,6 +21,7 @@ from keyshift.models.base.guards import Whole
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.collocation.load_model import traffic_between
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
+from keyshift.solvers import cpsat
 from keyshift.solvers.collocation.metis import silent
 
 
@@ -220,7 +221,6 @@ def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray
     """The plan of an instance so small that `solve_milp` would leave it to CP-SAT, which here counts its own work."""
     with off_clock():
         from keyshift.models.allocation.cpsat_model import AllocationCpSat
-        from keyshift.solvers import cpsat
 
     statement = AllocationCpSat(problem)
     effort = 0.5

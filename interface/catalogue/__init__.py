@@ -118,9 +118,8 @@ def register_problem(
     ``--plugin module.py``, or the variable KEYSHIFT_PLUGINS, names the file; a data file never can.
     """
     name = str(getattr(problem, "name", ""))
-    if not (isinstance(problem, type) and issubclass(problem, Problem) and is_dataclass(problem)) or isabstract(
-        problem
-    ):
+    under_problem = isinstance(problem, type) and issubclass(problem, Problem) and is_dataclass(problem)
+    if not under_problem or isabstract(problem):
         said = f"{getattr(problem, '__name__', problem)} is not a dataclass under Problem that has all its methods"
         raise InputError(said)
     if not name or name in _BROUGHT:

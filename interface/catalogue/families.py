@@ -51,8 +51,7 @@ class Family(NamesCode):
     @property
     def function(self) -> Callable[..., Problem]:
         """The generator itself, imported on first use."""
-        function: Callable[..., Problem] = load(self.code)
-        return function
+        return load(self.code)
 
     @property
     def summary(self) -> str:

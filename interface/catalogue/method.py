@@ -102,8 +102,7 @@ class Method(NamesCode):
     @property
     def function(self) -> Callable[..., Answer]:
         """The code itself, imported on first use."""
-        function: Callable[..., Answer] = resolve_name(self.code)
-        return function
+        return resolve_name(self.code)
 
     @cached_property
     def takes_start(self) -> bool:
@@ -197,8 +196,7 @@ class Formulation(NamesCode):
     @property
     def problem_class(self) -> type[Problem]:
         """The problem's class, imported on first use."""
-        cls: type[Problem] = resolve_name(self.code)
-        return cls
+        return resolve_name(self.code)
 
 
 # Looking entries up; the package itself puts them in ------------------------------------------------------------------

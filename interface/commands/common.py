@@ -20,6 +20,7 @@ from keyshift import terminal
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Solution
 from keyshift.models.answer import Progress
+from keyshift.models.base.disk import expect_place
 from keyshift.plans.targets import staying
 from keyshift.terminal import Terminal
 
@@ -161,8 +162,6 @@ def same_named(function: Callable[..., Any], options: Mapping[str, Any]) -> dict
 
 def expect_places(*files: Path | None) -> None:
     """Refuse files that cannot be written, before the work."""
-    from keyshift.models.base.disk import expect_place
-
     for file in files:
         if file is not None:
             expect_place(file)

@@ -14,12 +14,11 @@ from keyshift.commands import common, showing
 from keyshift.commands.own import OwnOptions, Request, beside, path_of
 from keyshift.files.table import TABLES, is_table, said_of_columns, table_options
 from keyshift.models import InputError, Workload
+from keyshift.models.base.disk import write_text
 from keyshift.models.base.figures import figure, quantity
 from keyshift.models.base.guards import as_number
+from keyshift.models.rules import Rule
 from keyshift.plans.plan import Plan
-
-if TYPE_CHECKING:
-    from keyshift.models.rules import Rule
 
 if TYPE_CHECKING:
     TableArgument: TypeAlias = Request
@@ -144,7 +143,6 @@ def cruise_control(
     from keyshift.engines import cruise_control as engine
     from keyshift.engines import kafka as kafka_engine
     from keyshift.engines.formats import as_json as line
-    from keyshift.models.base.disk import write_text
 
     if (proposals is None) != (assignment is None):
         raise InputError(
@@ -290,7 +288,6 @@ def written(
 ) -> common.Response:
     """Write a workload, and the rules that it needs beside it, and say what it is."""
     from keyshift.files.workload import write_workload
-    from keyshift.models.base.disk import write_text
 
     write_workload(workload, out)
     record = {"path": str(out), "engine": engine, "key_groups": workload.key_groups, "nodes": workload.nodes}
@@ -312,8 +309,6 @@ def written(
 
 def _priorities(workload: Workload, out: Path) -> list[str]:
     """Where nodes drain, write the priorities that empty them first, and say so."""
-    from keyshift.models.base.disk import write_text
-
     file, drains = beside(out, "priorities"), np.flatnonzero(workload.draining).tolist()
     if not drains:
         file.unlink(missing_ok=True)  # those of another import into the same place

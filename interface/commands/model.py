@@ -18,9 +18,11 @@ from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.commands import common, showing
 from keyshift.commands.own import CertifiedArgument, RequestArgument
-from keyshift.models import InputError, Solution
+from keyshift.models import Budget, InputError, Solution
 from keyshift.models.answer import TIME_LIMIT
-from keyshift.models.base.disk import expect_place, make_folder
+from keyshift.models.base.disk import MOST_JSON, expect_holdable, expect_place, make_folder, read_bytes
+from keyshift.models.base.kernel_cache import list_installed
+from keyshift.models.errors import MissingDependencyError
 from keyshift.terminal import table
 
 KindOption = Annotated[str, typer.Option("--kind", "-k", help="The kind of model: pyomo, cp-sat, ...; see --list.")]
@@ -95,7 +97,6 @@ def certify(
 ) -> common.Response:
     """Solve a problem and write the answer with its proof to a file that verify.py checks. Exit code 0: all is proven."""
     from keyshift.certificates.certificate import certify as made
-    from keyshift.models import Budget
     from keyshift.solving import interruptible, solve
 
     common.expect_places(out)
@@ -126,7 +127,6 @@ def verify(file: Annotated[Path, typer.Argument(help="A certificate.")]) -> comm
     `python -c "import keyshift.certificates.verify as v; print(v.__file__)"` says where it is.
     """
     from keyshift.certificates.verify import check_file
-    from keyshift.models.base.disk import MOST_JSON, expect_holdable, read_bytes
 
     expect_holdable(read_bytes(file, MOST_JSON).decode("latin-1"), str(file))
     proven, said = check_file(str(file))
@@ -213,8 +213,6 @@ def warm_up(
 
 def _note_classes() -> str:
     """Run `keyshift stats` on a short log, and keep the classes that Java loaded for it; what there is to say."""
-    from keyshift.models.base.kernel_cache import list_installed
-    from keyshift.models.errors import MissingDependencyError
     from keyshift.spark_stats.session import BRIEF, RARELY, check_java, class_archive
 
     try:

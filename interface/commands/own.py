@@ -25,12 +25,12 @@ from keyshift.catalogue.method import flag, no_rules, read_option, refuse_missin
 from keyshift.commands.common import JsonCommand, LastOption, expect_problem, options_of
 from keyshift.files.table import TABLES, is_table, table_options
 from keyshift.models import InputError, Problem, Workload
+from keyshift.models.base.disk import read_json, read_scenarios
 from keyshift.models.base.guards import annotations_of
 from keyshift.models.base.lazily import load
 from keyshift.models.errors import naming
-
-if TYPE_CHECKING:
-    from keyshift.rules import Rule
+from keyshift.models.rules import Rule, read_rule
+from keyshift.models.rules.ruled import read_rules as rules_of
 
 RULES = {
     "rules": ("FILE", "What the cluster does not allow besides: a YAML or JSON list of rules, words or mappings."),
@@ -69,9 +69,7 @@ class OwnOptions(JsonCommand):
         try:
             return super().parse_args(ctx, list(_with_values(args, owners)))
         except Exception as error:
-            if (
-                type(error).__name__ != "NoSuchOption"
-            ):  # Click's, of which recent versions of typer bring their own copy
+            if type(error).__name__ != "NoSuchOption":  # Click's, of which versions of typer bring their own copy
                 raise
             option: str = error.option_name  # type: ignore[attr-defined]
             known = [name for parameter in self.get_params(ctx) for name in parameter.opts]
@@ -168,8 +166,6 @@ def documented(owner: Callable[..., Any]) -> dict[str, tuple[str, str]]:
 
 def read_own(owner: Callable[..., Any], own: Mapping[str, Sequence[str]], title: str) -> dict[str, Any]:
     """Parameters from the texts of a line, each read as the annotation of what takes it says."""
-    from keyshift.models.base.disk import read_scenarios
-
     made: dict[str, Any] = {"rules": read_rules(**own)} if own.keys() & RULES.keys() else {}
     for name, text in once({name: texts for name, texts in own.items() if name not in RULES}):
         made[name] = read_scenarios(Path(text)) if name == "scenarios" else read_option(owner, name, text)
@@ -187,10 +183,7 @@ def once(own: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
 
 def read_rules(rules: Sequence[str] = (), rule: Sequence[str] = (), **_: Any) -> list[Rule]:
     """The rules in files, in YAML or JSON - ``none`` names none -, then those in words."""
-    from keyshift.models.base.disk import read_json
     from keyshift.models.base.yaml_text import read_yaml
-    from keyshift.models.rules import read_rule
-    from keyshift.models.rules.ruled import read_rules as read
 
     made: list[Rule] = []
     for file in (Path(text) for text in rules if text != "none"):
@@ -198,7 +191,7 @@ def read_rules(rules: Sequence[str] = (), rule: Sequence[str] = (), **_: Any) ->
         if not isinstance(held, list):
             raise InputError(f"{file}: there must be a list of rules, not {held!r:.60}")
         with naming(file):
-            made += read(held)
+            made += rules_of(held)
     return made + [read_rule(words, "--rule") for words in rule]
 
 

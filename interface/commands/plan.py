@@ -17,6 +17,7 @@ from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.base import guards
 from keyshift.models.base.figures import figure
+from keyshift.plans.targets import given
 from keyshift.terminal import Terminal, table
 
 if TYPE_CHECKING:
@@ -78,7 +79,6 @@ def plan(
 
 def _saved(posed: Problem, path: Path) -> Solution:
     from keyshift.commands.solve import read_assignment
-    from keyshift.plans.targets import given
 
     found = showing.saved_solution(path)
     if found is None:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from rich import box
 
 from keyshift.models import InputError, Problem, Solution
+from keyshift.models.base.disk import read_json
 from keyshift.models.base.figures import NOTHING, compact, figure, percent, quantity
 from keyshift.models.workload import Workload
-from keyshift.plans.targets import staying
+from keyshift.plans.plan import Plan
+from keyshift.plans.targets import list_moves, staying
 from keyshift.terminal import table
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from keyshift.plans.plan import Plan
 
 
 def lines(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -121,8 +121,6 @@ def plan_moves(plan: Plan, every: bool) -> Iterator[Any]:
 
 def bare_moves(solution: Solution, every: bool) -> Iterator[Any]:
     """The moves of an answer, without times, which only a plan has; nothing for answers that move nothing."""
-    from keyshift.plans.targets import list_moves
-
     workload = getattr(solution.problem, "workload", None)
     if solution.assignment is None or not isinstance(workload, Workload):
         return
@@ -235,7 +233,6 @@ def patience(solution: Solution) -> dict[str, Any]:
 def saved_solution(path: Path) -> Solution | None:
     """The solution that a file holds; None where it holds something else."""
     from keyshift.files.solution import SolutionFile, read_solution
-    from keyshift.models.base.disk import read_json
 
     content = read_json(path) if path.suffix == ".json" and path.is_file() else None
     return read_solution(path) if isinstance(content, dict) and content.get("format") == SolutionFile.kind else None

@@ -13,7 +13,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
+from rich import box
 
 from keyshift.catalogue.families import Draw, Family, find_family, is_instance
 from keyshift.catalogue.families import families as listed
@@ -23,14 +25,14 @@ from keyshift.commands import common
 from keyshift.commands.own import RULES, generator, once, parameters, read_own, read_rules
 from keyshift.models import BoundError, InputError, Problem, Workload
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
+from keyshift.models.base.disk import write_file
 from keyshift.models.base.figures import figure
 from keyshift.models.base.lazily import pd
+from keyshift.models.rules import Rule
 from keyshift.terminal import table
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from keyshift.rules import Rule
 
 
 def study(
@@ -137,8 +139,6 @@ def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
     width : int
         Columns of the terminal.
     """
-    from rich import box
-
     counts = ["proven", "wins"] + (["broke_rules", "failed"] if width >= 140 else [])
     gaps = {"gap_mean": "mean", "gap_low": "from", "gap_high": "to", "gap_median": "median", "gap_worst": "worst"}
     gaps = gaps if width >= 140 else {name: gaps[name] for name in ("gap_mean", "gap_worst")}
@@ -218,10 +218,7 @@ def _write_problem(problem: Problem, out: Path) -> dict[str, str]:
 
 
 def _write_stream(problem: Any, out: Path) -> dict[str, str]:
-    import numpy as np
-
     from keyshift.models.base.arrow import pa, pq
-    from keyshift.models.base.disk import write_file
 
     if problem.weights is not None or problem.source_keys is not None:
         raise InputError("a stream with weights, or with keys of its sources, has no file: draw it by ks.family")

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keyshift.engines import flink_partitioner
 from keyshift.engines.flink_partitioner import Routing
 from keyshift.engines.flink_rest import Seen, read_rest, read_saved
 from keyshift.engines.formats import as_json, entries_of, table_of
@@ -22,7 +23,7 @@ from keyshift.models.base import guards
 from keyshift.models.base.disk import shown, write_text
 from keyshift.models.base.labels import aligned
 from keyshift.models.base.lazily import pd
-from keyshift.models.errors import InputError, MissingDependencyError, refusing
+from keyshift.models.errors import InputError, needing, refusing
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.intervals.flink_ranges import default_ranges
 from keyshift.models.routing import RoutingTable
@@ -221,14 +222,8 @@ def partitioner(plan: RoutingTable | Solution | str, **options: Any) -> Any:
     other versions of its libraries - write the decisions with `write_routing`, and load them with the one file that
     `partitioner_file` names.
     """
-    from keyshift.engines import flink_partitioner
-
-    try:
+    with needing("pyflink", "flink.partitioner needs PyFlink: pip install apache-flink"):
         return flink_partitioner.pyflink(routing(plan, **options))
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "pyflink":
-            raise
-        raise MissingDependencyError("flink.partitioner needs PyFlink: pip install apache-flink") from None
 
 
 def write_routing(plan: RoutingTable | Solution | str, path: str | Path, **options: Any) -> None:
@@ -248,8 +243,6 @@ def homes(keys: Sequence[str | int], workers: int, seed: int = 0) -> IntArray:
 
 def partitioner_file() -> str:
     """The file that Flink's Python workers need."""
-    from keyshift.engines import flink_partitioner
-
     return str(Path(flink_partitioner.__file__))
 
 

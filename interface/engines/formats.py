@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from keyshift.models.base import disk
@@ -15,22 +16,11 @@ from keyshift.models.base.disk import MOST_JSON, expect_holdable, make_folder, p
 from keyshift.models.base.schema import Model, Whole, validated
 from keyshift.models.errors import InputError
 from keyshift.models.routing import RoutingTable
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from keyshift.plans.plan import Plan
-
+from keyshift.plans.plan import Plan
 
 Id = Annotated[Whole, Field(le=2**31 - 1)]
 One = Annotated[Whole, Field(ge=1, le=1)]
 """The version that every format of Kafka and Cruise Control names: 1."""
-
-
-class EngineModel(BaseModel):
-    """A part of an engine's format that is pinned by a version: no unknown field, no text for a number."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class OpenModel(BaseModel):

@@ -14,20 +14,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from keyshift.engines import kafka_files
 from keyshift.engines.formats import counted, some
 from keyshift.engines.kafka_cluster import LEADERS_ASSUMED, KafkaCluster, PartitionState, listed, read_cluster
-from keyshift.engines.kafka_files import (
-    Partition,
-    Racks,
-    RacksOf,
-    Replicas,
-    chosen_topics,
-    read_assignment,
-    read_loads,
-    read_log_dirs,
-    read_offsets,
-    read_racks,
-)
+from keyshift.engines.kafka_files import Partition, Racks, RacksOf, Replicas, read_assignment, read_log_dirs
 from keyshift.engines.kafka_reassignment import (
     DIRECTORIES,
     LEADERS_ONLY,
@@ -147,11 +137,11 @@ def read_workload(
     """
     if offsets is not None and loads is not None:
         raise InputError("loads and offsets both say the load: give one of them")
-    known = None if racks is None else read_racks(racks)
+    known = None if racks is None else kafka_files.read_racks(racks)
     cluster = read_cluster(log_dirs, assignment=assignment, describe=describe, reassigning=reassigning, settled=settled)
-    values, without = None if loads is None else read_loads(loads, both=replicas), tuple[Partition, ...]()
+    values, without = None if loads is None else kafka_files.read_loads(loads, both=replicas), tuple[Partition, ...]()
     if offsets is not None:
-        values, without = read_offsets(*offsets, seconds)
+        values, without = kafka_files.read_offsets(*offsets, seconds)
         without += tuple(p for p in values if p not in cluster.partitions)
         values = {p: value for p, value in values.items() if p in cluster.partitions}
     lists = None if assignment is None else read_assignment(assignment)
@@ -197,7 +187,7 @@ def _chosen(
     named = values if values is not None else cluster.partitions if lists is None else lists
     topics, leaves = {p.topic for p in named}, cluster.standing_on(leaving)
     if patterns:
-        wanted = chosen_topics(patterns, {p.topic for p in [*cluster.partitions, *cluster.unlisted]})
+        wanted = kafka_files.chosen_topics(patterns, {p.topic for p in [*cluster.partitions, *cluster.unlisted]})
         topics, leaves = topics & wanted, {p for p in leaves if p.topic in wanted}
     if values is not None:
         if unknown := [p for p in values if p not in cluster.partitions]:
@@ -353,7 +343,7 @@ def _orders(
     for pattern, count in wish.replication.items():
         if not 0 < count <= most:
             raise InputError(f"replication: {pattern:.60} is to have {count} replicas; 1 to {most} are possible")
-        wanted |= dict.fromkeys(chosen_topics([pattern], {p.topic for p in chosen}), count)
+        wanted |= dict.fromkeys(kafka_files.chosen_topics([pattern], {p.topic for p in chosen}), count)
     made: dict[Partition, tuple[Any, ...]] = {}
     for p, s in chosen.items():
         assert s.leader is not None

@@ -11,16 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from keyshift.engines import kafka_files
 from keyshift.engines.formats import some
-from keyshift.engines.kafka_files import (
-    Described,
-    LogDirs,
-    Partition,
-    read_assignment,
-    read_log_dirs,
-    read_topics,
-    read_under_way,
-)
+from keyshift.engines.kafka_files import Described, LogDirs, Partition
 from keyshift.models.errors import InputError
 
 LEADERS_ASSUMED = (
@@ -151,10 +144,10 @@ def read_cluster(
     InputError
         Names the file and what is wrong in it, or how the files contradict each other.
     """
-    found = read_log_dirs(log_dirs)
-    described = {} if describe is None else read_topics(describe)
-    lists = {} if assignment is None else read_assignment(assignment)
-    moved = {} if reassigning is None else read_under_way(reassigning)
+    found = kafka_files.read_log_dirs(log_dirs)
+    described = {} if describe is None else kafka_files.read_topics(describe)
+    lists = {} if assignment is None else kafka_files.read_assignment(assignment)
+    moved = {} if reassigning is None else kafka_files.read_under_way(reassigning)
     if assignment is None and describe is None:
         lists = _sole_replicas(found)
     under_way = {**{p: f"--list says {said}" for p, said in moved.items()}, **under_way_by(described)}

@@ -12,12 +12,12 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from keyshift.engines.formats import EngineModel, Id, One, OpenModel, documents, read_model, some
+from keyshift.engines.formats import Id, One, OpenModel, documents, read_model, some
 from keyshift.files.table import open_table
 from keyshift.models.base.disk import MOST_JSON, read_text, shown
 from keyshift.models.base.frames import USUAL, Table
 from keyshift.models.base.names import Names
-from keyshift.models.base.schema import Whole, validated
+from keyshift.models.base.schema import FileModel, Whole, validated
 from keyshift.models.errors import InputError, naming
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -154,7 +154,7 @@ def read_log_dirs(file: str | Path) -> LogDirs:
 # kafka-reassign-partitions ----------------------------------------------------------------------------------------
 
 
-class ReassignmentPartition(EngineModel):
+class ReassignmentPartition(FileModel):
     """One partition of a reassignment: where its replicas are, or are to be."""
 
     topic: Annotated[str, Field(pattern=rf"^{TOPIC.pattern}$")]
@@ -164,7 +164,7 @@ class ReassignmentPartition(EngineModel):
     observers: Annotated[list[Id], Field(max_length=0)] | None = None
 
 
-class ReassignmentFile(EngineModel):
+class ReassignmentFile(FileModel):
     """The JSON that ``kafka-reassign-partitions`` prints and reads."""
 
     version: One

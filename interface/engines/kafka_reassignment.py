@@ -22,24 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keyshift.engines import kafka_files
 from keyshift.engines.formats import as_json, counted, some, with_notes, write_folder
 from keyshift.engines.kafka_cluster import listed, refuse_observed, refuse_under_way, under_way_by
-from keyshift.engines.kafka_files import (
-    ANY,
-    Described,
-    Listed,
-    LogDirs,
-    Partition,
-    Racks,
-    RacksOf,
-    Replicas,
-    election,
-    read_lists,
-    read_log_dirs,
-    read_racks,
-    read_topics,
-    reassignment,
-)
+from keyshift.engines.kafka_files import ANY, Described, Listed, LogDirs, Partition, Racks, RacksOf, Replicas
 from keyshift.engines.kafka_replicas import ALL_REPLICAS, UNPLACED, lists_of_plan, members_of, phases_of, replica_of
 from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray
@@ -169,12 +155,13 @@ def write_reassignment(
         for, or if partitions are being reassigned.
     """
     now = _Now(
-        {} if assignment is None else read_lists(assignment), {} if describe is None else read_topics(describe),
-        None if log_dirs is None else read_log_dirs(log_dirs),
+        {} if assignment is None else kafka_files.read_lists(assignment),
+        {} if describe is None else kafka_files.read_topics(describe),
+        None if log_dirs is None else kafka_files.read_log_dirs(log_dirs),
     )  # fmt: skip
     keys = [plan.made_for.key(k) for k in range(plan.current.size)]
     given = None if assignment is None and describe is None else now.lists
-    known = None if racks is None else read_racks(racks)
+    known = None if racks is None else kafka_files.read_racks(racks)
     folders = _folders(plan)
     brokers = [] if folders else _brokers(plan)
     members = members_of(keys)
@@ -230,11 +217,13 @@ def _write(plan: Plan, path: str | Path, of: _Written) -> Reassignment:
         between += len(moved)
         state_copied += sum(of.state[p] * count for p, count in copies.items()) + sum(of.state[p] for p in moved)
         steps.append((f"{number:02}", len(lists)))
-        files[f"{number:02}-reassign.json"] = as_json(reassignment(lists, lambda p, b: change.into.get((p, b), ANY)))
+        files[f"{number:02}-reassign.json"] = as_json(
+            kafka_files.reassignment(lists, lambda p, b: change.into.get((p, b), ANY))
+        )
         if of.note != DIRECTORIES:
-            files[f"{number:02}-elect.json"] = as_json(election(partitions))
+            files[f"{number:02}-elect.json"] = as_json(kafka_files.election(partitions))
         back = {p: change.before[p] for p in lists}
-        held = reassignment(back, lambda p, b: change.out_of.get((p, b)) or of.now.directory(p, b))
+        held = kafka_files.reassignment(back, lambda p, b: change.out_of.get((p, b)) or of.now.directory(p, b))
         files[f"{number:02}-rollback.json"] = as_json(held)
     leaving = [of.brokers[i] for i in np.flatnonzero(plan.leaving).tolist() if of.brokers[i : i + 1] != [UNPLACED]]
     each = of.note != LEADERS_ONLY

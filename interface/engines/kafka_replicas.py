@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,7 @@ from keyshift.engines.kafka_files import Partition, Replicas
 from keyshift.models.errors import InputError
 from keyshift.models.rules import Apart, Moves, Never, Only, Pinned, Rule, Spread
 from keyshift.models.workload import IntArray, Workload
-
-if TYPE_CHECKING:
-    from keyshift.plans.plan import Plan
-
+from keyshift.plans.plan import Plan
 
 LEADER, FOLLOWER = "leader", "follower"
 ALL_REPLICAS = "Each replica is planned, leaders and followers; where they change places, only leadership moves."

@@ -6,9 +6,9 @@ Nothing here runs Python row by row on the workers, but for a `Partitioner`, who
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,27 +19,18 @@ from keyshift.engines.formats import entries_of, table_of
 from keyshift.heuristics.splitting.partitioner import Partitioner
 from keyshift.models import Solution
 from keyshift.models.base import guards
-from keyshift.models.errors import InputError, MissingDependencyError
+from keyshift.models.errors import InputError, needing
 from keyshift.models.placement import placement as place
 from keyshift.models.routing import RoutingTable
 
-try:
+with needing("pyspark", "keyshift.engines.spark needs PySpark: pip install '.[spark]' in a checkout of keyshift"):
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
-except ModuleNotFoundError as error:
-    if (error.name or "").split(".")[0] != "pyspark":
-        raise
-    raise MissingDependencyError(
-        "keyshift.engines.spark needs PySpark: pip install '.[spark]' in a checkout of keyshift"
-    ) from None
 
 from keyshift.spark_stats.acceptance import quoted
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
 
 NODE = "node"
 _LABEL, _EXCEPTION = "__keyshift_label", "__keyshift_exception"

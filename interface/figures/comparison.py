@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keyshift.catalogue.method import Trade
 from keyshift.models import InputError, Problem, Solution, Workload, metrics
 from keyshift.models.base.disk import expect_place, write_file
 from keyshift.models.base.lazily import pd
@@ -16,7 +17,6 @@ from keyshift.models.base.lazily import pd
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from keyshift.catalogue.method import Trade
     from keyshift.figures.notebook_figure import Figure
 
 

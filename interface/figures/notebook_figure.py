@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 
-from keyshift.models.errors import MissingDependencyError
+from keyshift.models.errors import needing
 
-try:
+with needing("matplotlib", "pictures need Matplotlib: pip install '.[plot]' in a checkout of keyshift"):
     from matplotlib.figure import Figure as PlainFigure
-except ImportError:
-    raise MissingDependencyError("pictures need Matplotlib: pip install '.[plot]' in a checkout of keyshift") from None
 
 
 class Figure(PlainFigure):

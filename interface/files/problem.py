@@ -39,8 +39,7 @@ def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
     made: Any = FORMULATIONS[name].problem_class
     of_another_type = TypeError, AttributeError, ValueError, ArithmeticError, LookupError
     with refusing(f"the parameters do not suit {name}: {{reason}}", *of_another_type):
-        problem: Problem = made(data, **{key: decode(value) for key, value in parameters.items()})
-        return problem
+        return made(data, **{key: decode(value) for key, value in parameters.items()})
 
 
 def problem_record(problem: Problem) -> dict[str, Any]:

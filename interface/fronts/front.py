@@ -16,6 +16,7 @@ from pydantic import Field
 
 from keyshift.catalogue import FORMULATIONS, find_method, formulation_of
 from keyshift.catalogue.method import Trade
+from keyshift.figures.comparison import front_figure
 from keyshift.files.problem import problem_fingerprint
 from keyshift.fronts.tracing import TracedPoint, Tracer, as_solution, find_trade
 from keyshift.models import Answer, Budget, InputError, Problem, Solution
@@ -206,8 +207,6 @@ class Front:
         others : sequence of Solution
             Heuristics' answers, labelled by method.
         """
-        from keyshift.figures.comparison import front_figure
-
         for solution in others:
             self.refuse_other_problem(solution)
         return front_figure(self.problem, self.trade, list(self), path, others)

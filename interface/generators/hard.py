@@ -62,8 +62,7 @@ def hidden_plan(w: Workload, seed: int) -> IntArray:
     rng = np.random.default_rng([seed, 3])
     stay = np.flatnonzero(~w.draining)
     moved = rng.random(w.key_groups) < 0.3
-    target: IntArray = np.where(moved | w.draining[w.current], rng.choice(stay, w.key_groups), w.current)
-    return target
+    return np.where(moved | w.draining[w.current], rng.choice(stay, w.key_groups), w.current)
 
 
 def hard_allocation(

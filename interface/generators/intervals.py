@@ -36,8 +36,7 @@ def hourly_arrivals(seed: int) -> FloatArray:
     hour = np.arange(24 * 7 * 8)
     day = 1.0 - 0.7 * np.cos(2 * np.pi * hour / 24)
     rng = np.random.default_rng([seed, 2])
-    arrivals: FloatArray = rng.poisson(1000 * day * rng.uniform(0.8, 1.2, hour.size)).astype(np.float64)
-    return arrivals
+    return rng.poisson(1000 * day * rng.uniform(0.8, 1.2, hour.size)).astype(np.float64)
 
 
 def _feasible_tasks(tasks: int, nodes: int, tau: float, counts: list[int], seed: int) -> Workload:

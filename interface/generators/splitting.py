@@ -31,8 +31,7 @@ def draw_keys(rng: np.random.Generator, shares: FloatArray, messages: int) -> In
 def zipf_shares(keys: int, exponent: float) -> FloatArray:
     """How often each key comes under Zipf's law, shape (keys,), summing to 1."""
     weight = np.arange(1, keys + 1) ** -float(exponent)
-    shares: FloatArray = weight / weight.sum()
-    return shares
+    return weight / weight.sum()
 
 
 def zipf_exponent(keys: int, head: float) -> float:
@@ -44,8 +43,7 @@ def log_normal_shares(rng: np.random.Generator, law: str) -> FloatArray:
     """LN1 or LN2, most frequent key first."""
     mu, sigma, keys = LOGNORMAL[law]
     weight = np.sort(rng.lognormal(mu, sigma, keys))[::-1]
-    shares: FloatArray = weight / weight.sum()
-    return shares
+    return weight / weight.sum()
 
 
 def drifting_keys(rng: np.random.Generator, messages: int, keys: int = 2900, head: float = 0.0329) -> IntArray:

@@ -428,8 +428,7 @@ class Model(ABC):
         """What the statement's own reader makes of values, which here decide by what they are worth."""
         assert self.about.reader is not None
         self.set_values(values)
-        answer: Answer = load(self.about.reader)(self.statement, Budget())
-        return answer
+        return load(self.about.reader)(self.statement, Budget())
 
     def _require_answers(self, what: str) -> None:
         if not self._reads:

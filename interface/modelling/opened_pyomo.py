@@ -178,8 +178,7 @@ class OpenedPyomo(running.LinearModel):
     def _read(self, values: Any) -> np.ndarray:
         if isinstance(values, dict):
             self.set_values(values)
-        known: np.ndarray = self.statement.assignment()
-        return known
+        return self.statement.assignment()
 
     def set_values(self, values: dict[str, float]) -> None:
         """Give the variables values by their names, 0 to those that are not named.

@@ -303,8 +303,7 @@ class Excess:
                 changes.setdefault(parameter, {})[resource] = allowed
             else:
                 changes[name] = int(np.floor(allowed + 1e-9)) if isinstance(limit, int) else float(allowed)
-        made: Problem = self.problem.repaired(**changes)
-        return made
+        return self.problem.repaired(**changes)
 
     def elastic(self) -> Excess:
         """The same of the problem whose broken rules give way; of this one where none is broken."""

@@ -81,7 +81,7 @@ class Forecast:
         whole("forecast season", self.season, least=1, most=MOST_WINDOWS, optional=False)
         for name in ("weight", "level"):
             share = real(f"forecast {name}", getattr(self, name), optional=False, above=name == "weight")
-            if share is not None and share > 1:
+            if share > 1:
                 raise InputError(f"forecast {name} = {share:g} must be at most 1")
 
     @classmethod

@@ -249,8 +249,7 @@ class PackedRows(Sequence[Row]):
 
 @lru_cache(maxsize=2)
 def _unpacked(packed: bytes) -> list[Row]:
-    rows: list[Row] = pickle.loads(zlib.decompress(packed))  # what this process packed
-    return rows
+    return pickle.loads(zlib.decompress(packed))  # what this process packed
 
 
 @dataclass(frozen=True)

@@ -161,8 +161,7 @@ def _content(
         "instead": played if isinstance(played, str) else "", "model": model, "points": records, "rivals": others,
         "timed": options["bandwidth"] is not None,
     }  # fmt: skip
-    made: dict[str, Any] = as_json(content)
-    return made
+    return as_json(content)
 
 
 def _said(s: Solution, trade: Trade | None) -> str:

@@ -23,8 +23,8 @@ from keyshift.models.base.disk import digest, make_folder, only_writer, read_jso
 from keyshift.models.base.guards import real, whole
 from keyshift.models.base.lazily import pd
 from keyshift.models.base.schema import FileModel, Finite, Whole, validated
-from keyshift.studies.tables import BestKnown, gap_table, latex_table, profile_table, summary_table
-from keyshift.studies.tasks import Guard, GuardedPool, Row, SolveTask
+from keyshift.studies.tables import BestKnown, gap_table, latex_table, profile_table, summary_table, write_study_report
+from keyshift.studies.tasks import Guard, GuardedPool, Row, SolveTask, run_on_spark
 
 if TYPE_CHECKING:
     from keyshift.figures.notebook_figure import Figure
@@ -155,8 +155,6 @@ class Study:
 
     def report(self, path: str | Path, title: str = "A study") -> None:
         """Write one self-contained HTML page: profiles, gaps, the worst instances by name, every number."""
-        from keyshift.studies.tables import write_study_report
-
         curves = {measure: self.profile(measure) for measure in ("time", "objective", "gap")}
         write_study_report(self.to_frame(), self.summary(), curves, path, title)
 
@@ -254,8 +252,6 @@ def study(
         if spark is None:
             finished = stack.enter_context(GuardedPool(workers, guard)).run(drawn)
         else:
-            from keyshift.studies.tasks import run_on_spark
-
             finished = run_on_spark(drawn, spark, guard)
         told = 0
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from keyshift.models.errors import MissingDependencyError
+from keyshift.models.errors import needing
 
-try:
+with needing(
+    "pyarrow",
+    "this needs PyArrow, as Parquet tables and workloads in folders do: pip install '.[parquet]' in a checkout of keyshift; "
+    "a workload in one .json file needs none",
+):
     import pyarrow as pa
     import pyarrow.parquet as pq
-except ImportError:
-    raise MissingDependencyError(
-        "this needs PyArrow, as Parquet tables and workloads in folders do: pip install '.[parquet]' in a checkout of "
-        "keyshift; a workload in one .json file needs none"
-    ) from None
 
 __all__ = ["pa", "pq"]

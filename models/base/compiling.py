@@ -176,9 +176,8 @@ class Kernel:
                 try:
                     with np.errstate(all="ignore"):
                         return _plain(self.plain(*given))
-                except (
-                    Exception
-                ):  # iterations used up, or what Python refuses and compiled code does not, such as 1 / 0
+                except Exception:
+                    # Iterations used up, or what Python refuses and compiled code does not, such as 1 / 0.
                     _restore(before)
                     self._left = 0
                 finally:

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from keyshift.models.errors import InputError, reason, refusing
 
 try:
-    import fcntl
+    import fcntl as fcntl  # kernel_cache takes it from here
 except ImportError:  # Windows has no advisory locks of this kind
     fcntl = None  # type: ignore[assignment]
 

@@ -242,9 +242,8 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     not_numbers = TypeError, ValueError, OverflowError, RecursionError
     with refusing(f"{name} must be an array of numbers ({{reason}})", *not_numbers):
         given = np.asarray(values)
-        if (
-            given.dtype.kind not in "biufO"
-        ):  # texts, times and complex numbers are not numbers here, though NumPy converts them
+        # Texts, times and complex numbers are not numbers here, though NumPy converts them.
+        if given.dtype.kind not in "biufO":
             raise InputError(f"{name} must be an array of numbers, not of {given.dtype.name}")
         if given.dtype.kind == "O":  # as columns of texts are, and float("1_2") is 12
             texts = np.fromiter((isinstance(v, str | bytes) for v in given.flat), np.bool_, given.size)

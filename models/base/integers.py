@@ -144,9 +144,8 @@ def scaled(
         return made
     made_whole = _ROUND[rounding](np.ldexp(numbers, room))
     if rounding == "up":
-        made_whole = np.where(
-            numbers > 0, np.maximum(made_whole, 1.0), 0.0
-        )  # shifting may make nothing of the least floats
+        # Shifting may make nothing of the least floats.
+        made_whole = np.where(numbers > 0, np.maximum(made_whole, 1.0), 0.0)
     most = math.ldexp(0.5 if rounding == "nearest" else 1.0, -room)
     return Scaled(made_whole.astype(np.int64), Fraction(2) ** room, most, rounding == "down")
 

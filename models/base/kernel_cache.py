@@ -21,7 +21,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from keyshift.models.base.disk import read_json
+from keyshift.models.base.disk import fcntl, read_json, read_text
+from keyshift.models.errors import InputError
 
 OF_ANOTHER_VERSION = (ImportError, AttributeError, EOFError, pickle.UnpicklingError)
 """What a cache raises whose kernels took types that are elsewhere now: it is begun anew."""
@@ -87,9 +88,7 @@ def _index_file() -> Any:
 def _keep_others_waiting(source: Path, waiting: Waiting) -> None:
     """Lock a file of kernels until `let_others_compile`, once no other process has it."""
     let_others_compile()
-    try:
-        import fcntl
-    except ImportError:  # Windows: each process compiles for itself
+    if fcntl is None:  # Windows: each process compiles for itself
         return
     until = time.monotonic() + LONGEST_WAIT
     with waiting(), contextlib.suppress(OSError):
@@ -103,8 +102,6 @@ def _keep_others_waiting(source: Path, waiting: Waiting) -> None:
 def let_others_compile() -> None:
     """Let other processes compile: this one has written its code to disk, or cannot."""
     while _LOCKED:
-        import fcntl
-
         file = _LOCKED.pop()
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_UN)  # closing does not suffice where a fork has it open, too
@@ -180,9 +177,6 @@ def list_installed(folder: Path, files: str) -> None:
     package = Path(__file__).parents[2]
     if package not in folder.parents:
         return
-    from keyshift.models.base.disk import read_text
-    from keyshift.models.errors import InputError
-
     with contextlib.suppress(OSError, InputError):
         for record in package.parent.glob("keyshift-*.dist-info/RECORD"):
             # Bytes of an installer's list that are read.

@@ -285,9 +285,8 @@ def in_time(name: str, values: Any) -> Any:
     if found is None:
         return values
     index = values.axes[0]
-    if (
-        not found.default and index.dtype.kind in "iufM" and not index.is_monotonic_increasing
-    ):  # texts say nothing of time
+    # Texts say nothing of time.
+    if not found.default and index.dtype.kind in "iufM" and not index.is_monotonic_increasing:
         raise InputError(
             f"{name} goes from the oldest to the newest, but its labels do not rise: {shortened(found.labels)}"
         )

@@ -275,8 +275,7 @@ class Core:
     @cached_property
     def order(self) -> list[int]:
         """The key groups by the squares of their loads, the largest first: (5) is stated in this order."""
-        largest_first: list[int] = np.argsort(-np.square(self.load).sum(axis=1), kind="stable").tolist()
-        return largest_first
+        return np.argsort(-np.square(self.load).sum(axis=1), kind="stable").tolist()
 
     def in_order(self, assignment: IntArray) -> IntArray:
         """The same groups with interchangeable nodes numbered as (5) asks."""

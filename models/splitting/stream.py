@@ -15,6 +15,7 @@ from keyshift.models.base.disk import expect_regular, opened
 from keyshift.models.base.guards import frozen
 from keyshift.models.base.tables import unpacked_bytes
 from keyshift.models.errors import InputError, refusing
+from keyshift.models.splitting.hashing import murmur_texts
 from keyshift.models.workload import IntArray
 
 CHUNK = 1 << 18
@@ -134,8 +135,6 @@ def _hashed_texts(array: np.ndarray, offset: int) -> IntArray:
 
 
 def _hashed(data: np.ndarray, offsets: IntArray) -> IntArray:
-    from keyshift.models.splitting.hashing import murmur_texts
-
     return frozen(murmur_texts(data, offsets)[:, 0].copy().view(np.int64))
 
 
