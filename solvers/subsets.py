@@ -104,8 +104,8 @@ def cheapest_cover(
             inside = np.flatnonzero(((some.bits & ~taken) == 0) & (some.moves <= spent))
             known, wanted = (_number(one, most_moves) for one in (before, some))
             wanted = taken * (most_moves + 1) + spent - wanted[inside]
-            at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
-            costs = np.where(known[at] == wanted, before.cost[at], np.inf) + some.cost[inside]
+            found = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+            costs = np.where(known[found] == wanted, before.cost[found], np.inf) + some.cost[inside]
             best = inside[int(costs.argmin())]
             chosen[i] = int(some.bits[best])
             taken, spent = taken ^ chosen[i], spent - int(some.moves[best])
