@@ -162,7 +162,7 @@ class Portfolio:
         settings, parts = self.settings, [Component("search", self.search_turns(), 2.0)]
         if self.tabled:
             # Of more key groups they come after one look of CP-SAT, and before a second round of search.
-            parts.append(Component("subsets", self.subset_turns(), 8.0, 0.0 if self.tiny else SHORTEST / 4))
+            parts.append(Component("subsets", self.subset_turns(), 8.0, 0.0 if self.tiny else SHORTEST / 16))
         if self.rounds is None or self.small:
             # Few moves of heavy-tailed loads are what CP-SAT proves soonest, as far as the statement is written down at all.
             soon = settings.stated if self.heavy_tailed and not self.many_moves else settings.asked
