@@ -405,7 +405,7 @@ def tabled(problem: ks.KeyGroupAllocation) -> float:
         return 0.0
     program, low, high = SubsetProgram(instance), 0.0, instance.distance(instance.current)
     while high - low > 2e-6:
-        target = program.between(low, high - 1e-6)
+        target = program.between(low, high - 1e-6, Budget())
         _, place = program.within(-target, target, np.inf, Budget())
         if place is None:
             low = min(program.beyond(target), high) - instance.error_bound

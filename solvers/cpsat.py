@@ -148,6 +148,17 @@ def _size(model: cp_model.CpModel) -> float:
     return float(sum(abs(coefficient) * max(map(abs, domain)) for coefficient, domain in ends))
 
 
+def _exactly(model: cp_model.CpModel, values: Sequence[int]) -> int | None:
+    """The objective of a solution in whole numbers: what is optimal is its own bound, which a float rounds."""
+    objective, found = model.proto.objective, list(values)
+    whole = float(objective.offset).is_integer() and abs(objective.offset) < 2.0**52
+    if not whole or not objective.vars or objective.scaling_factor not in (0, 1):
+        return None
+    return int(objective.offset) + sum(
+        int(c) * found[index] for index, c in zip(objective.vars, objective.coeffs, strict=True)
+    )
+
+
 def _within_domains(model: cp_model.CpModel, values: Sequence[int]) -> bool:
     """Whether every value lies between the ends of its variable's domain."""
     domains = [variable.domain for variable in model.proto.variables]
@@ -211,4 +222,6 @@ def minimise(
     # CP-SAT leaves early when its next look at the clock would come too late.
     timed = math.isfinite(budget.time_limit) and solver.wall_time > 0.5 * solver.parameters.max_time_in_seconds
     ended = _ENDED.get(status) or budget.ended("time_limit" if timed else "gap")
-    return CpSatResult(solver, found, ended, whole_bound(solver.best_objective_bound, _size(model)))
+    proven = _exactly(model, solver.response_proto.solution) if found and ended == "optimal" else None
+    known = whole_bound(solver.best_objective_bound, _size(model)) if proven is None else proven
+    return CpSatResult(solver, found, ended, known)

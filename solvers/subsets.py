@@ -26,7 +26,7 @@ ENTRIES, SOON = 2**23, 2**19
 
 
 class FittingSets(NamedTuple):
-    """The sets that a node may take."""
+    """The sets that a node may take, or what some nodes hold together."""
 
     bits: IntArray
     """A bit for each key group, shape (sets,)."""
@@ -35,9 +35,19 @@ class FittingSets(NamedTuple):
     moves: IntArray
     """How many moves it is, shape (sets,)."""
 
+    def take(self, some: np.ndarray) -> FittingSets:
+        """Some of them."""
+        return FittingSets(*(one[some] for one in self))
+
 
 def cheapest_cover(
-    sets: Sequence[FittingSets], size: int, most: float, most_moves: int, most_steps: float, budget: Budget
+    sets: Sequence[FittingSets],
+    size: int,
+    most: float,
+    most_moves: int,
+    most_steps: float,
+    budget: Budget,
+    owed: tuple[IntArray, FloatArray] | None = None,
 ) -> tuple[bool, list[int] | None]:
     """A set for each node, which together hold every key group once.
 
@@ -52,6 +62,8 @@ def cheapest_cover(
     most_steps : float
         Of each node.
     budget : Budget
+    owed : tuple of ndarray, optional
+        The key groups that each node has now, as bits, and what each set of key groups costs at least where it has not been.
 
     Returns
     -------
@@ -64,64 +76,95 @@ def cheapest_cover(
         return True, None
     least = np.array([one.cost.min() for one in sets])
     order = sorted(range(len(sets)), key=lambda i: sets[i].bits.size)
-    halves, tables = (order[::2], order[1::2]), list[list[FloatArray]]()
+    halves, made = (order[::2], order[1::2]), list[list[FittingSets]]()
     for half in halves:
-        made, others = [np.full((most_moves + 1, size), np.inf)], float(least.sum())
-        made[0][0, 0] = 0.0
+        none = np.zeros(1, dtype=np.int64)
+        held, others, had = [FittingSets(none, np.zeros(1), none)], float(least.sum()), 0
         for i in half:
             others -= float(least[i])
-            after = _with_node(made[-1], sets[i], most - others, most_steps, budget)
+            after = _with_node(held[-1], sets[i], size, most - others, most_moves, most_steps, budget)
             if after is None:
                 return False, None
-            made.append(after)
-        tables.append(made)
-    first, second = tables[0][-1], np.minimum.accumulate(tables[1][-1], axis=0)
-    both = first + second[::-1, ::-1]  # what is left of the moves, and of the key groups
-    moves, held = np.unravel_index(int(both.argmin()), both.shape)
-    if both[moves, held] > most:
+            if owed is not None:  # what these nodes had and do not hold costs something elsewhere
+                had |= int(owed[0][i])
+                after = after.take(after.cost + owed[1][had & ~after.bits] <= most)
+            held.append(after)
+        made.append(held)
+    first, second = made[0][-1], made[1][-1]
+    table = np.minimum.accumulate(_table(second, size, most_moves), axis=0)
+    both = first.cost + table[most_moves - first.moves, size - 1 - first.bits]  # what is left of moves and key groups
+    if not both.size or both[at := int(both.argmin())] > most:
         return True, None
+    bits, moves = int(first.bits[at]), int(first.moves[at])
+    left = int(table[: most_moves - moves + 1, size - 1 - bits].argmin())
     chosen = [0] * len(sets)
-    left = most_moves - int(moves)
-    left = int(tables[1][-1][: left + 1, size - 1 - held].argmin())
-    for half, made, at in zip(halves, tables, ((int(moves), int(held)), (left, size - 1 - int(held))), strict=True):
-        for i, before in zip(half[::-1], made[-2::-1], strict=True):
-            some, (m, bits) = sets[i], at
-            inside = np.flatnonzero(((some.bits & ~bits) == 0) & (some.moves <= m))
-            least = before[m - some.moves[inside], bits ^ some.bits[inside]] + some.cost[inside]
-            best = inside[int(least.argmin())]
+    for half, held, (taken, spent) in zip(halves, made, ((bits, moves), (size - 1 - bits, left)), strict=True):
+        for i, before in zip(half[::-1], held[-2::-1], strict=True):
+            some = sets[i]
+            inside = np.flatnonzero(((some.bits & ~taken) == 0) & (some.moves <= spent))
+            known, wanted = (_number(one, most_moves) for one in (before, some))
+            wanted = taken * (most_moves + 1) + spent - wanted[inside]
+            found = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+            costs = np.where(known[found] == wanted, before.cost[found], np.inf) + some.cost[inside]
+            best = inside[int(costs.argmin())]
             chosen[i] = int(some.bits[best])
-            at = m - int(some.moves[best]), bits ^ chosen[i]
+            taken, spent = taken ^ chosen[i], spent - int(some.moves[best])
     return True, chosen
 
 
+def _number(sets: FittingSets, most_moves: int) -> IntArray:
+    """A number for what is held in so many moves."""
+    return sets.bits * (most_moves + 1) + sets.moves
+
+
+def _table(sets: FittingSets, size: int, most_moves: int) -> FloatArray:
+    """What every set costs with so many moves, infinite where there is none, shape (most_moves + 1, size)."""
+    table = np.full((most_moves + 1, size), np.inf)
+    table[sets.moves, sets.bits] = sets.cost
+    return table
+
+
 def _with_node(
-    before: FloatArray, sets: FittingSets, most: float, most_steps: float, budget: Budget
-) -> FloatArray | None:
-    """f after one node more; None where it takes too many steps."""
-    after, steps = np.full_like(before, np.inf), 0.0
-    for moves in np.unique(sets.moves[sets.moves < len(before)]).tolist():
-        some = sets.moves == moves
-        bits, cost = sets.bits[some], sets.cost[some]
-        table = np.full(before.shape[1], np.inf)
-        table[bits] = cost
-        for m in range(len(before) - moves):
-            held = np.flatnonzero(before[m] <= most)
-            if held.size * bits.size <= 2**17:  # sooner than a kernel is loaded
-                first, second = np.nonzero((held[:, None] & bits) == 0)
-                value = before[m, held[first]] + cost[second]
-                np.minimum.at(after[m + moves], held[first] | bits[second], np.where(value <= most, value, np.inf))
-                spent = 5.0 * held.size * bits.size
-            else:
-                spent = extend(before[m], bits, cost, table, most, after[m + moves], most_steps - steps)
-            steps += spent
-            budget.spend(500 + spent / 70)
-            if steps > most_steps or budget.expired:
-                return None
-    least = after[0]
-    for row in after[1:]:  # what costs no less with more moves is of no use
-        row[row >= least] = np.inf
-        least = np.minimum(least, row)
-    return after
+    before: FittingSets, sets: FittingSets, size: int, most: float, most_moves: int, most_steps: float, budget: Budget
+) -> FittingSets | None:
+    """f after one node more, in order of their numbers; None where it takes too many steps."""
+    pairs = before.bits.size * sets.bits.size
+    if pairs <= 2**18:  # sooner than a kernel is loaded, and than tables are gone through
+        first, second = np.nonzero((before.bits[:, None] & sets.bits) == 0)
+        after = FittingSets(
+            before.bits[first] | sets.bits[second], before.cost[first] + sets.cost[second],
+            before.moves[first] + sets.moves[second],
+        )  # fmt: skip
+        fits = (after.cost <= most) & (after.moves <= most_moves)
+        after, steps = after.take(fits), 5.0 * pairs
+    else:
+        steps, known, made = 0.0, _table(before, size, most_moves), np.full((most_moves + 1, size), np.inf)
+        for moves in np.unique(sets.moves[sets.moves <= most_moves]).tolist():
+            some = sets.moves == moves
+            bits, cost = sets.bits[some], sets.cost[some]
+            table = np.full(size, np.inf)
+            table[bits] = cost
+            for m in range(most_moves + 1 - moves):
+                steps += extend(known[m], bits, cost, table, most, made[m + moves], most_steps - steps)
+                if steps > most_steps:
+                    break
+        spent, held = np.nonzero(np.isfinite(made))
+        after = FittingSets(held, made[spent, held], spent)
+    budget.spend(500 + steps / 70)
+    if steps > most_steps or budget.expired:
+        return None
+    number = _number(after, most_moves)
+    order = np.lexsort((after.cost, number))
+    first_of = np.diff(number[order], prepend=-1) > 0
+    after = after.take(order[first_of])
+    if most_moves == 0:
+        return after
+    least, useful = np.full(size, np.inf), np.zeros(after.bits.size, dtype=bool)
+    for m in range(most_moves + 1):  # what costs no less with more moves is of no use
+        at = np.flatnonzero(after.moves == m)
+        at = at[after.cost[at] < least[after.bits[at]]]
+        useful[at], least[after.bits[at]] = True, after.cost[at]
+    return after.take(useful)
 
 
 @njit(cache=True, nogil=True)

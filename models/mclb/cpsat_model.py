@@ -106,7 +106,7 @@ class MCLBCpSat(PlacedCpSat):
         """Read the assignment through ``value``, a function from a variable to its value."""
         return self.core.lift(super().assignment(value))
 
-    def bound(self, integer_bound: float) -> float:
+    def bound(self, integer_bound: int | float) -> float:
         """Turn a bound on the sum of squared integer loads into a safe one on the imbalance.
 
         The root of the imbalance is a norm of the loads. Rounding moves every load by no more than p times the
@@ -114,8 +114,9 @@ class MCLBCpSat(PlacedCpSat):
         """
         n = self.core.nodes
         p, windows = self.load.shape
-        # CP-SAT hands its integer bound over as a float, off by a unit in the last place at most.
-        whole = math.floor(integer_bound * (1 - 2e-16)) if abs(integer_bound) > 2**52 else round(integer_bound)
+        whole = integer_bound if isinstance(integer_bound, int) else round(integer_bound)
+        if isinstance(integer_bound, float) and abs(integer_bound) > 2**52:  # off by a unit in the last place at most
+            whole = math.floor(integer_bound * (1 - 2e-16))
         constant = sum(int(total) ** 2 for total in self.load.sum(axis=0))
         value = max(Fraction(whole, n) - Fraction(constant, n * n), Fraction(0)) / self.scaled.scale**2
         norm = math.sqrt(value) * (1 - 1e-15) - math.sqrt(windows) * p * self.scaled.error

@@ -134,10 +134,10 @@ class Portfolio:
         return found.answer()
 
     def _least_sides(self) -> None:
-        """The second stage, by subsets where they are few."""
+        """The second stage, by subsets where they are few or have been listed."""
         found = self.found
         assert found.best is not None
-        if self.tiny:
+        if self.tiny or "subsets" in vars(self):
             proven, best = self.subsets.least_sides(found.best, 1e8, found.budget)
             if proven:
                 take_sides(found, best, proven)
@@ -160,16 +160,18 @@ class Portfolio:
     def parts(self) -> list[Component]:
         """The parts, as the size of the instance and the rules ask for them."""
         settings, parts = self.settings, [Component("search", self.search_turns(), 2.0)]
-        if self.tiny or (self.movable and SubsetProgram.suits(self.instance)):
-            parts.append(Component("subsets", self.subset_turns(), 4.0, 0.0 if self.tiny else SHORTEST))
+        if self.tabled:
+            # Of more key groups they come after one look of CP-SAT, and before a second round of search.
+            parts.append(Component("subsets", self.subset_turns(), 8.0, 0.0 if self.tiny else SHORTEST / 16))
         if self.rounds is None or self.small:
             # Few moves of heavy-tailed loads are what CP-SAT proves soonest, as far as the statement is written down at all.
             soon = settings.stated if self.heavy_tailed and not self.many_moves else settings.asked
             few = self.small or (self.one and self.size <= soon)
+            if few or self.statable:
+                parts.append(Component("CP-SAT", self.cpsat_turns(), after=SHORTEST * self.tiny if few else self.much))
             if self.linear_helps:
                 parts.append(Component("linear relaxation", self.linear_turns()))
             if few or self.statable:
-                parts.append(Component("CP-SAT", self.cpsat_turns(), after=SHORTEST * self.tiny if few else self.much))
                 parts.append(Component("HiGHS", self.highs_turns(), after=self.much))
         if self.rounds is None and self.movable and not self.one:
             # Too large for whole pairs, and with many moves, it rarely proves more than 0.
@@ -180,6 +182,11 @@ class Portfolio:
         return parts
 
     # What there is ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def tabled(self) -> bool:
+        """Whether all subsets fit into a table."""
+        return self.movable and SubsetProgram.suits(self.instance)
 
     @cached_property
     def tiny(self) -> bool:
@@ -242,13 +249,15 @@ class Portfolio:
         )
         if self.movable and not self.tiny:
             self._anneal_round()
+        if self.small and self.problem.lowered.linear:  # counts know nothing of rows: CP-SAT first
+            yield
         if not (self._bounds_later and found.best is not None):
             self._count()
         if not self.movable:
             return
         yield
         few = self.size <= self.settings.evened and self.one and self.rounds is None
-        if few and self.many_moves and not self.problem.lowered:
+        if few and self.many_moves and not self.problem.lowered and not self.tabled:
             even_out(found, self.instance, np.random.default_rng([self.seed, 64]), self.settings.tries, found.budget)
             yield
         enough = self.much if math.isinf(found.budget.time_limit) else math.inf
@@ -303,7 +312,7 @@ class Portfolio:
             begun = found.budget.work
             while found.budget.work - begun < SHORTEST and not found.done:
                 low, high = found.bound / scale, self.distance - 0.9 * found.slack / scale
-                target = self.subsets.between(low, high)
+                target = self.subsets.between(low, high, found.budget)
                 answered, place = self.subsets.within(-target, target, steps, found.budget)
                 if not answered:
                     steps *= 4
@@ -358,7 +367,8 @@ class Portfolio:
 
         while not self.small and self.within_reach and not self.heavy_tailed:
             yield
-        yield from solver_turns(self.found, ask, "CP-SAT", self.settings.first_effort)
+        first = SHORTEST / 4 if self.tabled else self.settings.first_effort  # what is not proven at once is for subsets
+        yield from solver_turns(self.found, ask, "CP-SAT", first)
 
     def highs_turns(self) -> Iterator[None]:
         """The same by HiGHS, which now and then proves what CP-SAT cannot."""
@@ -447,8 +457,10 @@ class Portfolio:
     # Search ----------------------------------------------------------------------------------------------------------
 
     def _anneal_round(self) -> None:
-        """One round of annealing."""
+        """One round of annealing, a short one before a solver that mostly proves the best at once."""
         todo, best = self.search.schedule(self.turn), self.found.best
+        if self.turn == 0 and self.small and self.one:
+            todo = todo._replace(steps=todo.steps * self.size // self.settings.small)
         self._anneal(self.instance.current if todo.fresh or best is None else best, todo, self.turn)
         self.turn += 1
         self.found.details["rounds"] = self.turn

@@ -22,8 +22,9 @@ def bisected(problem: ks.KeyGroupAllocation) -> np.ndarray | None:
     """The best assignment by questions alone, each answer within its distance."""
     instance = Instance(problem)
     program, low, high, best = SubsetProgram(instance), 0.0, instance.total, None
+    program.count = 1  # so few sets are listed at first that the lists have to be widened
     while True:
-        target = program.between(low, high)
+        target = program.between(low, high, Budget())
         answered, place = program.within(-target, target, math.inf, Budget())
         assert answered
         if place is None and target >= high:
@@ -68,6 +69,15 @@ def test_the_worst_of_several_windows(count):
         assert problem.objective(bisected(problem)) == pytest.approx(brute_force(problem)[0], abs=problem.tolerance)
         mean = replace(problem, over="mean")
         assert not SubsetProgram.suits(Instance(mean)), "a mean of windows is no distance of one set"
+
+
+def test_twenty_key_groups_are_proven_within_a_second_of_work(monkeypatch):
+    """By the nearest sets, of which there are few: neither prices nor HiGHS are asked."""
+    for turns in ("highs_turns", "price_turns"):
+        monkeypatch.setattr(f"keyshift.solvers.allocation.portfolio.Portfolio.{turns}", lambda self: iter(()))
+    for name, problem in ks.family("madsen-scale-in", count=2, nodes=5, key_groups=20, drain=1, max_migrations=10):
+        solution = ks.solve(problem, gap=0, effort=1.0, second_stage=False)
+        assert solution.status == "optimal", name
 
 
 def test_a_question_that_takes_too_long_is_left():

@@ -23,3 +23,15 @@ def test_numbers_too_large_for_it_end_with_the_start():
         answer.message
         == "CP-SAT refuses the model, whose numbers must fit 64 bits: Possible integer overflow in objective"
     )
+
+
+def test_an_optimum_is_its_own_bound():
+    """A bound near 1e16 is a float, several units off; the solution's own value is not."""
+    model = cp_model.CpModel()
+    x = model.new_int_var(0, 10**8, "x")
+    square = model.new_int_var(0, 10**16, "square")
+    model.add(x >= 99_999_989)
+    model.add_multiplication_equality(square, [x, x])
+    model.minimize(square + 7)
+    outcome = cpsat.minimise(model, Budget())
+    assert (outcome.termination, outcome.bound) == ("optimal", 99_999_989**2 + 7)

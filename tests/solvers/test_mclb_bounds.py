@@ -288,6 +288,15 @@ def test_rounding_is_taken_off_the_integer_bound():
     assert scale > 1
 
 
+def test_an_optimum_of_squares_near_1e16_is_proven():
+    """Loads of two scales, whose squares a float rounds: the bound is less than half a step below the optimum."""
+    for _, p in ks.family("hard-mclb", count=4, nodes=3, key_groups=7, windows=3, kind="two-scales"):
+        solution = ks.solve(p, gap=0, effort=1.0)
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(optimum(p), rel=1e-15)
+        assert solution.bound <= solution.objective
+
+
 def test_the_semidefinite_bound_begins_no_step_that_would_outlast_the_limit(monkeypatch):
     monkeypatch.setattr(sdp, "STEP_SECONDS", 1.0)
     ((_, problem),) = ks.family("guo-mclb", nodes=4, key_groups=40, windows=3)
