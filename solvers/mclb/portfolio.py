@@ -91,7 +91,10 @@ class MCLBPortfolio:
         search = Component("search", search_turns(self.found, self.seed, effort), 4.0 if hopeless else 2.0)
         # The bound takes no time, and tells the search when to stop; of a million key groups it takes as long as a placement.
         made = [search, windows] if hopeless else [windows, search]
-        cpsat = solver_turns(self.found, self.by_cpsat, "CP-SAT", settings.first)
+        # Of a dozen squares CP-SAT mostly proves at once what leaves sets too many ties.
+        soon = core.limited and core.load.shape[0] <= settings.small and core.nodes * core.load.shape[1] <= 12
+        first = SHORTEST / 4 if soon and not few else settings.first
+        cpsat = solver_turns(self.found, self.by_cpsat, "CP-SAT", first)
         if few:
             return [windows, Component("CP-SAT", cpsat), search]
         if not self.problem.rules and NearMeanSets.suits(core):
@@ -112,7 +115,7 @@ class MCLBPortfolio:
                 )
             )
         if not (hopeless and limited):
-            made.append(Component("CP-SAT", cpsat, 2.0 if self.for_cpsat else 1.0, settings.first))
+            made.append(Component("CP-SAT", cpsat, 2.0 if self.for_cpsat else 1.0, first))
         return made
 
     @property

@@ -125,6 +125,7 @@ def test_the_second_stage_is_that_of_every_assignment(count):
         program = SubsetProgram(instance)
         distances = np.array([instance.distance(np.array(r)) for r, c in zip(places, every, strict=True) if c.feasible])
         for below in rng.choice(distances, 5):
+            program.within(-below, below, math.inf, Budget())
             error_bound, above = 3 * instance.error_bound, program.beyond(below)
             assert not ((distances > below + error_bound) & (distances < above - error_bound)).any()
         proven, place = program.least_sides(best, math.inf, Budget())
