@@ -431,6 +431,8 @@ class MoveSpace:
 
     def closed(self, key_groups: IntArray, nodes: IntArray | slice = slice(None)) -> MoveSpace:
         """The same, but some key groups may enter some nodes - all by default - no more."""
+        if not key_groups.size:
+            return self
         chosen = np.zeros(self.current.size, dtype=bool)
         chosen[key_groups] = True
         closed = self.enter.copy()

@@ -184,8 +184,7 @@ class KeyGroupAllocation(OverWindows):
         with np.errstate(over="ignore"):
             heaviest = np.array([w.last_load.sum(), self.planned.load.sum(axis=1).max()])
             squared = dict(zip(("load", window), heaviest / c.min() * (c.sum() / c.max()), strict=True))
-            used = {name: self.usage(name).sum() for name in self._room}
-            added = {"alpha * state": self.migration_cost.sum(), **used}
+            added = {"alpha * state": self.migration_cost.sum()} | {name: self.usage(name).sum() for name in self._room}
         # The sum of loads, per unit of the smallest capacity, must be smaller: searches square it.
         for sums, most in ((squared, 1e150), (added, math.inf)):
             for name, total in sums.items():
@@ -459,9 +458,8 @@ class KeyGroupAllocation(OverWindows):
 
     @cached_property
     def _open_space(self) -> MoveSpace:
-        if self._room:
-            return self.space.without(~self.open_pairs)
-        return self.space if self.cost_limit is None else self.space.closed(np.flatnonzero(~self.cost_limit.fits))
+        dear = np.flatnonzero([] if self.cost_limit is None else ~self.cost_limit.fits)
+        return self.space.without(~self.open_pairs) if self._room else self.space.closed(dear)
 
     def played(self) -> dict[str, Any]:
         it = self.planned

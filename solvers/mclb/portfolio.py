@@ -102,7 +102,8 @@ class MCLBPortfolio:
         if self.for_scip and self.max_tree is None:
             made.append(Component("SCIP", self.scip_turns(), 2.0, settings.first))
         if core.limited:
-            made.append(Component("shares", self.raised(shared_squares(core, self.found.budget), "shares"), 0.5))
+            shares = self.raised(shared_squares(core, self.found.budget), "shares")
+            made.append(Component("shares", shares, 0.5, 0.0 if hopeless else SHORTEST))
         size = core.load.shape[0] + core.nodes
         if core.nodes > 1 and size <= settings.largest:
             # Of many key groups annealing counts a quarter of its work, and this twice its own.
