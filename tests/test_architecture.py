@@ -339,3 +339,10 @@ def test_every_part_of_the_ablation_can_be_found_and_left_out(monkeypatch):
         assert all(ablation.lines_of(path) > 0 for path in part.code), part.name
         with part.off():
             pass
+
+
+def test_every_mutation_still_finds_its_line(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    mutations = importlib.import_module("mutations")
+    for each in mutations.MUTATIONS:
+        assert (ROOT / each.file).read_text().count(each.old) == 1, each
