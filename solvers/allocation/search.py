@@ -167,6 +167,8 @@ class Search:
 
     def realise(self, start: IntArray, distance: float, stream: int) -> IntArray | None:
         """Anneal by moves alone that keep how many key groups leave and reach each node; None where it ends far off."""
+        if distance <= 0.0:
+            return None
         self.begin(start, stream, counts_kept=True)
         best, value, steps = None, 8.0 * distance, self.steps // 2
         chunks = max(5, steps // self.chunk)

@@ -323,7 +323,7 @@ class Placing:
                 weights = np.concatenate([one.weights for one in parts]) / heaviest
                 costly = (worth[some] > 0) & (weights > 0)
                 each = worth[some[costly]] / weights[costly]
-                factor = float(np.median(each)) if each.size else 1.0
+                factor = max(1e-6, float(np.median(each))) if each.size else 1.0  # far above rounding
                 self.highest = max(self.highest, float(each.max()) / factor if each.size else 1.0)
             self.slack = max(self.slack, ROUNDING * factor)
             ready += [one.in_units(heaviest / factor) for one in parts]

@@ -223,3 +223,17 @@ def test_few_moves_of_heavy_tails_are_a_solvers_question_from_the_start():
     problem = ks.KeyGroupAllocation(w, max_migrations=9)
     assert problem.space.pairs > Budget(1.0).tuned(AllocationSettings).asked
     assert ks.solve(problem, effort=1).status == "optimal"
+
+
+@pytest.mark.parametrize("method", ["milp", "drain-first"])
+def test_loads_of_nothing_within_capacities(method):
+    """No distance is left to search for, but memory is: two key groups have to change nodes for it."""
+    w = ks.Workload(
+        load=[0.0, 0.0], state=[5e-9, 5e-9], current=[0, 2], nodes=[1.0, 0.001, 1000.0, 1000.0],
+        resources={"memory": [9.6e11, 3.9e11]},
+    )  # fmt: skip
+    room = {"memory": [959999999999.04, 7.8e11, 0.0, 0.0]}
+    problem = ks.KeyGroupAllocation(w, max_migrations=2, alpha=0.0, max_migration_cost=0.0, resource_capacity=room)
+    solution = ks.solve(problem, method)
+    assert solution.status in ("optimal", "feasible")
+    assert solution.objective == 0.0
