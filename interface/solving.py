@@ -272,9 +272,9 @@ def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np
     if asked.starts and workload is not None:
         best = _better(problem, None, workload.current)
     most = _enough(asked.warm_start, budget.remaining, 2.0)
-    share = max(
-        0.25, min(0.5, 0.5 / max(budget.remaining, 1e-9))
-    )  # of a short limit more: half a second places a million
+    # Half a second places a million key groups: of a short limit that is more than a quarter.
+    many = workload is not None and workload.key_groups > 100_000
+    share = max(0.25, min(0.5, 0.5 / max(budget.remaining, 1e-9))) if many else 0.25
     best = _tried(problem, asked.warm_start, budget.part(share, most), seed, best)
     for name in asked.rescue:
         if best is None:
