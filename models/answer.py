@@ -317,7 +317,10 @@ class _Turn(_Part):
 
     @property
     def remaining(self) -> float:
-        return 0.0 if self._whole.expired else max(0.0, self.time_limit - self.elapsed)
+        left, own = self._whole.remaining, max(0.0, self.time_limit - self.elapsed)
+        if isinstance(self._whole, _Part) and self._whole.counts_work:
+            return min(own, left)  # others wait for what is left of a part
+        return own if left > 0.0 else 0.0
 
     @property
     def clock(self) -> float:
