@@ -29,6 +29,11 @@ def eplb(problem: ReplicatedAllocation, *, budget: Budget, seed: int = 0) -> Ans
     return Answer(packed(problem, count, budget), termination=budget.why if budget.expired else "completed")
 
 
+def packs_quickly(problem: ReplicatedAllocation) -> bool:
+    """Whether all copies are placed within half a second or so, for who begins from them."""
+    return problem.copies <= 150_000
+
+
 def replicated(problem: ReplicatedAllocation, copies: int) -> IntArray:
     """How many copies each key group gets, shape (p,): the next one where copies carry most."""
     count = np.ones(problem.workload.key_groups, dtype=np.int64)

@@ -6,7 +6,7 @@ from keyshift.models.base.lazily import lazily
 with lazily():
     from keyshift.heuristics.allocation.flux import drain_first, flux, is_quick, potc
     from keyshift.heuristics.mclb.clb import elb_within_limits
-    from keyshift.heuristics.replication.greedy import eplb
+    from keyshift.heuristics.replication.greedy import eplb, packs_quickly
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.allocation.cpsat_model import AllocationCpSat
     from keyshift.models.allocation.problem import drains
@@ -112,7 +112,9 @@ REPLICATION = Formulation(
         exact("milp", "keyshift's statement; HiGHS", replication_milp, warm_start=("eplb",)),
         relaxation("counting", "keyshift: no copy more than its share of a node", counting_bound),
         heuristic("descent", "keyshift: moves, exchanges and copies, the best first", descent, warm_start=("eplb",)),
-        heuristic("eplb", "[DeepSeek2024], replication and packing", eplb, ignores=("max_migrations",)),
+        heuristic(
+            "eplb", "[DeepSeek2024], replication and packing", eplb, ignores=("max_migrations",), useful=packs_quickly,
+        ),
     ),
     trades=(
         Trade("migrations", "migrations", "max_migrations", "new copies", whole=True),

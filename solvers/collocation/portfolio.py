@@ -118,7 +118,9 @@ def _large(
     found = Incumbent(problem, budget)
     if Multilevel.suits(problem, data) and (parts := by_metis(problem, data, budget)) is not None:
         start = better_of(problem, Answer(joined(problem, data, parts, budget.part(0.5), seed)), start).assignment
-    found.add_solution(joined(problem, data, start, budget.part(0.5), seed), "joins")
+    # Where nothing is annealed joins are all there is: they have the time but for the bounds.
+    share = 0.5 if data.cells <= SEARCHED else 0.8
+    found.add_solution(joined(problem, data, start, budget.part(share), seed), "joins")
     if not budget.expired:
         found.raise_bound(mean_bound(problem, most_by_structure(data, budget.part(0.2))), "structure")
     if data.cells > SEARCHED and not found.done:

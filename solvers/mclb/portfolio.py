@@ -87,7 +87,8 @@ class MCLBPortfolio:
         few = few_placements(core.nodes, core.load.shape[0], FEW)
         effort = math.inf if limited and (hopeless or self.max_tree is None) else 1.0
         rise = 0.02 * RISE if math.isinf(effort) else RISE
-        windows = Component("windows", self.raised((window_bound(y, core.nodes) for y in (items.load.T,)), "windows"))
+        bound = self.raised((window_bound(y, core.nodes) for y in (items.load.T,)), "windows")
+        windows = Component("windows", bound, after=SHORTEST if hopeless else 0.0)
         search = Component("search", search_turns(self.found, self.seed, effort), 4.0 if hopeless else 2.0)
         # The bound takes no time, and tells the search when to stop; of a million key groups it takes as long as a placement.
         made = [search, windows] if hopeless else [windows, search]
