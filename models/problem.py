@@ -433,7 +433,7 @@ class MovesState(Problem):
 
     worth: ClassVar[str] = "load distance"
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """All the state (1 when there is none)."""
         return float(self.workload.state.sum()) or 1.0
@@ -455,6 +455,9 @@ def read_assignment(
     assignment: Any, key_groups: int, nodes: int, keys: Sequence[str | int] | None = None
 ) -> np.ndarray:
     """Read the node of each key group, shape (p,), as a fresh int64 array, or raise `InputError`; one with labels by the keys."""
+    if type(assignment) is np.ndarray and assignment.dtype == np.int64 and assignment.shape == (key_groups,):
+        if key_groups == 0 or (assignment.min() >= 0 and assignment.max() < nodes):  # as methods hand it over
+            return assignment.copy()
     assignment = ordered("assignment", assignment, keys, key_groups)
     with refusing("assignment must be an array of node numbers", TypeError, ValueError, OverflowError):
         read = np.asarray(assignment)

@@ -40,10 +40,10 @@ FIRST = 1_500_000
 """Steps of the search before it may begin anew where it gains nothing any more; on small instances fewer."""
 CYCLES = 30
 """Cycles of graph partitioning where sets and solvers are not to be asked."""
-COLUMNS_PER_EFFORT, COLUMNS_OF_FEW, FREE_WINDOWS, WAITS = 1_000, 5_000, 4, 0.06
+COLUMNS_PER_EFFORT, COLUMNS_OF_FEW, FREE_WINDOWS, WAITS, OF_SETS = 1_000, 5_000, 4, 0.06, 5e-3
 """Variables for HiGHS for each unit of effort of its turn; where few key groups may move, for the root of these: there it mostly
 proves the optimum, or has found nothing at the end of its time. Over more windows than the last it gets fewer: each adds rows.
-A turn begins when the others have done the last share of its length."""
+A turn begins when the others have done this share of its length. Effort of the first turn of sets for each key group and node."""
 
 
 def solve_milp(
@@ -253,19 +253,22 @@ class CollocationPortfolio:
 
     def sets_turns(self) -> Iterator[None]:
         """Sets, which are far fewer once there is an incumbent: for a while they wait for one."""
-        first = self.settings.first
-        for _ in range(0 if CollocationSets.tabled(self.data, first) else 4):
+        first, data = self.settings.first, self.data
+        for _ in range(0 if CollocationSets.tabled(data, first) else 4):
             if self.found.best is None:
                 yield
-        yield from solver_turns(self.found, self.by_sets, "sets", first)
+        # They cannot go on where they stopped: a first turn is long enough for most proofs, unless that is too long to wait for.
+        enough = OF_SETS * data.key_groups * data.nodes
+        longer = max(first, enough) if enough <= self.settings.late else first
+        yield from solver_turns(self.found, self.by_sets, "sets", longer)
 
     def by_sets(self, turn: Budget) -> Answer:
         """The answer by the sets that nodes can carry."""
         problem, found, tuple_share = self.problem, self.found, _tuple_share(self.problem)
-        closer = 0.5 * problem.tolerance / (problem.saved * self.data.traffic_unit)
-        sets = CollocationSets(
-            problem, self.data, found.best, 0.999 * tuple_share if tuple_share else closer, self.lagrangian.open_to
-        )
+        # A little less than the incumbent's slack, which is half of the tolerance: the difference of the two is rounded.
+        less = 0.49 * problem.tolerance
+        closer = 0.999 * tuple_share if tuple_share else less / (problem.saved * self.data.traffic_unit)
+        sets = CollocationSets(problem, self.data, found.best, closer, self.lagrangian.open_to)
         done = sets.run(turn)
         details = {"sets": found.details.get("sets", 0) + sets.visited}
         bound = mean_bound(problem, 1.0 - sets.lowest)
@@ -275,7 +278,7 @@ class CollocationPortfolio:
         best = better_of(problem, Answer(sets.best), found.best).assignment
         if done and best is not None:
             # Where traffic is in whole tuples the next better answer has one less.
-            bound = max(bound, problem.objective(best) - (0.0 if tuple_share else 0.5 * problem.tolerance))
+            bound = max(bound, problem.objective(best) - (0.0 if tuple_share else less))
         return Answer(best, bound, "gap", details=details)
 
     def by_cpsat(self, turn: Budget) -> Answer:

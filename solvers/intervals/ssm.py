@@ -121,7 +121,8 @@ def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> A
     (`keyshift.solvers.intervals.band_kernels`), which replaces their Figure 7: see "ssm-repaired".
     """
     intervals = min(problem.nodes_after, problem.workload.key_groups)
-    states, ahead = states_of(problem.starts, intervals), None
+    most, ahead = intervals * problem.starts.size, None
+    states = states_of(problem.starts, intervals) if most > LONG else most
     if states > LONG and math.isfinite(budget.remaining):
         ahead = lagrangian(problem, budget=budget.part(0.5))
         if is_met(problem, ahead):

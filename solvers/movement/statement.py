@@ -16,7 +16,7 @@ from keyshift.models.movement.problem import SLACK, MovementWithinLimits
 from keyshift.models.rules.lowered import Lowered, MoveBudget
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
 from keyshift.solvers.checked import answered, confirmed, too_large
-from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, solver_turns
+from keyshift.solvers.conductor import Component, Incumbent, conduct, solver_turns
 from keyshift.solvers.search.annealing import Task, search_within
 from keyshift.solvers.search.lowering import load_unit
 from keyshift.solvers.search.program import Aim, Placing
@@ -70,9 +70,10 @@ def least_state(load: FloatArray, state: FloatArray, need: float) -> float:
 
 
 NO_PLACEMENT = "no placement keeps within the limits"
-FIRST, WRITTEN, LATER = 0.1, 2e-5, 1e-4
-"""Effort of a solver's first turn; what it takes to write a statement down for each key group and node, which the search gets
-before; and what CP-SAT leaves to the others, of two units at most."""
+FIRST, WRITTEN, ROOT, LATER = 0.1, 2e-5, 2e-4, 1e-4
+"""Effort of the first search and the least of a solver's first turn; for each key group and node, what it takes to write a
+statement down, which the search gets before where that is long; what HiGHS needs for the root of its tree, which it begins anew
+at each turn; and what CP-SAT leaves to the others, of two units at most."""
 
 
 def solve_milp(
@@ -92,19 +93,27 @@ def solve_milp(
         return _by_size(problem, "highs", MovementPyomo, budget, start, **asked)
     found = Incumbent(problem, budget)
     found.add_solution(start)
-    found.raise_bound(forced_movement(problem), "forced")
+    found.raise_bound(least := forced_movement(problem), "forced")
+    if not found.done:
+        found.add_solution(_searched(problem, budget.turn(FIRST), seed, found.best), "local search")
 
     def by_highs(turn: Budget) -> Answer:
-        answer = _by_size(problem, "highs", MovementPyomo, turn, found.best, **asked)
-        return confirmed(problem, answer, solve_cpsat, budget=turn, **asked)
+        answer = _capped(problem, "highs", MovementPyomo, turn, found.best, least, **asked)
+        return confirmed(problem, answer, by_whole_numbers, budget=turn, **asked)
+
+    def by_whole_numbers(
+        _: MovementWithinLimits, *, budget: Budget, start: IntArray | None = None, **asked: Any
+    ) -> Answer:
+        return _capped(problem, "cpsat", MovementCpSat, budget, start, least, **asked)
 
     def by_cpsat(turn: Budget) -> Answer:
-        return solve_cpsat(problem, budget=turn, start=found.best, **asked)
+        return by_whole_numbers(problem, budget=turn, start=found.best, **asked)
 
     pairs = problem.workload.key_groups * problem.places
+    first, before = max(FIRST, ROOT * pairs), max(WRITTEN * pairs - 3 * FIRST, 0.0)
     later = max(WRITTEN * pairs, min(LATER * pairs, 2.0))
     components = [
-        Component("HiGHS", solver_turns(found, by_highs, "HiGHS", FIRST), 1.0, max(WRITTEN * pairs - SHORTEST, 0.0)),
+        Component("HiGHS", solver_turns(found, by_highs, "HiGHS", first), 1.0, before),
         Component("CP-SAT", solver_turns(found, by_cpsat, "CP-SAT", FIRST), 1.0, later),
         Component("search", _search_turns(found, seed)),
     ]
@@ -147,23 +156,26 @@ def _by_size(
     problem: MovementWithinLimits, solver: str, statement: Any, budget: Budget, start: np.ndarray | None, *, seed: int,
     threads: int,
 ) -> Answer:  # fmt: skip
-    """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
+    """The statement from what the local search finds in a little while."""
     if said := too_large(problem):
         effort = math.inf if math.isfinite(budget.time_limit) else 8.0
         answer = local_search(problem, budget=budget, seed=seed, start=start, effort=effort)
         answer.bound, answer.message = forced_movement(problem), said
         return answer
     best = _searched(problem, budget, seed, start)
+    return _capped(problem, solver, statement, budget, best, forced_movement(problem), seed=seed, threads=threads)
+
+
+def _capped(
+    problem: MovementWithinLimits, solver: str, statement: Any, budget: Budget, best: IntArray | None, least: float,
+    **asked: Any,
+) -> Answer:  # fmt: skip
+    """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
     most = math.inf if best is None else problem.objective(best)
-    asked: dict[str, Any] = {
-        "seed": seed,
-        "threads": threads,
-        "least": forced_movement(problem),
-        "infeasible": NO_PLACEMENT,
-    }
+    asked |= {"least": least, "infeasible": NO_PLACEMENT}
     while True:
-        if best is not None and most - asked["least"] <= problem.tolerance_of(most):
-            return Answer(best, min(asked["least"], most), "optimal")
+        if best is not None and most - least <= problem.tolerance_of(most):
+            return Answer(best, min(least, most), "optimal")
         answer = answered(problem, solver, statement, most, budget=budget, start=best, **asked)
         if answer.assignment is None or answer.termination != "gap" or budget.expired:
             return answer

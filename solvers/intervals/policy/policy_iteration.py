@@ -181,16 +181,18 @@ class PolicyIteration:
         """
         gamma = self.problem.discount
         missing = {n for n, after in self.pairs if (n, after) not in self.choice}
-        moving = [n for n in self.classes if n not in missing]
+        if not (moving := [n for n in self.classes if n not in missing]):
+            return
         expected = {n: np.zeros(self.classes[n].size) for n in moving}
         for n, after in self.choice:
             expected[n] += self.problem.transitions[n][after] * self.cost[n, after]
         follow = np.array([[gamma * self.problem.transitions[n].get(after, 0.0) for after in moving] for n in moving])
-        for _ in range(most if moving else 0):
+        common_to_shift = np.linalg.solve(np.eye(len(moving)) - follow, follow)
+        for _ in range(most):
             made = {n: self._one_step(n, expected[n]) for n in moving}
             ends = [(float((made[n] - self.value[n]).min()), float((made[n] - self.value[n]).max())) for n in moving]
             common = np.array([(low + high) / 2 for low, high in ends])
-            shift = np.linalg.solve(np.eye(len(moving)) - follow, follow @ common)
+            shift = common_to_shift @ common
             self.value = self.value | {n: made[n] + shift[i] for i, n in enumerate(moving)}
             if gamma / (1 - gamma) * max(high - low for low, high in ends) <= precision or budget.expired:
                 break
