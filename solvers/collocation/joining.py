@@ -175,7 +175,7 @@ def joined(
         for level in range(LEVELS):
             went, largest = join_from(order, max(least, 1e-12), it)
             budget.spend(10.0 * order.size)
-            if level == 0:
+            if level == 0 and not budget.expired:
                 it = _from(problem, data, best)  # that pass said how large gains are
                 least = largest
             least = 0.0 if level == LEVELS - 2 else least * FALL
