@@ -220,7 +220,7 @@ class Portfolio:
     @property
     def heavy_tailed(self) -> bool:
         """Whether a few key groups have much of the load: where these go is a solver's question, however near the bound is."""
-        load = self.problem.by_window[0].workload.last_load
+        load = self.problem.planned.load[0]
         return bool(load.std() > load.mean())
 
     @property
