@@ -203,6 +203,7 @@ def test_reduced_costs_leave_the_optimum_open_whatever_is_known():
         )
         values = ((problem.objective(a), a) for a in feasible if not problem.violations(a))
         _, second = min(((v, a) for v, a in values if v > best + problem.tolerance), key=lambda pair: pair[0])
-        solution = ks.solve(problem, "milp", start=second, gap=0)
-        assert solution.status == "optimal"
-        assert abs(solution.objective - best) <= problem.tolerance
+        portfolio = exact.RoutingPortfolio(problem, Budget(60), 0, 1, 60_000, second)
+        dual = lagrangian.maximise(portfolio.relaxation, Budget(60), 0, portfolio.settings.rounds)
+        answer = exact.by_cpsat(portfolio.open_choices(dual), Budget(60), None, np.inf, seed=0, threads=1)
+        assert abs(problem.objective(answer.assignment) - best) <= problem.tolerance
