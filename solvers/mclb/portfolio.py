@@ -87,11 +87,11 @@ class MCLBPortfolio:
         few = few_placements(core.nodes, core.load.shape[0], FEW)
         effort = math.inf if limited and (hopeless or self.max_tree is None) else 1.0
         rise = 0.02 * RISE if math.isinf(effort) else RISE
+        # This bound takes no time, and tells the search when to stop; of a million key groups it takes as long as a placement.
         bound = self.raised((window_bound(y, core.nodes) for y in (items.load.T,)), "windows")
         windows = Component("windows", bound, after=SHORTEST if hopeless else 0.0)
         search = Component("search", search_turns(self.found, self.seed, effort), 4.0 if hopeless else 2.0)
-        # The bound takes no time, and tells the search when to stop; of a million key groups it takes as long as a placement.
-        made = [search, windows] if hopeless else [windows, search]
+        made = [windows, search]
         # Of a dozen squares CP-SAT mostly proves at once what leaves sets too many ties.
         soon = core.limited and core.load.shape[0] <= settings.small and core.nodes * core.load.shape[1] <= 12
         first = SHORTEST / 4 if soon and not few else settings.first

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from data_folder import data_folder
+from draws import draws
 from instances.movement import random_problem
 
 import keyshift as ks
@@ -305,3 +306,34 @@ def test_matrices_that_do_not_fit_are_refused(method):
     w = ks.Workload(load=load, state=load, current=np.arange(load.size) % 200, nodes=200)
     solution = ks.solve(ks.MCLB(w, 1e9), method, time_limit=5)
     assert (solution.status, solution.message[:36]) == ("none", "matrices of all pairs of 100000 key ")
+
+
+@draws(200, 2000)
+def test_what_leaves_is_what_one_traversal_takes(count):
+    """Phase two of ELB, key group by key group, as printed."""
+    rng = np.random.default_rng(5)
+    for _ in range(count):
+        p, n = int(rng.integers(1, 60)), int(rng.integers(1, 6))
+        load = (rng.random(p), rng.integers(0, 5, p).astype(float), rng.gamma(0.2, 1.0, p))[int(rng.integers(3))]
+        current, kept = rng.integers(0, n, p), np.arange(n) != rng.integers(-1, n)
+        if not kept.any():
+            continue
+        loads = np.bincount(current, weights=load, minlength=n)
+        mean, half, expected, left = load.sum() / kept.sum(), load.max() / rng.integers(1, 4), [], loads.copy()
+        for j in np.flatnonzero(kept & (loads > mean)):
+            for k in sorted(np.flatnonzero(current == j), key=lambda k: (-load[k], k)):
+                if 0 < load[k] <= min(left[j] - mean, half):
+                    expected.append(k)
+                    left[j] -= load[k]
+        assert clb_module._taken_off(load, current, kept, loads, mean, mean, half) == expected
+        assert np.array_equal(loads, left)
+
+
+def test_at_its_limit_elb_keeps_what_it_has_placed():
+    rng = np.random.default_rng(6)
+    p = 20_000
+    w = ks.Workload(load=rng.random(p), state=np.ones(p), current=np.zeros(p, dtype=int), nodes=40)
+    problem = ks.MCLB(w)
+    found = ks.solve(problem, "elb", effort=5e-9)
+    moved = int((found.assignment != w.current).sum())
+    assert 0 < moved < int((ks.solve(problem, "elb").assignment != w.current).sum())

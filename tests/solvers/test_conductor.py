@@ -114,3 +114,12 @@ def test_a_solver_that_begins_again_has_twice_the_work():
 
     assert sum(1 for _ in solver_turns(found, ask, "a solver", 0.5)) == 3
     assert np.allclose(lengths, [0.5, 1.0, 2.0, 4.0], rtol=1e-3)
+
+
+def test_a_turn_of_a_part_ends_with_the_part():
+    """A start lent its solver a twentieth of the effort, and the solver took a turn as long as its own."""
+    whole = Budget(effort=1.0)
+    part = whole.part(0.1)
+    assert part.turn(0.5).remaining <= 0.1
+    assert part.turn(0.05).remaining <= 0.05
+    assert whole.turn(2.0).remaining > 1.9  # of the whole, the last turn may end late
