@@ -162,7 +162,7 @@ def _taken_off(
         while True:
             at += int(np.searchsorted(-y[at:], -min(loads[j] - mean, half)))  # the largest that may go
             left = np.subtract.accumulate(np.append(loads[j], y[at:]))
-            stays = (y[at:] <= 0) | (y[at:] > np.minimum(left[:-1] - mean, half))
+            stays = (y[at:] <= 0) | (y[at:] > left[:-1] - mean)  # none of them is above half: they fall
             run = int(np.argmax(np.append(stays, True)))
             if run == 0:
                 break

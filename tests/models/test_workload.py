@@ -7,7 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 import keyshift as ks
+from keyshift.models import InputError
 from keyshift.models.base.labels import numbered_rows
+from keyshift.models.problem import read_assignment
 
 GOOD = {"load": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "state": [1, 2, 3], "current": [0, 1, 1], "nodes": 2}
 
@@ -115,3 +117,11 @@ def test_rows_are_numbered_as_sorting_numbers_them(nodes):
     expected, by_sorting = np.unique(rows, axis=0, return_inverse=True)
     assert (different == expected).all()
     assert (number == by_sorting.ravel()).all()
+
+
+@pytest.mark.parametrize("given", [[0, 2], [0, -1], [0], [[0, 1]]])
+def test_nodes_that_are_none_are_refused_as_a_list_and_as_an_array(given):
+    """An array of whole numbers is read without a look at labels, but not without one at its numbers."""
+    for one in (given, np.array(given), np.array(given, dtype=np.int32)):
+        with pytest.raises(InputError, match=r"is not a node|has shape"):
+            read_assignment(one, 2, 2)

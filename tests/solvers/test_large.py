@@ -91,6 +91,15 @@ def test_joins_find_pairs_and_keep_the_number_of_moves():
     assert mean_bound(problem, most_by_moves(data)) == pytest.approx(7.0)
 
 
+def test_joins_that_the_limit_ends_in_their_first_pass_keep_it():
+    rng = np.random.default_rng(4)
+    traffic = np.where(rng.random((60, 60)) < 0.1, rng.gamma(1.0, 5.0, (60, 60)), 0.0)
+    w = ks.Workload(load=np.ones(60), state=np.ones(60), current=np.arange(60) % 6, nodes=6, traffic=traffic)
+    problem = ks.CollocatedAllocation(w, max_load_distance=60, max_migrations=20)
+    found = portfolio.joined(problem, Arrays(problem), None, Budget(effort=2.5e-4), 0)
+    assert problem.objective(found) < problem.objective(w.current)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_prices_over_windows_are_the_same_block_by_block(monkeypatch, seed):
     rng = np.random.default_rng(seed)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from draws import draws
 
 import keyshift as ks
-from keyshift.heuristics.replication.greedy import replicated
+from keyshift.heuristics.replication.greedy import packed, replicated
 from keyshift.models import Budget
 from keyshift.solvers.replication.statement import _Copies
 
@@ -118,3 +119,26 @@ def test_what_a_change_leaves_is_what_measuring_anew_says(seed):
         copies.measure()
         for was, now in zip(kept, (copies.load, copies.room, copies.count, copies.moves, copies.spare), strict=True):
             np.testing.assert_allclose(was, now, rtol=1e-12, atol=1e-12)
+
+
+@draws(60, 600)
+def test_packing_is_copy_by_copy_the_least_loaded_node(count):
+    """The heaviest copy first, on nodes of different capacity, with little room now and then."""
+    rng = np.random.default_rng(8)
+    for _ in range(count):
+        p, n = int(rng.integers(2, 8)), int(rng.integers(2, 5))
+        capacity = rng.choice([1.0, 2.0, 0.5], n)
+        w = ks.Workload(load=rng.random(p), state=np.ones(p), current=rng.integers(0, n, p), nodes=capacity)
+        problem = ks.ReplicatedAllocation(
+            w, copies=p + int(rng.integers(0, p)), at_most=-(-p // n) + int(rng.integers(2))
+        )
+        count_of = replicated(problem, min(problem.copies, int(problem.slots.sum())))
+        copies = sorted((-problem.load[k] / count_of[k], t > 0, k) for k in range(p) for t in range(count_of[k]))
+        held, load, spare = np.zeros((p, n), dtype=int), np.zeros(n), int(problem.slots.sum()) - p
+        for less, _, k in copies:
+            more, known = -less, bool(held[k].any())
+            able = [i for i in range(n) if held[:, i].sum() < problem.slots[i] and not held[k, i]]
+            if able and not (known and spare <= 0):
+                i = min(able, key=lambda i: (load[i] + more) / capacity[i])
+                held[k, i], load[i], spare = 1, load[i] + more, spare - known
+        assert np.array_equal(packed(problem, count_of, Budget()), held)
