@@ -318,7 +318,7 @@ MCLB = [
     Part("its cuts", ("mclb.sdp.SemidefiniteDual.add_cuts",), instead("mclb.sdp.SemidefiniteDual.add_cuts", lambda self, rng: None)),
     Part("quadratic bound", ("mclb.bounds",), instead("mclb.portfolio.shared_squares", lambda *given: iter(()))),
     Part("window by window bound", ("mclb.bounds",), instead("mclb.portfolio.window_bound", lambda *given: 0.0)),
-    Part("annealing", ("mclb.local_search._Annealing", "mclb.local_search_kernels.anneal"), set_to("tuning.MCLBSettings.annealed", 0)),
+    Part("annealing", ("mclb.local_search._Annealing", "search.second_moments"), set_to("tuning.MCLBSettings.annealed", 0)),
     Part("softened runs", ("mclb.local_search._Annealing._softened", "mclb.local_search._Annealing._capped", "mclb.local_search._next_kind"), instead("mclb.local_search.SOFTNESS", ())),
     Part("runs that go on from the best", (), instead("mclb.local_search.REHEATED", (0.0, 0.0))),
     Part("swaps of neighbours in size", ("mclb.local_search_kernels.swap_alike",), instead("mclb.local_search_kernels.swap_alike", lambda load, chosen, sums, state, current, spent, *rest: (0.0, spent))),

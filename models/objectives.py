@@ -139,6 +139,12 @@ class Searched(NamedTuple):
     near: FloatArray | None = None
 
     @property
+    def shares(self) -> FloatArray:
+        """The windows' weights in a mean, shape (k,)."""
+        k = len(self.load)
+        return np.full(k, 1.0 / max(k, 1)) if self.share is None else np.array(self.share)
+
+    @property
     def most_moves(self) -> int:
         """How many key groups may move at most, by their number and by what they cost."""
         movers = self.space.movers

@@ -281,11 +281,6 @@ class Core:
         """The same groups with interchangeable nodes numbered as (5) asks."""
         return in_order(assignment, self.order, self.interchangeable)
 
-    @cached_property
-    def move_cost(self) -> FloatArray:
-        """The state that each key group moves on each node, shape (n, p)."""
-        return np.where(np.arange(self.nodes)[:, None] != self.current, self.state, 0.0)
-
     def moved(self, assignment: IntArray) -> float:
         """State that an assignment to 0..n-1 moves beyond what is forced."""
         return float(self.state[assignment != self.current].sum())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -13,18 +12,16 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.base.guards import NonNegative
 from keyshift.models.mclb.problem import MCLB, SLACK, Core, sums_on_nodes
-from keyshift.models.rules.lowered import Lowered
-from keyshift.models.rules.ruled import MergedItems
-from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
+from keyshift.models.objectives import Searched
+from keyshift.models.workload import FloatArray, IntArray, MoveSpace
 from keyshift.solvers.checked import promised
 from keyshift.solvers.conductor import SHORTEST, Incumbent
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
-from keyshift.solvers.mclb.local_search_kernels import KeptRules
 from keyshift.solvers.mclb.pair_splits import PairSplits, PlacementTurns
-from keyshift.solvers.rows import RowFamily, rows_of, rule_rows, sum_rows
-from keyshift.solvers.search.annealing import Task, search_within
+from keyshift.solvers.search.annealing import Cooling, LocalSearch, Task, search_within
 from keyshift.solvers.search.program import Aim, Placing
+from keyshift.solvers.search.second_moments import SecondMoments
 from keyshift.solvers.threads import one_blas_thread
 from keyshift.solvers.tuning import MCLBSettings
 
@@ -92,17 +89,13 @@ def local_search(
 def search_turns(found: Incumbent, seed: int, effort: float = math.inf) -> Iterator[None]:
     """The search, a run or a sweep at a turn, from the incumbent and for it; under rules first one for where to begin."""
     problem, budget = found.problem, found.budget
-    settings, core, rules = budget.tuned(MCLBSettings), problem.core, None
+    settings, core = budget.tuned(MCLBSettings), problem.core
     if problem.rules:
-        core = ItemCore.of_items(problem)
         many = core.load.shape[0] > settings.annealed
         yield from _under_rules(found, seed, effort, many)
         if found.best is None or many:
             return
-        rules = core.kept_rules()
-    search = PlacementSearch(
-        core, None if found.best is None else core.lower(found.best), seed, settings, budget, rules
-    )
+    search = PlacementSearch(problem, None if found.best is None else core.lower(found.best), seed, settings, budget)
     found.add_solution(core.lift(core.relabelled(search.best)), "local search")
     going = True
     while going and not found.done:
@@ -118,19 +111,11 @@ def search_turns(found: Incumbent, seed: int, effort: float = math.inf) -> Itera
 def _under_rules(found: Incumbent, seed: int, effort: float, many: bool) -> Iterator[None]:
     """Annealing at a price for what breaks rules, until there is a placement; of many key groups for good."""
     problem, budget = found.problem, found.budget
-    w, most = problem.workload, problem.max_state_moved
-    room = np.array([float(w.state.sum()) if most is None else most * (1 + SLACK / 2)])
-    moves = RowFamily(
-        np.arange(w.key_groups), w.state, np.zeros(w.nodes, dtype=np.int64), np.zeros(1), room, moves=True
-    )
     load = compressed(problem.core.load)
     squares = np.square(load).sum(axis=1)
     aim = Aim(doublings=1, unit=math.sqrt(float(squares.mean())) or 1.0, squares=True)
     worth = squares / aim.unit**2
-    placing = Placing(
-        problem.lowered, problem.lowered.narrowed(MoveSpace.within(w.current, w.kept)), np.ones(w.nodes),
-        load=np.ascontiguousarray(load.T), rows=[moves], worth=worth,
-    )  # fmt: skip
+    placing = posed(problem, np.ascontiguousarray(load.T), worth)
     task, endless, turn = Task(placing, aim, worth), math.isinf(effort), 0
     first = budget.tuned(MCLBSettings).first
     while (found.best is None or many) and not found.done and (endless or turn < 2):
@@ -143,78 +128,39 @@ def _under_rules(found: Incumbent, seed: int, effort: float, many: bool) -> Iter
         yield
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ItemCore(Core):
-    """The core under rules: key groups that move as one are one, and `forms` is what else there is to keep."""
-
-    label: IntArray
-    heads: IntArray
-    forms: Lowered
-    move_costs: FloatArray
-
-    @classmethod
-    def of_items(cls, problem: MCLB) -> ItemCore:
-        """The core of a problem with rules."""
-        core, low = problem.core, problem.lowered
-        items = MergedItems.of(low)
-        every = np.ones((core.state.size, problem.workload.nodes), dtype=bool)
-        forms = items.forms(every if low.closed is None else ~low.closed)
-        plain = {f.name: getattr(core, f.name) for f in fields(core)}
-        number = np.full(problem.workload.nodes, -1, dtype=np.int64)
-        number[core.names] = np.arange(core.nodes)
-        plain |= {"load": np.asarray((core.load.T @ items.sums).T, order="C"), "current": number[items.current]}
-        heads = np.unique(items.label, return_index=True)[1]
-        costs = np.ascontiguousarray(core.move_cost @ items.sums)
-        plain |= {"state": costs.max(axis=0), "move_costs": costs}
-        return cls(**plain, label=items.label, heads=heads, forms=forms)
-
-    @property
-    def move_cost(self) -> FloatArray:  # type: ignore[override]
-        return self.move_costs
-
-    def moved(self, assignment: IntArray) -> float:
-        return float(self.move_costs[assignment, np.arange(assignment.size)].sum())
-
-    def lower(self, assignment: IntArray) -> IntArray:
-        return super().lower(assignment)[self.heads]
-
-    def lift(self, assignment: IntArray) -> IntArray:
-        return super().lift(assignment[self.label])
-
-    def kept_rules(self) -> KeptRules:
-        """What the annealing keeps: closed nodes, and rows on the nodes that are left."""
-        closed: BoolArray = self.forms.closed  # type: ignore[assignment]  # it is not None
-        rows = rule_rows(self.forms, closed.shape[1]) or rows_of([], self.current, closed.shape[1])
-        rows = rows._replace(domain=rows.domain[:, self.names], current=self.current)
-        return KeptRules(np.where(closed[:, self.names].T, np.inf, 0.0), rows, np.zeros(rows.most.size))
+def posed(problem: MCLB, load: FloatArray, worth: FloatArray | None = None) -> Placing:
+    """The placement program, with loads of shape (windows, p); a budget is a row."""
+    w = problem.workload
+    space = problem.lowered.narrowed(MoveSpace.within(w.current, w.kept))
+    it = Searched(load, space, {}, np.zeros(len(load)), cost=w.state, cost_limit=problem.max_state_moved)
+    return Placing(it, problem.lowered, np.ones(w.nodes), worth=worth)
 
 
 class PlacementSearch:
-    """A search that can be interrupted, and goes on as if it had not been; with `rules` from a start that keeps them."""
+    """A search that can be interrupted, and goes on as if it had not been; under rules from a start that keeps them."""
 
     def __init__(
         self,
-        core: Core,
+        problem: MCLB,
         start: IntArray | None,
         seed: int,
         settings: MCLBSettings | None = None,
         budget: Budget | None = None,
-        rules: KeptRules | None = None,
     ) -> None:
-        self.core, settings, rng = core, settings or MCLBSettings(), np.random.default_rng(seed)
-        load = compressed(core.load)
+        core, settings, rng = problem.core, settings or MCLBSettings(), np.random.default_rng(seed)
+        self.core, load = core, compressed(core.load)
         annealed = load.shape[0] <= settings.annealed
         # Of one window a start is nearly even already; the squares of several lead elsewhere.
-        kept = rules is not None or (not annealed and load.shape[1] == 1)
+        kept = problem.rules or (not annealed and load.shape[1] == 1)
         first = start if start is not None and kept else _starting_point(core, load, budget)
         self.best = first if start is None or core.squares(first) < core.squares(start) else start.copy()
         self.searches: list[PairSplits | _Annealing | _Sweeps] = []
-        if annealed and rules is None:  # milliseconds, so that a limit that ends the first cooling leaves an answer
+        if annealed and not problem.rules:  # milliseconds, so that a limit that ends the first cooling leaves an answer
             self.best = _Sweeps(core, load, self.best, self.best, np.random.default_rng(seed)).go_on(budget or Budget())
         if PairSplits.suits(core, settings):
             self.searches.append(PairSplits(core, self.best, seed))
         if annealed:
-            self.searches.append(_Annealing(core, load, first, self.best, rng, settings, rules))
+            self.searches.append(_Annealing(problem, load, first, self.best, rng, settings))
         else:
             self.searches.append(_Sweeps(core, load, first, self.best, rng))
 
@@ -313,27 +259,37 @@ class _Annealing(PlacementTurns):
 
     def __init__(
         self,
-        core: Core,
+        problem: MCLB,
         load: FloatArray,
         first: IntArray,
         best: IntArray,
         rng: np.random.Generator,
         settings: MCLBSettings,
-        rules: KeptRules | None = None,
     ) -> None:
+        core, w = problem.core, problem.workload
         super().__init__(core, best)
-        self.rng, self.settings, self.rules = rng, settings, rules
+        self.rng, self.settings = rng, settings
+        self.placing = posed(problem, np.zeros((0, w.key_groups)))
+        items = self.placing.items
+        load = items.sums.T @ load
         with one_blas_thread():
             self.moment = load @ load.T
-            self.floor = window_bound(core.load.T, core.nodes)
+            self.floor = window_bound((items.sums.T @ core.load).T, core.nodes)
             self.values, self.vectors = np.linalg.eigh(self.moment)
         self.positive = self.values[self.values > 1e-9 * max(self.values[-1], 0.0)]
         most_moved = max(min(core.budget, float(core.state.sum())), float(core.state.mean())) or 1.0
         gained = core.squares(np.maximum(core.current, 0)) - self.floor
-        self.price = self.fair_price = max(0.0, gained) / most_moved
+        every = np.ones(w.nodes, dtype=bool)
+        unit = float(items.budget(w.state, every, math.inf).weights.max(initial=0.0)) or 1.0  # of the budget's row
+        self.fair_price = max(0.0, gained) / most_moved * unit
+        if problem.rules:  # rows of rules are in units of the heaviest key group
+            self.fair_price = max(self.fair_price, float(np.diag(self.moment).mean()))
         p = load.shape[0]
         self.steps = min(settings.steps_for_each * p, MOST // p)
-        self.firsts = first, core.current if rules is None and (core.current >= 0).all() else first
+        cost = np.where(np.arange(w.nodes)[:, None] != w.current, w.state / unit, 0.0) @ items.sums
+        self.squares = SecondMoments.of(self.placing, self.moment, cost, core.limited)
+        self.search = LocalSearch(self.placing, None, int(rng.integers(2**31)), 89, self.squares)
+        self.firsts = first, core.current if not problem.rules and (core.current >= 0).all() else first
         self.own = core.squares(best)
         kinds = (0.0, *SOFTNESS) if p >= SOFTENED_FROM else (0.0,)
         self.tried: dict[float, list[float]] = {kind: [] for kind in kinds}
@@ -350,7 +306,7 @@ class _Annealing(PlacementTurns):
         self.take(self._run(budget))
 
     def _run(self, budget: Budget) -> IntArray:
-        self.price = 1e100 if self.rng.random() < 0.5 else self.fair_price
+        self.price = math.inf if self.rng.random() < 0.5 else self.fair_price
         # The first are short, for short limits.
         longer = (0.05, 0.2)[self.number] if self.number < 2 else 2.0 ** (self.number // self.settings.runs)
         kind, again = _next_kind(self.tried, self.rng), self.number % 4 == 3
@@ -393,19 +349,18 @@ class _Annealing(PlacementTurns):
 
     def _cooled(self, start: IntArray, schedule: list[CoolingStage], steps: int, budget: Budget) -> IntArray:
         """The best placement at the end of any stage."""
-        core, at, best, value = self.core, start.copy(), start, math.inf
+        core, best, value = self.core, start, math.inf
+        self.search.begin(core.lift(start))
         for stage in schedule:
-            if self.rules is not None:
-                sum_rows(self.rules.held, at, self.rules.rows)
-            found, gained = kernels.anneal(
-                self._capped(stage.cap), at, core.move_cost, core.current, core.budget, self.price, stage.hot, stage.cold, steps,
-                self.rng, self.rules,
-            )  # fmt: skip
+            self.search.squares = self.squares._replace(moment=self._capped(stage.cap))
+            prices = 0.1 * self.price, 10.0 * self.price
+            made, gained = self.search.cool(Aim(), Cooling(steps, stage.hot, stage.cold, *prices))
             budget.spend(steps)
-            self.work += steps * at.size
+            self.work += steps * start.size
+            found = core.lower(made)
             spent = core.moved(found)
             promised(math.isinf(gained) or spent <= core.budget * (1 + SLACK), f"{spent} of {core.budget} moves")
-            if (now := core.squares(found)) < value and spent <= core.budget:
+            if not math.isinf(gained) and (now := core.squares(found)) < value and spent <= core.budget:
                 best, value = found, now
             if budget.expired:
                 break

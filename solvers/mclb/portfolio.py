@@ -11,9 +11,10 @@ from keyshift.models import Answer, Budget
 from keyshift.models.base.guards import Whole
 from keyshift.models.errors import InputError
 from keyshift.models.mclb.problem import MCLB
+from keyshift.models.rules.ruled import MergedItems
 from keyshift.solvers.conductor import SHORTEST, Component, Incumbent, conduct, solver_turns
 from keyshift.solvers.mclb.bounds import shared_squares, window_bound
-from keyshift.solvers.mclb.local_search import ItemCore, search_turns
+from keyshift.solvers.mclb.local_search import search_turns
 from keyshift.solvers.mclb.near_sets import NearMeanSets
 from keyshift.solvers.mclb.sdp import RISE, climb, semidefinite_dual
 from keyshift.solvers.mclb.statement import run_cpsat, solve_scip
@@ -82,13 +83,13 @@ class MCLBPortfolio:
     def components(self) -> list[Component]:
         """The components that suit the instance."""
         core, settings, limited = self.core, self.settings, math.isfinite(self.found.budget.time_limit)
-        items = ItemCore.of_items(self.problem) if self.problem.rules else core
+        load = MergedItems.of(self.problem.lowered).sums.T @ core.load if self.problem.rules else core.load
         hopeless = core.load.shape[0] > settings.hopeless
         few = few_placements(core.nodes, core.load.shape[0], FEW)
         effort = math.inf if limited and (hopeless or self.max_tree is None) else 1.0
         rise = 0.02 * RISE if math.isinf(effort) else RISE
         # This bound takes no time, and tells the search when to stop; of a million key groups it takes as long as a placement.
-        bound = self.raised((window_bound(y, core.nodes) for y in (items.load.T,)), "windows")
+        bound = self.raised((window_bound(y, core.nodes) for y in (load.T,)), "windows")
         windows = Component("windows", bound, after=SHORTEST if hopeless else 0.0)
         search = Component("search", search_turns(self.found, self.seed, effort), 4.0 if hopeless else 2.0)
         made = [windows, search]

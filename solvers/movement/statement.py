@@ -13,6 +13,7 @@ from keyshift.models.base.compiling import off_clock
 from keyshift.models.base.guards import NonNegative, Threads
 from keyshift.models.base.lazily import lazily
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
+from keyshift.models.objectives import Searched
 from keyshift.models.rules.lowered import Lowered, MoveBudget
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
 from keyshift.solvers.checked import answered, confirmed, too_large
@@ -234,13 +235,13 @@ def _task(problem: MovementWithinLimits, used: BoolArray) -> Task:
     least, most = (
         np.tile(np.where(used, limit, 0.0), (k, 1)) for limit in (problem.lower - slack, problem.upper + slack)
     )
-    space = MoveSpace.within(w.current, used)
+    space = problem.lowered.narrowed(MoveSpace.within(w.current, used))
     worth, none = w.state / (float(w.state.max(initial=0.0)) or 1.0), np.zeros_like(most)
     load, every = np.asarray(problem.load), np.ones(used.size, dtype=bool)
     unit = load_unit(load, worth)
+    bands = np.array([none, most, none, least]) / unit
     placing = Placing(
-        problem.lowered, problem.lowered.narrowed(space), np.ones(used.size), load=load / unit,
-        bands=np.array([none, most, none, least]) / unit, worth=worth,
+        Searched(load / unit, space, {}, np.zeros(k), bands=bands), problem.lowered, np.ones(used.size), worth=worth,
         goals=Lowered(w.current, budgets=(MoveBudget(np.arange(w.key_groups), w.state, every, 0.0),)),
     )  # fmt: skip
     return Task(placing, Aim(goal=1.0), worth)

@@ -14,6 +14,14 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.search.moves import MOVES, propose
 from keyshift.solvers.search.program import UNLIMITED, Aim, Placing
+from keyshift.solvers.search.second_moments import (
+    STRICT,
+    SecondMoments,
+    best_neighbour,
+    carry_squares,
+    rise_of_squares,
+    sum_squares,
+)
 from keyshift.solvers.search.terms import accept, as_far, cut_of, measure, refresh, rise_of_nodes, shift_rows, weigh
 from keyshift.solvers.tuning import RuledSearchSettings
 
@@ -71,38 +79,51 @@ def keep_changed(best, place, changed, count):
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def anneal(rng, shares, cooling, aim, best, trial, program, state):  # noqa: C901  # a compiled loop is one function
+def anneal(rng, shares, cooling, aim, best, trial, program, state, squares):  # noqa: C901  # a compiled loop is one function
     """Anneal from where all are placed; `best` becomes the placement of least measure within the limits.
+
+    Steps are drawn by the `shares` of the moves, or by second moments (`squares`), whose measure is by how much the sum of
+    squares changes: what belongs to the one of them that is None is not compiled.
 
     Returns that measure, infinite where none is below ``cooling.least``, the least excess met and the share of steps beyond
     limits.
     """
-    place = state.placed.place
-    refresh(aim, program, state)
+    place, value = state.placed.place, 0.0
+    if shares is not None:
+        refresh(aim, program, state)
+        value = measure(aim, trial, program, state)
+    if squares is not None:
+        sum_squares(rng, squares, program, state)
     over = excess(aim, state.together, state.bands[0], state.broken[0])
     least, fewest, beyond, found = cooling.least, over, 0, np.inf
     energy, least_energy = 0.0, 0.0
     overwrite(best, place)
-    if over <= cooling.slack and measure(aim, trial, program, state) < least:
-        least = found = measure(aim, trial, program, state)
+    if over <= cooling.slack and value < least:
+        least = found = value
     heat, price = cooling.hot, cooling.price
     falling = (cooling.cold / cooling.hot) ** (1.0 / max(cooling.steps, 1))
     rising = (cooling.last_price / cooling.price) ** (1.0 / max(cooling.steps, 1)) if price < np.inf else 1.0
-    cut = cut_of(state.together, aim, aim.blend)
+    cut = cut_after = cut_of(state.together, aim, aim.blend)
     changed, since = np.empty(min(place.size, CHANGED), np.int64), 0  # moved since `best` was written
     for _ in range(cooling.steps):
         heat *= falling
         price *= rising
         if over > cooling.slack:
             beyond += 1
-        count = propose(rng, shares, trial.step, program, state)
+        count, threshold, rise, bands = 0, 0.0, 0.0, 0.0
+        if shares is not None:
+            count = propose(rng, shares, trial.step, program, state)
+        if squares is not None:
+            count, threshold = best_neighbour(rng, heat, min(price, STRICT), squares, trial.step, program, state)
+            rise = rise_of_squares(count, trial.step, squares, place)
         if count == 0:
             continue
-        threshold = -heat * math.log(1.0 - uniform(rng))
-        nodes = weigh(count, trial, program, state)
-        rise, bands = rise_of_nodes(nodes, aim, trial, program, state)
-        cut_after = cut_of(trial.together, aim, aim.blend)
-        rise += aim.cut * (cut_after - cut)
+        if shares is not None:
+            threshold = -heat * math.log(1.0 - uniform(rng))
+            nodes = weigh(count, trial, program, state)
+            rise, bands = rise_of_nodes(nodes, aim, trial, program, state)
+            cut_after = cut_of(trial.together, aim, aim.blend)
+            rise += aim.cut * (cut_after - cut)
         if aim.goal == 0.0 and rise > threshold and over <= cooling.slack:
             continue  # rows that all hold cannot make it better
         broken, missed = shift_rows(count, False, state.held, program.rows, trial.step, place)
@@ -114,7 +135,10 @@ def anneal(rng, shares, cooling, aim, best, trial, program, state):  # noqa: C90
         if not taken:
             shift_rows(count, True, state.held, program.rows, trial.step, place)
             continue
-        accept(count, nodes, aim, trial, program, state)
+        if shares is not None:
+            accept(count, nodes, aim, trial, program, state)
+        if squares is not None:
+            carry_squares(count, trial.step, rise, squares, place)
         for s in range(count):
             if since < changed.size:
                 changed[since] = trial.step.who[s]
@@ -128,7 +152,10 @@ def anneal(rng, shares, cooling, aim, best, trial, program, state):  # noqa: C90
             keep_changed(best, place, changed, since)
             since = 0
         if over <= cooling.slack:
-            value = better(aim, energy, least_energy, least, trial, program, state)
+            if shares is not None:
+                value = better(aim, energy, least_energy, least, trial, program, state)
+            if squares is not None:
+                value = squares.gained[0]
             if value < least - 1e-12 * abs(least):
                 keep_changed(best, place, changed, since)
                 since = 0
@@ -150,14 +177,18 @@ class LocalSearch:
     Parameters
     ----------
     placing : Placing
-    shares : ndarray
-        Of `shares_of`.
+    shares : ndarray or None
+        Of `shares_of`; None with `squares`.
     seed, stream : int
         Of its random numbers.
+    squares : SecondMoments, optional
+        For the sum of squares over many windows, where steps are the best of all of a key group's.
     """
 
-    def __init__(self, placing: Placing, shares: FloatArray, seed: int, stream: int) -> None:
-        self.placing, self.shares, self.rng = placing, shares, generator(seed, stream)
+    def __init__(
+        self, placing: Placing, shares: FloatArray | None, seed: int, stream: int, squares: SecondMoments | None = None
+    ) -> None:
+        self.placing, self.shares, self.rng, self.squares = placing, shares, generator(seed, stream), squares
         self.state, self.trial, self.best = placing.state(), placing.trial(), placing.program.current.copy()
         self.fewest, self.beyond = np.inf, 0.0
 
@@ -168,7 +199,7 @@ class LocalSearch:
     def cool(self, aim: Aim, cooling: Cooling) -> tuple[IntArray, float]:
         """The best assignment of a cooling within the limits, or the one that exceeds them least, and its measure."""
         found, self.fewest, self.beyond = anneal(
-            self.rng, self.shares, cooling, aim, self.best, self.trial, self.placing.program, self.state
+            self.rng, self.shares, cooling, aim, self.best, self.trial, self.placing.program, self.state, self.squares
         )
         return self.placing.items.expanded(self.best), found
 

@@ -51,9 +51,8 @@ class Posed:
             worth = w.state / (float(w.state.max(initial=0.0)) or 1.0)
             self.unit = load_unit(it.load, worth)
         self.load, self.per_tuple = it.load, it.per_tuple
-        share = np.full(k, 1.0 / k) if it.share is None else it.share
         by_window = np.zeros(1) if it.pairs is None else it.pairs[2].sum(axis=1)
-        self.traffic = float(share @ by_window if by_window.size == k else by_window[0]) or 1.0
+        self.traffic = float(it.shares @ by_window if by_window.size == k else by_window[0]) or 1.0
         most = dict(it.most)
         for name, limit in (kept or {}).items():
             most[name] = min(limit, most.get(name, limit))
@@ -63,29 +62,27 @@ class Posed:
         moves, lowered = most.pop("migrations", None), getattr(problem, "lowered", Lowered(w.current))
         mean = np.array([np.full(k, 1 / self.capacity), np.zeros(k)])
         if it.mean is not None:
-            mean = np.array([np.zeros(k), it.mean / self.unit])
+            it = it._replace(mean=it.mean / self.unit)
+            mean = np.array([np.zeros(k), it.mean])
         bands = self._bands(it.bands, mean, most.pop("load_distance", None), most.pop("deviation_sum", None), start)
         rows = []
-        for name, limit in most.items():
-            form = self.linear(name, limit)
+        forms = [self.linear(name, limit) for name, limit in most.items()]
+        if lowered.merged and moves is not None:  # of an item several key groups move
+            forms.append(self.linear("migrations", moves))
+            items, anywhere = MergedItems.of(lowered), np.ones(w.nodes, dtype=bool)
+            moves = items.budget(np.ones(w.key_groups), anywhere, moves).most
+        for form in forms:
             if isinstance(form, Lowered):
-                lowered = replace(
-                    lowered, rooms=(*lowered.rooms, *form.rooms), budgets=(*lowered.budgets, *form.budgets)
-                )
+                both = {"rooms": (*lowered.rooms, *form.rooms), "budgets": (*lowered.budgets, *form.budgets)}
+                lowered = replace(lowered, **both)
             else:
                 rows += form
         pairs = None if it.pairs is None else (*it.pairs[:2], it.pairs[2] / self.traffic)
-        budgets = [] if it.cost is None or it.cost_limit is None else [(it.cost, it.cost_limit)]
-        if lowered.merged and moves is not None:  # of an item several key groups move
-            budgets.append((np.ones(w.key_groups), moves))
-            items, anywhere = MergedItems.of(lowered), np.ones(w.nodes, dtype=bool)
-            moves = items.budget(np.ones(w.key_groups), anywhere, moves).most
-        per_all = np.full(k, it.per_tuple * self.traffic / self.unit)
         self.placing = Placing(
-            lowered, it.space, 1.0 / w.capacity, load=it.load / self.unit, mean=mean, draining=w.draining,
-            share=share,
-            bands=bands, pairs=pairs, near=it.near, serialisation=per_all, rooms=it.rooms, rows=rows,
-            budgets=budgets,
+            it._replace(
+                load=it.load / self.unit, bands=bands, pairs=pairs, per_tuple=it.per_tuple * self.traffic / self.unit
+            ),
+            lowered, w.capacity, draining=w.draining, rows=rows,
             goals=() if self.goal in (*CUTS, "load_distance", "deviation_sum") else self.linear(self.goal, 0.0),
             max_moves=None if moves is None else math.floor(moves + 1e-9), worth=worth, guided=guided,
         )  # fmt: skip

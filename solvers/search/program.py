@@ -6,12 +6,13 @@ linear: a row whose most is 0. What else is minimised is the traffic between nod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from keyshift.models.objectives import Searched
 from keyshift.models.rules.lowered import ROUNDING, Lowered, MoveBudget, Rooms
 from keyshift.models.rules.ruled import MergedItems
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, MoveSpace
@@ -199,26 +200,12 @@ class Placing:
 
     Parameters
     ----------
+    it : Searched
+        The placement program, in units of the search: what it allows of measures is among the rules and rows.
     lowered : Lowered
         The rules.
-    space : MoveSpace
-        Who may run where.
-    load : ndarray, shape (k, p)
-        Were all traffic remote.
-    weight : ndarray, shape (n,)
-    mean : ndarray, shape (2, k), optional
+    capacity : ndarray, shape (n,)
     draining : ndarray of bool, shape (n,), optional
-    share : ndarray, shape (k,), optional
-        The windows' weights in a mean.
-    bands : ndarray, shape (4, k, n), optional
-    pairs : tuple of ndarray, optional
-        First and second key groups, traffic of shape (t, pairs).
-    near : ndarray, shape (n, n), optional
-        What of its cost traffic between two nodes saves.
-    serialisation : ndarray, shape (k,), optional
-        Load of all traffic together.
-    rooms, budgets : sequence of tuples
-        Uses of shape (p,) and limits of shape (n,); costs of moves, and the most of all.
     rows : iterable of RowFamily
         More limits.
     goals : Lowered or iterable of RowFamily
@@ -231,48 +218,38 @@ class Placing:
     """
 
     def __init__(
-        self, lowered: Lowered, space: MoveSpace, weight: FloatArray, *, load: FloatArray | None = None,
-        mean: FloatArray | None = None, draining: BoolArray | None = None, share: FloatArray | None = None,
-        bands: FloatArray | None = None, pairs: tuple[IntArray, IntArray, FloatArray] | None = None,
-        near: FloatArray | None = None, serialisation: FloatArray | None = None,
-        rooms: Sequence[tuple[FloatArray, FloatArray]] = (),
-        budgets: Sequence[tuple[FloatArray, float]] = (), rows: Iterable[RowFamily] = (),
-        goals: Lowered | Iterable[RowFamily] = (), max_moves: int | None = None, worth: FloatArray | None = None,
-        guided: bool = False,
+        self, it: Searched, lowered: Lowered, capacity: FloatArray, *, draining: BoolArray | None = None,
+        rows: Iterable[RowFamily] = (), goals: Lowered | Iterable[RowFamily] = (), max_moves: int | None = None,
+        worth: FloatArray | None = None, guided: bool = False,
     ) -> None:  # fmt: skip
         items = self.items = MergedItems.of(lowered)
-        n, p, k = weight.size, items.current.size, 0 if load is None else len(load)
+        n, p, k, space = capacity.size, items.current.size, len(it.load), it.space
         if lowered.merged:
             closed = items.forms(space.allowed).closed
             assert closed is not None
             space = MoveSpace.of(items.current, np.ones(n, dtype=bool)).without(closed)
         stay = np.ones(p, dtype=bool) if space.stay is None else np.array(space.stay)
-        free = not (lowered or rooms or budgets or rows or (~stay).any())
-        limits = [*self._families(_with(lowered, rooms, budgets, n), n), *self._families(rows, n)]
-        limits += leaving(items.current, stay, n)
-        own = np.zeros((0, items.label.size)) if load is None else load
-        of_items = np.asarray((items.sums.T @ own.T).reshape(p, k))
-        cost = np.zeros(k) if serialisation is None else serialisation
-        graph = self._graph(pairs, of_items, cost, np.zeros((0, 0)) if near is None else np.array(near))
-        total = of_items.sum(axis=0)
-        share = np.full(k, 1.0 / max(k, 1)) if share is None else share
-        mean = np.zeros((2, k)) if mean is None else np.array(mean, dtype=float)
+        forms = _with(lowered, it, n)
+        free = not (forms or rows or (~stay).any())
+        limits = [*self._families(forms, n), *self._families(rows, n), *leaving(items.current, stay, n)]
+        of_items, cost = np.asarray((items.sums.T @ it.load.T).reshape(p, k)), np.full(k, it.per_tuple)
+        graph = self._graph(it.pairs, of_items, cost, np.zeros((0, 0)) if it.near is None else np.array(it.near))
+        drains = np.zeros(n, dtype=bool) if draining is None else np.array(draining)
+        mean = np.zeros((2, k))
+        mean[0 if it.mean is None else 1] = 1.0 / float(capacity[~drains].sum()) if it.mean is None else it.mean
         loads = Loads(
-            load=np.ascontiguousarray(of_items), share=np.array(share, dtype=float),
-            weight=np.array(weight, dtype=float), mean=mean,
-            draining=np.zeros(n, dtype=bool) if draining is None else np.array(draining),
-            bands=np.zeros((4, k, 0)) if bands is None else np.clip(np.ascontiguousarray(bands), -UNLIMITED, UNLIMITED),
-            total=total, serialisation=cost, fixed=not cost.any(),
+            load=np.ascontiguousarray(of_items), share=it.shares, weight=1.0 / capacity, mean=mean,
+            draining=drains, total=of_items.sum(axis=0), serialisation=cost, fixed=not cost.any(),
+            bands=np.zeros((4, k, 0)) if it.bands is None else np.clip(it.bands, -UNLIMITED, UNLIMITED),
         )  # fmt: skip
         value = None if worth is None else items.sums.T @ worth
+        most = p if max_moves is None else int(max_moves)
         self.highest, self.slack = 1.0, 1e-12
         self.program = Program(
             current=items.current.astype(np.int64), enter=np.ascontiguousarray(space.enter),
-            kind=np.array(space.kind, dtype=np.int64),
-            stay=stay,
-            max_moves=p if max_moves is None else int(max_moves), loads=loads, graph=graph,
+            kind=np.array(space.kind, dtype=np.int64), stay=stay, max_moves=most, loads=loads, graph=graph,
             rows=self._rows(limits, list(self._families(goals, n)), value, n),
-            guide=_guide(loads, items.current, space, p if max_moves is None else int(max_moves), guided, free),
+            guide=_guide(loads, items.current, space, most, guided, free),
         )  # fmt: skip
 
     def _families(self, given: Lowered | Iterable[RowFamily], nodes: int) -> Iterator[RowFamily]:
@@ -365,18 +342,13 @@ def _guide(loads: Loads, current: IntArray, space: MoveSpace, max_moves: int, gu
     )  # fmt: skip
 
 
-def _with(
-    lowered: Lowered,
-    rooms: Sequence[tuple[FloatArray, FloatArray]],
-    budgets: Sequence[tuple[FloatArray, float]],
-    nodes: int,
-) -> Lowered:
+def _with(lowered: Lowered, it: Searched, nodes: int) -> Lowered:
     """The rules, and a problem's own limits as forms of theirs."""
-    more, anywhere = [], np.ones(nodes, dtype=bool)
-    for use, room in rooms:
+    more, budgets = [], [] if it.cost is None or it.cost_limit is None else [(it.cost, it.cost_limit)]
+    for use, room in it.rooms:
         some = np.flatnonzero(use)
         more.append(Rooms(some, use[some], np.arange(nodes), np.zeros(nodes), np.array(room, dtype=float)))
-    paid = [MoveBudget(np.flatnonzero(cost), cost[cost != 0], anywhere, most) for cost, most in budgets]
+    paid = [MoveBudget(np.flatnonzero(c), c[c != 0], np.ones(nodes, dtype=bool), most) for c, most in budgets]
     return replace(lowered, rooms=(*lowered.rooms, *more), budgets=(*lowered.budgets, *paid))
 
 

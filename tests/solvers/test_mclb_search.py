@@ -9,12 +9,17 @@ import pytest
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.models.base.compiling import generator
 from keyshift.models.errors import InputError
 from keyshift.solvers.conductor import conduct
 from keyshift.solvers.mclb import local_search, portfolio
 from keyshift.solvers.mclb.local_search import PlacementSearch
 from keyshift.solvers.mclb.pair_splits import PairSplits
 from keyshift.solvers.mclb.portfolio import MCLBPortfolio
+from keyshift.solvers.search import second_moments
+from keyshift.solvers.search.annealing import Cooling, LocalSearch
+from keyshift.solvers.search.program import Aim, Step
+from keyshift.solvers.search.second_moments import SecondMoments
 from keyshift.solvers.tuning import MCLBSettings
 
 
@@ -53,17 +58,16 @@ def test_compression_keeps_all_inner_products():
 @pytest.fixture
 def small():
     rng = np.random.default_rng(2)
-    p = problem(rng.integers(1, 20, (3, 9)), rng.integers(0, 3, 9), 3, limit=5, state=rng.integers(1, 4, 9))
-    return p.core
+    return problem(rng.integers(1, 20, (3, 9)), rng.integers(0, 3, 9), 3, limit=5, state=rng.integers(1, 4, 9))
 
 
-def steps_of(core, chosen, k, returns):
+def steps_of(problem, chosen, k, returns):
     """Every step that the annealing weighs for key group k: the placement after it, by node and partner."""
-    others = [q for q in range(chosen.size) if q != k]
+    others, current = [q for q in range(chosen.size) if q != k], problem.workload.current
     if returns is None:
-        pairs = [(i, -1, -1) for i in range(core.nodes)] + [(chosen[q], q, chosen[k]) for q in others]
+        pairs = [(i, -1, -1) for i in range(problem.workload.nodes)] + [(chosen[q], q, chosen[k]) for q in others]
     else:
-        pairs = [(returns, q, core.current[q]) for q in others if chosen[q] != core.current[q]]
+        pairs = [(returns, q, current[q]) for q in others if chosen[q] != current[q]]
     for b, q, d in pairs:
         after = chosen.copy()
         after[k] = b
@@ -73,25 +77,48 @@ def steps_of(core, chosen, k, returns):
             yield (b, q), after
 
 
+def moments_of(problem, closed=()):
+    """The second moments of a problem's annealing, with some pairs of key groups and nodes closed."""
+    w, placing = problem.workload, local_search.posed(problem, np.zeros((0, problem.workload.key_groups)))
+    unit = float(w.state.max())
+    cost = np.where(np.arange(w.nodes)[:, None] != w.current, w.state / unit, 0.0)
+    made = SecondMoments.of(placing, w.load.T @ w.load, cost, problem.core.limited)
+    for k, i in closed:
+        made.closed[i, k] = np.inf
+    return placing, made
+
+
 @pytest.mark.parametrize("limited", [True, False])
 @pytest.mark.parametrize("returning", [True, False])
 def test_the_best_step_of_a_key_group_is_the_best_of_all(small, limited, returning):
-    from keyshift.solvers.mclb import local_search_kernels as kernels
-
-    rng, moment, paid = np.random.default_rng(0), small.load @ small.load.T, 30.0
-    noise, taken = np.zeros(12), 0
+    rng, paid = np.random.default_rng(0), 30.0
+    small = small if limited else small.changed(max_state_moved=None)
+    core, w, taken, closed = (
+        small.core,
+        small.workload,
+        0,
+        {(0, 1), (3, 2), (5, 0)} - set(enumerate(small.workload.current)),
+    )
+    placing, s = moments_of(small, closed)
+    it, state = placing.program, placing.state()
+    step, noise, unit = Step(*np.zeros((2, 8), np.int64)), np.zeros(12), float(w.state.max())
     for _ in range(60):
-        chosen, k = rng.integers(0, 3, 9), int(rng.integers(9))
-        budget = small.budget if limited else np.inf
-        s = kernels.annealing_state(moment, chosen, small.move_cost, small.current)
-        kernels.scan_neighbourhood(s, k, None)
-        room, to = budget - small.moved(chosen), int(rng.integers(3))
-        function = kernels.best_return if returning else kernels.best_swap
-        given = (s, k, to, 0, 9) if returning else (s, k, 0, 9)
-        b, q = function(*given, room, paid, 0.0, noise, None)
+        chosen, k, to = rng.integers(0, 3, 9), int(rng.integers(9)), int(rng.integers(3))
+        if any((q, int(i)) in closed for q, i in enumerate(chosen)):
+            continue
+        state.placed.place[:] = chosen
+        second_moments.sum_squares(generator(0, 1), s, it, state)
+        second_moments.scan(s, k)
+        room = (core.budget - core.moved(chosen)) / unit if limited else np.inf
+        if returning:
+            b, q = second_moments.best_return(s, k, to, 0, 9, room, paid, 0.0, noise, chosen, w.current)
+        else:
+            b, q = second_moments.best_swap(s, k, 0, 9, room, paid, 0.0, noise, chosen)
 
-        def worth(placed, budget=budget):
-            return small.squares(placed) / 2 + paid * max(small.moved(placed) - budget, 0.0)
+        def worth(placed):
+            over = max(core.moved(placed) - core.budget, 0.0) / unit if limited else 0.0
+            barred = any((q, int(i)) in closed for q, i in enumerate(placed))
+            return np.inf if barred else core.squares(placed) / 2 + paid * over
 
         steps = {step: worth(after) for step, after in steps_of(small, chosen, k, to if returning else None)}
         least = min(steps.values(), default=np.inf)
@@ -100,24 +127,25 @@ def test_the_best_step_of_a_key_group_is_the_best_of_all(small, limited, returni
             continue
         taken += 1
         assert steps[b, q] == pytest.approx(least)
-        before, after = small.squares(chosen), chosen.copy()
-        change = kernels.shift(s, k, b)
-        after[k] = b
-        if q >= 0:
-            d = small.current[q] if returning else chosen[k]
-            change += kernels.shift(s, q, d)
-            after[q] = d
-        assert change == pytest.approx(small.squares(after) - before)
-        again = kernels.annealing_state(moment, after, small.move_cost, small.current)
-        for kept, anew in zip(s[3:7], again[3:7], strict=True):
-            np.testing.assert_allclose(kept, anew, atol=1e-9)
+        after, count = chosen.copy(), 1 + (q >= 0)
+        step.who[:2], step.where[:2] = (k, q), (b, w.current[q] if returning else chosen[k])
+        after[step.who[:count]] = step.where[:count]
+        rise = second_moments.rise_of_squares(count, step, s, chosen)
+        assert rise == pytest.approx(core.squares(after) - core.squares(chosen))
+        second_moments.carry_squares(count, step, rise, s, state.placed.place)
+        assert s.gained[0] == rise
+        kept = [one.copy() for one in (s.products, s.own, s.away)]
+        np.testing.assert_array_equal(state.placed.place, after)
+        second_moments.sum_squares(generator(0, 1), s, it, state)
+        for one, anew in zip(kept, (s.products, s.own, s.away), strict=True):
+            np.testing.assert_allclose(one, anew, atol=1e-9)
     assert taken > 5
 
 
 def test_the_search_goes_on_as_if_it_had_not_been_interrupted():
     rng = np.random.default_rng(5)
-    core = problem(rng.integers(1, 50, (4, 20)), rng.integers(0, 4, 20), 4, limit=8).core
-    whole, twice = PlacementSearch(core, None, 3), PlacementSearch(core, None, 3)
+    p = problem(rng.integers(1, 50, (4, 20)), rng.integers(0, 4, 20), 4, limit=8)
+    whole, twice = PlacementSearch(p, None, 3), PlacementSearch(p, None, 3)
     twice.go_on(Budget(), effort=0.0)
     np.testing.assert_array_equal(whole.go_on(Budget()), twice.go_on(Budget()))
 
@@ -125,19 +153,18 @@ def test_the_search_goes_on_as_if_it_had_not_been_interrupted():
 def test_large_key_groups_are_placed_as_if_there_were_no_small_ones():
     rng = np.random.default_rng(6)
     load = np.hstack([1e6 * rng.integers(1, 50, (4, 15)), rng.integers(1, 9, (4, 5))])
-    core = problem(load, rng.integers(0, 4, 20), 4, limit=15, state=np.r_[np.ones(15), np.full(5, 9.0)]).core
-    found = PlacementSearch(core, None, 0).go_on(Budget())
+    p = problem(load, rng.integers(0, 4, 20), 4, limit=15, state=np.r_[np.ones(15), np.full(5, 9.0)])
+    core, found = p.core, PlacementSearch(p, None, 0).go_on(Budget())
     assert core.moved(found) <= core.budget
-    large = problem(load[:, :15], core.current[:15], 4).core
-    assert core.squares(found) == pytest.approx(
-        large.squares(PlacementSearch(large, None, 0).go_on(Budget())), rel=1e-6
-    )
+    large = problem(load[:, :15], core.current[:15], 4)
+    alone = PlacementSearch(large, None, 0).go_on(Budget())
+    assert core.squares(found) == pytest.approx(large.core.squares(alone), rel=1e-6)
 
 
 def test_sweeps_keep_loads_budget_and_value_in_step(small):
     from keyshift.solvers.mclb import local_search_kernels as kernels
 
-    order = np.arange(9)
+    small, order = small.core, np.arange(9)
     placed = np.empty(9, dtype=np.int64)
     given = small.state, small.current, small.budget
     left = kernels.place_greedily(small.load, order, placed, np.zeros((3, small.load.shape[1])), *given)
@@ -158,16 +185,16 @@ def test_sweeps_keep_loads_budget_and_value_in_step(small):
     np.testing.assert_allclose(sums.sum(axis=0), small.load.sum(axis=0))
 
 
-def test_annealing_says_what_it_gained(small):
-    from keyshift.solvers.mclb import local_search_kernels as kernels
-
-    moment = small.load @ small.load.T
-    found, gained = kernels.anneal(
-        moment, small.current.copy(), small.move_cost, small.current, small.budget, 50.0, 100.0, 0.1, 400,
-        np.random.default_rng(4), None,
-    )  # fmt: skip
-    assert small.squares(found) - small.squares(small.current) == pytest.approx(gained)
-    assert small.moved(found) <= small.budget
+@pytest.mark.parametrize("price", [50.0, np.inf])
+def test_annealing_says_what_it_gained(small, price):
+    placing, moments = moments_of(small)
+    search = LocalSearch(placing, None, 4, 0, moments)
+    search.begin(small.workload.current)
+    found, gained = search.cool(Aim(), Cooling(400, 100.0, 0.1, price, 100 * price))
+    core = small.core
+    assert core.squares(found) - core.squares(core.current) == pytest.approx(gained)
+    assert gained < 0
+    assert core.moved(found) <= core.budget
 
 
 def test_a_giant_key_group_may_stay_where_it_is():
@@ -197,8 +224,8 @@ def heavy_tails(seed: int, share: float | None, nodes: int = 6, key_groups: int 
 def test_whoever_finds_the_better_placement_has_most_of_the_work():
     """Where a budget binds, splits of two nodes end far from what annealing finds."""
     for share, leads in ((None, ("PairSplits", "_Annealing")), (0.02, ("_Annealing",))):
-        core = heavy_tails(1, share, key_groups=90, windows=2).core
-        search = PlacementSearch(core, None, 0)
+        p = heavy_tails(1, share, key_groups=90, windows=2)
+        core, search = p.core, PlacementSearch(p, None, 0)
         search.go_on(Budget(effort=0.5), effort=np.inf)
         least = min(search.searches, key=lambda each: each.own)
         assert type(least).__name__ in leads
@@ -212,8 +239,8 @@ def test_whoever_finds_the_better_placement_has_most_of_the_work():
 
 def test_a_search_may_make_a_thousand_runs():
     """The growth of the first runs, to the power of their number, was more than a float can be."""
-    core = heavy_tails(1, 0.02, key_groups=10, windows=10).core
-    search = PlacementSearch(core, None, 0, MCLBSettings(steps_for_each=1, runs=2000))
+    p = heavy_tails(1, 0.02, key_groups=10, windows=10)
+    search = PlacementSearch(p, None, 0, MCLBSettings(steps_for_each=1, runs=2000))
     search.go_on(Budget(effort=5))
     assert search.searches[0].number > 1000
 

@@ -26,14 +26,14 @@ def filled(core: Core) -> np.ndarray:
     return np.maximum(core.current, 0)
 
 
-def good(core: Core) -> np.ndarray:
+def good(problem: ks.MCLB) -> np.ndarray:
     """What the search finds at once."""
-    return PlacementSearch(core, None, 0).go_on(Budget(), effort=0.0)
+    return PlacementSearch(problem, None, 0).go_on(Budget(), effort=0.0)
 
 
 def searched(problem: ks.MCLB, poor: bool) -> tuple[bool, NearMeanSets]:
     core = problem.core
-    start = filled(core) if poor else good(core)
+    start = filled(core) if poor else good(problem)
     margin = 0.5 * problem.tolerance_of(core.squares(start) / core.nodes) * core.nodes
     sets = NearMeanSets(core, start, margin)
     return sets.run(Budget(60)), sets

@@ -40,11 +40,11 @@ def test_the_nearest_subset_is_the_nearest_of_all(windows):
 
 def test_no_round_looks_at_more_than_the_search_may(monkeypatch):
     """Under a budget each pair of nodes gains little and looks at nearly all subsets: a round took seconds of the first."""
-    core = drawn(0, 6.0, nodes=12, key_groups=120).core
+    problem = drawn(0, 6.0, nodes=12, key_groups=120)
     looked = []
     for most in (60_000_000, 1):
         monkeypatch.setattr(pair_splits, "LOOKED", most)
-        search = PairSplits(core, PlacementSearch(core, None, 0).best, 0)
+        search = PairSplits(problem.core, PlacementSearch(problem, None, 0).best, 0)
         search.turn(Budget())
         looked.append(search.looked)
     assert looked[1] < looked[0] / 4
@@ -65,8 +65,8 @@ def drawn(seed: int, limit: float | None, nodes: int = 4, key_groups: int = 18, 
 def test_no_two_nodes_can_be_split_better_in_the_end(limit, sizes, count, monkeypatch):
     monkeypatch.setattr(pair_splits, "SIZES", sizes)
     for seed in range(count):
-        core = drawn(seed, limit).core
-        start = PlacementSearch(core, None, 0).best
+        problem = drawn(seed, limit)
+        core, start = problem.core, PlacementSearch(problem, None, 0).best
         search = PairSplits(core, start, 0)
         best = search.go_on(Budget(30))
         assert core.moved(best) <= core.budget
@@ -105,9 +105,10 @@ def test_a_search_that_is_interrupted_goes_on_as_if_it_had_not_been():
 def test_a_placement_is_swept_before_it_is_annealed():
     """Where a budget keeps most key groups in place, a limit of a tenth of a second left the greedy placement."""
     for seed in range(3):
-        core = drawn(seed, 40.0, nodes=12, key_groups=200, windows=6).core
+        problem = drawn(seed, 40.0, nodes=12, key_groups=200, windows=6)
+        core = problem.core
         greedy = local_search._starting_point(core, local_search.compressed(core.load))
-        search = PlacementSearch(core, None, seed)
+        search = PlacementSearch(problem, None, seed)
         assert core.moved(search.best) <= core.budget
         assert core.squares(search.best) < core.squares(np.maximum(core.current, 0))
         assert core.squares(search.best) < 0.8 * core.squares(greedy)
