@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Answer, Budget, Problem
-from keyshift.models.answer import HIGHS_ERROR, LimitReached, Termination
+from keyshift.models.answer import HIGHS_ERROR, STEP, LimitReached, Termination
 from keyshift.models.base.compiling import off_clock
 from keyshift.models.base.integers import Scaled, scaled
 from keyshift.models.base.lazily import load
@@ -426,10 +426,14 @@ class _Run:
 
     def to_the_end(self) -> bool:
         """Run; False if HiGHS did not come back soon after the budget ended."""
-        if self.budget.expired:
+        budget = self.budget
+        # Presolve looks at no limit but a clock: where work alone is counted, a model far too large for it is not begun.
+        if math.isinf(budget.clock) and STEP * AT_ROOT * self.size > 10 * budget.remaining:
+            budget.spend(budget.remaining / STEP)
+        if budget.expired:
             return True  # it has not begun, and may be asked
         try:
-            until_limit(self.budget, self.highs.run)
+            until_limit(budget, self.highs.run)
         except LimitReached:
             self.abandoned = True
         return not self.abandoned

@@ -7,11 +7,13 @@ import logging
 import numpy as np
 import pyomo.environ as pyo
 import pytest
+import scipy.sparse as sp
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers import checked
+from keyshift.solvers import checked, highs
 from keyshift.solvers.mclb import sdp
+from keyshift.solvers.safe_bounds import LinearProgram
 
 
 def far_too_many_rows(written, budget):
@@ -45,6 +47,21 @@ def test_a_limit_that_is_over_begins_nothing():
     begun = []
     assert checked.within(Budget(0.0), lambda: begun.append(1)) is None
     assert begun == []
+
+
+def test_an_effort_begins_no_model_that_presolve_alone_would_take_longer_for(monkeypatch):
+    """Presolve looks at a clock and nothing else: at `effort` 1 HiGHS took forty minutes of a collocation of 400 key groups."""
+    zero, one, begun = np.zeros(500), np.ones(500), []
+    rows = sp.csr_array(np.ones((1, 500)))
+    program = LinearProgram(-one, 0.0, rows, np.zeros(1), np.full(1, 99.5), zero, one, one.astype(bool))
+    run = highs.highspy.Highs.run
+    monkeypatch.setattr(highs.highspy.Highs, "run", lambda self: begun.append(1) or run(self))
+    budgets = Budget(effort=1e-4), Budget(effort=1.0), Budget(60)
+    found = [highs.minimise(program, budget, seed=0) for budget in budgets]
+    assert [one.termination for one in found] == ["time_limit", "optimal", "optimal"]
+    assert budgets[0].expired
+    assert found[0].values is None
+    assert len(begun) == 2
 
 
 def test_the_semidefinite_bound_hears_a_limit_within_one_ascent(monkeypatch):
