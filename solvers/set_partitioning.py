@@ -153,13 +153,13 @@ class Cover:
         """Take over a cover, members and kinds of its sets, where it is an answer and a better one."""
         raise NotImplementedError
 
-    def cover(self, columns: SetColumns, budget: Budget, most: float = math.inf) -> bool:
-        """Branch and bound over columns that hold every better placement, depth first; whether it was completed.
+    def cover(self, columns: SetColumns, budget: Budget, most: float = math.inf) -> float:
+        """Branch and bound over columns, depth first, for `most` tree nodes; a bound on what is left, infinite where nothing is.
 
-        With `most` tree nodes it may be any columns, and proves nothing.
+        It bounds placements of these columns alone: `lowest` rises where they hold every better placement.
         """
         open_nodes = [(self.lowest, columns)]
-        ended = np.inf  # the least bound of what was given up
+        ended = math.inf  # the least bound of what was given up
         while open_nodes:
             known, columns = open_nodes.pop()
             if budget.expired or self.visited >= most:
@@ -173,9 +173,7 @@ class Cover:
             columns = columns.take(self.reduced(columns, prices) <= self.goal - own + self.rounding(prices))
             children = self._branch(columns, master)
             open_nodes += [(bound, child) for child in children]
-        if math.isinf(most):
-            self.raise_to(ended)
-        return bool(np.isinf(ended))
+        return ended
 
     def price(
         self, columns: SetColumns, known: float, budget: Budget

@@ -35,7 +35,7 @@ def candidate_sets(
     rows[repeats] = workers  # no further candidate: to the end
     rows.sort(axis=1)
     rows = rows[:, : int((rows < workers).sum(axis=1).max())]
-    if (workers + 1) ** rows.shape[1] < 2**62:  # one number says it all, and sorts faster
+    if (workers + 1) ** rows.shape[1] < 2**62:  # one number stands for a set, and sorts faster
         code = rows.astype(np.int64) @ (workers + 1) ** np.arange(rows.shape[1] - 1, -1, -1)
         _, first, number = np.unique(code, return_index=True, return_inverse=True)
         options = rows[first]
@@ -87,14 +87,14 @@ class Groups:
 
     @property
     def heaviest_load(self) -> float:
-        """The least load that some single item brings to the fastest of its candidates, at its largest over all items."""
+        """The largest load, over all items, that one item brings to the fastest of its candidates."""
         fastest = np.where(self.options >= 0, self.speeds[self.options], 0.0).max(axis=1)
         return float((self.weight / fastest).max(initial=0.0))
 
     def next_possible_load(self, bound: float) -> float:
         """The bound, rounded up to a load that can occur: on some worker, a multiple of what divides all weights.
 
-        Weights that are decimals and not quite multiples of one are taken as such, less what that can make of all items.
+        Decimal weights that are multiples of a unit but for rounding count as multiples, less what that can add up to over all items.
         """
         weights = scaled(np.unique(self.weight), bits=52).coarsest()
         error_bound = 0 if weights.exact else Fraction(weights.error) * int(self.count.sum())
@@ -108,7 +108,7 @@ class Groups:
 
     @property
     def most_load(self) -> float:
-        """The load of a worker that gets all it may get, at its largest over the workers."""
+        """The largest load, over all workers, of one that gets everything it may get."""
         group, at = self.pairs
         most = np.bincount(self.options[group, at], weights=self.total[group], minlength=self.speeds.size)
         return float((most / self.speeds).max(initial=0.0))

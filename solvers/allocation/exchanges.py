@@ -297,7 +297,7 @@ class Subproblem:
     place : ndarray, shape (p,)
         Where the other key groups are.
     keys, nodes : ndarray
-        Those of which it is, not more than 64; the heaviest first.
+        The key groups, at most 64 and the heaviest first, and the nodes among which they are shared out.
     """
 
     def __init__(self, instance: Instance, place: IntArray, keys: IntArray, nodes: IntArray) -> None:

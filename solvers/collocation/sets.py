@@ -9,6 +9,8 @@ that leaves open is little enough to list every set of less, a tree over these e
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -350,10 +352,9 @@ class CollocationSets(Cover):
 
     def _end(self, columns: SetColumns, budget: Budget) -> bool:
         """Whether the columns, of which all better assignments are made, were looked at to the end."""
-        done = self.cover(columns, budget)
-        if done:
-            self.raise_to(np.inf)
-        return done
+        left = self.cover(columns, budget)
+        self.raise_to(left)
+        return math.isinf(left)
 
     def _below(
         self, prices: CoverPrices, most: FloatArray, count: int, budget: Budget, whole: bool = False

@@ -205,11 +205,12 @@ class NearMeanSets(Cover):
             moved = near.moved[:, None] / self.core.budget if self.rows else np.zeros((near.bits.size, 0))
             columns = SetColumns(members, near.cost, near.kind, moved)
             if reach >= need or reach >= np.sqrt(self.goal):
-                if self.cover(columns, budget, most):
-                    self.lowest = np.inf
-                return
-            self.cover(columns, budget, min(most, self.visited + 20))
-            self.raise_to(max(0.0, reach - self.rounding_error) ** 2 + others)  # what another set costs, and the rest
+                return self.raise_to(self.cover(columns, budget, most))
+            left = self.cover(columns, budget, min(most, self.visited + 20))
+            another = (
+                max(0.0, reach - self.rounding_error) ** 2 + others
+            )  # what a set costs that is not listed, and the rest
+            self.raise_to(min(left, another))
         if sides and 2.0 ** (self.key_groups + 1) <= self.most_numbers and not budget.expired:
             self.pool = columns.take(np.arange(min(SHARES[0], columns.cost.size)))
             self._priced(budget, most)
@@ -254,8 +255,7 @@ class NearMeanSets(Cover):
             left -= low.size
             if left < 0 or budget.expired:
                 return
-        if self.priced >= self.goal or self.cover(self._columns(listed), budget, most):
-            self.lowest = np.inf
+        self.raise_to(math.inf if self.priced >= self.goal else self.cover(self._columns(listed), budget, most))
 
     def _columns(self, made: list[tuple[IntArray, IntArray]]) -> SetColumns:
         """Columns of each kind of node, from the subsets of both halves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 
 import numpy as np
@@ -110,6 +111,33 @@ def test_wherever_near_sets_are_interrupted_their_bound_is_safe(step, monkeypatc
             sets = NearMeanSets(core, filled(core), 1e-9 * problem.scale)
             sets.run(Looks(looks))
             assert sets.bound / core.nodes <= least + 1e-9 * problem.scale, looks
+
+
+@draws(15, 300)
+def test_a_tree_that_is_cut_off_bounds_no_more_than_what_it_left_open(count, monkeypatch):
+    """Of the nearest sets the tree looks at a few nodes: what a set costs that is not among them is no bound on the rest."""
+    rng, cut = np.random.default_rng(19), 0
+    for _ in range(count):
+        problem = mclb.random_problem(rng, int(rng.integers(5, 8)), 3)
+        least, core = brute_force(problem)[0], problem.core
+        if least is None or core.nodes == 1:
+            continue
+        for share, most in itertools.product((8, 20), (0, 1, 2)):
+            monkeypatch.setattr(near_sets, "SHARES", (share, 10**6))
+            sets = NearMeanSets(core, filled(core), 1e-9 * problem.scale)
+            cut += not sets.run(Budget(), most)
+            assert sets.bound / core.nodes <= least + 1e-9 * problem.scale, (share, most)
+    assert cut > count
+
+
+@pytest.mark.slow
+def test_forty_key_groups_have_no_bound_above_a_better_placement():
+    """A placement of 0.000331 was called optimal, and the bound was 0.000457; there is one of 0.000294685."""
+    rng = np.random.default_rng(5)
+    load, state = rng.pareto(1.1, (1, 40)) + 0.05, rng.pareto(1.1, 40) + 0.05
+    w = ks.Workload(load=load, state=state, current=rng.integers(0, 6, 40), nodes=6)
+    found = ks.solve(ks.MCLB(w, max_state_moved=0.05 * float(state.sum())), effort=0.5, gap=0.0)
+    assert found.bound <= 0.000294685
 
 
 def test_sets_prove_what_placing_one_key_group_after_another_does_not():

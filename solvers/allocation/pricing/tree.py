@@ -12,6 +12,7 @@ partitioning finds an assignment among them or proves that there is none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -156,7 +157,7 @@ class ColumnCover(Cover):
             return True
         if self.keys.size == 0:
             return not self.accept(self.instance.current)
-        return self.cover(self.columns, turn) and not self.accepted
+        return math.isinf(self.cover(self.columns, turn)) and not self.accepted
 
     def add_solution(self, sets: FloatArray, kinds: IntArray) -> None:
         place = self.instance.current.copy()
