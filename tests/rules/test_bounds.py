@@ -34,7 +34,9 @@ def test_the_default_knows_what_rows_of_rules_force():
     assert answer.objective >= answer.bound >= linear.bound * (1 - 1e-6)
 
 
-@pytest.mark.parametrize("settings", [(), (AllocationSettings(most_out=1, most_in=2),)])
+@pytest.mark.parametrize(
+    "settings", [(), pytest.param((AllocationSettings(most_out=1, most_in=2),), marks=pytest.mark.slow)]
+)
 def test_bounds_by_counts_and_prices_are_safe_under_rules(settings, monkeypatch):
     monkeypatch.setattr(counting, "MOST_EXACT", 0 if settings else counting.MOST_EXACT)
     tight = 0

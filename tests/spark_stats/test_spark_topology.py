@@ -131,7 +131,7 @@ def log(tmp_path):
     return folder, rows
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("stream", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_stats_at_the_shell_end_in_a_workload(spark, log, tmp_path, capsys, stream):
     folder, rows = log
     line = ["stats", folder, "--topology", tmp_path / "t.yaml", "--out", tmp_path / "out", "--time", "ts"]

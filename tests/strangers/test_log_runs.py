@@ -174,7 +174,7 @@ CALLER = """
 """
 
 
-@pytest.mark.parametrize("first", [[], ["before"]])
+@pytest.mark.parametrize("first", [pytest.param([], marks=pytest.mark.slow), ["before"]])
 def test_a_callers_own_mistakes_are_told_as_ever(first):
     told = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(CALLER), *first],

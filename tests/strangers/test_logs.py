@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from draws import rest_slow
 from gathered import keyed, stats_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -310,7 +311,7 @@ def counted(frame):
     return Counter(frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None))
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [30, pytest.param(2000, marks=pytest.mark.slow)])
 def test_drawn_files_are_read_as_pandas_reads_them_or_refused(spark, tmp_path, count):
     read, refused, vague, different = draw_files(tmp_path, count), 0, 0, []
     assert len(read) > 0.9 * count
@@ -334,7 +335,7 @@ def test_drawn_files_are_read_as_pandas_reads_them_or_refused(spark, tmp_path, c
     assert refused < 0.2 * sum(len(found) for found, _ in read.values())
 
 
-@pytest.mark.parametrize("hash", ["xxhash64", "kafka", "flink", "java"])
+@pytest.mark.parametrize("hash", rest_slow(2, ["xxhash64", "flink", "kafka", "java"]))
 def test_one_frame_in_three_formats_gives_the_same_statistics(spark, tmp_path, hash):
     rng = np.random.default_rng(7)
     frame = pd.DataFrame({
