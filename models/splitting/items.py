@@ -94,7 +94,7 @@ class Groups:
     def next_possible_load(self, bound: float) -> float:
         """The bound, rounded up to a load that can occur: on some worker, a multiple of what divides all weights.
 
-        Decimal weights that are multiples of a unit but for rounding count as multiples, less what that adds up to over all items.
+        Decimal weights that are multiples of a unit but for rounding count as multiples, less what that adds up to over all.
         """
         weights = scaled(np.unique(self.weight), bits=52).coarsest()
         error_bound = 0 if weights.exact else Fraction(weights.error) * int(self.count.sum())
