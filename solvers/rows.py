@@ -59,12 +59,6 @@ def leaving(current: IntArray, stay: BoolArray, nodes: int) -> Iterator[RowFamil
         yield RowFamily(those, np.ones(those.size), np.where(np.arange(nodes) == i, 0, -1), none, none)
 
 
-def rule_rows(lowered: Lowered, nodes: int) -> RuleRows | None:
-    """`families` as arrays; None where there are none."""
-    made = [one.in_units(unit) for parts, unit in sharing(families(lowered, nodes)) for one in parts]
-    return rows_of(made, lowered.current, nodes) if made else None
-
-
 def sharing(made: Iterable[RowFamily]) -> Iterator[tuple[list[RowFamily], float]]:
     """Families that share a row, and the heaviest weight of all theirs; 1 where none weighs."""
     parts: list[RowFamily] = []

@@ -281,7 +281,7 @@ class _Annealing(PlacementTurns):
         gained = core.squares(np.maximum(core.current, 0)) - self.floor
         every = np.ones(w.nodes, dtype=bool)
         unit = float(items.budget(w.state, every, math.inf).weights.max(initial=0.0)) or 1.0  # of the budget's row
-        self.fair_price = max(0.0, gained) / most_moved * unit
+        self.fair_price = max(1e-200, gained / most_moved * unit)  # a price of nothing does not rise
         if problem.rules:  # rows of rules are in units of the heaviest key group
             self.fair_price = max(self.fair_price, float(np.diag(self.moment).mean()))
         p = load.shape[0]

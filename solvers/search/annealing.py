@@ -15,7 +15,6 @@ from keyshift.solvers.checked import kept
 from keyshift.solvers.search.moves import MOVES, propose
 from keyshift.solvers.search.program import UNLIMITED, Aim, Placing
 from keyshift.solvers.search.second_moments import (
-    STRICT,
     SecondMoments,
     best_neighbour,
     carry_squares,
@@ -114,7 +113,7 @@ def anneal(rng, shares, cooling, aim, best, trial, program, state, squares):  # 
         if shares is not None:
             count = propose(rng, shares, trial.step, program, state)
         if squares is not None:
-            count, threshold = best_neighbour(rng, heat, min(price, STRICT), squares, trial.step, program, state)
+            count, threshold = best_neighbour(rng, heat, price, squares, trial.step, program, state)
             rise = rise_of_squares(count, trial.step, squares, place)
         if count == 0:
             continue

@@ -3,7 +3,7 @@ r"""A term of the search and the move that suits it: the sum of squares over man
 With the second moment :math:`C = Y' Y` of the loads of shape (m, p), and :math:`P_{ik} = \sum_{q \text{ on } i} C_{qk}`, a key
 group k that goes from node a to b changes the sum of squares of all loads by
 
-.. math::  2 \, (P_{bk} - P_{ak} + C_{kk}),
+.. math:: (1) \quad 2 \, (P_{bk} - P_{ak} + C_{kk}),
 
 whatever the number of windows m. All moves of one key group, and its swaps with all others, are weighed in O(p), each by its own
 noise: a nanosecond or two for each, where a step that is drawn by itself takes a hundred.
@@ -24,8 +24,6 @@ from keyshift.solvers.search.program import Placing
 
 DRAWN = 2048
 """Exponential numbers drawn beforehand, from which every step takes its noise at a random place."""
-STRICT = 1e100
-"""A price at which nothing is exceeded, and that can still be multiplied."""
 
 
 class SecondMoments(NamedTuple):
@@ -101,7 +99,7 @@ def sum_squares(rng, s, program, state):
 
 @njit(**LEAF)
 def rise_of_squares(count, step, s, place):
-    """By how much a step of so many shifts raises the sum of squares."""
+    """By how much a step of so many shifts raises the sum of squares: (1) for each, after those before it."""
     rise = 0.0
     for x in range(count):
         k, target = step.who[x], step.where[x]
@@ -210,14 +208,15 @@ def best_neighbour(rng, heat, price, s, step, program, state):
     part = whole_below(rng, parts)
     low, high = part * p // parts, (part + 1) * p // parts
     room = program.rows.most[s.budget] - state.held[s.budget] if s.budget >= 0 else np.inf
+    paid = 0.5 * min(price, 1e100)  # an infinite price cannot be multiplied by nothing
     scan(s, k)
     back = s.budget >= 0 and draw(rng) < 0.25
     if back:
         target, other = best_return(
-            s, k, whole_below(rng, nodes), low, high, room, 0.5 * price, 0.5 * heat, noise, place, program.current
+            s, k, whole_below(rng, nodes), low, high, room, paid, 0.5 * heat, noise, place, program.current
         )
     else:
-        target, other = best_swap(s, k, low, high, room, 0.5 * price, 0.5 * heat, noise, place)
+        target, other = best_swap(s, k, low, high, room, paid, 0.5 * heat, noise, place)
     if target < 0:
         s.wide[0] = min(1.02 * s.wide[0], float(p))
         return 0, 0.0

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from rule_rows import rule_rows
 from rules.drawn import RARE
 from rules.test_rules import PROBLEMS, drawn
 
@@ -16,7 +17,7 @@ from keyshift.models.rules.lowered import MoveBudget
 from keyshift.models.rules.ruled import MergedItems
 from keyshift.rules import Moves, Together
 from keyshift.solvers.routing.statement import by_cpsat, by_highs
-from keyshift.solvers.rows import giving_way, row_at, rule_rows, shift, sum_rows
+from keyshift.solvers.rows import giving_way, row_at, shift, sum_rows
 
 
 def ruled(kind, seed):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from draws import draws
 from instances.allocation import random_problem
+from rule_rows import rule_rows
 
 import keyshift as ks
 from keyshift.generators.allocation import madsen_allocation
@@ -15,7 +16,6 @@ from keyshift.rules import Apart, Count, Never
 from keyshift.solvers.allocation import exchanges as kernels
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.exchanges import NOTICED, Exchanges
-from keyshift.solvers.rows import rule_rows
 
 
 def a_start(problem, rng):

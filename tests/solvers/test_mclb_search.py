@@ -197,6 +197,20 @@ def test_annealing_says_what_it_gained(small, price):
     assert core.moved(found) <= core.budget
 
 
+def test_a_price_of_nothing_can_rise():
+    """On node 0 what drains would be even: nothing is gained, so that going beyond the budget had no price, and 0 was divided by 0."""
+    load, drains = [7.0, 7, 3, 3, 7, 7, 3, 3], [False, False, True]
+    w = ks.Workload(load=load, state=np.ones(8), current=[2, 2, 2, 2, 1, 1, 1, 1], nodes=3, draining=drains)
+    p = ks.MCLB(w, max_state_moved=4.0)
+    annealing = PlacementSearch(p, None, 0).searches[-1]
+    annealing.price = annealing.fair_price
+    assert 0.0 < annealing.price < 1e-100
+    found = annealing._cooled(
+        np.array([0, 1, 0, 1, 1, 1, 1, 1]), [local_search.CoolingStage(np.inf, 9.0, 0.1)], 200, Budget()
+    )
+    assert p.core.squares(found) == 0.0
+
+
 def test_a_giant_key_group_may_stay_where_it_is():
     ((_, tight),) = ks.family("hard-mclb(kind=giant)/2")
     loose = dataclasses.replace(tight, max_state_moved=1.5 * tight.max_state_moved)
